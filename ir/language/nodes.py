@@ -1,0 +1,403 @@
+"""The syntax tree of the `.tri` language: one frozen dataclass a construct, each with its span.
+
+Built by `parser`, read by `format` and `checker`. The tree holds what the text says and nothing
+more: no types are resolved here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of source text; lines and columns are 1-based, the end column is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """Anything with a place in the source. Spans take no part in equality."""
+
+    span: Span = field(compare=False, kw_only=True, repr=False)
+
+
+# Expressions
+
+
+@dataclass(frozen=True)
+class Expression(Node):
+    """A value."""
+
+
+@dataclass(frozen=True)
+class IntegerLiteral(Expression):
+    """`42`, `0x2A`, `0b101010`; `text` keeps the spelling."""
+
+    value: int
+    text: str
+
+
+@dataclass(frozen=True)
+class FloatLiteral(Expression):
+    """`1.5`, `1e-3`; `text` keeps the spelling."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class BoolLiteral(Expression):
+    """`true` or `false`."""
+
+    value: bool
+
+
+@dataclass(frozen=True)
+class StringLiteral(Expression):
+    """`"rate"`; `value` is unescaped."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class TritLiteral(Expression):
+    """`trit(-1)`; the checker refuses values outside {-1, 0, 1}."""
+
+    value: Expression
+
+
+@dataclass(frozen=True)
+class ListLiteral(Expression):
+    """`[a, b, c]`."""
+
+    elements: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Name(Expression):
+    """A reference to a binding."""
+
+    identifier: str
+
+
+@dataclass(frozen=True)
+class Unary(Expression):
+    """`-x` or `!x`."""
+
+    operator: str
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class Binary(Expression):
+    """`a OP b`; the operators are those of language.md."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    operator_span: Span = field(compare=False, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True)
+class Argument(Node):
+    """One call argument; `name` is `None` for a positional one."""
+
+    name: str | None
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """`callee(arguments)`: a built-in, a function, a layer constructor or a sub-layer."""
+
+    callee: Expression
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class Slice(Node):
+    """`start:stop:step` inside an index; each part may be absent."""
+
+    start: Expression | None
+    stop: Expression | None
+    step: Expression | None
+
+
+@dataclass(frozen=True)
+class Index(Expression):
+    """`base[i, a:b]`."""
+
+    base: Expression
+    indices: tuple[Expression | Slice, ...]
+
+
+@dataclass(frozen=True)
+class Attribute(Expression):
+    """`base.name`: a member of a sub-layer (`block.conv`)."""
+
+    base: Expression
+    name: str
+
+
+# Types
+
+
+@dataclass(frozen=True)
+class UnknownDimension(Node):
+    """The dimension `?`."""
+
+
+Dimension = Expression | UnknownDimension
+
+
+@dataclass(frozen=True)
+class TypeNode(Node):
+    """A type as written."""
+
+
+@dataclass(frozen=True)
+class ScalarTypeNode(TypeNode):
+    """`int`, `float`, `trit`, `int8`, `float32`, ..."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class TensorTypeNode(TypeNode):
+    """`Tensor[..]`, `Tensor<int8>[..]`, `TernaryTensor[..]`, `SpikeTensor[T, ..]`.
+
+    `element` is `None` where the text gives none. The long form `Tensor<int8, [dims]>` gives the
+    same node with `long_form` set, so that the formatter keeps the user's spelling.
+    """
+
+    kind: str
+    element: str | None
+    dimensions: tuple[Dimension, ...]
+    long_form: bool = False
+
+
+# Statements
+
+
+@dataclass(frozen=True)
+class Statement(Node):
+    """One step of a function body."""
+
+
+@dataclass(frozen=True)
+class Let(Statement):
+    """`let name: type = value`; at top level or in a layer, a constant or sub-layer."""
+
+    name: str
+    type: TypeNode | None
+    value: Expression
+    name_span: Span = field(compare=False, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True)
+class Assign(Statement):
+    """`name = value`: rebinding."""
+
+    name: str
+    value: Expression
+    name_span: Span = field(compare=False, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True)
+class Return(Statement):
+    """`return value`."""
+
+    value: Expression | None
+
+
+@dataclass(frozen=True)
+class If(Statement):
+    """`if condition { … } else { … }`; `else if` nests an `If` in `otherwise`."""
+
+    condition: Expression
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class For(Statement):
+    """`for name in iterable { … }`, unrolled at compile time."""
+
+    name: str
+    iterable: Expression
+    body: tuple[Statement, ...]
+    name_span: Span = field(compare=False, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True)
+class ExpressionStatement(Statement):
+    """An expression alone on a line; the checker refuses it (no effect)."""
+
+    value: Expression
+
+
+@dataclass(frozen=True)
+class ErrorStatement(Statement):
+    """A statement with a syntax error, which is reported already.
+
+    Only a tree from `TritonParser.parse_with_recovery` holds one. `names` are those the statement
+    would have bound, so that later uses of them need no second message.
+    """
+
+    names: tuple[str, ...] = ()
+
+
+# Declarations
+
+
+@dataclass(frozen=True)
+class Declaration(Node):
+    """A top-level item or a layer member."""
+
+
+@dataclass(frozen=True)
+class ErrorDeclaration(Declaration):
+    """A top-level item or a member with a syntax error; the counterpart of `ErrorStatement`."""
+
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Import(Declaration):
+    """`import "path.tri"`."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Const(Declaration):
+    """`const NAME: int = 10`."""
+
+    name: str
+    type: TypeNode | None
+    value: Expression
+    name_span: Span = field(compare=False, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True)
+class GenericDef(Node):
+    """A generic argument of a layer: `channels: int`, `stride: int = 1`."""
+
+    name: str
+    type: TypeNode
+    default: Expression | None
+
+
+@dataclass(frozen=True)
+class ArgumentDef(Node):
+    """An argument of a function: `x: Tensor[N, 784]`."""
+
+    name: str
+    type: TypeNode
+
+
+@dataclass(frozen=True)
+class ParamDef(Declaration):
+    """`param weights: TernaryTensor[784, 10]` or `buffer …`.
+
+    `param_type` and `shape` are the short view that custom back ends read.
+    """
+
+    name: str
+    type: TypeNode
+    is_buffer: bool = False
+    name_span: Span = field(compare=False, kw_only=True, repr=False)
+
+    @property
+    def param_type(self) -> str:
+        """`"TernaryTensor"`, `"Tensor"`, `"SpikeTensor"` or a scalar type's name."""
+        if isinstance(self.type, TensorTypeNode):
+            return self.type.kind
+        assert isinstance(self.type, ScalarTypeNode)
+        return self.type.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The literal dimensions; `()` for a scalar or where a dimension is not a literal."""
+        if not isinstance(self.type, TensorTypeNode):
+            return ()
+        dims = self.type.dimensions
+        if not all(isinstance(d, IntegerLiteral) for d in dims):
+            return ()
+        return tuple(d.value for d in dims if isinstance(d, IntegerLiteral))
+
+
+@dataclass(frozen=True)
+class FunctionDef(Declaration):
+    """`fn forward(x: T) -> U { … }`."""
+
+    name: str
+    arguments: tuple[ArgumentDef, ...]
+    result: TypeNode | None
+    body: tuple[Statement, ...]
+    name_span: Span = field(compare=False, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True)
+class MemberIf(Declaration):
+    """`if bias { param … }` around members of a layer; the condition is a compile-time one."""
+
+    condition: Expression
+    then: tuple[Member, ...]
+    otherwise: tuple[Member, ...]
+
+
+Member = ParamDef | Let | FunctionDef | MemberIf | ErrorDeclaration
+
+
+@dataclass(frozen=True)
+class LayerDef(Declaration):
+    """`layer Name(generics) -> Type { members }`."""
+
+    name: str
+    generics: tuple[GenericDef, ...]
+    result: TypeNode | None
+    members: tuple[Member, ...]
+    name_span: Span = field(compare=False, kw_only=True, repr=False)
+
+    @property
+    def params(self) -> tuple[ParamDef, ...]:
+        """The `param` and `buffer` members written directly in the layer, in order."""
+        return tuple(m for m in self.members if isinstance(m, ParamDef))
+
+    @property
+    def functions(self) -> tuple[FunctionDef, ...]:
+        """The `fn` members, in order."""
+        return tuple(m for m in self.members if isinstance(m, FunctionDef))
+
+
+TopLevel = Import | Const | Let | FunctionDef | LayerDef | ErrorDeclaration
+
+
+@dataclass(frozen=True)
+class Program(Node):
+    """A whole file.
+
+    `source` and `path` are kept for diagnostics and imports; `path` is `None` for text that came
+    from no file.
+    """
+
+    declarations: tuple[TopLevel, ...]
+    source: str = field(compare=False, repr=False)
+    path: Path | None = field(default=None, compare=False)
+
+    @property
+    def layers(self) -> Sequence[LayerDef]:
+        """The layers of this file, in order."""
+        return [d for d in self.declarations if isinstance(d, LayerDef)]
