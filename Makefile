@@ -1,0 +1,89 @@
+# Every target sets up what it needs: a virtual environment in .venv, with the versions of constraints.txt.
+#   make demo       train a ternary network, compile it, run it in two engines
+#   make test       everything that a change must pass
+#   make help       the others
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+# The CPU build of torch: a tenth of the download. Not used where it cannot be reached, or with `make TORCH_INDEX=`.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+INSTALL := $(PIP) install --quiet --root-user-action ignore --constraint constraints.txt
+# The newest Python that really starts; version managers leave names on PATH that do not.
+PYTHON = $(shell for python in python3.14 python3.13 python3.12 python3.11 python3 python; do \
+	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	then echo $$python; break; fi; done)
+
+.PHONY: help demo test test-all lint format lit bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo      train a ternary network, compile it, run it in two engines"
+	@echo "make test      lint, types and tests: everything that a change must pass"
+	@echo "make test-all  the same with the slow tests and many more generated programs"
+	@echo "make lint      ruff and basedpyright alone"
+	@echo "make format    let ruff rewrite the files"
+	@echo "make lit       the files of tests/filecheck, each command in its own process"
+	@echo "make bench     the benchmarks of the compiler"
+	@echo "make clean     remove the virtual environment and everything generated"
+
+$(BIN)/python:
+	@python="$(PYTHON)"; \
+	if [ -z "$$python" ]; then \
+		echo "make: Python 3.11 or newer is needed, and none is on PATH" >&2; exit 1; \
+	fi; \
+	echo "Creating $(VENV) with $$($$python --version)"; \
+	$$python -m venv $(VENV) || { \
+		rm -rf $(VENV); \
+		echo "make: no virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
+		exit 1; }
+
+# torch first and alone, so that nothing but torch is ever looked up in its index.
+$(VENV)/.torch: constraints.txt | $(BIN)/python
+	@echo "Installing PyTorch (some minutes the first time)"
+	@index=""; \
+	if [ -n "$(TORCH_INDEX)" ] && $(BIN)/python -c \
+		"import urllib.request; urllib.request.urlopen('$(TORCH_INDEX)/torch/', timeout=5)" \
+		>/dev/null 2>&1; then index="--extra-index-url $(TORCH_INDEX)"; fi; \
+	$(INSTALL) $$index --no-deps torch
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml constraints.txt $(VENV)/.torch
+	@echo "Installing the compiler and what the demo needs"
+	@$(INSTALL) --editable '.[torch,onnx,demo]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt $(VENV)/.torch
+	@echo "Installing the compiler and what its tests need"
+	@$(INSTALL) --editable '.[torch,onnx,demo,dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	@$(BIN)/python examples/digits/demo.py
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS)
+
+test-all: lint
+	$(BIN)/python -m pytest -n $(JOBS) -m "slow or not slow" --hypothesis-profile thorough
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lit: $(VENV)/.test
+	$(BIN)/lit -v tests/filecheck
+
+bench: $(VENV)/.demo
+	@for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist out .lit .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,159 @@
+"""Who may import whom: arrows run downwards only, no cycles, nothing heavy at load time."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "triton_dsl"
+
+# What each folder may import besides itself; the empty name is the package's own face.
+ARROWS = {
+    "ir": set[str](),
+    "dialects": {"ir"},
+    "passes": {"ir", "dialects"},
+    "lowering": {"ir", "dialects", "passes"},
+    "runtime": {"ir", "dialects"},
+    "tools": {"", "ir", "dialects", "passes", "lowering", "runtime"},
+}
+
+# Imported in the function that needs them: `triton-opt --help` costs no more than xdsl-opt's.
+HEAVY = {
+    "ai_edge_litert",
+    "huggingface_hub",
+    "httpx",
+    "matplotlib",
+    "nir",
+    "onnx",
+    "onnxruntime",
+    "pandas",
+    "scipy",
+    "sklearn",
+    "torch",
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, where it stands and whether Python runs it when the file is loaded."""
+
+    importer: str
+    imported: str
+    line: int
+    at_load: bool
+    relative: bool
+
+    def __str__(self) -> str:
+        return f"{self.importer}:{self.line} imports {self.imported}"
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a source file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join([PACKAGE, *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+FILES = [ROOT / "__init__.py", *(path for name in ARROWS for path in (ROOT / name).rglob("*.py"))]
+MODULES = {module_name(path): path for path in sorted(FILES)}
+
+
+def folder_of(module: str) -> str:
+    """The top folder a module of ours stands in; empty for the package itself."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", None)
+    return name == "TYPE_CHECKING"
+
+
+def statements(node: ast.AST, at_load: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
+    """Every import statement below `node`, with whether it runs when the file is loaded."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, at_load
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from statements(child, False)
+        elif isinstance(child, ast.If) and is_type_checking(child.test):
+            yield from statements(ast.Module(child.body, []), False)
+            yield from statements(ast.Module(child.orelse, []), at_load)
+        else:
+            yield from statements(child, at_load)
+
+
+def imports_of(module: str, path: Path) -> Iterator[Import]:
+    """Every import of a source file, relative ones resolved."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for statement, at_load in statements(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                yield Import(module, alias.name, statement.lineno, at_load, False)
+        elif isinstance(statement, ast.ImportFrom):
+            base = statement.module or ""
+            if statement.level:
+                parents = package.split(".")[: len(package.split(".")) - statement.level + 1]
+                base = ".".join([*parents, base] if base else parents)
+            for alias in statement.names:
+                below = f"{base}.{alias.name}"
+                imported = below if below in MODULES else base
+                yield Import(module, imported, statement.lineno, at_load, statement.level > 0)
+
+
+IMPORTS = [found for module, path in MODULES.items() for found in imports_of(module, path)]
+OURS = [found for found in IMPORTS if found.imported.split(".")[0] == PACKAGE]
+
+
+def test_arrows_run_downwards() -> None:
+    wrong = [
+        str(found)
+        for found in OURS
+        if (source := folder_of(found.importer))
+        and (target := folder_of(found.imported)) != source
+        and target not in ARROWS[source]
+    ]
+    assert wrong == []
+
+
+def test_imports_inside_the_package_are_relative() -> None:
+    assert [str(found) for found in OURS if not found.relative] == []
+
+
+def test_every_relative_import_exists() -> None:
+    assert [str(found) for found in OURS if found.imported not in MODULES] == []
+
+
+def test_no_cycles_at_load_time() -> None:
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for found in OURS:
+        if found.at_load and found.imported != found.importer:
+            graph[found.importer].add(found.imported)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])), pytrace=False)
+
+
+def test_heavy_libraries_are_imported_in_functions() -> None:
+    wrong = [str(i) for i in IMPORTS if i.at_load and i.imported.split(".")[0] in HEAVY]
+    assert wrong == []
+
+
+def test_loading_every_module_loads_nothing_heavy() -> None:
+    """The same as it happens: also what the libraries we import bring along."""
+    modules = [module for module in MODULES if not module.endswith(".__main__")]
+    program = (
+        "import importlib, sys\n"
+        f"for module in {modules!r}: importlib.import_module(module)\n"
+        f"print(*sorted({HEAVY!r} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []

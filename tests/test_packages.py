@@ -1,0 +1,148 @@
+"""What is installed is what stands in the tree: packages, data files and entry points."""
+
+import ast
+import importlib
+import subprocess
+import sys
+import tomllib
+import zipfile
+from fnmatch import fnmatch
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("ir", "dialects", "passes", "lowering", "runtime", "tools")
+CONFIG: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SETUPTOOLS: dict[str, Any] = CONFIG["tool"]["setuptools"]
+
+
+def package_of(folder: Path) -> str:
+    """The name of the package that `folder` is."""
+    return ".".join(["triton_dsl", *folder.relative_to(ROOT).parts])
+
+
+def source_files() -> list[Path]:
+    """Every file of the six folders, without what Python writes."""
+    return [
+        path
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts and path.name != ".DS_Store"
+    ]
+
+
+def test_every_package_is_listed() -> None:
+    found = {package_of(path.parent) for path in source_files() if path.name == "__init__.py"}
+    assert set(SETUPTOOLS["packages"]) == found | {"triton_dsl"}
+
+
+def test_every_module_is_in_a_package() -> None:
+    folders = {path.parent for path in source_files() if path.suffix == ".py"}
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_the_root_holds_no_other_module() -> None:
+    assert [path.name for path in ROOT.glob("*.py")] == ["__init__.py"]
+
+
+def test_every_data_file_is_installed() -> None:
+    patterns: dict[str, list[str]] = SETUPTOOLS["package-data"]
+    missing = [
+        path.relative_to(ROOT).as_posix()
+        for path in source_files()
+        if path.suffix != ".py"
+        and not any(fnmatch(path.name, p) for p in patterns.get(package_of(path.parent), []))
+    ]
+    assert missing == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        path.relative_to(ROOT).as_posix()
+        for path in [ROOT / "__init__.py", *source_files()]
+        if path.suffix == ".py" and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    ]
+    assert silent == []
+
+
+def test_extras_gather_in_all() -> None:
+    extras: dict[str, list[str]] = CONFIG["project"]["optional-dependencies"]
+    everything = extras["all"][0].removeprefix("triton-dsl[").removesuffix("]").split(",")
+    assert set(everything) == set(extras) - {"all", "dev"}
+
+
+def test_constraints_pin_every_direct_dependency() -> None:
+    project = CONFIG["project"]
+    wanted = [*project["dependencies"]]
+    for name, requirements in project["optional-dependencies"].items():
+        wanted += [] if name == "all" else requirements
+    names = {normal(requirement) for requirement in wanted}
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = [line for line in lines if line and not line.startswith("#")]
+    assert [line for line in pinned if "==" not in line] == []
+    assert names - {normal(line) for line in pinned} == set()
+
+
+def normal(requirement: str) -> str:
+    """The name in a requirement, as package indexes spell it."""
+    name = requirement
+    for mark in "=<>~![; ":
+        name = name.split(mark)[0]
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+@pytest.mark.parametrize("command", sorted(CONFIG["project"]["scripts"]))
+def test_a_command_line_exists(command: str) -> None:
+    module, function = CONFIG["project"]["scripts"][command].split(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_plain_xdsl_opt_sees_the_project() -> None:
+    (entry,) = entry_points(group="xdsl.universe", name="triton_dsl")
+    assert entry.value == "triton_dsl.tools.universe:UNIVERSE"
+    entry.load()
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_source_file(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        [
+            "git",
+            "ls-files",
+            "-z",
+            "*.py",
+            "*.lark",
+            "*.tri",
+            "*.toml",
+            "*.md",
+            "LICENSE",
+            "py.typed",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tracked = [name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+    copy = tmp_path / "copy"
+    for name in tracked:
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((ROOT / name).read_bytes())
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(tmp_path)]
+    done = subprocess.run([*build, str(copy)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    expected = {
+        f"triton_dsl/{name}"
+        for name in tracked
+        if name in ("__init__.py", "py.typed") or name.split("/")[0] in FOLDERS
+    }
+    assert expected - packed == set()
+    assert {name for name in packed if ".dist-info/" not in name} - expected == set()
