@@ -1,9 +1,9 @@
 """Runs every test file of tests/filecheck inside this process, one pytest item a file.
 
 A file says in `RUN:` lines how it is tested, as under `lit`; `make lit` runs the same files there,
-each command in its own process, which is many times slower. Understood here: pipes, `&&`, `<`, `>`, `>>`,
-`2>&1`, `not`, a line continued with a backslash, and the substitutions `%s` (the file), `%S` (its
-folder) and `%t` (a path for temporary files). Folders named `Inputs` hold what tests read.
+each command in its own process, which is many times slower. Understood here: pipes, `&&`, `<`, `>`,
+`>>`, `2>&1`, `not`, a line continued with a backslash, and the substitutions `%s` (the file), `%S`
+(its folder) and `%t` (a path for temporary files). Folders named `Inputs` hold what tests read.
 """
 
 import contextlib
