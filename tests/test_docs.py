@@ -1,0 +1,55 @@
+"""Documents point at files and headings that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "benchmarks/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+
+CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(
+    r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|^\[[^\]]+\]:\s*(\S+)", re.MULTILINE
+)
+HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+
+
+def anchors(document: Path) -> set[str]:
+    """The names by which the headings of `document` can be linked to, as GitHub forms them."""
+    text = re.sub(r"^(```|~~~).*?^\1[^\n]*$", "", document.read_text("utf-8"), flags=re.M | re.S)
+    names: set[str] = set()
+    for heading in HEADING.findall(text):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        count = 0
+        while (unique := f"{name}-{count}" if count else name) in names:
+            count += 1
+        names.add(unique)
+    return names
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_relative_links_exist(document: Path) -> None:
+    text = CODE.sub(lambda code: "`code`", document.read_text(encoding="utf-8"))
+    broken: list[str] = []
+    for found in LINK.finditer(text):
+        link: str = found[1] or found[2]
+        if re.match(r"[a-z][a-z0-9+.-]*:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (document.parent / name).resolve() if name else document
+        is_broken = not target.is_relative_to(ROOT) or not target.exists()
+        if not is_broken and anchor and target.suffix == ".md":
+            is_broken = anchor not in anchors(target)
+        if is_broken:
+            broken.append(link)
+    assert broken == []
+
+
+def test_there_are_documents_to_check() -> None:
+    assert {"README.md", "CONTRIBUTING.md"} <= {path.name for path in DOCUMENTS}
