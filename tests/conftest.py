@@ -7,9 +7,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, settings
 
-IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
-settings.register_profile("default", deadline=None, derandomize=IN_CI, max_examples=100)
+def in_ci() -> bool:
+    """Whether a continuous integration service runs the tests."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+settings.register_profile("default", deadline=None, derandomize=in_ci(), max_examples=100)
 settings.register_profile(
     "thorough",
     deadline=None,
@@ -32,7 +36,7 @@ def require_tool() -> Callable[[str, str], str]:
         if path is not None:
             return path
         message = f"'{name}' is not installed: {hint}"
-        if IN_CI:
+        if in_ci():
             pytest.fail(message, pytrace=False)
         pytest.skip(message)
 
