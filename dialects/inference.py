@@ -1,0 +1,93 @@
+"""Ops whose result types follow from their operands and properties.
+
+`InferredOp` states the rule once, in `infer`; the builder, the verifier and the `infer-shapes` pass
+all use it. Shape arithmetic itself stands in `shapes`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, TypeAlias
+
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from .shapes import AnyTensor, ShapeError, compatible
+
+Value: TypeAlias = SSAValue | Operation
+"""What a builder accepts as an operand: a value, or an op with a single result."""
+
+
+class InferredOp(IRDLOperation, ABC):
+    """An op that can compute its result types.
+
+    Subclasses define `infer`. A declared result type is legal when it agrees with the inferred one
+    in rank, element type and every dimension that both know.
+    """
+
+    @abstractmethod
+    def infer(self) -> Sequence[Attribute]:
+        """The result types, from operand types and properties alone.
+
+        Raises:
+            ShapeError: the operands or properties do not fit together.
+        """
+
+    def build_inferred(
+        self,
+        operands: Sequence[Value | Sequence[Value] | None],
+        properties: Mapping[str, Attribute | None],
+        results: Sequence[int] = (),
+    ) -> None:
+        """Initialise the op and infer its result types; for use in `__init__`.
+
+        Args:
+            operands: one entry an operand definition; `None` for an absent optional one, a
+                sequence for a variadic one.
+            properties: values by name; `None` leaves a property out.
+            results: for an op with a variadic or optional result, the number of values of each
+                result definition; empty for the usual single result.
+        """
+        absent: list[SSAValue | Operation] = []
+        placeholder = TensorType(f32, [])
+        super().__init__(
+            operands=[absent if operand is None else operand for operand in operands],
+            result_types=[[placeholder] * n for n in results] if results else [placeholder],
+            properties=properties,
+        )
+        for result, inferred in zip(self.results, self._checked_infer(), strict=True):
+            Rewriter.replace_value_with_new_type(result, inferred)
+
+    def _checked_infer(self) -> Sequence[Attribute]:
+        try:
+            return self.infer()
+        except ShapeError as error:
+            raise VerifyException(f"'{self.name}' {error}") from None
+
+    def verify_(self) -> None:
+        inferred = self._checked_infer()
+        if len(inferred) != len(self.results):
+            raise VerifyException(
+                f"'{self.name}' has {len(self.results)} results, expected {len(inferred)}"
+            )
+        for index, (result, expected) in enumerate(zip(self.results, inferred, strict=True)):
+            if not compatible(result.type, expected):
+                raise VerifyException(
+                    f"'{self.name}' result {index} has type {result.type}, expected {expected}"
+                )
+
+
+def tensor_type(value: SSAValue) -> AnyTensor:
+    """The type of `value`, which must be a ranked tensor (`ShapeError` otherwise)."""
+    if not isinstance(value.type, TensorType):
+        raise ShapeError(f"expects a tensor, got {value.type}")
+    return value.type
+
+
+def fail(message: str) -> NoReturn:
+    """Refuse operands or properties inside `infer`; the op's name is put in front."""
+    raise ShapeError(message)

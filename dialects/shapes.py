@@ -1,0 +1,150 @@
+"""Shape and element-type arithmetic of ranked tensors with static or dynamic dimensions.
+
+Pure functions over `TensorType` and tuples; nothing here knows an op. A dynamic dimension is
+`DYNAMIC` (-1), which agrees with everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+AnyTensor: TypeAlias = TensorType[Attribute]
+Shape: TypeAlias = tuple[int, ...]
+
+DYNAMIC = DYNAMIC_INDEX
+
+
+class ShapeError(VerifyException):
+    """Shapes, element types or properties that do not fit together."""
+
+
+def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
+    """`array<i64: …>` of `values`."""
+    return DenseArrayBase.from_list(i64, values)
+
+
+def integer(value: int) -> IntegerAttr[IntegerType]:
+    """`value : i64`."""
+    return IntegerAttr(value, i64)
+
+
+def with_shape(type: AnyTensor, shape: Sequence[int]) -> AnyTensor:
+    """`type` with another shape."""
+    return TensorType(type.element_type, shape, type.encoding)
+
+
+def with_element(type: AnyTensor, element: Attribute) -> AnyTensor:
+    """`type` with another element type."""
+    return TensorType(element, type.get_shape(), type.encoding)
+
+
+def is_float(type: AnyTensor) -> bool:
+    """Whether the elements are floating-point numbers."""
+    return isinstance(type.element_type, AnyFloat)
+
+
+def is_integer(type: AnyTensor) -> bool:
+    """Whether the elements are integers of more than one bit."""
+    return isinstance(type.element_type, IntegerType) and type.element_type.width.data > 1
+
+
+def compatible(actual: Attribute, expected: Attribute) -> bool:
+    """Whether two types agree in rank, element type and every dimension that both know."""
+    if not (isinstance(actual, TensorType) and isinstance(expected, TensorType)):
+        return actual == expected
+    if actual.element_type != expected.element_type:
+        return False
+    a, e = _dims(actual.shape), _dims(expected.shape)
+    return len(a) == len(e) and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, e, strict=True))
+
+
+def _dims(shape: ArrayAttr[IntAttr]) -> Shape:
+    return tuple(d.data for d in shape)
+
+
+def merge_dim(a: int, b: int, what: str) -> int:
+    """The one size that two dimensions share."""
+    if a == DYNAMIC:
+        return b
+    if b not in (a, DYNAMIC):
+        raise ShapeError(f"expects equal {what}, got {a} and {b}")
+    return a
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """NumPy's broadcasting rule; a dynamic dimension gives way to a known one above 1."""
+    rank = max(len(s) for s in shapes)
+    result: list[int] = []
+    for axis in range(-rank, 0):
+        dims = [s[axis] for s in shapes if len(s) >= -axis]
+        known = {d for d in dims if d not in (1, DYNAMIC)}
+        if len(known) > 1:
+            shown = " and ".join("x".join(map(_show, s)) or "scalar" for s in shapes)
+            raise ShapeError(f"cannot broadcast shapes {shown} together")
+        result.append(known.pop() if known else DYNAMIC if DYNAMIC in dims else 1)
+    return tuple(result)
+
+
+def _show(dim: int) -> str:
+    return "?" if dim == DYNAMIC else str(dim)
+
+
+def broadcasts_to(shape: Shape, target: Shape) -> bool:
+    """Whether `shape` broadcasts to exactly `target`."""
+    try:
+        return len(shape) <= len(target) and all(
+            r == t or DYNAMIC in (r, t)
+            for r, t in zip(broadcast(shape, target), target, strict=True)
+        )
+    except ShapeError:
+        return False
+
+
+def axis_index(axis: int, rank: int, what: str = "axis") -> int:
+    """`axis` counted from the front; negative ones count from the back."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"expects {what} in [{-rank}, {rank}), got {axis}")
+    return axis % rank
+
+
+def element_count(shape: Shape) -> int | None:
+    """The number of elements, or `None` with a dynamic dimension."""
+    return None if DYNAMIC in shape else prod(shape)
+
+
+def window_output(size: int, kernel: int, stride: int, low: int, high: int, dilation: int) -> int:
+    """Output length of a sliding window: floor((n + pads - d·(k - 1) - 1) / s) + 1."""
+    if size == DYNAMIC:
+        return DYNAMIC
+    span = dilation * (kernel - 1) + 1
+    if size + low + high < span:
+        raise ShapeError(f"expects a window of at most {size + low + high}, got {span}")
+    return (size + low + high - span) // stride + 1
+
+
+def matmul_shape(lhs: Shape, rhs: Shape) -> Shape:
+    """NumPy's `matmul` for operands of rank 1 or more, batch dimensions broadcast."""
+    if not lhs or not rhs:
+        raise ShapeError("expects operands of rank 1 or more, got a scalar")
+    rows = () if len(lhs) == 1 else (lhs[-2],)
+    columns = () if len(rhs) == 1 else (rhs[-1],)
+    inner = rhs[-2] if len(rhs) > 1 else rhs[0]
+    merge_dim(lhs[-1], inner, "inner dimensions")
+    batch = broadcast(lhs[:-2], rhs[:-2]) if len(lhs) > 2 or len(rhs) > 2 else ()
+    return (*batch, *rows, *columns)

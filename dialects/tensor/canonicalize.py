@@ -1,0 +1,157 @@
+"""Canonicalisation patterns of the `tensor` dialect: identities that hold for every value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from . import activation, elementwise, shape
+from .storage import ConstantOp
+
+_IDEMPOTENT = {
+    elementwise.AbsOp,
+    elementwise.SignOp,
+    elementwise.RoundOp,
+    elementwise.FloorOp,
+    activation.ReluOp,
+    activation.Relu6Op,
+    activation.HardTanhOp,
+}
+"""f(f(x)) = f(x)."""
+
+_INVOLUTIONS = {elementwise.NegOp, elementwise.NotOp}
+"""f(f(x)) = x."""
+
+_RIGHT_NEUTRAL = {
+    elementwise.AddOp: 0,
+    elementwise.SubOp: 0,
+    elementwise.MulOp: 1,
+    elementwise.DivOp: 1,
+}
+_LEFT_NEUTRAL = {elementwise.AddOp: 0, elementwise.MulOp: 1}
+"""Neutral elements. x + 0 turns -0.0 into 0.0: on floats the neutral element of `add` is -0.0."""
+
+
+@dataclass(frozen=True)
+class Idempotent(RewritePattern):
+    """f(f(x)) becomes f(x)."""
+
+    kind: type[elementwise.UnaryOp]
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if isinstance(op, self.kind) and isinstance(op.operand.owner, self.kind):
+            rewriter.replace(op, [], [op.operand])
+
+
+@dataclass(frozen=True)
+class Involution(RewritePattern):
+    """f(f(x)) becomes x."""
+
+    kind: type[elementwise.UnaryOp]
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if isinstance(op, self.kind) and isinstance(inner := op.operand.owner, self.kind):
+            rewriter.replace(op, [], [inner.operand])
+
+
+@dataclass(frozen=True)
+class NeutralElement(RewritePattern):
+    """x ∘ e becomes x where e is a splat of the neutral element and the shape stays."""
+
+    kind: type[elementwise.BinaryOp]
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, self.kind):
+            return
+        for kept, other, table in (
+            (op.lhs, op.rhs, _RIGHT_NEUTRAL),
+            (op.rhs, op.lhs, _LEFT_NEUTRAL),
+        ):
+            neutral = table.get(self.kind)
+            if (
+                neutral is not None
+                and kept.type == op.result.type
+                and _is_splat(other, neutral, op)
+            ):
+                rewriter.replace(op, [], [kept])
+                return
+
+
+def _is_splat(value: SSAValue, number: int, op: Operation) -> bool:
+    if not isinstance(value.owner, ConstantOp):
+        return False
+    data = value.owner.value
+    if not len(data) or not data.is_splat():
+        return False
+    found = data.get_values()[0]
+    if isinstance(found, float) and number == 0:
+        wanted = 0.0 if isinstance(op, elementwise.SubOp) else -0.0
+        return str(found) == str(wanted)
+    return found == number
+
+
+@dataclass(frozen=True)
+class SameShape(RewritePattern):
+    """A shape change that keeps a static shape and the order of elements becomes its operand."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if len(op.operands) != 1 or len(op.results) != 1:
+            return
+        type = op.results[0].type
+        same = isinstance(type, TensorType) and type.has_static_shape()
+        if isinstance(op, shape.PermuteOp):
+            perm = op.perm.get_values()
+            same = list(perm) == list(range(len(perm)))
+        elif isinstance(op, shape.SliceOp):
+            same = same and all(s == 1 for s in op.steps.get_values())
+        if same and op.operands[0].type == type:
+            rewriter.replace(op, [], [op.operands[0]])
+
+
+class MergePermutes(RewritePattern):
+    """permute(permute(x, p), q) becomes permute(x, p∘q)."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: shape.PermuteOp, rewriter: PatternRewriter) -> None:
+        if isinstance(inner := op.operand.owner, shape.PermuteOp):
+            first = inner.perm.get_values()
+            perm = [first[axis] for axis in op.perm.get_values()]
+            rewriter.replace(op, shape.PermuteOp(inner.operand, perm))
+
+
+class MergeReshapes(RewritePattern):
+    """A reshape to a static shape (or with one free size) skips the reshape before it."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: shape.ReshapeToOp, rewriter: PatternRewriter) -> None:
+        inner = op.operand.owner
+        if isinstance(inner, shape.ReshapeToOp | shape.FlattenOp) and all(
+            size >= -1 for size in op.shape.get_values()
+        ):
+            rewriter.replace(op, shape.ReshapeToOp(inner.operand, op.shape.get_values()))
+
+
+def unary_patterns(kind: type[elementwise.UnaryOp]) -> tuple[RewritePattern, ...]:
+    """The patterns of one unary op."""
+    if kind in _IDEMPOTENT:
+        return (Idempotent(kind),)
+    if kind in _INVOLUTIONS:
+        return (Involution(kind),)
+    return ()
+
+
+def binary_patterns(kind: type[elementwise.BinaryOp]) -> tuple[RewritePattern, ...]:
+    """The patterns of one binary op."""
+    return (NeutralElement(kind),) if kind in _RIGHT_NEUTRAL else ()
+
+
+def shape_patterns(kind: type[Operation]) -> tuple[RewritePattern, ...]:
+    """The patterns of one shape op."""
+    if kind is shape.PermuteOp:
+        return (SameShape(), MergePermutes())
+    if kind is shape.ReshapeToOp:
+        return (SameShape(), MergeReshapes())
+    return (SameShape(),)

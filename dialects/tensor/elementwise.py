@@ -1,0 +1,453 @@
+"""Element-wise arithmetic of the `tensor` dialect, with NumPy broadcasting.
+
+Operands of one op share an element type; `tensor.convert` changes it. Activations stand in
+`activation`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float64Type,
+    FloatAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    f64,
+    i1,
+)
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import Commutative, Pure
+
+from ..inference import InferredOp, Value, fail, tensor_type
+from ..shapes import broadcast, is_float, with_element, with_shape
+
+PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+class UnaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
+    """y = f(x) for each element; shape and element type stay."""
+
+    FLOAT_ONLY: ClassVar[bool] = False
+
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: Value) -> None:
+        self.build_inferred([operand], {})
+
+    def infer(self) -> Sequence[Attribute]:
+        type = tensor_type(self.operand)
+        if self.FLOAT_ONLY and not is_float(type):
+            fail(f"expects floating-point elements, got {type}")
+        return [type]
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .canonicalize import unary_patterns
+
+        return unary_patterns(cls)
+
+
+class FloatUnaryOp(UnaryOp, ABC):
+    """A `UnaryOp` defined on floating-point elements alone."""
+
+    FLOAT_ONLY: ClassVar[bool] = True
+
+
+class BinaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
+    """z = f(x, y) for each element, broadcast by NumPy's rules; one element type."""
+
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, lhs: Value, rhs: Value) -> None:
+        self.build_inferred([lhs, rhs], {})
+
+    def infer(self) -> Sequence[Attribute]:
+        lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
+        if lhs.element_type != rhs.element_type:
+            fail(f"expects equal element types, got {lhs} and {rhs}")
+        return [with_shape(lhs, broadcast(lhs.get_shape(), rhs.get_shape()))]
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .canonicalize import binary_patterns
+
+        return binary_patterns(cls)
+
+
+@irdl_op_definition
+class AddOp(BinaryOp):
+    """z = x + y. Integers wrap around.
+
+    %z = tensor.add %x, %y : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    """
+
+    name = "tensor.add"
+    traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class SubOp(BinaryOp):
+    """z = x - y. Integers wrap around.
+
+    %z = tensor.sub %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.sub"
+
+
+@irdl_op_definition
+class MulOp(BinaryOp):
+    """z = x·y. Integers wrap around.
+
+    %z = tensor.mul %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.mul"
+    traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class DivOp(BinaryOp):
+    """z = x / y. Integers truncate toward zero; integer division by zero is undefined.
+
+    %z = tensor.div %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.div"
+
+
+@irdl_op_definition
+class ModOp(BinaryOp):
+    """z = x - floor(x / y)·y: the remainder with the sign of y (Python's `%`).
+
+    %z = tensor.mod %x, %y : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+    """
+
+    name = "tensor.mod"
+
+
+@irdl_op_definition
+class PowOp(BinaryOp):
+    """z = x^y on floating-point elements.
+
+    %z = tensor.pow %x, %y : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.pow"
+
+    def infer(self) -> Sequence[Attribute]:
+        if not is_float(tensor_type(self.lhs)):
+            fail(f"expects floating-point elements, got {self.lhs.type}")
+        return super().infer()
+
+
+@irdl_op_definition
+class MaximumOp(BinaryOp):
+    """z = max(x, y); NaN where either is NaN.
+
+    %z = tensor.maximum %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.maximum"
+    traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class MinimumOp(BinaryOp):
+    """z = min(x, y); NaN where either is NaN.
+
+    %z = tensor.minimum %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.minimum"
+    traits = traits_def(Commutative())
+
+
+class _LogicalOp(BinaryOp, ABC):
+    """A `BinaryOp` on `i1` elements."""
+
+    def infer(self) -> Sequence[Attribute]:
+        if tensor_type(self.lhs).element_type != i1:
+            fail(f"expects i1 elements, got {self.lhs.type}")
+        return super().infer()
+
+
+@irdl_op_definition
+class AndOp(_LogicalOp):
+    """z = x ∧ y on `i1`.
+
+    %z = tensor.and %x, %y : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+    """
+
+    name = "tensor.and"
+    traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class OrOp(_LogicalOp):
+    """z = x ∨ y on `i1`.
+
+    %z = tensor.or %x, %y : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+    """
+
+    name = "tensor.or"
+    traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class CompareOp(BinaryOp):
+    """z = x ⋈ y as `i1`, ⋈ one of eq, ne, lt, le, gt, ge.
+
+    %z = tensor.compare %x, %y {predicate = "lt"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xi1>
+    """
+
+    name = "tensor.compare"
+
+    predicate = prop_def(StringAttr)
+
+    def __init__(self, lhs: Value, rhs: Value, predicate: str) -> None:
+        self.build_inferred([lhs, rhs], {"predicate": StringAttr(predicate)})
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.predicate.data not in PREDICATES:
+            fail(f"expects predicate one of {', '.join(PREDICATES)}, got '{self.predicate.data}'")
+        (type,) = super().infer()
+        assert isinstance(type, TensorType)
+        return [with_element(type, i1)]
+
+
+@irdl_op_definition
+class WhereOp(InferredOp):
+    """z = x where the condition holds, else y; all three broadcast.
+
+    %z = tensor.where %c, %x, %y
+         : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.where"
+
+    condition = operand_def(TensorType)
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$condition `,` $lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    )
+
+    def __init__(self, condition: Value, lhs: Value, rhs: Value) -> None:
+        self.build_inferred([condition, lhs, rhs], {})
+
+    def infer(self) -> Sequence[Attribute]:
+        condition = tensor_type(self.condition)
+        lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
+        if condition.element_type != i1:
+            fail(f"expects an i1 condition, got {condition}")
+        if lhs.element_type != rhs.element_type:
+            fail(f"expects equal element types, got {lhs} and {rhs}")
+        shape = broadcast(condition.get_shape(), lhs.get_shape(), rhs.get_shape())
+        return [with_shape(lhs, shape)]
+
+
+@irdl_op_definition
+class ConvertOp(InferredOp):
+    """Change the element type, keep the value where it fits.
+
+    Float to integer truncates toward zero and saturates (NaN gives 0); integer to narrower integer
+    wraps around; anything to `i1` is x ≠ 0; trits to a number keep their value.
+
+        %y = tensor.convert %x : (tensor<4xi32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.convert"
+
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: Value, element: Attribute) -> None:
+        from xdsl.ir import SSAValue
+
+        type = tensor_type(SSAValue.get(operand))
+        super().__init__(operands=[operand], result_types=[with_element(type, element)])
+
+    def infer(self) -> Sequence[Attribute]:
+        element = tensor_type(self.result).element_type
+        if not isinstance(element, AnyFloat | IntegerType):
+            fail(f"expects a number type as the target, got {element}")
+        return [with_element(tensor_type(self.operand), element)]
+
+
+@irdl_op_definition
+class NegOp(UnaryOp):
+    """y = -x.
+
+    %y = tensor.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.neg"
+
+
+@irdl_op_definition
+class NotOp(UnaryOp):
+    """y = ¬x on `i1`.
+
+    %y = tensor.not %x : (tensor<4xi1>) -> tensor<4xi1>
+    """
+
+    name = "tensor.not"
+
+    def infer(self) -> Sequence[Attribute]:
+        if tensor_type(self.operand).element_type != i1:
+            fail(f"expects i1 elements, got {self.operand.type}")
+        return super().infer()
+
+
+@irdl_op_definition
+class AbsOp(UnaryOp):
+    """y = |x|.
+
+    %y = tensor.abs %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.abs"
+
+
+@irdl_op_definition
+class SignOp(UnaryOp):
+    """y = -1, 0 or 1, the sign of x; the element type stays.
+
+    %y = tensor.sign %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.sign"
+
+
+@irdl_op_definition
+class ExpOp(FloatUnaryOp):
+    """y = e^x.
+
+    %y = tensor.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.exp"
+
+
+@irdl_op_definition
+class LogOp(FloatUnaryOp):
+    """y = ln x.
+
+    %y = tensor.log %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.log"
+
+
+@irdl_op_definition
+class SqrtOp(FloatUnaryOp):
+    """y = √x.
+
+    %y = tensor.sqrt %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.sqrt"
+
+
+@irdl_op_definition
+class RsqrtOp(FloatUnaryOp):
+    """y = 1/√x.
+
+    %y = tensor.rsqrt %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.rsqrt"
+
+
+@irdl_op_definition
+class RoundOp(FloatUnaryOp):
+    """y = x rounded to the nearest integer, halves to even.
+
+    %y = tensor.round %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.round"
+
+
+@irdl_op_definition
+class FloorOp(FloatUnaryOp):
+    """y = ⌊x⌋.
+
+    %y = tensor.floor %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.floor"
+
+
+@irdl_op_definition
+class ErfOp(FloatUnaryOp):
+    """y = erf(x) = 2/√π ∫₀ˣ e^(-t²) dt.
+
+    %y = tensor.erf %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.erf"
+
+
+@irdl_op_definition
+class ClampOp(UnaryOp):
+    """y = min(max(x, min), max); an absent bound does not limit.
+
+    %y = tensor.clamp %x {min = 0.0 : f64, max = 6.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.clamp"
+
+    min = opt_prop_def(FloatAttr[Float64Type])
+    max = opt_prop_def(FloatAttr[Float64Type])
+
+    def __init__(
+        self, operand: Value, *, min: float | None = None, max: float | None = None
+    ) -> None:
+        self.build_inferred(
+            [operand],
+            {
+                "min": None if min is None else FloatAttr(min, f64),
+                "max": None if max is None else FloatAttr(max, f64),
+            },
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        low, high = self.min, self.max
+        if low is not None and high is not None and low.value.data > high.value.data:
+            fail(f"expects min <= max, got {low.value.data} > {high.value.data}")
+        return super().infer()

@@ -1,0 +1,348 @@
+"""Matrix products, convolution and attention of the `tensor` dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    f64,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from ..inference import InferredOp, Value, fail, tensor_type
+from ..shapes import (
+    DYNAMIC,
+    AnyTensor,
+    Shape,
+    broadcast,
+    integer,
+    ints,
+    is_float,
+    matmul_shape,
+    merge_dim,
+    window_output,
+    with_shape,
+)
+
+
+@irdl_op_definition
+class MatmulOp(InferredOp):
+    """z = x · y, NumPy's `matmul`: the last two axes contract, the others broadcast.
+
+        %z = tensor.matmul %x, %y : (tensor<?x8xf32>, tensor<8x4xf32>) -> tensor<?x4xf32>
+
+    Integer operands accumulate with wrap-around in their own element type.
+    """
+
+    name = "tensor.matmul"
+
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, lhs: Value, rhs: Value) -> None:
+        self.build_inferred([lhs, rhs], {})
+
+    def infer(self) -> Sequence[Attribute]:
+        lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
+        same_elements(lhs, rhs)
+        return [with_shape(lhs, matmul_shape(lhs.get_shape(), rhs.get_shape()))]
+
+
+@irdl_op_definition
+class LinearOp(InferredOp):
+    """y = x · W + b, with W of shape [in, out] and an optional bias of shape [out].
+
+    %y = tensor.linear %x, %w, %b
+         : (tensor<?x8xf32>, tensor<8x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+    """
+
+    name = "tensor.linear"
+
+    input = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+    def __init__(self, input: Value, weight: Value, bias: Value | None = None) -> None:
+        self.build_inferred([input, weight, bias], {})
+
+    def infer(self) -> Sequence[Attribute]:
+        input, weight = tensor_type(self.input), tensor_type(self.weight)
+        same_elements(input, weight)
+        shape = linear_shape(input.get_shape(), weight.get_shape())
+        if self.bias is not None:
+            same_elements(input, tensor_type(self.bias))
+            check_vector(tensor_type(self.bias), shape[-1], "bias")
+        return [with_shape(input, shape)]
+
+
+def same_elements(a: AnyTensor, b: AnyTensor) -> None:
+    """Refuse operands of different element types."""
+    if a.element_type != b.element_type:
+        fail(f"expects equal element types, got {a} and {b}")
+
+
+def check_vector(type: AnyTensor, size: int, what: str) -> None:
+    """Refuse anything but a vector of `size` elements."""
+    shape = type.get_shape()
+    if len(shape) != 1 or (DYNAMIC not in (shape[0], size) and shape[0] != size):
+        fail(f"expects {what} of {size} elements, got {type}")
+
+
+def linear_shape(input: Shape, weight: Shape) -> Shape:
+    """The result shape of `linear`: the weight has rank 2."""
+    if len(weight) != 2:
+        fail(f"expects a weight of rank 2, got rank {len(weight)}")
+    return matmul_shape(input, weight)
+
+
+@irdl_op_definition
+class ConvOp(InferredOp):
+    """Cross-correlation of an image [N, C, …] with a weight [O, C/groups, …], 1-d or 2-d.
+
+        y[n, o, p] = b[o] + Σ_{c, k} x[n, c, s·p + d·k - low] · W[o, c, k]
+
+    `padding` holds the low pads of all spatial axes, then the high pads; pads are zeros.
+
+        %y = tensor.conv %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>,
+             dilation = array<i64: 1, 1>, groups = 1 : i64}
+             : (tensor<?x3x32x32xf32>, tensor<8x3x3x3xf32>) -> tensor<?x8x32x32xf32>
+    """
+
+    name = "tensor.conv"
+
+    input = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    strides = prop_def(DenseArrayBase[IntegerType])
+    padding = prop_def(DenseArrayBase[IntegerType])
+    dilation = prop_def(DenseArrayBase[IntegerType])
+    groups = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+    def __init__(
+        self,
+        input: Value,
+        weight: Value,
+        bias: Value | None = None,
+        *,
+        strides: Sequence[int] = (1, 1),
+        padding: Sequence[int] = (0, 0, 0, 0),
+        dilation: Sequence[int] = (1, 1),
+        groups: int = 1,
+    ) -> None:
+        self.build_inferred(
+            [input, weight, bias],
+            {
+                "strides": ints(strides),
+                "padding": ints(padding),
+                "dilation": ints(dilation),
+                "groups": integer(groups),
+            },
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        input, weight = tensor_type(self.input), tensor_type(self.weight)
+        same_elements(input, weight)
+        shape = conv_shape(
+            input.get_shape(),
+            weight.get_shape(),
+            self.strides.get_values(),
+            self.padding.get_values(),
+            self.dilation.get_values(),
+            self.groups.value.data,
+        )
+        if self.bias is not None:
+            same_elements(input, tensor_type(self.bias))
+            check_vector(tensor_type(self.bias), shape[1], "bias")
+        return [with_shape(input, shape)]
+
+
+def conv_shape(
+    input: Shape,
+    weight: Shape,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Shape:
+    """The result shape of a convolution; every argument is checked."""
+    spatial = len(input) - 2
+    if spatial not in (1, 2) or len(weight) != len(input):
+        fail(
+            "expects input and weight of rank 3 (1-d) or 4 (2-d), "
+            f"got ranks {len(input)} and {len(weight)}"
+        )
+    check_window(spatial, strides, padding, dilation)
+    if groups < 1 or weight[0] % groups:
+        fail(f"expects groups that divide {weight[0]} output channels, got {groups}")
+    merge_dim(input[1], weight[1] * groups, "input channels")
+    return (
+        input[0],
+        weight[0],
+        *(
+            window_output(
+                input[2 + a],
+                weight[2 + a],
+                strides[a],
+                padding[a],
+                padding[spatial + a],
+                dilation[a],
+            )
+            for a in range(spatial)
+        ),
+    )
+
+
+def check_window(
+    spatial: int, strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> None:
+    """Refuse window properties of wrong length or sign."""
+    for what, values, length, least in (
+        ("strides", strides, spatial, 1),
+        ("padding", padding, 2 * spatial, 0),
+        ("dilation", dilation, spatial, 1),
+    ):
+        if len(values) != length or min(values) < least:
+            fail(f"expects {length} {what} of at least {least}, got {list(values)}")
+
+
+@irdl_op_definition
+class EinsumOp(InferredOp):
+    """Einstein summation in NumPy's explicit form: lower-case letters, no ellipsis.
+
+    %z = tensor.einsum %x, %y {equation = "bij,bjk->bik"}
+         : (tensor<2x3x4xf32>, tensor<2x4x5xf32>) -> tensor<2x3x5xf32>
+    """
+
+    name = "tensor.einsum"
+
+    inputs = var_operand_def(TensorType)
+    equation = prop_def(StringAttr)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, inputs: Sequence[Value], equation: str) -> None:
+        self.build_inferred([inputs], {"equation": StringAttr(equation)})
+
+    def infer(self) -> Sequence[Attribute]:
+        types = [tensor_type(v) for v in self.inputs]
+        for other in types[1:]:
+            same_elements(types[0], other)
+        terms, arrow, output = self.equation.data.partition("->")
+        subscripts = terms.split(",")
+        letters = terms.replace(",", "") + output
+        if not arrow or len(subscripts) != len(types) or not (letters.isalpha() or not letters):
+            fail(
+                f"expects an equation such as 'ij,jk->ik' for {len(types)} operands, "
+                f"got '{self.equation.data}'"
+            )
+        sizes: dict[str, int] = {}
+        for subscript, type in zip(subscripts, types, strict=True):
+            if len(subscript) != type.get_num_dims():
+                fail(f"expects rank {len(subscript)} for '{subscript}', got {type}")
+            for letter, size in zip(subscript, type.get_shape(), strict=True):
+                sizes[letter] = merge_dim(sizes.get(letter, DYNAMIC), size, f"sizes of '{letter}'")
+        if len(set(output)) != len(output) or not set(output) <= set(sizes):
+            fail(f"expects distinct result letters that occur in operands, got '{output}'")
+        return [with_shape(types[0], [sizes[letter] for letter in output])]
+
+
+@irdl_op_definition
+class ScaledDotProductAttentionOp(InferredOp):
+    """softmax(s·Q Kᵀ + mask)·V over the last two axes (Vaswani et al. 2017, eq. 1).
+
+    Q [.., L, E], K [.., S, E], V [.., S, D]; s defaults to 1/√E. The mask is added (float) or keeps
+    where true (`i1`). `is_causal` lets position i see positions j ≤ i.
+
+        %o = tensor.scaled_dot_product_attention %q, %k, %v
+             : (tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    """
+
+    name = "tensor.scaled_dot_product_attention"
+
+    query = operand_def(TensorType)
+    key = operand_def(TensorType)
+    value = operand_def(TensorType)
+    mask = opt_operand_def(TensorType)
+    scale = opt_prop_def(FloatAttr[Float64Type])
+    is_causal = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$query `,` $key `,` $value (`,` $mask^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+    def __init__(
+        self,
+        query: Value,
+        key: Value,
+        value: Value,
+        mask: Value | None = None,
+        *,
+        scale: float | None = None,
+        is_causal: bool = False,
+    ) -> None:
+        self.build_inferred(
+            [query, key, value, mask],
+            {
+                "scale": None if scale is None else FloatAttr(scale, f64),
+                "is_causal": BoolAttr.from_bool(is_causal),
+            },
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        query, key, value = (tensor_type(v) for v in (self.query, self.key, self.value))
+        if not is_float(query):
+            fail(f"expects floating-point elements, got {query}")
+        same_elements(query, key)
+        same_elements(query, value)
+        q, k, v = query.get_shape(), key.get_shape(), value.get_shape()
+        if min(len(q), len(k), len(v)) < 2:
+            fail("expects operands of rank 2 or more")
+        merge_dim(q[-1], k[-1], "query and key sizes")
+        merge_dim(k[-2], v[-2], "key and value lengths")
+        batch = broadcast(q[:-2], k[:-2], v[:-2])
+        if self.mask is not None:
+            broadcast(tensor_type(self.mask).get_shape(), (*batch, q[-2], k[-2]))
+        return [with_shape(query, (*batch, q[-2], v[-1]))]

@@ -1,0 +1,165 @@
+"""Normalisation ops of the `tensor` dialect, as at inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType, f64
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from ..inference import InferredOp, Value, fail, tensor_type
+from ..shapes import AnyTensor, broadcasts_to
+from .linear import check_vector, same_elements
+from .reduction import require_float
+
+_EPSILON = FloatAttr(1e-5, f64)
+
+
+@irdl_op_definition
+class BatchNormOp(InferredOp):
+    """y = (x - mean)/√(var + ε)·scale + bias per channel (axis 1), all four vectors of C elements.
+
+    Ioffe & Szegedy 2015, algorithm 2.
+
+        %y = tensor.batch_norm %x, %scale, %bias, %mean, %var {epsilon = 1.000000e-05 : f64}
+             : (tensor<?x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+             -> tensor<?x8x4x4xf32>
+    """
+
+    name = "tensor.batch_norm"
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    bias = operand_def(TensorType)
+    mean = operand_def(TensorType)
+    variance = operand_def(TensorType)
+    epsilon = prop_def(FloatAttr[Float64Type], default_value=_EPSILON)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+    def __init__(
+        self,
+        input: Value,
+        scale: Value,
+        bias: Value,
+        mean: Value,
+        variance: Value,
+        epsilon: float = 1e-5,
+    ) -> None:
+        self.build_inferred(
+            [input, scale, bias, mean, variance], {"epsilon": FloatAttr(epsilon, f64)}
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        input = tensor_type(self.input)
+        require_float(input)
+        if input.get_num_dims() < 2:
+            fail(f"expects an input of rank 2 or more, got {input}")
+        for what in ("scale", "bias", "mean", "variance"):
+            type = tensor_type(getattr(self, what))
+            same_elements(input, type)
+            check_vector(type, input.get_shape()[1], what)
+        check_epsilon(self.epsilon)
+        return [input]
+
+
+def check_epsilon(epsilon: FloatAttr[Float64Type]) -> None:
+    """Refuse a negative ε."""
+    if not epsilon.value.data >= 0:
+        fail(f"expects epsilon of at least 0, got {epsilon.value.data}")
+
+
+@irdl_op_definition
+class LayerNormOp(InferredOp):
+    """y = (x - μ)/√(σ² + ε)·scale + bias, μ and σ² over the last axes, those that `scale` covers.
+
+    Ba, Kiros & Hinton 2016; the variance is the biased one.
+
+        %y = tensor.layer_norm %x, %scale bias(%bias : tensor<8xf32>) {epsilon = 1.000000e-05 : f64}
+             : tensor<?x5x8xf32>, tensor<8xf32> -> tensor<?x5x8xf32>
+    """
+
+    name = "tensor.layer_norm"
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    epsilon = prop_def(FloatAttr[Float64Type], default_value=_EPSILON)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
+    assembly_format = (
+        "$input `,` $scale (`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict "
+        "`:` type($input) `,` type($scale) `->` type($result)"
+    )
+
+    def __init__(
+        self, input: Value, scale: Value, bias: Value | None = None, epsilon: float = 1e-5
+    ) -> None:
+        self.build_inferred([input, scale, bias], {"epsilon": FloatAttr(epsilon, f64)})
+
+    def infer(self) -> Sequence[Attribute]:
+        input = tensor_type(self.input)
+        check_trailing(input, tensor_type(self.scale), "scale")
+        if self.bias is not None:
+            check_trailing(input, tensor_type(self.bias), "bias")
+        check_epsilon(self.epsilon)
+        return [input]
+
+
+def check_trailing(input: AnyTensor, type: AnyTensor, what: str) -> None:
+    """Refuse a scale or bias that does not match the input's last axes."""
+    require_float(input)
+    same_elements(input, type)
+    rank = type.get_num_dims()
+    if not 0 < rank <= input.get_num_dims() or not broadcasts_to(
+        type.get_shape(), input.get_shape()[-rank:]
+    ):
+        fail(f"expects {what} shaped as the last axes of {input}, got {type}")
+
+
+@irdl_op_definition
+class RmsNormOp(InferredOp):
+    """y = x/√(mean(x²) + ε)·scale over the axes that `scale` covers (Zhang & Sennrich 2019, eq. 4).
+
+    %y = tensor.rms_norm %x, %scale {epsilon = 1.000000e-05 : f64}
+         : (tensor<?x5x8xf32>, tensor<8xf32>) -> tensor<?x5x8xf32>
+    """
+
+    name = "tensor.rms_norm"
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    epsilon = prop_def(FloatAttr[Float64Type], default_value=_EPSILON)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$input `,` $scale attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, input: Value, scale: Value, epsilon: float = 1e-5) -> None:
+        self.build_inferred([input, scale], {"epsilon": FloatAttr(epsilon, f64)})
+
+    def infer(self) -> Sequence[Attribute]:
+        input = tensor_type(self.input)
+        check_trailing(input, tensor_type(self.scale), "scale")
+        check_epsilon(self.epsilon)
+        return [input]

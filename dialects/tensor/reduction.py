@@ -1,0 +1,254 @@
+"""Pooling and reductions of the `tensor` dialect."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from ..inference import InferredOp, Value, fail, tensor_type
+from ..shapes import (
+    AnyTensor,
+    Shape,
+    axis_index,
+    integer,
+    ints,
+    is_float,
+    window_output,
+    with_element,
+    with_shape,
+)
+from .linear import check_window
+from .shape import distinct_axes
+
+_FALSE = BoolAttr.from_bool(False)
+
+
+class _OneOperandOp(InferredOp, ABC):
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+
+class _PoolOp(_OneOperandOp, ABC):
+    """A sliding window over the spatial axes of [N, C, …], 1-d or 2-d."""
+
+    kernel = prop_def(DenseArrayBase[IntegerType])
+    strides = prop_def(DenseArrayBase[IntegerType])
+    padding = prop_def(DenseArrayBase[IntegerType])
+
+    def __init__(
+        self,
+        operand: Value,
+        kernel: Sequence[int],
+        strides: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+    ) -> None:
+        self.build_inferred(
+            [operand],
+            {
+                "kernel": ints(kernel),
+                "strides": ints(kernel if strides is None else strides),
+                "padding": ints([0] * (2 * len(kernel)) if padding is None else padding),
+            },
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        type = tensor_type(self.operand)
+        shape = type.get_shape()
+        kernel, strides, padding = (
+            p.get_values() for p in (self.kernel, self.strides, self.padding)
+        )
+        spatial = len(shape) - 2
+        if spatial not in (1, 2) or len(kernel) != spatial or min(kernel) < 1:
+            fail(f"expects an image of rank 3 or 4 and a kernel to match, got {type}")
+        check_window(spatial, strides, padding, [1] * spatial)
+        if any(padding[a % spatial] * 2 > kernel[a % spatial] for a in range(2 * spatial)):
+            fail(f"expects padding of at most half the kernel, got {list(padding)}")
+        sizes = [
+            window_output(shape[2 + a], kernel[a], strides[a], padding[a], padding[spatial + a], 1)
+            for a in range(spatial)
+        ]
+        return [with_shape(type, (*shape[:2], *sizes))]
+
+
+@irdl_op_definition
+class MaxPoolOp(_PoolOp):
+    """The maximum of each window; pads never win.
+
+    %y = tensor.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+         padding = array<i64: 0, 0, 0, 0>} : (tensor<?x8x4x4xf32>) -> tensor<?x8x2x2xf32>
+    """
+
+    name = "tensor.max_pool"
+
+
+@irdl_op_definition
+class AvgPoolOp(_PoolOp):
+    """The mean of each window; `count_include_pad` counts pads as zeros, else they are left out.
+
+    %y = tensor.avg_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+         padding = array<i64: 0, 0, 0, 0>} : (tensor<?x8x4x4xf32>) -> tensor<?x8x2x2xf32>
+    """
+
+    name = "tensor.avg_pool"
+
+    count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+
+    def __init__(
+        self,
+        operand: Value,
+        kernel: Sequence[int],
+        strides: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        *,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__(operand, kernel, strides, padding)
+        self.count_include_pad = BoolAttr.from_bool(count_include_pad)
+
+    def infer(self) -> Sequence[Attribute]:
+        require_float(tensor_type(self.operand))
+        return super().infer()
+
+
+def require_float(type: AnyTensor) -> None:
+    """Refuse elements that are no floating-point numbers."""
+    if not is_float(type):
+        fail(f"expects floating-point elements, got {type}")
+
+
+@irdl_op_definition
+class GlobalAvgPoolOp(_OneOperandOp):
+    """The mean over all spatial axes of [N, C, …], kept as axes of size 1.
+
+    %y = tensor.global_avg_pool %x : (tensor<?x8x4x4xf32>) -> tensor<?x8x1x1xf32>
+    """
+
+    name = "tensor.global_avg_pool"
+
+    def __init__(self, operand: Value) -> None:
+        self.build_inferred([operand], {})
+
+    def infer(self) -> Sequence[Attribute]:
+        type = tensor_type(self.operand)
+        require_float(type)
+        shape = type.get_shape()
+        if len(shape) < 3:
+            fail(f"expects an image of rank 3 or more, got {type}")
+        return [with_shape(type, (*shape[:2], *[1] * (len(shape) - 2)))]
+
+
+class ReduceOp(_OneOperandOp, ABC):
+    """A reduction over `axes`, which stay as size 1 with `keepdims`."""
+
+    axes = prop_def(DenseArrayBase[IntegerType])
+    keepdims = prop_def(BoolAttr, default_value=_FALSE)
+
+    def __init__(self, operand: Value, axes: Sequence[int], *, keepdims: bool = False) -> None:
+        self.build_inferred(
+            [operand], {"axes": ints(axes), "keepdims": BoolAttr.from_bool(keepdims)}
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        type = tensor_type(self.operand)
+        axes = distinct_axes(self.axes.get_values(), type.get_num_dims())
+        return [
+            with_shape(type, reduced_shape(type.get_shape(), axes, bool(self.keepdims.value.data)))
+        ]
+
+
+def reduced_shape(shape: Shape, axes: set[int], keepdims: bool) -> Shape:
+    """`shape` without `axes`, or with size 1 there."""
+    if keepdims:
+        return tuple(1 if a in axes else d for a, d in enumerate(shape))
+    return tuple(d for a, d in enumerate(shape) if a not in axes)
+
+
+@irdl_op_definition
+class ReduceSumOp(ReduceOp):
+    """The sum over the axes. Integers wrap around.
+
+    %y = tensor.reduce_sum %x {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
+    """
+
+    name = "tensor.reduce_sum"
+
+
+@irdl_op_definition
+class ReduceMeanOp(ReduceOp):
+    """The mean over the axes, on floating-point elements.
+
+    %y = tensor.reduce_mean %x {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
+    """
+
+    name = "tensor.reduce_mean"
+
+    def infer(self) -> Sequence[Attribute]:
+        require_float(tensor_type(self.operand))
+        return super().infer()
+
+
+@irdl_op_definition
+class ReduceMaxOp(ReduceOp):
+    """The maximum over the axes.
+
+    %y = tensor.reduce_max %x {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
+    """
+
+    name = "tensor.reduce_max"
+
+
+@irdl_op_definition
+class ReduceMinOp(ReduceOp):
+    """The minimum over the axes.
+
+    %y = tensor.reduce_min %x {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
+    """
+
+    name = "tensor.reduce_min"
+
+
+@irdl_op_definition
+class ArgmaxOp(_OneOperandOp):
+    """The index of the first maximum along the axis, as i64.
+
+    %y = tensor.argmax %x {axis = -1 : i64} : (tensor<2x4xf32>) -> tensor<2xi64>
+    """
+
+    name = "tensor.argmax"
+
+    axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
+    keepdims = prop_def(BoolAttr, default_value=_FALSE)
+
+    def __init__(self, operand: Value, axis: int = -1, *, keepdims: bool = False) -> None:
+        self.build_inferred(
+            [operand], {"axis": integer(axis), "keepdims": BoolAttr.from_bool(keepdims)}
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        type = tensor_type(self.operand)
+        axis = axis_index(self.axis.value.data, type.get_num_dims())
+        shape = reduced_shape(type.get_shape(), {axis}, bool(self.keepdims.value.data))
+        return [with_element(with_shape(type, shape), i64)]

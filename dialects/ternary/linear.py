@@ -1,0 +1,365 @@
+"""Products with trit weights: `matmul`, and the fused `linear` and `conv`."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    i32,
+)
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import Pure
+
+from ..inference import InferredOp, Value, fail, tensor_type
+from ..shapes import (
+    AnyTensor,
+    Shape,
+    broadcasts_to,
+    integer,
+    ints,
+    is_float,
+    is_integer,
+    matmul_shape,
+    with_element,
+)
+from ..tensor.linear import check_vector, conv_shape, linear_shape
+from ..tensor.quantization import check_range, check_thresholds, threshold_element
+from .sparsity import SparsityAttr
+from .types import is_trit, require_trit
+
+ACTIVATIONS = ("none", "relu", "relu6")
+
+
+def accumulator(input: AnyTensor) -> Attribute:
+    """The element type of a product with trits: floats stay, integers and trits give i32."""
+    if is_float(input):
+        return input.element_type
+    if is_trit(input) or is_integer(input):
+        return i32
+    fail(f"expects floats, integers or trits, got {input}")
+
+
+@irdl_op_definition
+class MatmulOp(InferredOp, HasCanonicalizationPatternsInterface):
+    """z = x · W with trits W, NumPy's `matmul`; optionally each column times a scale.
+
+    Float x: products and sums in x's type, in no fixed order. Integer or trit x: exact i32 sums.
+    A scale (one value a column, or a scalar) needs a float x.
+
+        %z = ternary.matmul %x, %w : tensor<?x784xf32>, tensor<784x10x!ternary.trit>
+             -> tensor<?x10xf32>
+    """
+
+    name = "ternary.matmul"
+
+    input = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    scale = opt_operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? attr-dict "
+        "`:` type($input) `,` type($weight) `->` type($result)"
+    )
+
+    def __init__(self, input: Value, weight: Value, scale: Value | None = None) -> None:
+        self.build_inferred([input, weight, scale], {})
+
+    def infer(self) -> Sequence[Attribute]:
+        input, weight = tensor_type(self.input), tensor_type(self.weight)
+        require_trit(weight, "weight")
+        shape = matmul_shape(input.get_shape(), weight.get_shape())
+        if self.scale is not None:
+            check_output_scale(input, tensor_type(self.scale), shape[-1:])
+        return [TensorType(accumulator(input), shape)]
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .canonicalize import matmul_patterns
+
+        return matmul_patterns()
+
+
+def check_output_scale(input: AnyTensor, scale: AnyTensor, channels: Shape) -> None:
+    """Refuse a scale that is neither a scalar nor one value an output channel."""
+    if not is_float(input) or scale.element_type != input.element_type:
+        fail(f"expects a scale of the input's float type, got {scale} for {input}")
+    if not broadcasts_to(scale.get_shape(), channels) or scale.get_shape() == (1,) != channels:
+        fail(f"expects a scalar scale or one value a channel, got {scale}")
+
+
+class FusedOp(InferredOp, ABC):
+    """A product with trits and what follows it, in this order, each step optional:
+
+    1. times `scale` (a scalar or one float a channel; float input only),
+    2. plus `bias` (one value a channel, in the accumulator's type),
+    3. `activation`: `none`, `relu`, `relu6` (relu6 on float input only),
+    4. either `thresholds` [C, K] or [1, K]: the count of thresholds ≤ value, as
+       `tensor.multi_threshold`;
+       or `multiplier`, `shift` and `zero_point` with `low` and `high`, as `tensor.requantize`.
+    """
+
+    input = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    scale = opt_operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    thresholds = opt_operand_def(TensorType)
+    multiplier = opt_operand_def(TensorType)
+    shift = opt_operand_def(TensorType)
+    zero_point = opt_operand_def(TensorType)
+    activation = prop_def(StringAttr, default_value=StringAttr("none"))
+    low = opt_prop_def(IntegerAttr[IntegerType])
+    high = opt_prop_def(IntegerAttr[IntegerType])
+    sparsity = opt_prop_def(SparsityAttr)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
+    assembly_format = (
+        "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? "
+        "(`bias` `(` $bias^ `:` type($bias) `)`)? "
+        "(`thresholds` `(` $thresholds^ `:` type($thresholds) `)`)? "
+        "(`multiplier` `(` $multiplier^ `:` type($multiplier) `)`)? "
+        "(`shift` `(` $shift^ `:` type($shift) `)`)? "
+        "(`zero_point` `(` $zero_point^ `:` type($zero_point) `)`)? "
+        "attr-dict `:` type($input) `,` type($weight) `->` type($result)"
+    )
+
+    def _build(self, operands: FusedOperands, properties: dict[str, Attribute | None]) -> None:
+        self.build_inferred(
+            [
+                operands.input,
+                operands.weight,
+                operands.scale,
+                operands.bias,
+                operands.thresholds,
+                operands.multiplier,
+                operands.shift,
+                operands.zero_point,
+            ],
+            {
+                "activation": StringAttr(operands.activation),
+                "low": None if operands.low is None else integer(operands.low),
+                "high": None if operands.high is None else integer(operands.high),
+                "sparsity": operands.sparsity,
+                **properties,
+            },
+        )
+
+    def fused_operands(self) -> FusedOperands:
+        """Operands and shared properties, to build a changed copy of the op from."""
+        return FusedOperands(
+            self.input,
+            self.weight,
+            scale=self.scale,
+            bias=self.bias,
+            thresholds=self.thresholds,
+            multiplier=self.multiplier,
+            shift=self.shift,
+            zero_point=self.zero_point,
+            activation=self.activation.data,
+            low=None if self.low is None else self.low.value.data,
+            high=None if self.high is None else self.high.value.data,
+            sparsity=self.sparsity,
+        )
+
+    def rebuild(self, **changes: Any) -> FusedOp:
+        """A copy of the op with some fields of `FusedOperands` changed."""
+        raise NotImplementedError
+
+    def product_shape(self, input: Shape, weight: Shape) -> Shape:
+        """The shape of the product before the optional steps."""
+        raise NotImplementedError
+
+    CHANNEL_AXIS: ClassVar[int] = -1
+    """The axis of the result that holds the output channels."""
+
+    def infer(self) -> Sequence[Attribute]:
+        input, weight = tensor_type(self.input), tensor_type(self.weight)
+        require_trit(weight, "weight")
+        shape = self.product_shape(input.get_shape(), weight.get_shape())
+        type = TensorType(accumulator(input), shape)
+        channels = shape[self.CHANNEL_AXIS]
+        if self.scale is not None:
+            check_output_scale(input, tensor_type(self.scale), (channels,))
+        if self.bias is not None:
+            bias = tensor_type(self.bias)
+            check_vector(bias, channels, "bias")
+            if bias.element_type != type.element_type:
+                fail(f"expects a bias of {type.element_type}, got {bias}")
+        self._check_activation(type)
+        return [self._after_quantization(type, channels)]
+
+    def _check_activation(self, type: AnyTensor) -> None:
+        if self.activation.data not in ACTIVATIONS:
+            fail(
+                f"expects activation one of {', '.join(ACTIVATIONS)}, got '{self.activation.data}'"
+            )
+        if self.activation.data == "relu6" and not is_float(type):
+            fail("expects float input for the activation 'relu6'; use requantisation bounds")
+
+    def _after_quantization(self, type: AnyTensor, channels: int) -> AnyTensor:
+        rescaling = [self.multiplier, self.shift, self.zero_point]
+        given = [v for v in rescaling if v is not None]
+        bounds = [self.low, self.high]
+        if self.thresholds is not None:
+            if given:
+                fail("expects thresholds or requantisation, got both")
+            thresholds = tensor_type(self.thresholds)
+            if thresholds.element_type != type.element_type:
+                fail(f"expects thresholds of {type.element_type}, got {thresholds}")
+            check_thresholds(type, thresholds, self.CHANNEL_AXIS)
+            return with_element(type, threshold_element(thresholds))
+        if len(given) not in (0, 3) or bounds.count(None) != (0 if given else 2):
+            fail("expects multiplier, shift, zero_point, low and high together")
+        if not given:
+            return type
+        if type.element_type != i32:
+            fail(f"expects integer input to requantise, got {self.input.type}")
+        for what in ("multiplier", "shift"):
+            value = tensor_type(getattr(self, what))
+            if value.element_type != i32:
+                fail(f"expects an i32 {what}, got {value}")
+            if value.get_shape():
+                check_vector(value, channels, what)
+        assert self.zero_point is not None and self.low is not None and self.high is not None
+        zero = tensor_type(self.zero_point)
+        if zero.get_shape():
+            fail(f"expects a scalar zero point, got {zero}")
+        check_range(zero, self.low.value.data, self.high.value.data)
+        return with_element(type, zero.element_type)
+
+
+class FusedOperands:
+    """What `ternary.linear` and `ternary.conv` share: operands, and properties as Python values."""
+
+    def __init__(
+        self,
+        input: Value,
+        weight: Value,
+        *,
+        scale: Value | None = None,
+        bias: Value | None = None,
+        thresholds: Value | None = None,
+        multiplier: Value | None = None,
+        shift: Value | None = None,
+        zero_point: Value | None = None,
+        activation: str = "none",
+        low: int | None = None,
+        high: int | None = None,
+        sparsity: SparsityAttr | None = None,
+    ) -> None:
+        self.input, self.weight = input, weight
+        self.scale, self.bias = scale, bias
+        self.thresholds = thresholds
+        self.multiplier, self.shift, self.zero_point = multiplier, shift, zero_point
+        self.activation = activation
+        self.low, self.high = low, high
+        self.sparsity = sparsity
+
+    def changed(self, **changes: Any) -> FusedOperands:
+        """A copy with some fields changed."""
+        return FusedOperands(**{**self.__dict__, **changes})
+
+
+@irdl_op_definition
+class LinearOp(FusedOp):
+    """y = f(s·(x · W) + b) with trits W [in, out]; the optional steps are those of `FusedOp`.
+
+    %y = ternary.linear %x, %w bias(%b : tensor<10xf32>) {activation = "relu"}
+         : tensor<?x784xf32>, tensor<784x10x!ternary.trit> -> tensor<?x10xf32>
+    """
+
+    name = "ternary.linear"
+
+    def __init__(self, input: Value, weight: Value, **options: Any) -> None:
+        self._build(FusedOperands(input, weight, **options), {})
+
+    def product_shape(self, input: Shape, weight: Shape) -> Shape:
+        return linear_shape(input, weight)
+
+    def rebuild(self, **changes: Any) -> LinearOp:
+        return LinearOp(**self.fused_operands().changed(**changes).__dict__)
+
+
+@irdl_op_definition
+class ConvOp(FusedOp):
+    """A convolution with trits W [O, C/groups, …] and the optional steps of `FusedOp`.
+
+    Window properties are those of `tensor.conv`.
+
+        %y = ternary.conv %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>,
+             dilation = array<i64: 1, 1>, groups = 1 : i64} : tensor<?x3x32x32xf32>,
+             tensor<8x3x3x3x!ternary.trit> -> tensor<?x8x32x32xf32>
+    """
+
+    name = "ternary.conv"
+
+    CHANNEL_AXIS: ClassVar[int] = 1
+
+    strides = prop_def(DenseArrayBase[IntegerType])
+    padding = prop_def(DenseArrayBase[IntegerType])
+    dilation = prop_def(DenseArrayBase[IntegerType])
+    groups = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
+
+    def __init__(
+        self,
+        input: Value,
+        weight: Value,
+        *,
+        strides: Sequence[int] = (1, 1),
+        padding: Sequence[int] = (0, 0, 0, 0),
+        dilation: Sequence[int] = (1, 1),
+        groups: int = 1,
+        **options: Any,
+    ) -> None:
+        self._build(
+            FusedOperands(input, weight, **options),
+            {
+                "strides": ints(strides),
+                "padding": ints(padding),
+                "dilation": ints(dilation),
+                "groups": integer(groups),
+            },
+        )
+
+    def product_shape(self, input: Shape, weight: Shape) -> Shape:
+        return conv_shape(
+            input,
+            weight,
+            self.strides.get_values(),
+            self.padding.get_values(),
+            self.dilation.get_values(),
+            self.groups.value.data,
+        )
+
+    def rebuild(self, **changes: Any) -> ConvOp:
+        return ConvOp(
+            **self.fused_operands().changed(**changes).__dict__,
+            strides=self.strides.get_values(),
+            padding=self.padding.get_values(),
+            dilation=self.dilation.get_values(),
+            groups=self.groups.value.data,
+        )

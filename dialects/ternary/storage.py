@@ -1,0 +1,292 @@
+"""Making, packing and unpacking of trits: parameters, constants, `ternarize`, `pack`, `unpack`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    f32,
+    f64,
+    i8,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ..inference import InferredOp, Value, fail, tensor_type
+from ..shapes import (
+    AnyTensor,
+    Shape,
+    axis_index,
+    element_count,
+    integer,
+    is_float,
+    merge_dim,
+    with_element,
+)
+from ..tensor.storage import INLINE_LIMIT, verify_parameter
+from .types import TritType, require_trit, trit, trit_tensor
+
+RULES = ("fixed", "twn", "absmean")
+SCALES = ("none", "tensor", "channel")
+MODES = ("deterministic", "stochastic")
+
+ui8 = IntegerType(8, Signedness.UNSIGNED)
+
+
+@irdl_op_definition
+class ParameterOp(IRDLOperation):
+    """A named trit tensor of the module's parameter store, packed there as uint8 (see `ir.trits`).
+
+    %w = ternary.parameter "fc1.weight" : tensor<784x10x!ternary.trit>
+    """
+
+    name = "ternary.parameter"
+
+    key = prop_def(StringAttr)
+    result = result_def(TensorType[TritType])
+
+    traits = traits_def(Pure())
+    assembly_format = "$key attr-dict `:` type($result)"
+
+    def __init__(self, key: str, shape: Sequence[int]) -> None:
+        super().__init__(result_types=[trit_tensor(*shape)], properties={"key": StringAttr(key)})
+
+    def verify_(self) -> None:
+        verify_parameter(self.name, self.key.data, self.result)
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """A small trit tensor in the text, at most 64 elements, row-major.
+
+    %w = ternary.constant array<i8: 1, 0, -1, 1> : tensor<2x2x!ternary.trit>
+    """
+
+    name = "ternary.constant"
+
+    value = prop_def(DenseArrayBase[IntegerType])
+    result = result_def(TensorType[TritType])
+
+    traits = traits_def(Pure(), ConstantLike())
+    assembly_format = "$value attr-dict `:` type($result)"
+
+    def __init__(self, values: Sequence[int], shape: Sequence[int]) -> None:
+        super().__init__(
+            result_types=[trit_tensor(*shape)],
+            properties={"value": DenseArrayBase.from_list(i8, values)},
+        )
+
+    def verify_(self) -> None:
+        values = self.value.get_values()
+        count = element_count(tensor_type(self.result).get_shape())
+        if count is None or len(values) != count or count > INLINE_LIMIT:
+            raise VerifyException(
+                f"'{self.name}' holds {len(values)} trits for {self.result.type}, "
+                f"expected all of them and at most {INLINE_LIMIT}"
+            )
+        outside = [v for v in values if v not in (-1, 0, 1)]
+        if outside:
+            raise VerifyException(f"'{self.name}' expects trits in {{-1, 0, 1}}, got {outside[0]}")
+
+
+@irdl_op_definition
+class TernarizeOp(InferredOp):
+    """Turn floats into trits and a scale: |x| ≤ Δ gives 0, else the sign of x.
+
+    `rule`: `fixed` takes Δ = `threshold`; `twn` Δ = 0.7·mean|x| (Li & Liu 2016, eq. 6); `absmean`
+    gives clip(round(x / mean|x|), -1, 1) (Ma et al. 2024, BitNet b1.58, eq. 1-3).
+    `scale`: `none` gives no second result; `tensor` one value, `channel` one for each position on
+    `axis`: the mean of |x| over the kept elements, which is their least-squares scale (0 where none
+    is kept). With `channel`, Δ too is taken for each channel.
+    `mode` `stochastic`: the sign of x with probability |x|/max|x|, else 0, drawn from NumPy's
+    Philox generator with `seed`; the rule is not used.
+
+        %t, %s = ternary.ternarize %x {rule = "twn", scale = "channel", axis = 1 : i64}
+                 : (tensor<784x10xf32>) -> (tensor<784x10x!ternary.trit>, tensor<10xf32>)
+    """
+
+    name = "ternary.ternarize"
+
+    operand = operand_def(TensorType)
+    rule = prop_def(StringAttr, default_value=StringAttr("twn"))
+    threshold = opt_prop_def(FloatAttr[Float64Type])
+    scaling = prop_def(StringAttr, default_value=StringAttr("none"), prop_name="scale")
+    axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
+    mode = prop_def(StringAttr, default_value=StringAttr("deterministic"))
+    seed = opt_prop_def(IntegerAttr[IntegerType])
+    trits = result_def(TensorType[TritType])
+    scale = opt_result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+    def __init__(
+        self,
+        operand: Value,
+        *,
+        rule: str = "twn",
+        threshold: float | None = None,
+        scale: str = "none",
+        axis: int = -1,
+        mode: str = "deterministic",
+        seed: int | None = None,
+    ) -> None:
+        self.build_inferred(
+            [operand],
+            {
+                "rule": StringAttr(rule),
+                "threshold": None if threshold is None else FloatAttr(threshold, f64),
+                "scale": StringAttr(scale),
+                "axis": integer(axis),
+                "mode": StringAttr(mode),
+                "seed": None if seed is None else integer(seed),
+            },
+            results=[1, int(scale != "none")],
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        type = tensor_type(self.operand)
+        if not is_float(type):
+            fail(f"expects floating-point elements, got {type}")
+        for what, value, allowed in (
+            ("rule", self.rule.data, RULES),
+            ("scale", self.scaling.data, SCALES),
+            ("mode", self.mode.data, MODES),
+        ):
+            if value not in allowed:
+                fail(f"expects {what} one of {', '.join(allowed)}, got '{value}'")
+        if (self.rule.data == "fixed") != (self.threshold is not None):
+            fail("expects a threshold with the rule 'fixed', and only there")
+        if self.threshold is not None and not self.threshold.value.data >= 0:
+            fail(f"expects a threshold of at least 0, got {self.threshold.value.data}")
+        if (self.mode.data == "stochastic") != (self.seed is not None):
+            fail("expects a seed with the mode 'stochastic', and only there")
+        trits = with_element(type, trit)
+        if self.scaling.data == "none":
+            return [trits]
+        if self.scaling.data == "tensor":
+            return [trits, TensorType(type.element_type, [])]
+        size = type.get_shape()[axis_index(self.axis.value.data, type.get_num_dims())]
+        return [trits, TensorType(type.element_type, [size])]
+
+
+@irdl_op_definition
+class PackOp(InferredOp):
+    """Trits to bytes, four to a byte, row-major (see `ir.trits`).
+
+    %b = ternary.pack %t : (tensor<784x10x!ternary.trit>) -> tensor<1960xui8>
+    """
+
+    name = "ternary.pack"
+
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: Value) -> None:
+        self.build_inferred([operand], {})
+
+    def infer(self) -> Sequence[Attribute]:
+        type = tensor_type(self.operand)
+        require_trit(type, "operand")
+        return [TensorType(ui8, [_packed(type.get_shape())])]
+
+
+def _packed(shape: Shape) -> int:
+    count = element_count(shape)
+    if count is None:
+        fail("expects a static shape")
+    return -(-count // 4)
+
+
+@irdl_op_definition
+class UnpackOp(InferredOp):
+    """Bytes to trits of the result's shape; the reserved code is an error at run time.
+
+    %t = ternary.unpack %b : (tensor<1960xui8>) -> tensor<784x10x!ternary.trit>
+    """
+
+    name = "ternary.unpack"
+
+    operand = operand_def(TensorType)
+    result = result_def(TensorType[TritType])
+
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: Value, shape: Sequence[int]) -> None:
+        super().__init__(operands=[operand], result_types=[trit_tensor(*shape)])
+
+    def infer(self) -> Sequence[Attribute]:
+        bytes_type, result = tensor_type(self.operand), tensor_type(self.result)
+        if bytes_type.element_type != ui8 or bytes_type.get_num_dims() != 1:
+            fail(f"expects a vector of ui8, got {bytes_type}")
+        merge_dim(bytes_type.get_shape()[0], _packed(result.get_shape()), "byte counts")
+        return [result]
+
+
+@irdl_op_definition
+class DequantizeOp(InferredOp):
+    """x = scale·t: trits to floats of the scale's type, f32 without a scale.
+
+    The scale is a scalar or one value for each position on `axis`.
+
+        %x = ternary.dequantize %t, %s {axis = 1 : i64}
+             : (tensor<784x10x!ternary.trit>, tensor<10xf32>) -> tensor<784x10xf32>
+    """
+
+    name = "ternary.dequantize"
+
+    operand = operand_def(TensorType)
+    scale = opt_operand_def(TensorType)
+    axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand (`,` $scale^)? attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: Value, scale: Value | None = None, *, axis: int = -1) -> None:
+        self.build_inferred([operand, scale], {"axis": integer(axis)})
+
+    def infer(self) -> Sequence[Attribute]:
+        type = tensor_type(self.operand)
+        require_trit(type, "operand")
+        if self.scale is None:
+            return [with_element(type, f32)]
+        scale = tensor_type(self.scale)
+        check_scale(type, scale, self.axis.value.data)
+        return [with_element(type, scale.element_type)]
+
+
+def check_scale(type: AnyTensor, scale: AnyTensor, axis: int) -> None:
+    """Refuse a scale that is neither a float scalar nor one float a channel."""
+    if not is_float(scale) or scale.get_num_dims() > 1:
+        fail(f"expects a scale of floats, scalar or vector, got {scale}")
+    if scale.get_shape():
+        size = type.get_shape()[axis_index(axis, type.get_num_dims())]
+        merge_dim(size, scale.get_shape()[0], "channels and scale elements")

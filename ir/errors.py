@@ -1,0 +1,98 @@
+"""The exception tree: every failure a user can cause ends in one of these.
+
+    TritonError
+    ├── SourceError        text the user wrote: `.tri` source or textual IR
+    │   └── CompilationError   a `.tri` program with at least one error diagnostic
+    ├── VerifyError        well-formed text, ill-formed IR
+    ├── ParameterError     a weights file: missing, wrong hash, key, shape, dtype or value
+    ├── PassError          a pass cannot do what was asked of it
+    ├── LoweringError      a program a target cannot express
+    │   └── UnsupportedError   names every unsupported op at once
+    ├── BackendError       an engine or library that is missing or refuses
+    └── OptionError        a wrong option or argument value
+
+A message says what is wrong, where, and what to do. Command lines print `str(error)` and exit
+with 1 (2 for `OptionError`); no traceback reaches a user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class TritonError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+    exit_code: int = 1
+
+
+class SourceError(TritonError):
+    """Text that cannot be read as a program."""
+
+
+class CompilationError(SourceError):
+    """A `.tri` program that does not compile.
+
+    Attributes:
+        line: 1-based line of the first error, or `None` when it has no place.
+        column: 1-based column of the first error, or `None`.
+        suggestion: what to write instead (`"did you mean 'weights'?"`), or `None`.
+        diagnostics: every `Diagnostic` of the run, errors and warnings.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        suggestion: str | None = None,
+        diagnostics: Sequence[object] = (),
+    ) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+        self.suggestion = suggestion
+        self.diagnostics = tuple(diagnostics)
+
+
+class VerifyError(TritonError):
+    """IR that parses but breaks an invariant."""
+
+
+class ParameterError(TritonError):
+    """A weights file that does not fit the program."""
+
+
+class PassError(TritonError):
+    """A pass that cannot be applied as asked."""
+
+
+class LoweringError(TritonError):
+    """A program that a frontend or a target cannot express."""
+
+
+class UnsupportedError(LoweringError):
+    """Ops a target cannot express, all of them.
+
+    Attributes:
+        target: name of the target or frontend.
+        problems: one `(op name, location, reason)` for each unsupported op.
+    """
+
+    def __init__(self, target: str, problems: Sequence[tuple[str, str, str]]) -> None:
+        self.target = target
+        self.problems = tuple(problems)
+        lines = [f"target '{target}' cannot express {len(self.problems)} operation(s):"]
+        lines += [f"  {name} at {location}: {reason}" for name, location, reason in self.problems]
+        super().__init__("\n".join(lines))
+
+
+class BackendError(TritonError, RuntimeError):
+    """An engine, device or library that is missing or refuses."""
+
+
+class OptionError(TritonError, ValueError):
+    """A command-line option or argument with a wrong value."""
+
+    exit_code = 2

@@ -1,0 +1,222 @@
+"""Weights outside the text: a safetensors file named with its hash, and entries made by passes.
+
+A module names a `ParameterStore`; ops name its entries. The file is opened when the first entry is
+read, its SHA-256 is checked once, and tensors are read from the memory map one at a time. Passes
+add entries in memory (`add`); entries are never changed or removed, so clones of a module can share
+one store. What an entry means (dtype, shape, trits) is the reader's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ParameterError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StoreReference:
+    """A parameter file as named in the text: `path` is relative to the IR file's folder."""
+
+    path: str
+    sha256: str
+    location: Path
+
+
+@dataclass(eq=False)
+class ParameterStore:
+    """Named arrays: those of one safetensors file, and those added in memory."""
+
+    reference: StoreReference | None = None
+    _added: dict[str, Array] = field(default_factory=dict[str, Array])
+    _file: Any = None
+
+    @staticmethod
+    def unsaved() -> ParameterStore:
+        """A store without a file."""
+        return ParameterStore()
+
+    @staticmethod
+    def referenced(path: str, sha256: str, *, beside: str) -> ParameterStore:
+        """The store that IR text names: `path` relative to the folder of the file `beside`.
+
+        Nothing is opened yet.
+
+        Raises:
+            ParameterError: `path` is absolute or leaves the folder; text from strangers must not
+                reach other files.
+        """
+        pure = PurePosixPath(path)
+        if not path or pure.is_absolute() or ".." in pure.parts or "\\" in path or "\0" in path:
+            raise ParameterError(
+                f"parameter file '{path}' must be a relative path inside the folder of the IR file"
+            )
+        folder = Path(beside).parent if Path(beside).is_file() else Path()
+        return ParameterStore(StoreReference(path, sha256.lower(), folder / path))
+
+    @staticmethod
+    def open(path: Path) -> ParameterStore:
+        """A store over a file the user named, with the hash it has now.
+
+        Raises:
+            ParameterError: no such file.
+        """
+        return ParameterStore(StoreReference(path.name, file_sha256(path), path))
+
+    @staticmethod
+    def of(arrays: Mapping[str, Array]) -> ParameterStore:
+        """A store over arrays in memory."""
+        store = ParameterStore()
+        for name, array in arrays.items():
+            store._added[name] = array
+        return store
+
+    @property
+    def added_names(self) -> list[str]:
+        """The entries that are in memory alone, sorted."""
+        return sorted(self._added)
+
+    def names(self) -> list[str]:
+        """Every entry, sorted. Opens the file."""
+        stored: Iterable[str] = self._open().keys() if self.reference else ()
+        return sorted({*stored, *self._added})
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._added or (self.reference is not None and name in self.names())
+
+    def read(self, name: str) -> Array:
+        """The array named `name`.
+
+        Raises:
+            ParameterError: no file, wrong hash, or no such entry; the message names file and key.
+        """
+        if name in self._added:
+            return self._added[name]
+        if self.reference is None:
+            raise ParameterError(
+                f"parameter '{name}' is in no file: it was never saved. Write the module that made "
+                "it with '-o FILE', or give weights"
+            )
+        file = self._open()
+        if name not in file.keys():  # noqa: SIM118 (not a mapping)
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, list(file.keys()), 1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise ParameterError(
+                f"parameter file '{self.reference.location}' has no entry '{name}'{hint}"
+            )
+        return _read_tensor(file, name, self.reference.location)
+
+    def add(self, name: str, array: Array) -> str:
+        """Add an entry and give the name it got.
+
+        A name that is taken by other content gets a numbered suffix (`name.1`, `name.2`, …).
+        """
+        candidate, number = name, 0
+        while candidate in self:
+            held = self.read(candidate)
+            same_kind = held.dtype == array.dtype and held.shape == array.shape
+            if same_kind and held.tobytes() == array.tobytes():
+                return candidate
+            number += 1
+            candidate = f"{name}.{number}"
+        self._added[candidate] = array
+        return candidate
+
+    def save(self, path: Path, names: Iterable[str]) -> str:
+        """Write the entries `names` to a safetensors file; its SHA-256.
+
+        The file is written beside its place and moved when whole.
+        """
+        return save_arrays(path, {name: self.read(name) for name in names})
+
+    def _open(self) -> Any:
+        if self._file is None:
+            assert self.reference is not None
+            self._file = _open_checked(self.reference)
+        return self._file
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in lower-case hexadecimal.
+
+    Raises:
+        ParameterError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ParameterError(f"parameter file '{path}': {error.strerror}") from None
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Array]) -> str:
+    """Write `arrays` as one safetensors file, sorted by name, whole or not at all; its SHA-256."""
+    import os
+    import tempfile
+
+    from safetensors.numpy import save_file
+
+    contiguous = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    os.close(handle)
+    try:
+        save_file(contiguous, temporary)
+        digest = file_sha256(Path(temporary))
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return digest
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Every tensor of a safetensors file.
+
+    Raises:
+        ParameterError: the file is missing or not safetensors.
+    """
+    file = _open_file(path)
+    return {name: _read_tensor(file, name, path) for name in file.keys()}  # noqa: SIM118
+
+
+def _open_checked(reference: StoreReference) -> Any:
+    digest = file_sha256(reference.location)
+    if digest != reference.sha256:
+        raise ParameterError(
+            f"parameter file '{reference.location}' has SHA-256 {digest}, "
+            f"the module expects {reference.sha256}; it is not the file the module was written with"
+        )
+    return _open_file(reference.location)
+
+
+def _open_file(path: Path) -> Any:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        return safe_open(str(path), framework="numpy")
+    except FileNotFoundError:
+        raise ParameterError(f"parameter file '{path}': No such file or directory") from None
+    except (SafetensorError, OSError) as error:
+        raise ParameterError(f"parameter file '{path}' is not safetensors: {error}") from None
+
+
+def _read_tensor(file: Any, name: str, path: Path) -> Array:
+    from safetensors import SafetensorError
+
+    try:
+        array: Array = file.get_tensor(name)
+    except (SafetensorError, TypeError, ValueError) as error:
+        raise ParameterError(f"entry '{name}' of '{path}' cannot be read: {error}") from None
+    array.flags.writeable = False
+    return array

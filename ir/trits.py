@@ -1,0 +1,67 @@
+"""Packed storage of trits: 2 bits each, four to a byte.
+
+Codes: `00` = 0, `01` = +1, `10` = -1, `11` reserved. Element i, row-major over the logical shape,
+stands in bits 2(i mod 4) … 2(i mod 4)+1 of byte i div 4; the last byte is padded with zeros.
+784x10 trits take 1960 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ParameterError
+
+
+def packed_size(shape: Sequence[int]) -> int:
+    """The number of bytes that `shape` trits take."""
+    return -(-prod(shape) // 4)
+
+
+def pack_trits(trits: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """Pack values in {-1, 0, 1} of any shape and dtype into `uint8[packed_size(shape)]`.
+
+    Raises:
+        ParameterError: a value is none of -1, 0, 1.
+    """
+    flat = np.ascontiguousarray(trits).reshape(-1)
+    outside = ~np.isin(flat, (-1, 0, 1))
+    if outside.any():
+        index = int(np.argmax(outside))
+        raise ParameterError(
+            f"expected trits in {{-1, 0, 1}}, got {flat[index]} at element {index}; "
+            "ternarize the tensor first"
+        )
+    codes = np.zeros(packed_size(flat.shape) * 4, dtype=np.uint8)
+    codes[: flat.size] = flat.astype(np.int8) & 3
+    codes[codes == 3] = 2  # -1 & 3 is 0b11; its code is 0b10
+    quads = codes.reshape(-1, 4)
+    packed = quads[:, 0] | (quads[:, 1] << 2) | (quads[:, 2] << 4) | (quads[:, 3] << 6)
+    return packed.astype(np.uint8)
+
+
+def unpack_trits(packed: NDArray[np.uint8], shape: Sequence[int]) -> NDArray[np.int8]:
+    """Unpack `uint8[packed_size(shape)]` into `int8[shape]` with values in {-1, 0, 1}.
+
+    Raises:
+        ParameterError: wrong byte count, the reserved code 0b11, or padding that is not zero.
+    """
+    if packed.dtype != np.uint8 or packed.size != packed_size(shape):
+        raise ParameterError(
+            f"expected uint8[{packed_size(shape)}] for {'x'.join(map(str, shape))} packed trits, "
+            f"got {packed.dtype}[{packed.size}]"
+        )
+    count = prod(shape)
+    codes = (packed.reshape(-1)[:, None] >> np.array([0, 2, 4, 6], np.uint8) & 3).reshape(-1)
+    reserved = codes == 3
+    if reserved.any():
+        raise ParameterError(
+            f"reserved trit code 0b11 at element {int(np.argmax(reserved))}; the file is corrupt"
+        )
+    if codes[count:].any():
+        raise ParameterError("padding bits of the last byte are not zero; the file is corrupt")
+    table = np.array([0, 1, -1], dtype=np.int8)
+    return table[codes[:count]].reshape(tuple(shape))
