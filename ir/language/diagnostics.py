@@ -1,4 +1,4 @@
-"""What the compiler says to the person who wrote a `.tri` file: collected, sorted, drawn with carets.
+"""What the compiler says about a `.tri` file: collected, sorted by place, drawn with carets.
 
 A `Diagnostic` is data; `render` draws one, `DiagnosticBag` collects those of a run and raises them
 together as one `CompilationError`. Nothing here knows the grammar or the type rules.

@@ -1,0 +1,363 @@
+"""Characters to tokens: the first half of reading a `.tri` file.
+
+The terminals are those of `grammar.lark`. Comments are kept beside the token that follows them, for
+the formatter. A character that no token begins with, a literal that is too large or not closed is
+reported here and replaced, so that the parser goes on. Which newlines end a statement is not
+decided here but in `layout`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lark import Token
+from lark.lexer import TerminalDef
+
+from .diagnostics import Diagnostic, DiagnosticBag
+from .nodes import Span
+
+MAX_INTEGER = 2**63
+"""The largest integer literal; one more than `int64` holds, so that its minimum can be written."""
+
+_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A comment and how it stands between its neighbours.
+
+    Attributes:
+        text: the comment with its marks.
+        span: its place.
+        newline_before: whether it begins its line.
+        blank_before: whether an empty line stands before it.
+        newline_after: whether nothing but the end of the line follows it.
+    """
+
+    text: str
+    span: Span
+    newline_before: bool
+    blank_before: bool
+    newline_after: bool
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is a `#` or `//` comment, which runs to the end of its line."""
+        return not self.text.startswith("/*")
+
+
+class SourceToken(Token):
+    """A lark token that knows its place and what stood before it.
+
+    Attributes:
+        span: its place.
+        comments: the comments between the previous token and this one.
+        newline_before: whether it is the first token of its line.
+        blank_before: whether an empty line stands directly before it.
+        damaged: whether a character before it, or in it, was reported; an error here may follow
+            from that one and is not worth a second message.
+        repair: for a token that `layout` put in, what to report when it is used.
+        found: how a message calls it; empty for its own text.
+        broken: set on the first token of a header that `recovery` made up; the names it binds.
+    """
+
+    span: Span
+    comments: tuple[Comment, ...]
+    newline_before: bool
+    blank_before: bool
+    damaged: bool
+    repair: Diagnostic | None
+    found: str
+    broken: tuple[str, ...] | None
+
+
+def make_token(kind: str, text: str, span: Span, *, found: str = "") -> SourceToken:
+    """A token of terminal `kind` with nothing before it."""
+    token = SourceToken(kind, text)
+    token.span = span
+    token.comments = ()
+    token.newline_before = False
+    token.blank_before = False
+    token.damaged = False
+    token.repair = None
+    token.found = found
+    token.broken = None
+    return token
+
+
+def end_of(span: Span) -> Span:
+    """The empty place right behind `span`."""
+    return Span(span.file, span.end_line, span.end_column, span.end_line, span.end_column)
+
+
+def shorten(text: str) -> str:
+    """Source text in quotes for a message, cut where it is long."""
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_SHOWN])
+    return f"'{shown}...'" if len(text) > _SHOWN else f"'{shown}'"
+
+
+_LINE_REST = re.compile(r"[^\r\n]*")
+_BLANK_REST = re.compile(r"[ \t\f\ufeff]*(?:[\r\n]|\Z)")
+_NUMBER_REST = re.compile(r"[\w.]+")
+_NEWLINE = re.compile(r"\r\n|\n|\r")
+
+_ESCAPES = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "0": "\0",
+    '"': '"',
+    "'": "'",
+    "\\": "\\",
+}
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+
+
+def unescape(text: str) -> str:
+    """The value of a string literal, quotes and escapes resolved."""
+
+    def replace(match: re.Match[str]) -> str:
+        digits = match[1] or match[2]
+        return chr(int(digits, 16)) if digits else _ESCAPES.get(match[3], match[3])
+
+    return _ESCAPE.sub(replace, text[1:-1])
+
+
+_LOOKALIKES = {
+    "\N{MINUS SIGN}": "-",
+    "\N{EN DASH}": "-",
+    "\N{EM DASH}": "-",
+    "\N{MULTIPLICATION SIGN}": "*",
+    "\N{LEFT DOUBLE QUOTATION MARK}": '"',
+    "\N{RIGHT DOUBLE QUOTATION MARK}": '"',
+    "\N{RIGHTWARDS ARROW}": "->",
+    "\N{LESS-THAN OR EQUAL TO}": "<=",
+    "\N{GREATER-THAN OR EQUAL TO}": ">=",
+    "\N{NOT EQUAL TO}": "!=",
+    "&": "&&",
+    "|": "||",
+    "~": "!",
+}
+
+
+@dataclass
+class Terminals:
+    """The terminals of the grammar as one regular expression, and its keywords."""
+
+    pattern: re.Pattern[str]
+    keywords: dict[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, definitions: Iterable[TerminalDef]) -> Terminals:
+        """Combine lark's terminals: patterns in the order of the grammar, then symbols, longest
+        first; a symbol that reads like a name is a keyword."""
+        patterns: list[tuple[str, str]] = []
+        symbols: list[tuple[str, str]] = []
+        keywords: dict[str, str] = {}
+        for terminal in definitions:
+            if terminal.pattern.type == "re":
+                patterns.append((terminal.name, terminal.pattern.to_regexp()))
+            elif str(terminal.pattern.value).isidentifier():
+                keywords[str(terminal.pattern.value)] = terminal.name
+            else:
+                symbols.append((terminal.name, terminal.pattern.to_regexp()))
+        symbols.sort(key=lambda item: -len(item[1].replace("\\", "")))
+        text = "|".join(f"(?P<{name}>{regexp})" for name, regexp in patterns + symbols)
+        return cls(re.compile(text), keywords)
+
+
+class Lexer:
+    """One pass over one text.
+
+    Args:
+        terminals: what to look for.
+        source: the text.
+        file: the name of the text in every span.
+        bag: takes the errors.
+    """
+
+    def __init__(self, terminals: Terminals, source: str, file: str, bag: DiagnosticBag) -> None:
+        self._terminals = terminals
+        self._source = source
+        self._file = file
+        self._bag = bag
+        self._position = 0
+        self._line = 1
+        self._line_start = 0
+        self._damaged = False
+        self._tokens: list[SourceToken] = []
+        self._comments: list[Comment] = []
+        self._newlines = 0
+        self._newlines_here = 0
+
+    def tokens(self) -> list[SourceToken]:
+        """Every token, newlines and `;` as `_SEP`, with one `$END` at the end."""
+        source = self._source
+        match_at = self._terminals.pattern.match
+        keywords = self._terminals.keywords
+        while self._position < len(source) and not self._bag.is_full:
+            match = match_at(source, self._position)
+            if match is None:
+                self._illegal()
+                continue
+            kind = match.lastgroup
+            text = match[0]
+            if kind == "WHITESPACE":
+                self._position = match.end()
+            elif kind == "NAME":
+                self._emit(keywords.get(text, "NAME"), text)
+            elif kind == "_SEP":
+                self._separator(text)
+            elif kind in ("LINE_COMMENT", "BLOCK_COMMENT"):
+                self._comment(text)
+            elif kind in ("INTEGER", "FLOAT"):
+                self._number(kind, text)
+            elif kind == "STRING":
+                self._string(text)
+            elif text == "/" and source.startswith("/*", self._position):
+                self._unterminated_comment()
+            else:
+                self._emit(kind or "", text)
+        self._emit("$END", "").found = "the end of the file"
+        return self._tokens
+
+    def _span(self, length: int) -> Span:
+        column = self._position - self._line_start + 1
+        return Span(self._file, self._line, column, self._line, column + length)
+
+    def _emit(self, kind: str, text: str, value: str | None = None) -> SourceToken:
+        token = make_token(kind, text if value is None else value, self._span(len(text)))
+        token.comments = tuple(self._comments)
+        token.newline_before = self._newlines > 0 or not self._tokens
+        token.blank_before = self._newlines_here > 1
+        token.damaged = self._damaged
+        self._tokens.append(token)
+        self._comments.clear()
+        self._newlines = self._newlines_here = 0
+        self._damaged = False
+        self._position += len(text)
+        return token
+
+    def _separator(self, text: str) -> None:
+        if text == ";":
+            token = make_token("_SEP", text, self._span(1))
+            self._tokens.append(token)
+            self._position += 1
+            return
+        token = make_token("_SEP", text, self._span(0), found="the end of the line")
+        self._tokens.append(token)
+        self._newlines += 1
+        self._newlines_here += 1
+        self._position += len(text)
+        self._line += 1
+        self._line_start = self._position
+
+    def _comment(self, text: str) -> None:
+        start = self._span(0)
+        starts_line = self._newlines_here > 0 or not (self._tokens or self._comments)
+        blank = self._newlines_here > 1
+        self._position += len(text)
+        if text.startswith("/*"):
+            breaks = list(_NEWLINE.finditer(text))
+            if breaks:
+                self._line += len(breaks)
+                self._line_start = self._position - len(text) + breaks[-1].end()
+        end = self._span(0)
+        span = Span(start.file, start.line, start.column, end.line, end.column)
+        rest = _BLANK_REST.match(self._source, self._position)
+        self._comments.append(Comment(text, span, starts_line, blank, rest is not None))
+        self._newlines_here = 0
+
+    def _number(self, kind: str, text: str) -> None:
+        trailing = _NUMBER_REST.match(self._source, self._position + len(text))
+        if self._tokens and self._tokens[-1].type == "DOT":
+            digits = re.match(r"[0-9]+", text)
+            self._emit("INTEGER", digits[0] if digits else text)
+            return
+        span = self._span(len(text))
+        if trailing is not None:
+            whole = text + trailing[0]
+            fixed = whole.replace("_", "")
+            suggestion = f"did you mean '{fixed}'?" if re.fullmatch(r"[0-9.]+", fixed) else None
+            self._report(f"{shorten(whole)} is not a number", len(whole), suggestion)
+            self._emit("INTEGER", whole, "0").damaged = True
+        elif kind == "FLOAT":
+            if math.isinf(float(text)):
+                self._report(f"{shorten(text)} is too large for a float", len(text))
+                self._emit(kind, text, "0.0")
+            else:
+                self._emit(kind, text)
+        elif re.fullmatch(r"0[0-9]+", text):
+            fixed = text.lstrip("0") or "0"
+            suggestion = f"did you mean '{fixed}'?" if len(fixed) < _SHOWN else None
+            self._report(f"the integer {shorten(text)} begins with 0", len(text), suggestion)
+            self._emit(kind, text, "0")
+        elif len(text) > 80 or int(text, 0) > MAX_INTEGER:
+            self._bag.error(f"the integer {shorten(text)} does not fit in 64 bits", span)
+            self._emit(kind, text, "0")
+        else:
+            self._emit(kind, text)
+
+    def _string(self, text: str) -> None:
+        for match in _ESCAPE.finditer(text):
+            if match[3] is not None and match[3] not in _ESCAPES:
+                column = self._position - self._line_start + 1 + match.start()
+                span = Span(self._file, self._line, column, self._line, column + len(match[0]))
+                self._bag.error(
+                    f"unknown escape {shorten(match[0])} in a string",
+                    span,
+                    suggestion=r"""the escapes are \n \t \r \0 \" \' \\ \xNN \uNNNN""",
+                )
+        self._emit("STRING", text)
+
+    def _report(self, message: str, length: int, suggestion: str | None = None) -> None:
+        self._bag.error(message, self._span(length), suggestion=suggestion)
+
+    def _unterminated_comment(self) -> None:
+        self._report("this comment has no closing '*/'", 2)
+        self._position = len(self._source)
+        self._damaged = True
+
+    def _illegal(self) -> None:
+        """Report and step over text that begins no token."""
+        character = self._source[self._position]
+        rest = _LINE_REST.match(self._source, self._position)
+        line = rest[0] if rest else character
+        if character == '"':
+            self._report("this string has no closing '\"'", len(line.rstrip()))
+            self._emit("STRING", line, '""').damaged = True
+            return
+        single = re.match(r"'([^'\"\r\n]*)'", line)
+        if single is not None:
+            fixed = shorten(single[1])[1:-1]
+            self._report(
+                "a string stands in double quotes", len(single[0]), f"did you mean '\"{fixed}\"'?"
+            )
+            self._emit("STRING", single[0], f'"{single[1]}"').damaged = "\\" in single[1]
+            return
+        run = re.match(r"[^\W0-9][\w]*", line)
+        if run is not None:
+            message = f"{shorten(run[0])} is no name: names have ASCII letters, digits and '_'"
+            self._report(message, len(run[0]))
+            self._emit("NAME", run[0], "_").damaged = True
+            return
+        fixed = _LOOKALIKES.get(character)
+        suggestion = None if fixed is None else f"did you mean '{fixed}'?"
+        self._report(f"unexpected character {_describe(character)}", 1, suggestion)
+        repeats = re.match(re.escape(character) + "+", line)
+        self._position += len(repeats[0]) if repeats else 1
+        self._damaged = True
+
+
+def _describe(character: str) -> str:
+    if " " < character < "\x7f":
+        return f"'{character}'"
+    code = f"U+{ord(character):04X}"
+    name = unicodedata.name(character, "")
+    if character.isprintable() and character != " ":
+        return f"'{character}' ({code})"
+    return f"{code} ({name.lower()})" if name else code
