@@ -78,13 +78,19 @@ class UnsupportedError(LoweringError):
     Attributes:
         target: name of the target or frontend.
         problems: one `(op name, location, reason)` for each unsupported op.
+        reproduce: the command that shows the same error, or an empty string.
     """
 
-    def __init__(self, target: str, problems: Sequence[tuple[str, str, str]]) -> None:
+    def __init__(
+        self, target: str, problems: Sequence[tuple[str, str, str]], *, reproduce: str = ""
+    ) -> None:
         self.target = target
         self.problems = tuple(problems)
+        self.reproduce = reproduce
         lines = [f"target '{target}' cannot express {len(self.problems)} operation(s):"]
         lines += [f"  {name} at {location}: {reason}" for name, location, reason in self.problems]
+        if reproduce:
+            lines.append(f"reproduce with: {reproduce}")
         super().__init__("\n".join(lines))
 
 

@@ -1,0 +1,164 @@
+"""What an emitter returns, and the one way in which it reaches the disk.
+
+An `Artifact` is bytes in memory: one file, a file with siblings (`model.py` and
+`model.safetensors`), or a folder. `write_artifact` writes everything to a temporary place first and
+moves it when whole, so that no failure leaves a half-written result. Nothing here knows a target.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+from ..ir.errors import LoweringError, OptionError
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The files of a compiled program.
+
+    Attributes:
+        name: a short name: the stem of files, the name of the folder's manifest.
+        files: relative POSIX path to content.
+        manifest: what the artefact was made from; JSON data, no timestamps. `compile_to_target`
+            fills it, an emitter may leave it empty.
+        primary: the file that an output path names; the others stand beside it, under the same
+            stem where they share the primary's. `None` with several files makes a folder.
+    """
+
+    name: str
+    files: Mapping[str, bytes]
+    manifest: Mapping[str, object] = field(default_factory=dict[str, object])
+    primary: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.files:
+            raise LoweringError(f"artefact '{self.name}' holds no file")
+        for path in self.files:
+            pure = PurePosixPath(path)
+            if not path or pure.is_absolute() or ".." in pure.parts or "\\" in path:
+                raise LoweringError(f"artefact '{self.name}': '{path}' is no relative path")
+        if self.primary is not None and self.primary not in self.files:
+            raise LoweringError(f"artefact '{self.name}' has no file '{self.primary}'")
+
+    @property
+    def main_file(self) -> str | None:
+        """The file an output path names: the primary or the only one; `None` for a folder."""
+        if self.primary is None and len(self.files) == 1:
+            return next(iter(self.files))
+        return self.primary
+
+    def text(self, path: str | None = None) -> str:
+        """One file as text; the main file by default."""
+        path = path or self.main_file
+        if path is None or path not in self.files:
+            raise LoweringError(f"artefact '{self.name}' has no file '{path}'")
+        return self.files[path].decode()
+
+    def with_manifest(self, **entries: object) -> Artifact:
+        """A copy whose manifest also holds `entries` and the size and SHA-256 of each file."""
+        files = {
+            path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for path, data in sorted(self.files.items())
+        }
+        return replace(self, manifest={**self.manifest, **entries, "files": files})
+
+
+def write_artifact(
+    artifact: Artifact, path: Path, *, force: bool = True, manifest: bool | None = None
+) -> list[Path]:
+    """Write an artefact; the written paths, the main file first.
+
+    An artefact with a main file is written to `path` itself, its siblings beside it; into `path`
+    when that is a folder or ends with a separator. Any other artefact makes `path` a folder.
+    An artefact written into its folder again takes the place of the earlier one; files in it
+    that no artefact of ours put there stay.
+
+    Args:
+        path: where to.
+        force: whether existing files may be replaced.
+        manifest: whether to write `NAME.manifest.json` too; by default only into folders.
+
+    Raises:
+        OptionError: a file is in the way and `force` is off, or the place cannot be written.
+    """
+    into_folder = artifact.main_file is None or path.is_dir() or str(path).endswith(os.sep)
+    folder, names = (path, {f: f for f in artifact.files})
+    if not into_folder:
+        folder, names = path.parent, _beside(artifact, path)
+    contents = {names[file]: data for file, data in artifact.files.items()}
+    stem = artifact.name if into_folder else path.stem
+    if manifest if manifest is not None else artifact.main_file is None:
+        contents[f"{stem}.manifest.json"] = manifest_bytes(artifact)
+    order = sorted(contents, key=lambda name: name != names.get(artifact.main_file or ""))
+    try:
+        return _place(folder, {name: contents[name] for name in order}, stem, force)
+    except OSError as error:
+        raise OptionError(f"cannot write '{path}': {error.strerror or error}") from None
+
+
+def manifest_bytes(artifact: Artifact) -> bytes:
+    """The manifest as JSON text, keys sorted: the same artefact gives the same bytes."""
+    return (json.dumps(artifact.manifest, indent=2, sort_keys=True, default=str) + "\n").encode()
+
+
+def _beside(artifact: Artifact, path: Path) -> dict[str, str]:
+    """File name on disk of each file when the main one is called `path.name`."""
+    assert artifact.main_file is not None
+    stem = PurePosixPath(artifact.main_file).stem
+    names: dict[str, str] = {}
+    for file in artifact.files:
+        pure = PurePosixPath(file)
+        same_stem = len(pure.parts) == 1 and pure.stem == stem
+        names[file] = f"{path.stem}{pure.suffix}" if same_stem else file
+    names[artifact.main_file] = path.name
+    if len(set(names.values())) != len(names):
+        raise OptionError(f"'{path}' would overwrite its own sibling; choose another file name")
+    return names
+
+
+def _place(folder: Path, contents: Mapping[str, bytes], stem: str, force: bool) -> list[Path]:
+    targets = [folder / name for name in contents]
+    if not force:
+        for target in targets:
+            if target.exists():
+                raise OptionError(f"'{target}' exists already")
+    for target in targets:
+        if target.is_dir():
+            raise OptionError(f"cannot write '{target}': it is a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    stale = _listed(folder / f"{stem}.manifest.json") - contents.keys()
+    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".writing-"))
+    try:
+        for name, data in contents.items():
+            part = temporary / name
+            part.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(data)
+        for name, target in zip(contents, targets, strict=True):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(temporary / name, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    for name in stale:
+        (folder / name).unlink(missing_ok=True)
+    return targets
+
+
+def _listed(manifest: Path) -> set[str]:
+    """The files that an earlier manifest says are its own; only plain relative paths count."""
+    try:
+        data: object = json.loads(manifest.read_bytes())
+    except (OSError, ValueError):
+        return set()
+    files = cast("dict[str, Any]", data).get("files") if isinstance(data, dict) else None
+    if not isinstance(files, dict):
+        return set()
+    names = cast("dict[str, Any]", files)
+    return {n for n in names if not PurePosixPath(n).is_absolute() and ".." not in n.split("/")}

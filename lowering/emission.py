@@ -1,0 +1,151 @@
+"""What emitters share: the list of unsupported ops, places in the source, and names.
+
+A name comes from what the program calls a thing: a parameter's key, the `tensor.name` of an
+argument, an SSA name hint; it is a valid identifier in Python, ONNX and Verilog, and unique.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from keyword import iskeyword
+from typing import cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    DictionaryAttr,
+    FileLineColLoc,
+    FusedLoc,
+    ModuleOp,
+    NameLoc,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ..ir.errors import LoweringError, UnsupportedError
+
+NAME_ATTRIBUTE = "tensor.name"
+"""The argument and result attribute of `func.func` that holds the user's name of the tensor."""
+
+
+class UnsupportedOps:
+    """Collects the ops a target cannot express, so that all are named at once."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self._problems: list[tuple[str, str, str]] = []
+
+    def add(self, op: Operation, reason: str) -> None:
+        """Note that `op` cannot be expressed, and why (one clause)."""
+        self._problems.append((op.name, location_text(op), reason))
+
+    def raise_if_any(self) -> None:
+        """Raise an `UnsupportedError` that lists everything noted."""
+        if self._problems:
+            raise UnsupportedError(self.target, self._problems)
+
+
+def location_text(op: Operation) -> str:
+    """`file:line:column` of an op, or `unknown location`."""
+    return source_place(op.location) or "unknown location"
+
+
+def source_place(location: Attribute) -> str | None:
+    """The first file position that a location holds, as `file:line:column`."""
+    match location:
+        case FileLineColLoc():
+            return f"{location.filename.data}:{location.line.data}:{location.column.data}"
+        case NameLoc():
+            return source_place(location.location)
+        case CallSiteLoc():
+            return source_place(location.callee) or source_place(location.caller)
+        case FusedLoc():
+            inner = cast("ArrayAttr[Attribute]", location.locations)
+            return next(filter(None, map(source_place, inner)), None)
+        case _:
+            return None
+
+
+def entry_function(module: ModuleOp, target: str) -> func.FuncOp:
+    """The public `@forward` of a module.
+
+    Raises:
+        LoweringError: there is none, or it has no body.
+    """
+    for op in module.body.block.ops:
+        if isinstance(op, func.FuncOp) and op.sym_name.data == "forward" and op.body.blocks:
+            return op
+    raise LoweringError(
+        f"target '{target}' needs a module with a function @forward; this one has none"
+    )
+
+
+def argument_names(function: func.FuncOp) -> list[str]:
+    """What the program calls each argument: `tensor.name`, the SSA name, or `x`, `x1`, …"""
+    attributes = _dictionaries(function.arg_attrs, len(function.args))
+    names: list[str] = []
+    for index, (argument, attribute) in enumerate(zip(function.args, attributes, strict=True)):
+        default = f"x{index}" if index else "x"
+        names.append(_named(attribute) or argument.name_hint or default)
+    return names
+
+
+def result_names(function: func.FuncOp) -> list[str]:
+    """What the program calls each result: `tensor.name`, or `y`, `y1`, …"""
+    count = len(function.function_type.outputs)
+    return [
+        _named(attribute) or (f"y{index}" if index else "y")
+        for index, attribute in enumerate(_dictionaries(function.res_attrs, count))
+    ]
+
+
+def _dictionaries(
+    attributes: ArrayAttr[DictionaryAttr] | None, count: int
+) -> list[DictionaryAttr | None]:
+    return [None] * count if attributes is None else list(attributes)
+
+
+def _named(attribute: DictionaryAttr | None) -> str | None:
+    value = None if attribute is None else attribute.data.get(NAME_ATTRIBUTE)
+    return value.data if isinstance(value, StringAttr) else None
+
+
+class Names:
+    """Unique identifiers: the wish itself where it is free, else with a number.
+
+    Args:
+        reserved: identifiers that must not be given out.
+    """
+
+    def __init__(self, reserved: Collection[str] = ()) -> None:
+        self._taken = set(reserved)
+        self._next: dict[str, int] = {}
+
+    def reserve(self, name: str) -> None:
+        """Take `name` out of circulation."""
+        self._taken.add(name)
+
+    def new(self, wish: str) -> str:
+        """A free identifier as close to `wish` as can be."""
+        base = identifier(wish)
+        name, number = base, self._next.get(base, 1)
+        while name in self._taken:
+            name = f"{base}_{number}"
+            number += 1
+        self._next[base] = number
+        self._taken.add(name)
+        return name
+
+    def of_value(self, value: SSAValue, default: str) -> str:
+        """A free identifier for an SSA value: its name hint, else `default`."""
+        return self.new(value.name_hint or default)
+
+
+def identifier(text: str) -> str:
+    """`text` as an identifier: other characters become `_`, keywords get one behind."""
+    name = re.sub(r"[^0-9A-Za-z_]", "_", text) or "_"
+    if name[0].isdigit():
+        name = f"_{name}"
+    return f"{name}_" if iskeyword(name) else name

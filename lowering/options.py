@@ -1,0 +1,156 @@
+"""Options of targets: frozen dataclasses, read from `target{opset=17 layout=nchw}` text.
+
+The text has the syntax of xDSL's pass options; names may be written with `-` or `_`. Fields are
+`bool`, `int`, `float`, `str`, a `Literal` of strings, a tuple of those, or one of them or `None`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from xdsl.utils.arg_spec import ArgSpec, parse_spec
+from xdsl.utils.exceptions import ArgSpecParseError
+
+from ..ir.errors import OptionError
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """The options of a target; a target without options uses this class as it is."""
+
+
+OptionsT = TypeVar("OptionsT", bound=TargetOptions)
+
+
+def option(default: Any, help: str) -> Any:
+    """A field of `TargetOptions` with a default value and the line that `--list-targets` shows."""
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """One option as a user sees it: `class-name`, `str`, its default and what it does."""
+
+    name: str
+    type: str
+    default: object
+    help: str
+
+
+def option_infos(options_type: type[TargetOptions]) -> list[OptionInfo]:
+    """Every option of a target, in order."""
+    hints = get_type_hints(options_type)
+    return [
+        OptionInfo(
+            field.name.replace("_", "-"),
+            _show_type(hints[field.name]),
+            field.default,
+            str(field.metadata.get("help", "")),
+        )
+        for field in dataclasses.fields(options_type)
+    ]
+
+
+def parse_target_spec(text: str) -> ArgSpec:
+    """`name` or `name{option=value …}`.
+
+    Raises:
+        OptionError: the text has another form.
+    """
+    try:
+        return parse_spec(text.strip())
+    except ArgSpecParseError as error:
+        reason = str(error).strip().splitlines()[-1].strip(" ^")
+        raise OptionError(
+            f"'{text}' is no target: {reason}; write for example 'pytorch{{class-name=Net}}'"
+        ) from None
+
+
+def parse_options(
+    options_type: type[OptionsT], target: str, values: Mapping[str, object]
+) -> OptionsT:
+    """The options of `target` from names and values; a value may be a tuple of one.
+
+    Raises:
+        OptionError: an unknown name (with the nearest known one) or a value of the wrong type.
+    """
+    hints = get_type_hints(options_type)
+    parsed: dict[str, Any] = {}
+    for name, value in values.items():
+        key = name.replace("-", "_")
+        if key not in hints:
+            raise OptionError(_unknown(target, name, list(hints)))
+        parsed[key] = _convert(target, name, value, hints[key])
+    return options_type(**parsed)
+
+
+def _unknown(target: str, name: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    shown = [k.replace("_", "-") for k in known]
+    close = get_close_matches(name.replace("_", "-"), shown, 1)
+    if close:
+        return f"target '{target}' has no option '{name}'; did you mean '{close[0]}'?"
+    listed = f"it has {', '.join(shown)}" if shown else "it has none"
+    return f"target '{target}' has no option '{name}'; {listed}"
+
+
+def _convert(target: str, name: str, value: object, hint: Any) -> object:
+    items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    try:
+        return _typed(items, hint)
+    except ValueError:
+        given = ",".join(
+            str(item).lower() if isinstance(item, bool) else str(item) for item in items
+        )
+        raise OptionError(
+            f"target '{target}': option '{name}' expects {_show_type(hint)}, got '{given}'"
+        ) from None
+
+
+def _typed(items: tuple[object, ...], hint: Any) -> object:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if NoneType in arguments and items in ((None,), ()):
+            return None
+        for argument in arguments:
+            if argument is not NoneType:
+                try:
+                    return _typed(items, argument)
+                except ValueError:
+                    continue
+        raise ValueError
+    if origin is tuple:
+        return tuple(_typed((item,), arguments[0]) for item in items)
+    if hint is bool and not items:
+        return True
+    if len(items) != 1:
+        raise ValueError
+    (item,) = items
+    if origin is Literal:
+        if item not in arguments:
+            raise ValueError
+        return item
+    if hint is float and isinstance(item, int) and not isinstance(item, bool):
+        return float(item)
+    if hint is str and isinstance(item, int | float) and not isinstance(item, bool):
+        return str(item)
+    if not isinstance(item, hint) or (hint is int and isinstance(item, bool)):
+        raise ValueError
+    return cast(object, item)
+
+
+def _show_type(hint: Any) -> str:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_show_type(a) for a in arguments if a is not NoneType)
+    if origin is Literal:
+        return " or ".join(str(a) for a in arguments)
+    if origin is tuple:
+        return f"a list of {_show_type(arguments[0])}"
+    names = {bool: "true or false", int: "an integer", float: "a number", str: "a name"}
+    return names.get(hint, str(hint))

@@ -1,0 +1,215 @@
+"""Targets: what a program can be compiled to, and the way from a module to an artefact.
+
+A target declares its options and its ordered, named stages, and emits an `Artifact` from a module
+that went through them. Built-in targets load on first use; other packages add theirs by an entry
+point of the group `triton_dsl.targets` (a name and a class without constructor arguments), programs
+by `register_target`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ..dialects.parameters import parameters, store_of
+from ..ir.errors import OptionError, UnsupportedError
+from .artifact import Artifact
+from .options import TargetOptions, parse_options, parse_target_spec
+from .stages import Stage, module_text, run_stages
+
+__all__ = [
+    "Stage",
+    "Target",
+    "TargetOptions",
+    "compile_to_target",
+    "get_all_targets",
+    "get_target",
+    "register_target",
+]
+
+ENTRY_POINTS = "triton_dsl.targets"
+
+
+class Target(ABC):
+    """Something a program can be compiled to.
+
+    Attributes:
+        name: as written on the command line.
+        description: one line for `--list-targets`.
+        Options: a frozen dataclass of the target's options, see `lowering.options`.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    Options: ClassVar[type[TargetOptions]] = TargetOptions
+
+    def stages(self, options: Any) -> Sequence[Stage]:
+        """The stages that a module goes through before `emit`, in order."""
+        del options
+        return STANDARD_STAGES
+
+    @abstractmethod
+    def emit(self, module: ModuleOp, options: Any) -> Artifact:
+        """The artefact of a module that went through the stages.
+
+        Raises:
+            UnsupportedError: names every op that the target cannot express.
+        """
+
+
+STANDARD_STAGES: tuple[Stage, ...] = (Stage("simplify", "canonicalize,cse,dce"),)
+"""What every target that works on whole tensors starts with."""
+
+_registered: dict[str, Callable[[], Target]] = {}
+
+
+def register_target(name: str, factory: Callable[[], Target]) -> None:
+    """Add a target, or put another in the place of one with the same name."""
+    _registered[name] = factory
+
+
+def get_all_targets() -> dict[str, Callable[[], Target]]:
+    """Every target by name: built-in, from entry points, registered; the last one wins."""
+    from importlib.metadata import entry_points
+
+    def entry(point: Any) -> Callable[[], Target]:
+        return lambda: point.load()()
+
+    found = {point.name: entry(point) for point in entry_points(group=ENTRY_POINTS)}
+    return {**_BUILT_IN, **found, **_registered}
+
+
+def get_target(name: str) -> Target:
+    """The target of that name.
+
+    Raises:
+        OptionError: there is none; the message has the nearest name, or all.
+    """
+    targets = get_all_targets()
+    if name not in targets:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, targets, 1)
+        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(sorted(targets))}"
+        raise OptionError(f"unknown target '{name}'; {hint}")
+    return targets[name]()
+
+
+def compile_to_target(
+    module: ModuleOp,
+    target: str | Target,
+    options: Mapping[str, object] | TargetOptions | None = None,
+    *,
+    dump_stages: Path | None = None,
+) -> Artifact:
+    """Run a target's stages on a copy of `module` and emit.
+
+    Args:
+        module: any module with a public `@forward`; it stays as it is.
+        target: a name, a name with options (`"onnx{opset=17}"`), or a target.
+        options: options by name, over those in the text; or the target's own options object.
+        dump_stages: a folder for the IR after each stage.
+
+    Raises:
+        OptionError: unknown target or option.
+        PassError, VerifyError: a stage fails.
+        UnsupportedError: the target cannot express the program.
+    """
+    values: dict[str, object] = {}
+    if isinstance(target, str):
+        spec = parse_target_spec(target)
+        values.update(spec.parameters)
+        target = get_target(spec.name)
+    if isinstance(options, TargetOptions):
+        if values:
+            raise OptionError("give options in the target's text or as an object, not both")
+        parsed = options
+    else:
+        merged = {name.replace("_", "-"): value for name, value in values.items()}
+        merged |= {name.replace("_", "-"): value for name, value in (options or {}).items()}
+        parsed = parse_options(target.Options, target.name, merged)
+    work = module.clone()
+    stages = target.stages(parsed)
+    run_stages(work, stages, dump_stages=dump_stages)
+    shown = _spec_text(target, parsed)
+    try:
+        artifact = target.emit(work, parsed)
+    except UnsupportedError as error:
+        if error.reproduce:
+            raise
+        command = f"triton-translate -t '{shown}' {_source_file(error) or 'FILE'}"
+        raise UnsupportedError(error.target, error.problems, reproduce=command) from None
+    return artifact.with_manifest(
+        name=artifact.name,
+        target=shown,
+        pipeline=[{"stage": stage.name, "passes": stage.pipeline} for stage in stages],
+        source_sha256=source_hash(module),
+        tool=_tool_version(),
+    )
+
+
+def source_hash(module: ModuleOp) -> str:
+    """The SHA-256 of a module: its text, and the weights it names that are in no file."""
+    digest = hashlib.sha256(module_text(module).encode())
+    added = {op.key.data for op in parameters(module)}
+    if added:
+        store = store_of(module)
+        for name in sorted(added.intersection(store.added_names)):
+            array = store.read(name)
+            digest.update(f"\0{name}\0{array.dtype}\0{array.shape}\0".encode())
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _spec_text(target: Target, options: TargetOptions) -> str:
+    from dataclasses import fields
+
+    given = [
+        f"{field.name.replace('_', '-')}={_value_text(getattr(options, field.name))}"
+        for field in fields(options)
+        if getattr(options, field.name) != field.default
+    ]
+    return f"{target.name}{{{' '.join(given)}}}" if given else target.name
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_value_text, cast("tuple[object, ...]", value)))
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    return (
+        text if text.replace("-", "").replace("_", "").replace(".", "").isalnum() else f'"{text}"'
+    )
+
+
+def _source_file(error: UnsupportedError) -> str | None:
+    """The file that the locations name, when they name one."""
+    files = {place.rsplit(":", 2)[0] for _, place, _ in error.problems if place.count(":") >= 2}
+    return files.pop() if len(files) == 1 else None
+
+
+def _tool_version() -> str:
+    from importlib.metadata import version
+
+    return f"triton-dsl {version('triton-dsl')}"
+
+
+def _pytorch() -> Target:
+    from .to_pytorch.target import PyTorchTarget
+
+    return PyTorchTarget()
+
+
+def _onnx() -> Target:
+    from .to_onnx.target import OnnxTarget
+
+    return OnnxTarget()
+
+
+_BUILT_IN: dict[str, Callable[[], Target]] = {"onnx": _onnx, "pytorch": _pytorch}
