@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+from .shapes import bit_width
 from .ternary.types import TritType
 
 _FLOATS: dict[type[Attribute], str] = {
@@ -49,12 +50,12 @@ def numpy_dtype(element: Attribute) -> np.dtype[Any]:
     name = _FLOATS.get(type(element))
     if name is not None:
         return np.dtype(name)
-    if isinstance(element, IntegerType):
-        width = element.width.data
+    width = bit_width(element)
+    if width is not None:
         if width == 1:
             return np.dtype(np.bool_)
         if width in (8, 16, 32, 64):
-            unsigned = element.signedness.data == Signedness.UNSIGNED
+            unsigned = element == IntegerType(width, Signedness.UNSIGNED)
             return np.dtype(f"{'u' if unsigned else ''}int{width}")
     raise VerifyException(f"tensors of {element} are not supported")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, cast
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -85,7 +85,7 @@ def tensor_type(value: SSAValue) -> AnyTensor:
     """The type of `value`, which must be a ranked tensor (`ShapeError` otherwise)."""
     if not isinstance(value.type, TensorType):
         raise ShapeError(f"expects a tensor, got {value.type}")
-    return value.type
+    return cast(AnyTensor, value.type)
 
 
 def fail(message: str) -> NoReturn:

@@ -7,11 +7,16 @@ checks them: key, shape, element type, reserved trit codes, NaN.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    TensorType,
+)
 from xdsl.ir import Attribute, Operation
 
 from ..ir.errors import ParameterError
@@ -20,6 +25,7 @@ from ..ir.trits import pack_trits, packed_size, unpack_trits
 from . import tensor, ternary
 from .elements import element_of, numpy_dtype
 from .inference import tensor_type
+from .shapes import AnyTensor
 from .tensor.storage import STORE_ATTRIBUTE, StoreAttr
 
 Array = NDArray[Any]
@@ -70,6 +76,7 @@ def parameter_value(op: ParameterLike) -> Array:
 def read_parameter(store: ParameterStore, key: str, type: Attribute) -> Array:
     """The entry `key` of `store` as `type` states it; see `parameter_value`."""
     assert isinstance(type, TensorType)
+    type = cast(AnyTensor, type)
     shape = type.get_shape()
     array = store.read(key)
     if isinstance(type.element_type, ternary.TritType):
@@ -108,6 +115,13 @@ def add_trits(module: ModuleOp, key: str, trits: Array) -> ternary.ParameterOp:
     """Add values in {-1, 0, 1}, packed, to the module's store; the op that names the new entry."""
     name = store_of(module).add(key, pack_trits(trits))
     return ternary.ParameterOp(name, trits.shape)
+
+
+def dense_constant(values: Array, element: Attribute) -> tensor.ConstantOp:
+    """An inline constant; the caller sees to the size limit (`tensor.storage.INLINE_LIMIT`)."""
+    array = np.ascontiguousarray(values, dtype=numpy_dtype(element))
+    type: Any = TensorType(element, array.shape)
+    return tensor.ConstantOp(DenseIntOrFPElementsAttr(type, BytesAttr(array.tobytes())))
 
 
 def constant_value(op: Operation) -> Array | None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    ArrayAttr,
     DenseArrayBase,
-    IntAttr,
     IntegerAttr,
     IntegerType,
     TensorType,
@@ -59,23 +57,28 @@ def is_float(type: AnyTensor) -> bool:
     return isinstance(type.element_type, AnyFloat)
 
 
+def bit_width(element: Attribute) -> int | None:
+    """The number of bits of an integer type; `None` for other types."""
+    if not isinstance(element, IntegerType):
+        return None
+    return cast("IntegerType[int]", element).width.data
+
+
 def is_integer(type: AnyTensor) -> bool:
     """Whether the elements are integers of more than one bit."""
-    return isinstance(type.element_type, IntegerType) and type.element_type.width.data > 1
+    width = bit_width(type.element_type)
+    return width is not None and width > 1
 
 
 def compatible(actual: Attribute, expected: Attribute) -> bool:
     """Whether two types agree in rank, element type and every dimension that both know."""
     if not (isinstance(actual, TensorType) and isinstance(expected, TensorType)):
         return actual == expected
-    if actual.element_type != expected.element_type:
+    a_type, e_type = cast(AnyTensor, actual), cast(AnyTensor, expected)
+    if a_type.element_type != e_type.element_type:
         return False
-    a, e = _dims(actual.shape), _dims(expected.shape)
+    a, e = a_type.get_shape(), e_type.get_shape()
     return len(a) == len(e) and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, e, strict=True))
-
-
-def _dims(shape: ArrayAttr[IntAttr]) -> Shape:
-    return tuple(d.data for d in shape)
 
 
 def merge_dim(a: int, b: int, what: str) -> int:
@@ -144,7 +147,7 @@ def matmul_shape(lhs: Shape, rhs: Shape) -> Shape:
         raise ShapeError("expects operands of rank 1 or more, got a scalar")
     rows = () if len(lhs) == 1 else (lhs[-2],)
     columns = () if len(rhs) == 1 else (rhs[-1],)
-    inner = rhs[-2] if len(rhs) > 1 else rhs[0]
+    inner = rhs[max(len(rhs) - 2, 0)]
     merge_dim(lhs[-1], inner, "inner dimensions")
     batch = broadcast(lhs[:-2], rhs[:-2]) if len(lhs) > 2 or len(rhs) > 2 else ()
     return (*batch, *rows, *columns)

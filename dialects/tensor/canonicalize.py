@@ -25,13 +25,13 @@ _IDEMPOTENT = {
 _INVOLUTIONS = {elementwise.NegOp, elementwise.NotOp}
 """f(f(x)) = x."""
 
-_RIGHT_NEUTRAL = {
+_RIGHT_NEUTRAL: dict[type[Operation], int] = {
     elementwise.AddOp: 0,
     elementwise.SubOp: 0,
     elementwise.MulOp: 1,
     elementwise.DivOp: 1,
 }
-_LEFT_NEUTRAL = {elementwise.AddOp: 0, elementwise.MulOp: 1}
+_LEFT_NEUTRAL: dict[type[Operation], int] = {elementwise.AddOp: 0, elementwise.MulOp: 1}
 """Neutral elements. x + 0 turns -0.0 into 0.0: on floats the neutral element of `add` is -0.0."""
 
 

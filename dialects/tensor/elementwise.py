@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
     Float64Type,
     FloatAttr,
-    IntegerType,
     StringAttr,
     TensorType,
     f64,
@@ -35,7 +33,7 @@ from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Commutative, Pure
 
 from ..inference import InferredOp, Value, fail, tensor_type
-from ..shapes import broadcast, is_float, with_element, with_shape
+from ..shapes import AnyTensor, bit_width, broadcast, is_float, with_element, with_shape
 
 PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -240,7 +238,7 @@ class CompareOp(BinaryOp):
             fail(f"expects predicate one of {', '.join(PREDICATES)}, got '{self.predicate.data}'")
         (type,) = super().infer()
         assert isinstance(type, TensorType)
-        return [with_element(type, i1)]
+        return [with_element(cast(AnyTensor, type), i1)]
 
 
 @irdl_op_definition
@@ -302,10 +300,10 @@ class ConvertOp(InferredOp):
         super().__init__(operands=[operand], result_types=[with_element(type, element)])
 
     def infer(self) -> Sequence[Attribute]:
-        element = tensor_type(self.result).element_type
-        if not isinstance(element, AnyFloat | IntegerType):
-            fail(f"expects a number type as the target, got {element}")
-        return [with_element(tensor_type(self.operand), element)]
+        target = tensor_type(self.result)
+        if not is_float(target) and bit_width(target.element_type) is None:
+            fail(f"expects a number type as the target, got {target}")
+        return [with_element(tensor_type(self.operand), target.element_type)]
 
 
 @irdl_op_definition

@@ -23,6 +23,7 @@ from ..inference import InferredOp, Value, fail, tensor_type
 from ..shapes import (
     AnyTensor,
     axis_index,
+    bit_width,
     integer,
     is_integer,
     merge_dim,
@@ -97,10 +98,10 @@ class QuantizeOp(InferredOp):
 
 def check_range(type: AnyTensor, low: int, high: int) -> None:
     """Refuse integer bounds that are empty or do not fit the element type."""
-    element = type.element_type
-    if not isinstance(element, IntegerType) or not is_integer(type):
+    width = bit_width(type.element_type)
+    if width is None or width < 2:
         fail(f"expects integer elements, got {type}")
-    least, most = -(1 << element.width.data - 1), (1 << element.width.data - 1) - 1
+    least, most = -(1 << (width - 1)), (1 << (width - 1)) - 1
     if not least <= low <= high <= most:
         fail(f"expects {least} <= low <= high <= {most}, got {low} and {high}")
 

@@ -89,9 +89,10 @@ class AdderGraphOp(InferredOp):
     def matrix(self) -> NDArray[np.int64]:
         """The matrix that the graph stands for, int64 [inputs, outputs]."""
         inputs = self.inputs.value.data
-        rows = [*np.eye(inputs, dtype=np.int64)]
-        nodes = self.nodes.get_values()
-        for a, b, sign, shift in zip(*(nodes[k::4] for k in range(4)), strict=True):
+        rows: list[NDArray[np.int64]] = [*np.eye(inputs, dtype=np.int64)]
+        numbers = self.nodes.get_values()
+        for i in range(0, len(numbers), 4):
+            a, b, sign, shift = numbers[i : i + 4]
             rows.append(rows[a] + sign * (rows[b] << shift))
         outputs = self.outputs.get_values()
         columns = [

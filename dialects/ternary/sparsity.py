@@ -48,8 +48,8 @@ def measure_sparsity(
     """The facts of a reduction x outputs matrix of trits."""
     nonzero = matrix != 0
     rows, columns = nonzero.shape
-    row_starts = np.arange(0, rows, block[0])
-    column_starts = np.arange(0, columns, block[1])
+    row_starts = list(range(0, rows, block[0]))
+    column_starts = list(range(0, columns, block[1]))
     if nonzero.size:
         tiles = np.logical_or.reduceat(
             np.logical_or.reduceat(nonzero, row_starts, axis=0), column_starts, axis=1

@@ -1,0 +1,156 @@
+"""`compile_model`, and the interface for back ends that others write.
+
+Two ways to add a target. A `BackendBase` sees the checked syntax tree of one layer and gives text:
+the simplest thing that can work. A `lowering.targets.Target` sees IR after its own pass pipeline
+and gives an artefact: what the built-in targets are. Both are named in `compile_model(backend=…)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..ir.errors import BackendError, OptionError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ..ir.language.nodes import LayerDef
+    from .artifact import Artifact
+
+ENTRY_POINTS = "triton_dsl.backends"
+"""Entry-point group whose entries are `BackendBase` subclasses, by back-end name."""
+
+
+class BackendBase(ABC):
+    """A target defined on the syntax tree. `backend_options` go to the constructor."""
+
+    @abstractmethod
+    def generate_code(self, layer_def: LayerDef) -> str:
+        """The code of one checked layer."""
+
+    @abstractmethod
+    def compile(self, code: str) -> Any:
+        """Generated code in executable form."""
+
+    @abstractmethod
+    def optimize(self, compiled_model: Any) -> Any:
+        """The compiled model after the back end's own optimisations."""
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """What a built-in target makes of a model.
+
+    Attributes:
+        target: the target's name.
+        module: the IR before the target's own pipeline.
+        artifact: the files.
+    """
+
+    target: str
+    module: ModuleOp
+    artifact: Artifact
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Write the artefact to `path`; the files written."""
+        from .artifact import write_artifact
+
+        return write_artifact(self.artifact, Path(path))
+
+
+_backends: dict[str, type[BackendBase]] = {}
+
+
+def register_backend(name: str, backend: type[BackendBase]) -> None:
+    """Make `backend` available as `compile_model(backend=name)`; a later one replaces it.
+
+    Raises:
+        OptionError: `name` is that of a built-in target.
+    """
+    from .targets import get_all_targets
+
+    if name in get_all_targets():
+        raise OptionError(f"'{name}' is the name of a target; choose another one")
+    _backends[name] = backend
+
+
+def get_all_backends() -> dict[str, type[BackendBase]]:
+    """Registered back ends and those of installed plug-ins, by name."""
+    found: dict[str, type[BackendBase]] = {}
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda e: e.name):
+        try:
+            found[entry.name] = entry.load()
+        except Exception as error:
+            raise BackendError(f"back end plug-in '{entry.name}' does not load: {error}") from error
+    return {**found, **_backends}
+
+
+def compile_model(
+    source_file: str | Path,
+    backend: str = "pytorch",
+    backend_options: Mapping[str, Any] | None = None,
+    *,
+    layer: str | None = None,
+    weights: str | Path | Mapping[str, Any] | None = None,
+    trainable: bool = False,
+) -> Any:
+    """Compile a `.tri` file.
+
+    Args:
+        source_file: the program.
+        backend: a target (`pytorch`, `onnx`, …) or a registered back end.
+        backend_options: the target's options, or the back end's constructor arguments.
+        layer: the entry layer; by default the last one of the file that needs no generics.
+        weights: a weights file or a `state_dict`.
+        trainable: keep float latents of ternary weights (see `lowering.from_tri.import_tri`).
+
+    Returns:
+        A `CompiledModel` for a target; whatever `optimize` of a `BackendBase` gives.
+
+    Raises:
+        CompilationError: the program has errors.
+        OptionError: no such back end, or wrong options.
+    """
+    from .targets import compile_to_target, get_all_targets
+
+    options = dict(backend_options or {})
+    path = Path(source_file)
+    targets, backends = get_all_targets(), get_all_backends()
+    if backend in targets:
+        from .from_tri import import_tri
+
+        state = Path(weights) if isinstance(weights, str) else weights
+        module = import_tri(path, layer=layer, weights=state, trainable=trainable)
+        artifact = compile_to_target(module.clone(), backend, options)
+        return CompiledModel(backend, module, artifact)
+    if backend in backends:
+        return _run_backend(backends[backend], backend, options, path, layer)
+    from difflib import get_close_matches
+
+    known = sorted({*targets, *backends})
+    close = get_close_matches(backend, known, 1)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    raise OptionError(f"no back end '{backend}'; {hint}known: {', '.join(known)}")
+
+
+def _run_backend(
+    kind: type[BackendBase], name: str, options: dict[str, Any], path: Path, layer: str | None
+) -> Any:
+    from ..ir.language.checker import TypeChecker
+    from ..ir.language.parser import TritonParser, read_source
+
+    try:
+        backend = kind(**options)
+    except TypeError as error:
+        raise OptionError(f"back end '{name}': {error}") from None
+    typed = TypeChecker().check(TritonParser().parse(read_source(path), path))
+    layers = [d for d in typed.layers if layer in (None, d.name)]
+    if not layers:
+        wanted = f"layer '{layer}'" if layer else "layer"
+        raise OptionError(f"'{path}' has no {wanted}")
+    return backend.optimize(backend.compile(backend.generate_code(layers[-1])))

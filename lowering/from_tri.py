@@ -1,0 +1,193 @@
+"""The `.tri` frontend: an elaborated program becomes one module with `func.func @forward`.
+
+Every op carries its place in the source; parameters keep their dotted names, which are PyTorch's
+`state_dict` keys. `tri_builtins` holds the rule of each built-in function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    f32,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+
+from ..dialects import tensor, ternary
+from ..dialects.parameters import attach_store
+from ..ir.errors import LoweringError, UnsupportedError
+from ..ir.language import elaborated
+from ..ir.language.types import TensorType as LanguageType
+from ..ir.store import ParameterStore
+from .tri_builtins import RULES, Emitter, ir_type, location
+from .weights import attach_weights
+
+NAME = "tensor.name"
+"""Argument and result attribute: the name in the source."""
+
+DIMENSIONS = "tensor.dimensions"
+"""Argument and result attribute: the dimensions as the source writes them (`["N", "784"]`)."""
+
+
+def import_tri(
+    source: str | Path,
+    *,
+    layer: str | None = None,
+    generics: Mapping[str, Any] | None = None,
+    weights: Path | Mapping[str, Any] | None = None,
+    trainable: bool = False,
+) -> ModuleOp:
+    """Compile `.tri` source to IR.
+
+    Args:
+        source: a path, or the program's text.
+        layer: the entry layer; by default the last one of the file that needs no generics.
+        generics: values for the entry layer's generic arguments.
+        weights: a weights file or a `state_dict` to fill the parameters with.
+        trainable: keep each ternary parameter as a float latent with the same key and shape,
+            ternarized (rule `twn`) where it is used; `fold-constants` makes it trits for good.
+
+    Raises:
+        CompilationError: the program has errors.
+        UnsupportedError: it uses built-ins that have no ops.
+        ParameterError: the weights do not fit.
+    """
+    from ..ir.language.checker import TypeChecker
+    from ..ir.language.parser import TritonParser, read_source
+
+    if isinstance(source, Path):
+        program = TritonParser().parse(read_source(source), source)
+    else:
+        program = TritonParser().parse(source)
+    typed = TypeChecker().check(program)
+    module = module_from_elaborated(typed.elaborate(layer, generics or {}), trainable=trainable)
+    if weights is not None:
+        attach_weights(module, weights)
+    return module
+
+
+def module_from_elaborated(program: elaborated.Elaborated, *, trainable: bool = False) -> ModuleOp:
+    """The module of one elaborated layer, named after it; its weights are not attached yet.
+
+    Raises:
+        UnsupportedError: names every built-in without ops, and spike types.
+    """
+    store = ParameterStore.unsaved()
+    inputs = [_checked_type(value) for value in program.inputs]
+    block = Block(arg_types=inputs)
+    emitter = Emitter(block, store, program.span)
+    values: dict[int, list[SSAValue]] = {}
+    for value, argument in zip(program.inputs, block.args, strict=True):
+        argument.name_hint = _hint(value.name)
+        argument.location = location(value.span)
+        values[id(value)] = [argument]
+    for parameter in program.parameters:
+        values[id(parameter)] = [_parameter(emitter, parameter, trainable)]
+    for op in program.operations():
+        _lower_operation(emitter, op, values)
+    if emitter.problems:
+        raise UnsupportedError("IR", emitter.problems)
+    outputs = [_value(emitter, value, values) for value in program.outputs]
+    emitter.span = program.outputs[-1].span if program.outputs else program.span
+    end = ReturnOp(*outputs)
+    end.location = location(emitter.span)
+    block.add_op(end)
+    function = FuncOp(
+        "forward",
+        FunctionType.from_lists(inputs, [value.type for value in outputs]),
+        Region(block),
+        arg_attrs=ArrayAttr([_names(value.name, value.type) for value in program.inputs]),
+        res_attrs=ArrayAttr([
+            _names("output" if len(outputs) == 1 else f"output{i}", value.type)
+            for i, value in enumerate(program.outputs)
+        ]),
+    )  # fmt: skip
+    function.location = location(program.span)
+    module = ModuleOp([function], sym_name=StringAttr(program.name))
+    module.location = location(program.span)
+    attach_store(module, store)
+    return module
+
+
+def _names(name: str, type: LanguageType) -> DictionaryAttr:
+    dimensions = ArrayAttr([StringAttr(str(size)) for size in type.shape])
+    return DictionaryAttr({NAME: StringAttr(name), DIMENSIONS: dimensions})
+
+
+def _checked_type(value: elaborated.Value) -> TensorType[Any]:
+    if value.type.kind == "spike":
+        raise LoweringError(
+            f"{value.span}: error: spike trains as arguments are not supported; "
+            "encode inside 'forward'"
+        )
+    return ir_type(value.type)
+
+
+def _hint(name: str) -> str | None:
+    cleaned = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    return cleaned if SSAValue.is_valid_name(cleaned) else None
+
+
+def _parameter(emitter: Emitter, parameter: elaborated.ParameterValue, trainable: bool) -> SSAValue:
+    emitter.span = parameter.span
+    type = ir_type(parameter.type)
+    if parameter.type.kind == "ternary" and trainable:
+        latent = emitter.add(tensor.ParameterOp(parameter.path, TensorType(f32, type.get_shape())))
+        latent.name_hint = _hint(f"{parameter.path}_latent")
+        value = emitter.add(ternary.TernarizeOp(latent, rule="twn"))
+    elif parameter.type.kind == "ternary":
+        value = emitter.add(ternary.ParameterOp(parameter.path, type.get_shape()))
+    else:
+        value = emitter.add(tensor.ParameterOp(parameter.path, type, buffer=parameter.is_buffer))
+    value.name_hint = _hint(parameter.path)
+    return value
+
+
+def _lower_operation(
+    emitter: Emitter, op: elaborated.Operation, values: dict[int, list[SSAValue]]
+) -> None:
+    emitter.span = op.span
+    rule = RULES.get(op.function)
+    operands = [_value(emitter, operand, values) for operand in op.operands]
+    if rule is None:
+        emitter.refuse(op.function, "this built-in has no ops in the IR yet")
+        placeholder = [ir_type(t) for t in op.result_types or (op.type,)]
+        values[id(op)] = [_unknown(emitter, type) for type in placeholder]
+        return
+    result = rule(emitter, op, operands)
+    values[id(op)] = result if isinstance(result, list) else [result]
+
+
+def _unknown(emitter: Emitter, type: TensorType[Any]) -> SSAValue:
+    """A stand-in after a refused built-in, so that the others are checked too."""
+    from xdsl.dialects.test import TestOp
+
+    return emitter.add(TestOp(result_types=[type]))
+
+
+def _value(
+    emitter: Emitter, value: elaborated.Value, values: dict[int, list[SSAValue]]
+) -> SSAValue:
+    if isinstance(value, elaborated.Projection):
+        return values[id(value.source)][value.index]
+    if id(value) not in values:
+        assert isinstance(value, elaborated.ConstantValue), value
+        emitter.span = value.span
+        type = ir_type(value.type)
+        if isinstance(type.element_type, ternary.TritType):
+            trits = np.array(value.value, dtype=np.int8)
+            op = ternary.ConstantOp(trits.reshape(-1).tolist(), trits.shape)
+            values[id(value)] = [emitter.add(op)]
+        else:
+            values[id(value)] = [emitter.constant(np.array(value.value), type.element_type)]
+    return values[id(value)][0]

@@ -1,0 +1,162 @@
+"""Weights from a file or a `state_dict` into a module's parameter store, checked against the IR.
+
+Accepted files: safetensors, NumPy `.npz`, PyTorch `.pt`/`.pth` (tensors only, never pickled code).
+A ternary parameter takes packed bytes (`ir.trits`) or an array of its logical shape with values in
+{-1, 0, 1}. Everything that does not fit is reported in one error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from ..dialects import ternary
+from ..dialects.elements import numpy_dtype
+from ..dialects.inference import tensor_type
+from ..dialects.parameters import ParameterLike, attach_store, parameters, store_of
+from ..ir.errors import ParameterError
+from ..ir.store import ParameterStore, read_arrays
+from ..ir.trits import pack_trits, packed_size, unpack_trits
+
+Array = NDArray[Any]
+
+
+def load_weights(path: Path) -> dict[str, Array]:
+    """Every array of a weights file.
+
+    Raises:
+        ParameterError: no such file, an unknown kind of file, or broken content.
+    """
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise ParameterError(f"weights file '{path}': no such file")
+    if suffix == ".safetensors":
+        return read_arrays(path)
+    if suffix == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except (ValueError, OSError, EOFError) as error:
+            raise ParameterError(f"weights file '{path}' is not a NumPy archive: {error}") from None
+    if suffix in (".pt", ".pth"):
+        return _load_torch(path)
+    raise ParameterError(
+        f"weights file '{path}': unknown kind '{suffix}'; expected .safetensors, .npz, .pt or .pth"
+    )
+
+
+def _load_torch(path: Path) -> dict[str, Array]:
+    from pickle import UnpicklingError
+
+    from ..ir.errors import BackendError
+
+    try:
+        import torch
+    except ImportError:
+        raise BackendError(
+            f"reading '{path}' needs PyTorch: pip install 'triton-dsl[torch]'"
+        ) from None
+    try:
+        state: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ParameterError(f"weights file '{path}' holds no plain tensors: {reason}") from None
+    return as_arrays(state, str(path))
+
+
+def as_arrays(state: Any, what: str) -> dict[str, Array]:
+    """A mapping of tensors or arrays (a `state_dict`) as NumPy arrays."""
+    if not isinstance(state, Mapping):
+        raise ParameterError(f"{what}: expected a mapping of names to tensors")
+    arrays: dict[str, Array] = {}
+    for name, value in cast(Mapping[Any, Any], state).items():
+        if hasattr(value, "detach"):
+            tensor = value.detach().cpu()
+            if str(tensor.dtype) == "torch.bfloat16":
+                import ml_dtypes
+
+                arrays[str(name)] = tensor.float().numpy().astype(ml_dtypes.bfloat16)
+                continue
+            value = tensor.numpy()
+        arrays[str(name)] = np.asarray(value)
+    return arrays
+
+
+def attach_weights(module: ModuleOp, weights: Path | Mapping[str, Any]) -> None:
+    """Fill the module's parameters from a file or a `state_dict`.
+
+    A safetensors file whose entries already have the stored form is referenced, not copied.
+    Entries that the module itself added (constants) stay.
+
+    Raises:
+        ParameterError: lists every missing, extra and unfit entry.
+    """
+    if isinstance(weights, Path):
+        arrays, source = load_weights(weights), f"weights file '{weights}'"
+    else:
+        arrays, source = as_arrays(weights, "weights"), "weights"
+    own = set(store_of(module).added_names)
+    wanted = {op.key.data: op for op in parameters(module) if op.key.data not in own}
+    problems = [f"missing '{key}' ({op.result.type})" for key, op in wanted.items()
+                if key not in arrays]  # fmt: skip
+    problems += [
+        f"extra '{key}'"
+        for key in arrays
+        if key not in wanted and not key.endswith("num_batches_tracked")
+    ]
+    stored: dict[str, Array] = {}
+    for key, op in wanted.items():
+        if key in arrays:
+            try:
+                stored[key] = _stored_form(op, arrays[key])
+            except ParameterError as error:
+                problems.append(str(error))
+    if problems:
+        shown = [*problems[:20], *(["…"] if len(problems) > 20 else [])]
+        raise ParameterError(f"{source} does not fit the model:\n  " + "\n  ".join(shown))
+    unchanged = all(stored[key] is arrays[key] for key in stored)
+    in_place = isinstance(weights, Path) and weights.suffix.lower() == ".safetensors" and unchanged
+    if in_place:
+        assert isinstance(weights, Path)
+        store = ParameterStore.open(weights)
+        for key in own:
+            if store.add(key, store_of(module).read(key)) != key:
+                raise ParameterError(f"{source}: entry '{key}' clashes with a constant")
+    else:
+        old = store_of(module)
+        store = ParameterStore.of({**stored, **{key: old.read(key) for key in own}})
+    attach_store(module, store)
+
+
+def _stored_form(op: ParameterLike, array: Array) -> Array:
+    key, type = op.key.data, tensor_type(op.result)
+    shape = type.get_shape()
+    if isinstance(op, ternary.ParameterOp):
+        if array.dtype == np.uint8 and array.shape == (packed_size(shape),):
+            try:
+                unpack_trits(array, shape)
+            except ParameterError as error:
+                raise ParameterError(f"'{key}': {error}") from None
+            return array
+        if array.shape != shape:
+            raise ParameterError(
+                f"'{key}': expected trits of shape {list(shape)} or {packed_size(shape)} packed "
+                f"bytes, got {array.dtype}{list(array.shape)}"
+            )
+        try:
+            return pack_trits(array)
+        except ParameterError as error:
+            raise ParameterError(f"'{key}': {error}") from None
+    dtype = numpy_dtype(type.element_type)
+    if array.shape != shape or array.dtype != dtype:
+        raise ParameterError(
+            f"'{key}': expected {dtype}{list(shape)}, got {array.dtype}{list(array.shape)}"
+        )
+    if dtype.kind not in "iub" and np.isnan(array.astype(np.float32, copy=False)).any():
+        raise ParameterError(f"'{key}': holds NaN")
+    return array
