@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import cast
 
 from lark import Token
 from lark.lexer import TerminalDef
@@ -35,14 +36,12 @@ class Comment:
         span: its place.
         newline_before: whether it begins its line.
         blank_before: whether an empty line stands before it.
-        newline_after: whether nothing but the end of the line follows it.
     """
 
     text: str
     span: Span
     newline_before: bool
     blank_before: bool
-    newline_after: bool
 
     @property
     def is_line(self) -> bool:
@@ -56,7 +55,7 @@ class SourceToken(Token):
     Attributes:
         span: its place.
         comments: the comments between the previous token and this one.
-        newline_before: whether it is the first token of its line.
+        newline_before: whether a line ends between it and the token or comment before it.
         blank_before: whether an empty line stands directly before it.
         damaged: whether a character before it, or in it, was reported; an error here may follow
             from that one and is not worth a second message.
@@ -77,7 +76,7 @@ class SourceToken(Token):
 
 def make_token(kind: str, text: str, span: Span, *, found: str = "") -> SourceToken:
     """A token of terminal `kind` with nothing before it."""
-    token = SourceToken(kind, text)
+    token = cast(SourceToken, SourceToken(kind, text))
     token.span = span
     token.comments = ()
     token.newline_before = False
@@ -101,7 +100,6 @@ def shorten(text: str) -> str:
 
 
 _LINE_REST = re.compile(r"[^\r\n]*")
-_BLANK_REST = re.compile(r"[ \t\f\ufeff]*(?:[\r\n]|\Z)")
 _NUMBER_REST = re.compile(r"[\w.]+")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 
@@ -191,7 +189,6 @@ class Lexer:
         self._damaged = False
         self._tokens: list[SourceToken] = []
         self._comments: list[Comment] = []
-        self._newlines = 0
         self._newlines_here = 0
 
     def tokens(self) -> list[SourceToken]:
@@ -232,12 +229,12 @@ class Lexer:
     def _emit(self, kind: str, text: str, value: str | None = None) -> SourceToken:
         token = make_token(kind, text if value is None else value, self._span(len(text)))
         token.comments = tuple(self._comments)
-        token.newline_before = self._newlines > 0 or not self._tokens
+        token.newline_before = self._newlines_here > 0
         token.blank_before = self._newlines_here > 1
         token.damaged = self._damaged
         self._tokens.append(token)
         self._comments.clear()
-        self._newlines = self._newlines_here = 0
+        self._newlines_here = 0
         self._damaged = False
         self._position += len(text)
         return token
@@ -250,7 +247,6 @@ class Lexer:
             return
         token = make_token("_SEP", text, self._span(0), found="the end of the line")
         self._tokens.append(token)
-        self._newlines += 1
         self._newlines_here += 1
         self._position += len(text)
         self._line += 1
@@ -268,8 +264,7 @@ class Lexer:
                 self._line_start = self._position - len(text) + breaks[-1].end()
         end = self._span(0)
         span = Span(start.file, start.line, start.column, end.line, end.column)
-        rest = _BLANK_REST.match(self._source, self._position)
-        self._comments.append(Comment(text, span, starts_line, blank, rest is not None))
+        self._comments.append(Comment(text, span, starts_line, blank))
         self._newlines_here = 0
 
     def _number(self, kind: str, text: str) -> None:
