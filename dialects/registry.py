@@ -1,0 +1,225 @@
+"""Reading textual IR: the dialects this compiler knows, and text to a verified module.
+
+Dialects are imported when their first op or type is met, so that short programs start fast. Every
+failure to read or verify is a `SourceError` or `VerifyError` that says `file:line:col: error: …`;
+ops carry the place they were read from. Options of command lines are the business of `tools`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+from xdsl.context import Context
+from xdsl.dialects import get_all_dialects as get_upstream_dialects
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Dialect, Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from ..ir.errors import ParameterError, SourceError, TritonError, VerifyError
+
+
+def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
+    """A getter for every dialect by name: xDSL's own, `tensor` extended, and `ternary`."""
+
+    def get_tensor() -> Dialect:
+        from .tensor import Tensor
+
+        return Tensor
+
+    def get_ternary() -> Dialect:
+        from .ternary import Ternary
+
+        return Ternary
+
+    dialects = get_upstream_dialects()
+    dialects.update(tensor=get_tensor, ternary=get_ternary)
+    return dialects
+
+
+def triton_context(*, allow_unregistered: bool = False) -> Context:
+    """A context that knows every dialect, each loaded when first used."""
+    context = Context(allow_unregistered=allow_unregistered)
+    for name, getter in get_all_dialects().items():
+        context.register_dialect(name, getter)
+    return context
+
+
+class LocatingParser(Parser):
+    """xDSL's parser; each op without a written location gets the place where its text starts.
+
+    Args:
+        ctx: the dialects.
+        text: the whole text.
+        name: the file's name in locations and messages.
+        first_line: the number of the first line, for a part of a larger file.
+    """
+
+    def __init__(
+        self, ctx: Context, text: str, name: str = "<string>", *, first_line: int = 1
+    ) -> None:
+        self._file = StringAttr(name)
+        self._first_line = first_line
+        self._line_starts = [0]
+        at = text.find("\n")
+        while at >= 0:
+            self._line_starts.append(at + 1)
+            at = text.find("\n", at + 1)
+        super().__init__(ctx, text, name)
+
+    def line_and_column(self, position: int) -> tuple[int, int]:
+        """The 1-based line and column of an offset into the text."""
+        line = bisect_right(self._line_starts, position) - 1
+        return self._first_line + line, position - self._line_starts[line] + 1
+
+    @property
+    def current_position(self) -> int:
+        """The offset at which the next token starts."""
+        return self._current_token.span.start
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        if isinstance(op.location, UnknownLoc):
+            line, column = self.line_and_column(start)
+            op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        return op
+
+
+def parse_module(
+    text: str,
+    name: str = "<string>",
+    ctx: Context | None = None,
+    *,
+    verify: bool = True,
+    first_line: int = 1,
+) -> ModuleOp:
+    """Read textual IR as a module; ops outside a `builtin.module` are put into one.
+
+    Args:
+        text: the IR.
+        name: the file it comes from: for messages and locations, and parameter files are looked up
+            in its folder.
+        ctx: the dialects; all of them by default.
+        verify: whether to verify the module too.
+        first_line: the number of the first line, for a part of a larger file.
+
+    Raises:
+        SourceError: the text is not IR.
+        VerifyError: it is, but breaks an invariant.
+        ParameterError: it names a parameter file outside the folder of `name`.
+    """
+    parser: LocatingParser | None = None
+    try:
+        # The lexer reads the first token here and may refuse it.
+        parser = LocatingParser(ctx or triton_context(), text, name, first_line=first_line)
+        module = parser.parse_module()
+    except ParseError as error:
+        start = error.span.start
+        raise SourceError(_message_in_text(text, name, start, error.msg, first_line)) from None
+    except RecursionError:
+        raise SourceError(f"{name}: error: the text nests too deeply") from None
+    except ParameterError as error:
+        raise ParameterError(_at_parser(parser, text, name, error, first_line)) from None
+    except TritonError:
+        raise
+    except Exception as error:
+        # Attributes that refuse their parameters, and what xDSL forgets to catch in strange text.
+        raise SourceError(_at_parser(parser, text, name, error, first_line)) from None
+    if verify:
+        verify_module(module)
+    return module
+
+
+def _at_parser(
+    parser: LocatingParser | None, text: str, name: str, error: Exception, first_line: int
+) -> str:
+    position = 0 if parser is None else parser.current_position
+    message = str(error) or type(error).__name__
+    if not isinstance(error, VerifyException | TritonError):
+        message = f"cannot be read: {type(error).__name__}: {message}"
+    return _message_in_text(text, name, position, message, first_line)
+
+
+def _message_in_text(text: str, name: str, position: int, message: str, first_line: int) -> str:
+    position = min(position, len(text))
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    shown = text[start : len(text) if end < 0 else end]
+    line = first_line + text.count("\n", 0, position)
+    column = position - start
+    head = f"{name}:{line}:{column + 1}: error: {one_line(message)}"
+    if not shown.strip() or not shown.isprintable() or len(shown) > 200:
+        return head
+    return f"{head}\n  {shown}\n  {' ' * column}^"
+
+
+def one_line(message: str) -> str:
+    """`message` with its line breaks folded into spaces and control characters escaped."""
+    folded = " ".join(message.split())
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in folded)
+
+
+def location_text(op: Operation) -> str:
+    """Where `op` comes from: `file:line:col`, or the nearest enclosing op's place, or 'unknown'."""
+    current: Operation | None = op
+    while current is not None:
+        if isinstance(location := current.location, FileLineColLoc):
+            return f"{location.filename.data}:{location.line.data}:{location.column.data}"
+        if not isinstance(location, UnknownLoc):
+            return str(location).removeprefix("loc(").removesuffix(")")
+        current = current.parent_op()
+    return "unknown"
+
+
+def verify_module(module: ModuleOp) -> None:
+    """Verify a module: every op's invariants, and that values are defined before their use.
+
+    Raises:
+        VerifyError: the first op that breaks an invariant, as `file:line:col: error: message`.
+    """
+    try:
+        module.verify()
+    except RecursionError:
+        raise VerifyError(f"{location_text(module)}: error: the module nests too deeply") from None
+    except Exception as error:
+        op = _culprit(module) or module
+        raise VerifyError(error_at(op, str(error))) from None
+    _verify_order(module)
+
+
+def error_at(op: Operation, message: str) -> str:
+    """`file:line:col: error: 'op' message` in one line."""
+    message = one_line(message)
+    if f"'{op.name}'" not in message and not isinstance(op, ModuleOp):
+        message = f"'{op.name}' {message[:1].lower()}{message[1:]}"
+    return f"{location_text(op)}: error: {message}"
+
+
+def _culprit(module: ModuleOp) -> Operation | None:
+    """The first op that does not verify by itself."""
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except Exception:
+            return op
+    return None
+
+
+def _verify_order(module: ModuleOp) -> None:
+    # xDSL's verifier lets an op use what a later op of its block defines. Elsewhere than in
+    # functions that may be right: modules and hardware are graph regions.
+    for function in module.walk():
+        if not isinstance(function, FuncOp):
+            continue
+        for block in function.body.blocks:
+            seen: set[Operation] = set()
+            for op in block.ops:
+                for operand in op.operands:
+                    owner = operand.owner
+                    if isinstance(owner, Operation) and owner.parent is block and owner not in seen:
+                        hint = f"%{operand.name_hint}" if operand.name_hint else "an operand"
+                        raise VerifyError(error_at(op, f"uses {hint} before its definition"))
+                seen.add(op)
