@@ -381,11 +381,13 @@ class Assumptions:
             on them are given the benefit of the doubt; the call that fixes them is checked again.
         doubt: above zero inside a branch whose condition is not known yet: everything that depends
             on a generic is then believed.
+        values: what a condition such as `stride == 1` fixes inside its branch.
     """
 
     whole: frozenset[Dim] = frozenset()
     generics: frozenset[str] = frozenset()
     doubt: int = 0
+    values: dict[str, Dim] = field(default_factory=dict[str, Dim])
     _floors: dict[Dim, Dim] = field(default_factory=dict[Dim, Dim], repr=False)
 
     def assume_whole(self, quotient: Dim) -> None:
@@ -399,7 +401,9 @@ class Assumptions:
         return floor_divide(a, b, self.whole)
 
     def normalise(self, dim: Dim) -> Dim:
-        """`dim` with every `//` that the assumptions settle replaced."""
+        """`dim` with every name that is fixed and every `//` that is settled replaced."""
+        if self.values:
+            dim = dim.substitute(self.values)
         if dim.is_unknown or not any(
             isinstance(atom, Floor) for monomial, _ in dim.terms for atom, _ in monomial
         ):
@@ -444,6 +448,8 @@ class Assumptions:
         """
         if a == b:
             return a
+        if self.values:
+            a, b = self.normalise(a), self.normalise(b)
         if a.constant() == 1:
             return b
         if b.constant() == 1:

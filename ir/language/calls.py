@@ -1,0 +1,548 @@
+"""Calls of functions and layers, and the making of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .arguments import BuiltinCalls, Given
+from .dims import Dim
+from .elaborated import ConstantValue, InputValue, ParameterValue, Value
+from .loader import Module
+from .nodes import (
+    ArgumentDef,
+    Call,
+    Const,
+    Expression,
+    FunctionDef,
+    LayerDef,
+    Let,
+    ListLiteral,
+    Member,
+    MemberIf,
+    Name,
+    ParamDef,
+    ScalarTypeNode,
+    Span,
+    Statement,
+    TensorTypeNode,
+)
+from .signatures import Opaque
+from .session import Activation
+from .types import ScalarType, TensorType
+from .values import (
+    POISON,
+    BuiltinRef,
+    Frame,
+    FunctionRef,
+    LayerInstance,
+    LayerRef,
+    Local,
+    Poison,
+    describe,
+)
+
+GENERIC_TYPES = ("int", "float", "bool", "string", "trit")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How a block ended: whether it returned on every path, and with what."""
+
+    returned: bool
+    value: object = None
+
+
+class Calls(BuiltinCalls):
+    """Evaluates calls, makes layers, and evaluates constants."""
+
+    _constants: dict[tuple[int, str], object]
+
+    def execute(self, body: Sequence[Statement], frame: Frame) -> Flow:
+        """Run the statements of a function."""
+        raise NotImplementedError
+
+    # Constants
+
+    def module_constant(self, name: str, frame: Frame) -> object:
+        """The value of a top-level constant; evaluated once."""
+        found = frame.module.find(name)
+        assert found is not None
+        module, definition = found
+        assert isinstance(definition, Const | Let)
+        key = (id(module), name)
+        if key in self._constants:
+            return self._constants[key]
+        self._constants[key] = POISON
+        own = Frame(module)
+        own.blocks[0][name] = Local(POISON)
+        self._evaluating.append(name)
+        if self._evaluating.count(name) > 1 or len(self._evaluating) > self.limits.depth:
+            self.error(f"the constant '{name}' is defined by itself", definition.name_span)
+            self._evaluating.pop()
+            return POISON
+        value = self.typed_let(definition, own)
+        self._evaluating.pop()
+        if isinstance(value, Value) and not isinstance(value, ConstantValue):
+            self.error("a constant needs a value known while compiling", definition.value.span)
+            value = POISON
+        if isinstance(value, LayerRef | FunctionRef | BuiltinRef | LayerInstance):
+            self.error(
+                f"a constant cannot be {describe(value)}",
+                definition.value.span,
+                suggestion="declare sub-layers inside a layer",
+            )
+            value = POISON
+        self._constants[key] = value
+        return value
+
+    _evaluating: list[str]
+
+    def typed_let(self, definition: Const | Let, frame: Frame) -> object:
+        """The value of a `let` or `const` as its declared type."""
+        value = self.evaluate(definition.value, frame, compile_time=frame.function is None)
+        if definition.type is None:
+            return value
+        declared = self.run_time_type(definition.type, frame)
+        if declared is None:
+            return POISON
+        return self.convert(value, declared, definition.value.span, f"'{definition.name}'")
+
+    # Calls
+
+    def call(self, expression: Call, frame: Frame, compile_time: bool) -> object:
+        """The value of a call."""
+        callee = expression.callee
+        if isinstance(callee, Name) and callee.identifier == "trit":
+            if frame.module.find("trit") is None:
+                return self._trit_call(expression, frame)
+        target = self.evaluate(callee, frame, compile_time)
+        match target:
+            case BuiltinRef(builtin=None):
+                return self.call_range(expression, frame)
+            case BuiltinRef(builtin=builtin) if builtin is not None:
+                return self.call_builtin(builtin, expression, frame)
+            case FunctionRef():
+                given = self.evaluate_arguments(expression, frame, compile_time)
+                return self.call_function(target, given, expression.span)
+            case LayerInstance():
+                given = self.evaluate_arguments(expression, frame, compile_time)
+                return self.call_layer(target, given, expression.span)
+            case LayerRef():
+                self.evaluate_arguments(expression, frame, compile_time)
+                name = target.definition.name
+                self.error(
+                    f"a layer is made in a 'let' of a layer, not here: {name}(…)",
+                    expression.span,
+                    suggestion=f"write let {name.lower()} = {name}(…) beside the functions",
+                )
+                return POISON
+            case Poison():
+                self.evaluate_arguments(expression, frame, compile_time)
+                return POISON
+            case _:
+                hint = None
+                if isinstance(target, tuple):
+                    hint = "call its elements: for layer in list { … }"
+                self.error(f"cannot call {describe(target)}", callee.span, suggestion=hint)
+                return POISON
+
+    def _trit_call(self, expression: Call, frame: Frame) -> object:
+        if len(expression.arguments) != 1 or expression.arguments[0].name is not None:
+            self.error("trit(…) takes one number", expression.span)
+            return POISON
+        inner = expression.arguments[0].value
+        return self.convert_scalar(
+            self.evaluate(inner, frame, compile_time=True), "trit", inner.span, "trit(…)"
+        )
+
+    def call_layer(self, instance: LayerInstance, given: Sequence[Given], span: Span) -> object:
+        """The result of a layer's `forward`."""
+        forward = instance.members.get("forward")
+        if not isinstance(forward, FunctionRef):
+            if not instance.is_broken:
+                self.error(
+                    f"layer {instance.definition.name} has no fn forward",
+                    span,
+                    notes=[("it is declared here", instance.definition.name_span)],
+                )
+            return POISON
+        return self.call_function(forward, given, span)
+
+    def call_function(self, target: FunctionRef, given: Sequence[Given], span: Span) -> object:
+        """The result of a function for evaluated arguments."""
+        function = target.definition
+        what = self._title(target)
+        for active in self.calls:
+            if active.function is function and active.instance is target.instance:
+                self.error(f"{what} calls itself", span)
+                return POISON
+        names = [a.name for a in function.arguments]
+        assigned = self.assign_arguments(given, names, what)
+        if assigned is None:
+            return POISON
+        missing = [n for n in names if n not in assigned]
+        if missing:
+            self.error(
+                f"{what} needs '{missing[0]}'",
+                span,
+                notes=[(f"{what} is declared here", function.name_span)],
+            )
+            return POISON
+        if any(isinstance(g.value, Poison) for g in given):
+            return self._stand_in(target, span)
+        frame = Frame(target.module, target.instance, function)
+        known = self.known_names(frame)
+        self.enter(span)
+        try:
+            for pass_ in (self._match_argument, self._solve_argument, self._convert_argument):
+                for argument in function.arguments:
+                    if not pass_(argument, assigned[argument.name], frame, known, what):
+                        return POISON
+            return self.run_function(target, frame, span)
+        finally:
+            self.leave()
+
+    def _title(self, target: FunctionRef) -> str:
+        name = target.definition.name
+        if target.instance is None:
+            return f"{name}(…)"
+        layer = target.instance.definition.name
+        return layer if name == "forward" else f"{layer}.{name}(…)"
+
+    def _stand_in(self, target: FunctionRef, span: Span) -> object:
+        """A value of the declared result type where that needs no argument, else poison."""
+        node = target.definition.result
+        if not isinstance(node, TensorTypeNode):
+            return POISON
+        frame = Frame(target.module, target.instance, target.definition)
+        known = self.known_names(frame)
+        from .annotations import dimension_names
+
+        names = {n.identifier for d in node.dimensions for n in dimension_names(d)}
+        if names - known:
+            return POISON
+        found = self.run_time_type(node, frame)
+        return InputValue(found, span, "") if isinstance(found, TensorType) else POISON
+
+    def _match_argument(
+        self, argument: ArgumentDef, item: Given, frame: Frame, known: set[str], what: str
+    ) -> bool:
+        node = argument.type
+        if not isinstance(node, TensorTypeNode) or not isinstance(item.value, Value):
+            return True
+        reason = self.match(node, item.value.type, frame, known)
+        if reason is not None:
+            self.error(
+                f"'{argument.name}' of {what} has the wrong rank, found {item.value.type}: {reason}",
+                item.span,
+                notes=[("the argument is declared here", argument.span)],
+            )
+            return False
+        return True
+
+    def _solve_argument(
+        self, argument: ArgumentDef, item: Given, frame: Frame, known: set[str], what: str
+    ) -> bool:
+        if isinstance(argument.type, TensorTypeNode) and isinstance(item.value, Value):
+            self.solve_rest(argument.type, item.value.type, frame, known)
+        return True
+
+    def _convert_argument(
+        self, argument: ArgumentDef, item: Given, frame: Frame, known: set[str], what: str
+    ) -> bool:
+        if isinstance(argument.type, TensorTypeNode) and not isinstance(item.value, Value):
+            self.bind_symbols(argument.type, frame, known)
+        declared = self.run_time_type(argument.type, frame)
+        if declared is None:
+            return False
+        before = self.error_count
+        value = self.convert(item.value, declared, item.span, f"'{argument.name}' of {what}")
+        frame.blocks[0][argument.name] = Local(value, None, argument.span)
+        return self.error_count == before
+
+    def run_function(self, target: FunctionRef, frame: Frame, span: Span) -> object:
+        """Run a function whose arguments are bound."""
+        function = target.definition
+        before = self.error_count
+        nodes = [function.result]
+        if function.name == "forward" and target.instance is not None:
+            nodes.append(target.instance.definition.result)
+        for node in nodes:
+            if node is not None:
+                declared = self.run_time_type(node, frame)
+                if declared is not None:
+                    frame.results.append(declared)
+        self.calls.append(Activation(span, self._title(target), function, target.instance))
+        doubt = self.assumptions.doubt
+        try:
+            frame.blocks.append({})
+            flow = self.execute(function.body, frame)
+        finally:
+            self.assumptions.doubt = doubt
+            self.calls.pop()
+        if not flow.returned and self.error_count == before:
+            self.error(
+                f"{self._title(target)} can end without 'return'",
+                function.name_span,
+                suggestion="end the function with return …",
+            )
+        if isinstance(flow.value, Value | tuple | bool | int | float | Opaque | Dim):
+            return flow.value
+        for declared in frame.results:
+            if isinstance(declared, TensorType):
+                return InputValue(declared, self.place(span), "")
+        return POISON if flow.value is None else flow.value
+
+    def known_names(self, frame: Frame) -> set[str]:
+        """Names that, in a signature, are no new dimensions."""
+        known: set[str] = set()
+        if frame.instance is not None:
+            known |= frame.instance.generics.keys()
+            known |= {
+                name
+                for name, value in frame.instance.members.items()
+                if isinstance(value, int | Dim) and not isinstance(value, bool)
+            }
+        tables: tuple[Mapping[str, object], ...] = (frame.module.own, frame.module.imported)
+        for table in tables:
+            for name, entry in table.items():
+                definition = entry[1] if isinstance(entry, tuple) else entry
+                if isinstance(definition, Const | Let):
+                    known.add(name)
+        return known
+
+    def open_arguments(self, target: FunctionRef, frame: Frame) -> list[InputValue] | None:
+        """Bind a function's arguments to inputs with symbolic dimensions; `None` after an error."""
+        inputs: list[InputValue] = []
+        known = self.known_names(frame)
+        function = target.definition
+        fine = True
+        for argument in function.arguments:
+            self.bind_symbols(argument.type, frame, known)
+        for argument in function.arguments:
+            value: object = POISON
+            declared = self.run_time_type(argument.type, frame)
+            if isinstance(declared, ScalarType):
+                if declared.is_compile_time:
+                    value = self.open_generic(declared.name, argument.name)
+                    fine = fine and not self.is_final
+                    if self.is_final:
+                        self.error(
+                            f"'{argument.name}' of {function.name} needs a value while compiling",
+                            argument.span,
+                        )
+                else:
+                    kind = "ternary" if declared.name == "trit" else "dense"
+                    declared = TensorType(kind, declared.name, ())
+            if isinstance(declared, TensorType):
+                value = InputValue(declared, argument.span, argument.name)
+                inputs.append(value)
+            fine = fine and declared is not None
+            frame.blocks[0][argument.name] = Local(value, None, argument.span)
+        return inputs if fine else None
+
+    def open_generic(self, kind: str, name: str) -> object:
+        """The stand-in of a generic argument without a value."""
+        if kind in ("int", "trit"):
+            self.assumptions.generics |= {name}
+            return Dim.symbol(name) if kind == "int" else Opaque("trit")
+        return Opaque(kind)
+
+    # Layers
+
+    def make_layer(
+        self, target: LayerRef, given: Sequence[Given], span: Span, path: str
+    ) -> LayerInstance | Poison:
+        """A layer with its generic arguments; poison after an error."""
+        definition = target.definition
+        chain = [m.definition for m in self.making]
+        if definition in chain:
+            names = [d.name for d in chain[chain.index(definition) :]] + [definition.name]
+            self.error(f"a layer contains itself: {' -> '.join(names)}", span)
+            return POISON
+        names = [g.name for g in definition.generics]
+        assigned = self.assign_arguments(given, names, definition.name)
+        if assigned is None:
+            return POISON
+        for generic in definition.generics:
+            if generic.name not in assigned and generic.default is None:
+                self.error(
+                    f"{definition.name} needs '{generic.name}'",
+                    span,
+                    notes=[(f"{definition.name} is declared here", definition.name_span)],
+                )
+                return POISON
+        instance = LayerInstance(definition, target.module, path, span)
+        before = self.error_count
+        for generic in definition.generics:
+            item = assigned.get(generic.name)
+            value = (
+                self.default(instance, generic.name)
+                if item is None
+                else self.generic_value(instance, generic.name, item.value, item.span)
+            )
+            instance.generics[generic.name] = value
+        if self.error_count == before:
+            self.make_members(instance)
+        instance.is_broken = self.error_count != before
+        return instance
+
+    def default(self, instance: LayerInstance, name: str) -> object:
+        """The default of a generic argument."""
+        generic = next(g for g in instance.definition.generics if g.name == name)
+        assert generic.default is not None
+        frame = Frame(instance.module, instance)
+        value = self.evaluate(generic.default, frame, compile_time=True)
+        return self.generic_value(instance, name, value, generic.default.span)
+
+    def generic_value(
+        self, instance: LayerInstance, name: str, value: object, span: Span
+    ) -> object:
+        """A generic argument as its declared type."""
+        generic = next(g for g in instance.definition.generics if g.name == name)
+        what = f"'{name}' of {instance.definition.name}"
+        if not isinstance(generic.type, ScalarTypeNode) or generic.type.name not in GENERIC_TYPES:
+            self.error(
+                f"a generic argument is one of {', '.join(GENERIC_TYPES)}", generic.type.span
+            )
+            return POISON
+        if isinstance(value, Value):
+            self.error(f"{what} needs a value known while compiling, found {value.type}", span)
+            return POISON
+        return self.convert_scalar(value, generic.type.name, span, what)
+
+    def make_members(self, instance: LayerInstance) -> None:
+        """Declare the parameters, sub-layers, constants and functions of a layer."""
+        self.making.append(instance)
+        self.enter(instance.definition.name_span)
+        try:
+            self._members(instance.definition.members, instance, Frame(instance.module, instance))
+        finally:
+            self.leave()
+            self.making.pop()
+
+    def _members(
+        self, members: Sequence[Member], instance: LayerInstance, frame: Frame
+    ) -> None:
+        for member in members:
+            match member:
+                case ParamDef():
+                    instance.members[member.name] = self._parameter(member, instance, frame)
+                case Let():
+                    path = f"{instance.path}.{member.name}" if instance.path else member.name
+                    instance.members[member.name] = self._member_let(member, frame, path)
+                case FunctionDef():
+                    instance.members[member.name] = FunctionRef(member, instance.module, instance)
+                case MemberIf():
+                    self._member_if(member, instance, frame)
+
+    def _member_if(self, member: MemberIf, instance: LayerInstance, frame: Frame) -> None:
+        value = self.condition(member.condition, frame)
+        if value is True:
+            self._members(member.then, instance, frame)
+        elif value is False:
+            self._members(member.otherwise, instance, frame)
+        elif isinstance(value, Opaque):
+            self._members(member.otherwise, instance, frame)
+            self._members(member.then, instance, frame)
+
+    def condition(self, expression: Expression, frame: Frame) -> bool | Opaque | Poison:
+        """A compile-time condition."""
+        value = self.evaluate(expression, frame, compile_time=True)
+        if isinstance(value, bool | Poison):
+            return value
+        if isinstance(value, Opaque) and value.kind == "bool":
+            return value
+        if isinstance(value, Value):
+            self.error(
+                f"a condition must be known while compiling, found {value.type}",
+                expression.span,
+                suggestion="choose between tensors with where(condition, a, b)",
+            )
+        else:
+            self.error(f"a condition is a bool, found {describe(value)}", expression.span)
+        return POISON
+
+    def _parameter(self, member: ParamDef, instance: LayerInstance, frame: Frame) -> object:
+        declared = self.run_time_type(member.type, frame)
+        if declared is None:
+            return POISON
+        word = "buffer" if member.is_buffer else "param"
+        if isinstance(declared, ScalarType):
+            if declared.is_compile_time:
+                self.error(
+                    f"a {word} cannot have the compile-time type {declared}", member.type.span
+                )
+                return POISON
+            kind = "ternary" if declared.name == "trit" else "dense"
+            declared = TensorType(kind, declared.name, ())
+        if declared.kind == "spike":
+            self.error(f"a {word} cannot be a SpikeTensor", member.type.span)
+            return POISON
+        for size in declared.shape:
+            open_size = size.is_unknown and not self.is_final and self.assumptions.generics
+            if size.constant() is None and (self.is_final or size.is_unknown) and not open_size:
+                self.error(f"the shape of a {word} must be known, found {declared}", member.type.span)
+                return POISON
+        path = f"{instance.path}.{member.name}" if instance.path else member.name
+        value = ParameterValue(declared, self.place(member.span), path, member.is_buffer)
+        self.parameters.append(value)
+        self.declared_at[value] = member.span
+        return value
+
+    def _member_let(self, member: Let, frame: Frame, path: str) -> object:
+        if member.type is not None:
+            value = self.typed_let(member, frame)
+        else:
+            value = self._sublayer(member.value, frame, path)
+        if isinstance(value, Value) and not isinstance(value, ConstantValue):
+            self.error(
+                "a 'let' of a layer is a sub-layer or a compile-time constant",
+                member.value.span,
+                suggestion="compute tensors inside a fn",
+            )
+            return POISON
+        if isinstance(value, LayerRef):
+            name = value.definition.name
+            self.error(
+                f"{name} is a layer without its arguments",
+                member.value.span,
+                suggestion=f"write {name}(…)",
+            )
+            return POISON
+        return value
+
+    def _sublayer(self, expression: Expression, frame: Frame, path: str) -> object:
+        if isinstance(expression, ListLiteral):
+            self.enter(expression.span)
+            items = tuple(
+                self._sublayer(element, frame, f"{path}.{i}")
+                for i, element in enumerate(expression.elements)
+            )
+            self.leave()
+            return POISON if any(isinstance(i, Poison) for i in items) else items
+        if isinstance(expression, Call) and isinstance(expression.callee, Name):
+            name = expression.callee.identifier
+            found = None
+            if name not in frame.dims and not (
+                frame.instance is not None
+                and (name in frame.instance.members or name in frame.instance.generics)
+            ):
+                found = frame.module.find(name)
+            if found is not None and isinstance(found[1], LayerDef):
+                self.step(expression.span)
+                given = self.evaluate_arguments(expression, frame, True)
+                if any(isinstance(g.value, Poison) for g in given):
+                    return POISON
+                target = LayerRef(found[1], found[0])
+                return self.make_layer(target, given, expression.span, path)
+        return self.evaluate(expression, frame, compile_time=True)
+
+
+def layer_reference(module: Module, name: str) -> LayerRef | None:
+    """The layer of a name as seen from a file."""
+    found = module.find(name)
+    if found is None or not isinstance(found[1], LayerDef):
+        return None
+    return LayerRef(found[1], found[0])

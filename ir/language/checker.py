@@ -1,0 +1,176 @@
+"""The front door of the checker: a syntax tree in, a checked program out.
+
+`TypeChecker.check` reports every error of a program and what it imports; `TypedProgram.elaborate`
+expands one layer into a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .diagnostics import Diagnostic, DiagnosticBag, suggest
+from .elaborate import Elaborator, GenericValue
+from .elaborated import Elaborated
+from .loader import Loader, Module
+from .nodes import Const, FunctionDef, LayerDef, Let, Program
+from .scope import check_names
+from .session import Abandon, Limits
+
+
+@dataclass(frozen=True)
+class TypedProgram:
+    """A program without type errors.
+
+    Attributes:
+        program: its syntax tree.
+        warnings: what is allowed but suspicious.
+        sources: text of every file of the program, by the name its spans give.
+    """
+
+    program: Program
+    module: Module = field(repr=False)
+    warnings: tuple[Diagnostic, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    limits: Limits = field(default_factory=Limits, repr=False)
+
+    @property
+    def layers(self) -> Sequence[LayerDef]:
+        """The layers that the program itself declares, in order."""
+        return self.program.layers
+
+    def entry(self) -> LayerDef | None:
+        """The last layer whose generic arguments all have defaults and which has a `forward`."""
+        for layer in reversed(self.layers):
+            if all(g.default is not None for g in layer.generics) and any(
+                f.name == "forward" for f in layer.functions
+            ):
+                return layer
+        return None
+
+    def elaborate(
+        self, layer: str | None = None, generics: Mapping[str, GenericValue] | None = None
+    ) -> Elaborated:
+        """Expand a layer into a flat graph.
+
+        Args:
+            layer: its name; the entry of the file if `None`.
+            generics: values of its generic arguments; defaults fill the rest.
+
+        Raises:
+            CompilationError: there is no such layer, or its arguments break a rule.
+        """
+        bag = DiagnosticBag()
+        found = self.entry() if layer is None else None
+        if layer is not None:
+            definition = self.module.find(layer)
+            if definition is not None and isinstance(definition[1], LayerDef):
+                found = definition[1]
+                module = definition[0]
+            else:
+                names = [d.name for d in self.layers]
+                bag.error(f"there is no layer '{layer}'", None, suggestion=suggest(layer, names))
+                bag.raise_if_errors(self.sources)
+                raise AssertionError
+        else:
+            module = self.module
+        if found is None:
+            bag.error("no layer has a fn forward and defaults for all its arguments", None)
+            bag.raise_if_errors(self.sources)
+            raise AssertionError
+        elaborator = Elaborator(bag, self.limits, is_final=True)
+        result: list[Elaborated | None] = [None]
+
+        def run() -> None:
+            result[0] = elaborator.elaborate(found, module, generics or {})
+
+        guarded(run, elaborator, found)
+        bag.raise_if_errors(self.sources)
+        graph = result[0]
+        if graph is None:
+            bag.error(f"{found.name} cannot be elaborated", found.name_span)
+            bag.raise_if_errors(self.sources)
+            raise AssertionError
+        return graph
+
+
+def guarded(
+    action: Callable[[], None],
+    elaborator: Elaborator,
+    definition: Const | Let | FunctionDef | LayerDef,
+) -> None:
+    """Run an evaluation; limits and runaway nesting end it with a diagnostic."""
+    try:
+        action()
+    except Abandon:
+        pass
+    except RecursionError:
+        elaborator.bag.error(f"'{definition.name}' is nested too deeply", definition.name_span)
+
+
+class TypeChecker:
+    """Checks programs.
+
+    Args:
+        search_paths: folders in which imports are looked up after the importing file's own.
+        limits: bounds on the work that one program may cause.
+    """
+
+    def __init__(
+        self, search_paths: Sequence[str | Path] = (), limits: Limits | None = None
+    ) -> None:
+        self.search_paths = [Path(p) for p in search_paths]
+        self.limits = limits or Limits()
+
+    def check(self, program: Program, diagnostics: Sequence[Diagnostic] = ()) -> TypedProgram:
+        """Check a program and everything it imports.
+
+        Args:
+            program: the syntax tree.
+            diagnostics: syntax errors of a recovered tree, reported together with type errors.
+
+        Raises:
+            CompilationError: the program has errors; its text is all of them, drawn.
+        """
+        bag = DiagnosticBag(diagnostics)
+        loader = Loader(self.search_paths, bag)
+        module = loader.load(program)
+        for loaded in loader.modules:
+            self._check_module(loaded, bag)
+        # A misspelt name makes another look unused: warnings wait until the errors are gone.
+        errors = DiagnosticBag(d for d in bag.diagnostics if d.severity == "error")
+        errors.raise_if_errors(loader.sources)
+        return TypedProgram(program, module, tuple(bag.warnings), loader.sources, self.limits)
+
+    def _check_module(self, module: Module, bag: DiagnosticBag) -> None:
+        try:
+            check_names(module, bag)
+        except RecursionError:
+            bag.error("the program is nested too deeply", module.program.span)
+            return
+        for definition in module.program.declarations:
+            if bag.is_full:
+                return
+            elaborator = Elaborator(bag, self.limits, is_final=False)
+            match definition:
+                case Const() | Let():
+                    guarded(
+                        lambda e=elaborator, d=definition: e.check_constant(d, module),
+                        elaborator,
+                        definition,
+                    )
+                case FunctionDef():
+                    guarded(
+                        lambda e=elaborator, d=definition: e.check_function(d, module),
+                        elaborator,
+                        definition,
+                    )
+                case LayerDef():
+                    guarded(
+                        lambda e=elaborator, d=definition: e.check_layer(d, module),
+                        elaborator,
+                        definition,
+                    )
+                case _:
+                    pass

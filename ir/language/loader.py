@@ -1,0 +1,215 @@
+"""Programs and what they import: files to modules.
+
+An import names a file relative to the importing one, or to a search path. It must stay inside the
+folder of the main file or a search path. Every problem is a diagnostic at the import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from .diagnostics import DiagnosticBag, suggest
+from .nodes import Const, FunctionDef, Import, LayerDef, Let, Program
+
+Definition = Const | Let | FunctionDef | LayerDef
+
+PRELUDE_FILE = Path(__file__).with_name("prelude.tri")
+MAX_FILE_BYTES = 16 * 2**20
+MAX_MODULES = 1000
+
+
+@dataclass(eq=False)
+class Module:
+    """A parsed file.
+
+    Attributes:
+        program: its syntax tree.
+        own: its definitions by name, the first where one is repeated.
+        imported: names that its imports bring in, with the module that defines each.
+        is_prelude: whether it is the file of standard layers.
+    """
+
+    program: Program
+    own: dict[str, Definition] = field(default_factory=dict[str, Definition])
+    imported: dict[str, tuple[Module, Definition]] = field(
+        default_factory=dict[str, tuple["Module", Definition]]
+    )
+    is_prelude: bool = False
+
+    def find(self, name: str) -> tuple[Module, Definition] | None:
+        """The definition that `name` means in this file: its own, an import's, the prelude's."""
+        if name in self.own:
+            return self, self.own[name]
+        if name in self.imported:
+            return self.imported[name]
+        if not self.is_prelude:
+            return prelude().find(name)
+        return None
+
+    def names(self) -> set[str]:
+        """Every name that `find` knows."""
+        known = {*self.own, *self.imported}
+        return known if self.is_prelude else known | prelude().names()
+
+
+@lru_cache(maxsize=1)
+def prelude() -> Module:
+    """The standard layers."""
+    from .parser import TritonParser
+
+    program = TritonParser().parse(PRELUDE_FILE.read_text(encoding="utf-8"), PRELUDE_FILE)
+    return Module(program, definitions(program), is_prelude=True)
+
+
+def definitions(program: Program) -> dict[str, Definition]:
+    """The definitions of a program by name; the first of a name counts."""
+    own: dict[str, Definition] = {}
+    for declaration in program.declarations:
+        if not isinstance(declaration, Import):
+            own.setdefault(declaration.name, declaration)
+    return own
+
+
+class Loader:
+    """Loads a program with everything it imports.
+
+    Args:
+        search_paths: folders in which imports are looked up after the importing file's own.
+        bag: takes the diagnostics.
+    """
+
+    def __init__(self, search_paths: Sequence[Path], bag: DiagnosticBag) -> None:
+        self.search_paths = [Path(p) for p in search_paths]
+        self.bag = bag
+        self.modules: list[Module] = []
+        self.sources: dict[str, str] = {}
+        self._by_path: dict[Path, Module] = {}
+        self._stack: list[Path] = []
+
+    def load(self, program: Program) -> Module:
+        """The module of the main program."""
+        root = program.path
+        self._roots = [p.resolve() for p in self.search_paths]
+        if root is not None:
+            self._roots.insert(0, root.resolve().parent)
+        self.sources[program.span.file] = program.source
+        return self._module(program, root)
+
+    def _module(self, program: Program, path: Path | None) -> Module:
+        module = Module(program, definitions(program))
+        self.modules.append(module)
+        if path is not None:
+            self._by_path[path.resolve()] = module
+            self._stack.append(path)
+        for declaration in program.declarations:
+            if isinstance(declaration, Import):
+                self._import(module, declaration)
+        if path is not None:
+            self._stack.pop()
+        return module
+
+    def _import(self, module: Module, declaration: Import) -> None:
+        path = self._locate(module, declaration)
+        if path is None:
+            return
+        resolved = path.resolve()
+        if any(p.resolve() == resolved for p in self._stack):
+            start = next(i for i, p in enumerate(self._stack) if p.resolve() == resolved)
+            cycle = " -> ".join(p.name for p in [*self._stack[start:], path])
+            self.bag.error(f"imports form a cycle: {cycle}", declaration.span)
+            return
+        imported = self._by_path.get(resolved) or self._read(path, declaration)
+        if imported is None:
+            return
+        for name, definition in imported.own.items():
+            known = module.imported.get(name)
+            if known is not None and known[1] is not definition:
+                self.bag.error(
+                    f"'{name}' is imported from two files",
+                    declaration.span,
+                    notes=[(f"'{name}' is first declared here", known[1].name_span)],
+                )
+            elif name not in module.own:
+                module.imported[name] = (imported, definition)
+
+    def _locate(self, module: Module, declaration: Import) -> Path | None:
+        text, span = declaration.path, declaration.span
+        if not text or "\0" in text:
+            self.bag.error("an import needs the path of a .tri file", span)
+            return None
+        wanted = Path(text)
+        if wanted.is_absolute() or text.startswith(("/", "\\")):
+            self.bag.error(
+                f"an import must be a relative path, found '{text}'",
+                span,
+                suggestion="write the path relative to this file",
+            )
+            return None
+        own = module.program.path
+        folders = [*([own.parent] if own is not None else []), *self.search_paths]
+        if not folders:
+            self.bag.error(
+                f"cannot import '{text}': this program was not read from a file",
+                span,
+                suggestion="give the folder as a search path",
+            )
+            return None
+        outside = False
+        try:
+            for folder in folders:
+                candidate = folder / wanted
+                if not any(candidate.resolve().is_relative_to(root) for root in self._roots):
+                    outside = True
+                elif candidate.is_file():
+                    return candidate
+        except (OSError, ValueError, RuntimeError):
+            self.bag.error(f"cannot import '{text}': the path is not usable", span)
+            return None
+        if outside:
+            self.bag.error(
+                f"cannot import '{text}': it lies outside the folder of the main file", span
+            )
+            return None
+        self.bag.error(
+            f"cannot import '{text}': no such file",
+            span,
+            suggestion=self._near(wanted, folders),
+        )
+        return None
+
+    def _near(self, wanted: Path, folders: Sequence[Path]) -> str | None:
+        for folder in folders:
+            try:
+                names = [p.name for p in (folder / wanted).parent.glob("*.tri")]
+            except (OSError, ValueError):
+                continue
+            found = suggest(wanted.name, names)
+            if found is not None:
+                return found
+        return None
+
+    def _read(self, path: Path, declaration: Import) -> Module | None:
+        from .parser import TritonParser
+
+        if len(self.modules) >= MAX_MODULES:
+            self.bag.error(f"the program imports more than {MAX_MODULES} files", declaration.span)
+            return None
+        if len(self._stack) >= 100:
+            self.bag.error("imports are nested too deeply", declaration.span)
+            return None
+        try:
+            if path.stat().st_size > MAX_FILE_BYTES:
+                self.bag.error(f"cannot import '{path}': the file is too large", declaration.span)
+                return None
+            source = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            self.bag.error(f"cannot import '{path}': {reason}", declaration.span)
+            return None
+        program, diagnostics = TritonParser().parse_with_recovery(source, path)
+        self.sources[program.span.file] = source
+        self.bag.extend(diagnostics)
+        return self._module(program, path)

@@ -1,0 +1,296 @@
+"""Type rules of products, convolutions and normalisations."""
+
+from __future__ import annotations
+
+import re
+
+from .dims import Dim
+from .signatures import REQUIRED, Builtin, Parameter, Result, RuleCall, accumulator
+from .types import TensorType, promote
+
+_EINSUM = re.compile(r"([a-zA-Z]*(?:,[a-zA-Z]*)*)->([a-zA-Z]*)")
+
+X, WEIGHT = Parameter("x"), Parameter("weight")
+BIAS = Parameter("bias", default=None)
+
+
+def _product_element(call: RuleCall, left: str, right: str) -> str:
+    """The result's element type; dense operands of two types are cast to one."""
+    a, b = call.types[left], call.types[right]
+    if b.kind == "spike":
+        call.dense(right)
+    for name in (left, right):
+        if call.types[name].element == "bool" and call.types[name].kind == "dense":
+            call.fail(f"needs numbers but '{name}' is {call.types[name]}", name)
+    if a.kind == "spike":
+        return b.element if b.is_float else "float32"
+    if a.kind == "dense" and b.kind == "dense" and a.element != b.element:
+        common = promote(a.element, b.element)
+        for name, found in ((left, a), (right, b)):
+            if found.element != common:
+                call.casts[name] = common
+    return accumulator(a.element, b.element)
+
+
+def matmul(call: RuleCall) -> Result:
+    """NumPy's matmul; one side may be ternary, the left a spike train."""
+    a, b = call.types["x"], call.types["y"]
+    if not a.rank or not b.rank:
+        call.fail(f"needs tensors of at least one axis, found {a} @ {b}")
+    element = _product_element(call, "x", "y")
+    left, right = a.shape, b.shape
+    inner_right = right[0] if len(right) == 1 else right[-2]
+    if not call.same(left[-1], inner_right):
+        call.fail(f"needs equal inner dimensions: {a} @ {b}")
+    batch = call.broadcast(left[:-2], right[:-2])
+    rows = left[-2:-1]
+    columns = right[-1:] if len(right) > 1 else ()
+    return TensorType("dense", element, (*batch, *rows, *columns))
+
+
+def linear(call: RuleCall) -> Result:
+    """`x @ weight + bias` over the last axis of `x`."""
+    x = call.types["x"]
+    weight = call.rank("weight", 2, like="[in, out]")
+    if not x.rank:
+        call.fail(f"needs at least one axis, found {x}", "x")
+    element = _product_element(call, "x", "weight")
+    if not call.same(x.shape[-1], weight.shape[0]):
+        call.fail(f"needs equal inner dimensions: {x} @ {weight}")
+    _bias(call, weight.shape[1], element)
+    return TensorType("dense", element, (*x.shape[:-1], weight.shape[1]))
+
+
+def _bias(call: RuleCall, size: Dim, element: str) -> None:
+    if "bias" not in call.types:
+        return
+    bias = call.dense("bias")
+    call.casts["bias"] = element
+    if bias.rank != 1 or not call.same(bias.shape[0], size):
+        call.fail(f"needs 'bias' of shape [{size}], found {bias}", "bias")
+
+
+def ternary_matmul(call: RuleCall) -> Result:
+    """`x @ weight` with a ternary weight and an optional scale per output channel."""
+    weight = call.ternary("weight")
+    x = call.types["x"]
+    if weight.rank != 2 or not x.rank:
+        call.fail(f"needs x @ weight of the form [.., in] @ [in, out], found {x} @ {weight}")
+    element = _product_element(call, "x", "weight")
+    if not call.same(x.shape[-1], weight.shape[0]):
+        call.fail(f"needs equal inner dimensions: {x} @ {weight}")
+    if "scale" in call.types:
+        call.vector("scale", weight.shape[1], "one per output channel")
+        element = promote(element, "float32")
+    return TensorType("dense", element, (*x.shape[:-1], weight.shape[1]))
+
+
+def window(
+    call: RuleCall, size: Dim, kernel: Dim, stride: Dim, padding: Dim, dilation: Dim
+) -> Dim:
+    """The output size of a sliding window along one axis."""
+    span = dilation * (kernel - 1) + 1
+    padded = size + padding * 2
+    known = (padded - span).constant()
+    if known is not None and known < 0:
+        call.fail(f"the window of {span} does not fit the padded size {padded}")
+    return call.assumptions.floor_divide(padded - span, stride) + 1
+
+
+def _convolve(call: RuleCall, axes: int, groups: Dim | None) -> Result:
+    x = call.types["x"]
+    layout = "[N, C, H, W]" if axes == 2 else "[N, C, L]"
+    timed = x.kind == "spike"
+    if timed:
+        call.rank("x", axes + 3, like=f"SpikeTensor[T, {layout[1:]}")
+    else:
+        call.rank("x", axes + 2, like=layout)
+    weight = call.rank("weight", axes + 2, like="[O, I, H, W]" if axes == 2 else "[O, I, L]")
+    element = _product_element(call, "x", "weight")
+    channels = x.shape[-axes - 1]
+    groups = channels if groups is None else groups
+    if not call.same(weight.shape[1] * groups, channels):
+        expected = weight.shape[1] * groups
+        call.fail(f"'x' has {channels} channels but 'weight' ({weight}) takes {expected}")
+    outputs, count = weight.shape[0].constant(), groups.constant()
+    if outputs is not None and count is not None and outputs % count:
+        call.fail(f"{outputs} output channels do not split into {count} groups", "weight")
+    _bias(call, weight.shape[0], element)
+    stride, padding = call.pair("stride", axes), call.pair("padding", axes, least=0)
+    dilation = call.pair("dilation", axes)
+    spatial = tuple(
+        window(call, size, kernel, s, p, d)
+        for size, kernel, s, p, d in zip(
+            x.shape[-axes:], weight.shape[-axes:], stride, padding, dilation, strict=True
+        )
+    )
+    return TensorType("dense", element, (*x.shape[: -axes - 1], weight.shape[0], *spatial))
+
+
+def _groups(call: RuleCall) -> Dim:
+    groups = call.attributes["groups"]
+    if isinstance(groups, int) and groups < 1:
+        call.fail(f"'groups' must be at least 1, found {groups}", "groups")
+    return Dim.lift(groups)
+
+
+def conv1d(call: RuleCall) -> Result:
+    """[N, C, L] with weight [O, C / groups, K]."""
+    return _convolve(call, 1, _groups(call))
+
+
+def conv2d(call: RuleCall) -> Result:
+    """[N, C, H, W] with weight [O, C / groups, KH, KW]."""
+    return _convolve(call, 2, _groups(call))
+
+
+def depthwise_conv2d(call: RuleCall) -> Result:
+    """[N, C, H, W] with weight [C * m, 1, KH, KW]: one group a channel."""
+    return _convolve(call, 2, None)
+
+
+def einsum(call: RuleCall) -> Result:
+    """Einstein summation without repeated letters in one operand and without `...`."""
+    equation = str(call.number("equation")).replace(" ", "")
+    tensors = call.lists["tensors"]
+    match = _EINSUM.fullmatch(equation)
+    if match is None:
+        call.fail(f"cannot read the equation '{equation}'", "equation", 'write "ij,jk->ik"')
+    terms, output = match[1].split(","), match[2]
+    if len(terms) != len(tensors):
+        call.fail(f"the equation has {len(terms)} terms for {len(tensors)} tensors", "equation")
+    sizes: dict[str, Dim] = {}
+    for number, (term, found) in enumerate(zip(terms, tensors, strict=True)):
+        if found.kind == "spike":
+            call.fail(f"needs dense tensors, found {found}", None, "use decode(…) first")
+        if found.element == "bool":
+            call.fail(f"needs numbers, found {found}")
+        if len(set(term)) != len(term):
+            call.fail(f"the term '{term}' repeats a letter", "equation")
+        if len(term) != found.rank:
+            call.fail(f"the term '{term}' does not fit {found}", "equation")
+        for letter, size in zip(term, found.shape, strict=True):
+            if not call.same(sizes.setdefault(letter, size), size):
+                call.fail(f"'{letter}' is {sizes[letter]} and, in tensor {number + 1}, {size}")
+    if len(set(output)) != len(output) or set(output) - sizes.keys():
+        call.fail(f"the result '{output}' must name letters of the terms, each once", "equation")
+    element = "int8"
+    for found in tensors:
+        element = promote(element, found.element)
+    element = accumulator(element, element)
+    call.attributes["equation"] = equation
+    call.casts["tensors"] = element
+    return TensorType("dense", element, tuple(sizes[letter] for letter in output))
+
+
+def batch_norm(call: RuleCall) -> Result:
+    """(x - mean) / sqrt(var + eps) * weight + bias along the channel axis."""
+    x = call.floating("x")
+    channels = x.shape[call.axis("axis", x.rank)]
+    for name in ("running_mean", "running_var", "weight", "bias"):
+        call.vector(name, channels, "one per channel")
+    _positive_eps(call)
+    return x
+
+
+def _positive_eps(call: RuleCall) -> None:
+    eps = call.attributes["eps"]
+    if isinstance(eps, float) and eps < 0:
+        call.fail(f"'eps' must not be negative, found {eps}", "eps")
+
+
+def layer_norm(call: RuleCall) -> Result:
+    """Normalisation over the axes from `axis` to the last."""
+    x = call.floating("x")
+    shape = x.shape[call.axis("axis", x.rank) :]
+    for name in ("weight", "bias"):
+        if name not in call.types:
+            continue
+        found = call.floating(name)
+        if found.rank != len(shape) or not all(
+            call.same(a, b) for a, b in zip(found.shape, shape, strict=True)
+        ):
+            wanted = ", ".join(str(d) for d in shape)
+            call.fail(f"needs '{name}' of shape [{wanted}], found {found}", name)
+    _positive_eps(call)
+    return x
+
+
+_CONVOLUTION = (
+    X,
+    WEIGHT,
+    BIAS,
+    Parameter("stride", "ints", 1),
+    Parameter("padding", "ints", 0),
+    Parameter("dilation", "ints", 1),
+)
+_GROUPS = Parameter("groups", "int", 1)
+_EPS = Parameter("eps", "float", 1e-5)
+
+LINEAR = (
+    Builtin(
+        "ternary_matmul",
+        "ternary",
+        (X, WEIGHT, Parameter("scale", default=None)),
+        ternary_matmul,
+        "x @ weight with a ternary weight; integers and trits accumulate exactly in int32.",
+    ),
+    Builtin("matmul", "linear", (X, Parameter("y")), matmul, "The function form of x @ y."),
+    Builtin("linear", "linear", (X, WEIGHT, BIAS), linear, "x @ weight + bias, weight [in, out]."),
+    Builtin("conv1d", "linear", (*_CONVOLUTION, _GROUPS), conv1d, "Convolution of [N, C, L]."),
+    Builtin("conv2d", "linear", (*_CONVOLUTION, _GROUPS), conv2d, "Convolution of [N, C, H, W]."),
+    Builtin(
+        "depthwise_conv2d",
+        "linear",
+        _CONVOLUTION,
+        depthwise_conv2d,
+        "conv2d with one group a channel.",
+    ),
+    Builtin(
+        "einsum",
+        "linear",
+        (Parameter("equation", "string", REQUIRED), Parameter("tensors", "tensors")),
+        einsum,
+        "Einstein summation.",
+    ),
+    Builtin(
+        "batch_norm",
+        "normalisation",
+        (
+            X,
+            Parameter("running_mean"),
+            Parameter("running_var"),
+            Parameter("weight", default=None),
+            Parameter("bias", default=None),
+            _EPS,
+            Parameter("axis", "int", 1),
+        ),
+        batch_norm,
+        "Normalisation by stored statistics along the channel axis.",
+    ),
+    Builtin(
+        "layer_norm",
+        "normalisation",
+        (
+            X,
+            Parameter("weight", default=None),
+            Parameter("bias", default=None),
+            _EPS,
+            Parameter("axis", "int", -1),
+        ),
+        layer_norm,
+        "Normalisation to mean 0, variance 1 over the axes from `axis` on.",
+    ),
+    Builtin(
+        "rms_norm",
+        "normalisation",
+        (
+            X,
+            Parameter("weight", default=None),
+            Parameter("eps", "float", 1e-6),
+            Parameter("axis", "int", -1),
+        ),
+        layer_norm,
+        "x / sqrt(mean(x²) + eps) over the axes from `axis` on.",
+    ),
+)

@@ -1,0 +1,497 @@
+"""Type rules of the shape, pooling and reduction functions."""
+
+from __future__ import annotations
+
+from .dims import UNKNOWN, Dim, DimError
+from .rules_elementwise import X
+from .rules_linear import window
+from .signatures import Builtin, Parameter, Result, RuleCall, Undetermined
+from .types import TensorType, promote
+
+
+def count(dims: tuple[Dim, ...]) -> Dim:
+    """The product of several sizes."""
+    product = Dim.of(1)
+    for dim in dims:
+        product = product * dim
+    return product
+
+
+def _keeps_time(call: RuleCall, kept: bool) -> None:
+    found = call.types["x"]
+    if found.kind == "spike" and not kept:
+        call.fail(f"would move the time axis of {found}", "x", "use decode(…) first")
+
+
+def reshape(call: RuleCall) -> Result:
+    """The same elements in another shape; one size may be -1."""
+    found = call.types["x"]
+    given: list[Dim | None] = []
+    for size in call.attributes["shape"]:
+        if size == -1:
+            given.append(None)
+        elif isinstance(size, int) and size < 1:
+            call.fail(f"a size must be at least 1, or -1 to be inferred, found {size}", "shape")
+        else:
+            given.append(Dim.lift(size))
+    if given.count(None) > 1:
+        call.fail("only one size may be -1", "shape")
+    total = count(found.shape)
+    rest = count(tuple(d for d in given if d is not None))
+    if None in given:
+        try:
+            inferred = total / rest
+        except DimError:
+            call.fail(f"{total} elements of {found} do not fill rows of {rest}", "shape")
+        if not inferred.is_unknown:
+            call.assumptions.assume_whole(inferred)
+        shape = tuple(inferred if d is None else d for d in given)
+    else:
+        if not call.same(total, rest):
+            wanted = ", ".join(str(d) for d in given)
+            call.fail(f"{found} has {total} elements but [{wanted}] has {rest}", "shape")
+        shape = tuple(d for d in given if d is not None)
+    _keeps_time(call, bool(shape) and bool(found.shape) and call.same(shape[0], found.shape[0]))
+    call.attributes["shape"] = tuple(d.simplified() for d in shape)
+    return found.with_shape(shape)
+
+
+def flatten(call: RuleCall) -> Result:
+    """Axes `start` to `end`, both included, made one."""
+    found = call.types["x"]
+    if not found.rank:
+        call.fail(f"needs at least one axis, found {found}", "x")
+    start, end = call.axis("start", found.rank), call.axis("end", found.rank)
+    if start > end:
+        call.fail(f"'start' ({start}) is after 'end' ({end})", "start")
+    _keeps_time(call, start > 0 or end == 0)
+    shape = found.shape
+    return found.with_shape((*shape[:start], count(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+def transpose(call: RuleCall) -> Result:
+    """Two axes swapped."""
+    found = call.types["x"]
+    a, b = call.axis("axis0", found.rank), call.axis("axis1", found.rank)
+    axes = list(range(found.rank))
+    axes[a], axes[b] = b, a
+    _keeps_time(call, axes[0] == 0)
+    call.attributes.clear()
+    call.attributes["axes"] = tuple(axes)
+    return found.with_shape([found.shape[i] for i in axes])
+
+
+def permute(call: RuleCall) -> Result:
+    """Axes in another order."""
+    found = call.types["x"]
+    axes = call.axes("axes", found.rank)
+    if len(axes) != found.rank:
+        call.fail(f"needs {found.rank} axes for {found}, found {len(axes)}", "axes")
+    _keeps_time(call, axes[:1] == (0,))
+    return found.with_shape([found.shape[i] for i in axes])
+
+
+def _joined(call: RuleCall) -> tuple[TensorType, tuple[TensorType, ...]]:
+    tensors = call.lists["tensors"]
+    if not tensors:
+        call.fail("needs at least one tensor", "tensors")
+    kinds = {t.kind for t in tensors}
+    if len(kinds) == 1 and tensors[0].kind != "dense":
+        return tensors[0], tensors
+    element = tensors[0].element
+    for found in tensors:
+        if found.kind == "spike":
+            call.fail("cannot join a SpikeTensor with dense tensors", "tensors", "use decode(…)")
+        element = promote(element, found.element)
+    call.casts["tensors"] = element
+    return tensors[0].with_element(element), tensors
+
+
+def concat(call: RuleCall) -> Result:
+    """Tensors joined along an axis."""
+    first, tensors = _joined(call)
+    if not first.rank:
+        call.fail("cannot join numbers", "tensors", "use stack(…)")
+    axis = call.axis("axis", first.rank)
+    total = first.shape[axis]
+    for other in tensors[1:]:
+        if other.rank != first.rank or not all(
+            i == axis or call.same(a, b)
+            for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True))
+        ):
+            call.fail(f"{tensors[0]} and {other} differ in an axis other than {axis}", "tensors")
+        total = total + other.shape[axis]
+    if first.kind == "spike" and axis == 0:
+        call.fail("would join along the time axis", "axis", "use decode(…) first")
+    return first.with_shape((*first.shape[:axis], total, *first.shape[axis + 1 :]))
+
+
+def stack(call: RuleCall) -> Result:
+    """Tensors of one shape joined along a new axis."""
+    first, tensors = _joined(call)
+    axis = call.axis("axis", first.rank + 1)
+    for other in tensors[1:]:
+        if other.rank != first.rank or not all(
+            call.same(a, b) for a, b in zip(first.shape, other.shape, strict=True)
+        ):
+            call.fail(f"needs equal shapes, found {tensors[0]} and {other}", "tensors")
+    if first.kind == "spike" and axis == 0:
+        call.fail("would put an axis before time", "axis", "use decode(…) first")
+    return first.with_shape((*first.shape[:axis], Dim.of(len(tensors)), *first.shape[axis:]))
+
+
+def split(call: RuleCall) -> Result:
+    """Parts along an axis: a number of equal ones, or a list of sizes."""
+    found = call.types["x"]
+    axis = call.axis("axis", found.rank)
+    _keeps_time(call, axis > 0)
+    size = found.shape[axis]
+    sections = call.attributes["sections"]
+    if isinstance(sections, tuple):
+        sizes = tuple(Dim.lift(s) for s in sections)
+        if any(isinstance(s, int) and s < 1 for s in sections):
+            call.fail("each part must be at least 1", "sections")
+        total = Dim.of(0)
+        for part in sizes:
+            total = total + part
+        if not sizes or not call.same(total, size):
+            call.fail(f"the parts make {total} but axis {axis} has {size}", "sections")
+    else:
+        number = call.known(sections)
+        if not 1 <= number <= 4096:
+            call.fail(f"the number of parts must be between 1 and 4096, found {number}", "sections")
+        try:
+            part = size / number
+        except DimError:
+            call.fail(f"{size} does not split into {number} equal parts", "sections")
+        call.assumptions.assume_whole(part)
+        sizes = (part,) * number
+    call.attributes["sections"] = tuple(s.simplified() for s in sizes)
+    shape = found.shape
+    return tuple(found.with_shape((*shape[:axis], s, *shape[axis + 1 :])) for s in sizes)
+
+
+def slice_size(
+    call: RuleCall, size: Dim, start: int | None, stop: int | Dim | None, step: int
+) -> tuple[int, int | Dim | None, Dim]:
+    """Normal form of one axis of a slice: first index, end (`None` for the axis's own) and size.
+
+    A known size gives non-negative bounds; on a symbolic axis negative bounds count from the end.
+    """
+    if step < 1:
+        call.fail(f"a slice's step must be at least 1, found {step}")
+    known = size.constant()
+    begin = 0 if start is None else start
+    if known is not None:
+        if isinstance(stop, Dim):
+            raise Undetermined
+        first, last, _ = slice(begin, stop, step).indices(known)
+        length = len(range(first, last, step))
+        if length == 0:
+            call.fail(f"the slice of an axis of {known} is empty")
+        return first, last, Dim.of(length)
+    if isinstance(stop, Dim) and call.same(stop, size):
+        stop = None
+    if begin == 0 and stop is None and step == 1:
+        return 0, None, size
+    low = Dim.of(begin) if begin >= 0 else size + begin
+    high = size if stop is None else Dim.lift(stop)
+    if isinstance(stop, int) and stop < 0:
+        high = size + stop
+    extent = high - low
+    value = extent.constant()
+    if value is not None and value < 1:
+        call.fail(f"the slice of an axis of {size} is empty")
+    if size.is_unknown and value is None:
+        return begin, stop, UNKNOWN
+    if step == 1:
+        return begin, stop, extent
+    return begin, stop, call.assumptions.floor_divide(extent + (step - 1), Dim.of(step))
+
+
+def slice_axis(call: RuleCall) -> Result:
+    """One axis cut to `start:stop:step`."""
+    found = call.types["x"]
+    axis = call.axis("axis", found.rank)
+    stop = call.attributes["stop"]
+    start, end, size = slice_size(
+        call, found.shape[axis], call.number("start"), stop, call.number("step")
+    )
+    step = call.attributes["step"]
+    rank = found.rank
+    call.attributes.clear()
+    full = [found.shape[i].constant() for i in range(rank)]
+    call.attributes["starts"] = tuple(start if i == axis else 0 for i in range(rank))
+    call.attributes["stops"] = tuple(end if i == axis else full[i] for i in range(rank))
+    call.attributes["steps"] = tuple(step if i == axis else 1 for i in range(rank))
+    return found.with_shape((*found.shape[:axis], size, *found.shape[axis + 1 :]))
+
+
+def pad(call: RuleCall) -> Result:
+    """Padding by pairs from the last axis backwards, as in PyTorch."""
+    found = call.numeric("x")
+    padding = call.attributes["padding"]
+    padding = padding if isinstance(padding, tuple) else (padding,)
+    amounts = [call.known(p) for p in padding]
+    if len(amounts) % 2 or len(amounts) > 2 * found.rank:
+        call.fail(f"'padding' needs pairs for at most {found.rank} axes", "padding")
+    if any(p < 0 for p in amounts):
+        call.fail("'padding' must not be negative", "padding", "use slice(…) to cut")
+    low, high = [0] * found.rank, [0] * found.rank
+    for i in range(len(amounts) // 2):
+        low[found.rank - 1 - i] = amounts[2 * i]
+        high[found.rank - 1 - i] = amounts[2 * i + 1]
+    del call.attributes["padding"]
+    call.attributes["low"], call.attributes["high"] = tuple(low), tuple(high)
+    value = call.attributes["value"]
+    if isinstance(value, float) and found.is_integer and not value.is_integer():
+        call.fail(f"'value' {value} does not fit {found}", "value")
+    sizes = [d + (a + b) for d, a, b in zip(found.shape, low, high, strict=True)]
+    return found.with_shape(sizes)
+
+
+def squeeze(call: RuleCall) -> Result:
+    """Axes of size 1 removed."""
+    found = call.types["x"]
+    axes = call.axes("axis", found.rank)
+    _keeps_time(call, 0 not in axes)
+    for axis in axes:
+        if found.shape[axis].constant() not in (1, None) or not call.same(
+            found.shape[axis], Dim.of(1)
+        ):
+            call.fail(f"axis {axis} of {found} is not 1", "axis")
+    call.attributes["axes"] = call.attributes.pop("axis")
+    return found.with_shape([d for i, d in enumerate(found.shape) if i not in axes])
+
+
+def unsqueeze(call: RuleCall) -> Result:
+    """An axis of size 1 added."""
+    found = call.types["x"]
+    given = call.attributes["axis"]
+    extra = len(given) if isinstance(given, tuple) else 1
+    axes = call.axes("axis", found.rank + extra)
+    _keeps_time(call, 0 not in axes)
+    dims = iter(found.shape)
+    call.attributes["axes"] = tuple(sorted(call.attributes.pop("axis")))
+    rank = found.rank + extra
+    return found.with_shape([Dim.of(1) if i in axes else next(dims) for i in range(rank)])
+
+
+def expand(call: RuleCall) -> Result:
+    """Axes of size 1 repeated; -1 keeps a size."""
+    found = call.types["x"]
+    given = call.attributes["shape"]
+    offset = len(given) - found.rank
+    if offset < 0:
+        call.fail(f"the new shape has fewer axes than {found}", "shape")
+    shape: list[Dim] = []
+    for i, size in enumerate(given):
+        old = found.shape[i - offset] if i >= offset else Dim.of(1)
+        if size == -1:
+            if i < offset:
+                call.fail("a new axis needs a size", "shape")
+            shape.append(old)
+            continue
+        if isinstance(size, int) and size < 1:
+            call.fail(f"a size must be at least 1, found {size}", "shape")
+        new = Dim.lift(size)
+        if old.constant() != 1 and not call.same(old, new):
+            call.fail(f"axis of size {old} cannot become {new}", "shape")
+        shape.append(new)
+    _keeps_time(call, offset == 0)
+    call.attributes["shape"] = tuple(d.simplified() for d in shape)
+    return found.with_shape(shape)
+
+
+def gather(call: RuleCall) -> Result:
+    """Entries of `x` along an axis at integer indices (NumPy's `take`)."""
+    found = call.types["x"]
+    indices = call.dense("indices")
+    if not indices.is_integer:
+        call.fail(f"needs integer indices, found {indices}", "indices")
+    axis = call.axis("axis", found.rank)
+    _keeps_time(call, axis > 0)
+    return found.with_shape((*found.shape[:axis], *indices.shape, *found.shape[axis + 1 :]))
+
+
+def _pool(call: RuleCall) -> Result:
+    x = call.types["x"]
+    if x.kind == "spike":
+        call.rank("x", 5, like="SpikeTensor[T, N, C, H, W]")
+    else:
+        x = call.numeric("x")
+        call.rank("x", 4, like="[N, C, H, W]")
+    if call.attributes["stride"] is None:
+        call.attributes["stride"] = call.attributes["kernel"]
+    kernel, stride = call.pair("kernel"), call.pair("stride")
+    padding = call.pair("padding", least=0)
+    for k, p in zip(kernel, padding, strict=True):
+        size, border = k.constant(), p.constant()
+        if size is not None and border is not None and 2 * border > size:
+            call.fail(f"'padding' {border} is more than half the kernel {size}", "padding")
+    spatial = [
+        window(call, size, k, s, p, Dim.of(1))
+        for size, k, s, p in zip(x.shape[-2:], kernel, stride, padding, strict=True)
+    ]
+    return x.with_shape((*x.shape[:-2], *spatial))
+
+
+def max_pool2d(call: RuleCall) -> Result:
+    """The largest of each window; spikes stay spikes."""
+    return _pool(call)
+
+
+def avg_pool2d(call: RuleCall) -> Result:
+    """The mean of each window, as floats."""
+    if call.types["x"].kind == "dense":
+        call.floating("x")
+    pooled = _pool(call)
+    assert isinstance(pooled, TensorType)
+    return pooled if pooled.is_float else pooled.with_element("float32")
+
+
+def global_avg_pool2d(call: RuleCall) -> Result:
+    """[N, C, 1, 1]."""
+    x = call.floating("x")
+    call.rank("x", 4, like="[N, C, H, W]")
+    return x.with_shape((*x.shape[:2], Dim.of(1), Dim.of(1)))
+
+
+def _reduced(call: RuleCall, found: TensorType) -> TensorType:
+    axes = call.axes("axis", found.rank)
+    keep = call.number("keepdims")
+    call.attributes["axes"] = tuple(sorted(call.attributes.pop("axis")))
+    if keep:
+        return found.with_shape([Dim.of(1) if i in axes else d for i, d in enumerate(found.shape)])
+    return found.with_shape([d for i, d in enumerate(found.shape) if i not in axes])
+
+
+def total(call: RuleCall) -> Result:
+    """Sum; integers and trits add up in `int64`."""
+    found = call.dense("x")
+    if not found.is_float:
+        call.casts["x"] = "int64"
+        found = found.with_element("int64")
+    return _reduced(call, found)
+
+
+def mean(call: RuleCall) -> Result:
+    """Mean, as floats."""
+    return _reduced(call, call.floating("x"))
+
+
+def extreme(call: RuleCall) -> Result:
+    """Largest or smallest."""
+    return _reduced(call, call.numeric("x"))
+
+
+def argmax(call: RuleCall) -> Result:
+    """Index of the largest, the first among equals."""
+    found = call.numeric("x")
+    if not found.rank:
+        call.fail("needs at least one axis", "x")
+    axis = call.axis("axis", found.rank)
+    size = (Dim.of(1),) if call.number("keepdims") else ()
+    shape = (*found.shape[:axis], *size, *found.shape[axis + 1 :])
+    return TensorType("dense", "int64", shape)
+
+
+_TENSORS = Parameter("tensors", "tensors")
+_REDUCTION = (X, Parameter("axis", "ints", None), Parameter("keepdims", "bool", False))
+_POOL = (
+    X,
+    Parameter("kernel", "ints"),
+    Parameter("stride", "ints", None),
+    Parameter("padding", "ints", 0),
+)
+_SHAPE = Parameter("shape", "shape")
+
+SHAPE = (
+    Builtin("reshape", "shape", (X, _SHAPE), reshape, "The same elements in another shape."),
+    Builtin(
+        "flatten",
+        "shape",
+        (X, Parameter("start", "int", 1), Parameter("end", "int", -1)),
+        flatten,
+        "Axes start to end made one.",
+    ),
+    Builtin(
+        "transpose",
+        "shape",
+        (X, Parameter("axis0", "int", -2), Parameter("axis1", "int", -1)),
+        transpose,
+        "Two axes swapped, the last two by default.",
+    ),
+    Builtin("permute", "shape", (X, Parameter("axes", "ints")), permute, "Axes in a new order."),
+    Builtin(
+        "concat", "shape", (_TENSORS, Parameter("axis", "int", 0)), concat, "Joined along an axis."
+    ),
+    Builtin(
+        "split",
+        "shape",
+        (X, Parameter("sections", "ints"), Parameter("axis", "int", 0)),
+        split,
+        "A list of parts: so many equal ones, or of the given sizes.",
+    ),
+    Builtin(
+        "stack", "shape", (_TENSORS, Parameter("axis", "int", 0)), stack, "Joined on a new axis."
+    ),
+    Builtin(
+        "slice",
+        "shape",
+        (
+            X,
+            Parameter("axis", "int"),
+            Parameter("start", "int", 0),
+            Parameter("stop", "int", None),
+            Parameter("step", "int", 1),
+        ),
+        slice_axis,
+        "One axis cut to start:stop:step.",
+    ),
+    Builtin(
+        "pad",
+        "shape",
+        (X, Parameter("padding", "ints"), Parameter("value", "float", 0.0)),
+        pad,
+        "A border of one value; pairs from the last axis backwards.",
+    ),
+    Builtin(
+        "squeeze", "shape", (X, Parameter("axis", "ints")), squeeze, "Axes of size 1 taken away."
+    ),
+    Builtin("unsqueeze", "shape", (X, Parameter("axis", "ints")), unsqueeze, "An axis of size 1."),
+    Builtin("expand", "shape", (X, _SHAPE), expand, "Axes of size 1 repeated; -1 keeps a size."),
+    Builtin(
+        "gather",
+        "shape",
+        (X, Parameter("indices"), Parameter("axis", "int", 0)),
+        gather,
+        "Entries along an axis at integer indices.",
+    ),
+    Builtin("max_pool2d", "pooling, reduction", _POOL, max_pool2d, "Largest of each window."),
+    Builtin(
+        "avg_pool2d",
+        "pooling, reduction",
+        (*_POOL, Parameter("count_include_pad", "bool", True)),
+        avg_pool2d,
+        "Mean of each window.",
+    ),
+    Builtin(
+        "global_avg_pool2d",
+        "pooling, reduction",
+        (X,),
+        global_avg_pool2d,
+        "Mean over height and width: [N, C, 1, 1].",
+    ),
+    Builtin("sum", "pooling, reduction", _REDUCTION, total, "Sum over axes, all by default."),
+    Builtin("mean", "pooling, reduction", _REDUCTION, mean, "Mean over axes."),
+    Builtin("max", "pooling, reduction", _REDUCTION, extreme, "Largest over axes."),
+    Builtin("min", "pooling, reduction", _REDUCTION, extreme, "Smallest over axes."),
+    Builtin(
+        "argmax",
+        "pooling, reduction",
+        (X, Parameter("axis", "int", -1), Parameter("keepdims", "bool", False)),
+        argmax,
+        "Index of the largest along an axis, as int64.",
+    ),
+)

@@ -1,0 +1,318 @@
+"""Names, before any evaluation: unknown, repeated, unused, and code that no run reaches.
+
+Looks at every branch, also those that the evaluation of a program never takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .annotations import dimension_names
+from .builtins import BUILTINS, COMPILE_TIME_FUNCTIONS
+from .diagnostics import DiagnosticBag, suggest
+from .expressions import member_names
+from .loader import Module
+from .nodes import (
+    Argument,
+    Assign,
+    Attribute,
+    Binary,
+    Call,
+    Const,
+    Expression,
+    ExpressionStatement,
+    For,
+    FunctionDef,
+    If,
+    Import,
+    Index,
+    LayerDef,
+    Let,
+    ListLiteral,
+    Member,
+    MemberIf,
+    Name,
+    ParamDef,
+    Return,
+    Slice,
+    Span,
+    Statement,
+    TensorTypeNode,
+    TritLiteral,
+    TypeNode,
+    Unary,
+    UnknownDimension,
+)
+
+_SPECIAL = {*BUILTINS, *COMPILE_TIME_FUNCTIONS, "trit"}
+
+Part = Expression | Slice | Argument | UnknownDimension
+
+
+def parts(node: Part) -> Iterator[Expression]:
+    """Every expression inside a node, itself included."""
+    stack: list[Part] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Expression):
+            yield current
+        match current:
+            case Binary(left=left, right=right):
+                stack.extend((right, left))
+            case Unary(operand=inner) | TritLiteral(value=inner) | Argument(value=inner):
+                stack.append(inner)
+            case Attribute(base=inner):
+                stack.append(inner)
+            case ListLiteral(elements=elements):
+                stack.extend(reversed(elements))
+            case Call(callee=callee, arguments=arguments):
+                stack.extend(reversed(arguments))
+                stack.append(callee)
+            case Index(base=base, indices=indices):
+                stack.extend(reversed(indices))
+                stack.append(base)
+            case Slice(start=start, stop=stop, step=step):
+                stack.extend(e for e in (start, stop, step) if e is not None)
+            case _:
+                pass
+
+
+@dataclass
+class _Binding:
+    span: Span
+    is_used: bool = False
+
+
+class _Names:
+    def __init__(self, module: Module, bag: DiagnosticBag) -> None:
+        self.module = module
+        self.bag = bag
+        self.outer: set[str] = set()
+        self.blocks: list[dict[str, _Binding]] = []
+        self.used: set[str] = set()
+        self.attributes: set[str] = set()
+
+    # Top level
+
+    def program(self) -> None:
+        seen: dict[str, Span] = {}
+        for definition in self.module.program.declarations:
+            if isinstance(definition, Import):
+                continue
+            self._once(definition.name, definition.name_span, seen)
+            imported = self.module.imported.get(definition.name)
+            if definition.name in _SPECIAL:
+                self.bag.warning(
+                    f"'{definition.name}' hides the built-in function of that name",
+                    definition.name_span,
+                )
+            elif imported is not None:
+                self.bag.warning(
+                    f"'{definition.name}' hides an imported definition", definition.name_span
+                )
+        self.outer = {*self.module.names(), *_SPECIAL}
+        members: list[tuple[LayerDef, set[str]]] = []
+        for definition in self.module.program.declarations:
+            match definition:
+                case Const() | Let():
+                    self._type(definition.type)
+                    self._expression(definition.value)
+                case FunctionDef():
+                    self._function(definition)
+                case LayerDef():
+                    members.append((definition, self._layer(definition)))
+                case _:
+                    pass
+        for layer, used in members:
+            self._unused_members(layer.members, used | self.attributes)
+
+    def _once(self, name: str, span: Span, seen: dict[str, Span]) -> None:
+        if name in seen:
+            self.bag.error(
+                f"'{name}' is declared twice", span, notes=[("the first is here", seen[name])]
+            )
+        else:
+            seen[name] = span
+
+    # Layers
+
+    def _layer(self, layer: LayerDef) -> set[str]:
+        outer = self.outer
+        self.used = set()
+        seen: dict[str, Span] = {}
+        names: set[str] = set()
+        for generic in layer.generics:
+            self._once(generic.name, generic.span, seen)
+            if generic.default is not None:
+                self.outer = outer | names
+                self._expression(generic.default)
+            names.add(generic.name)
+        self.outer = outer | names | member_names(layer)
+        self._members(layer.members, {})
+        dims = {
+            name
+            for function in layer.functions
+            if function.name == "forward"
+            for argument in function.arguments
+            for name in type_names(argument.type)
+        }
+        self.outer |= dims
+        self._type(layer.result)
+        self.outer = outer
+        return self.used
+
+    def _members(self, members: Sequence[Member], seen: dict[str, Span]) -> dict[str, Span]:
+        for member in members:
+            match member:
+                case MemberIf():
+                    self._expression(member.condition)
+                    then = self._members(member.then, dict(seen))
+                    seen = {**then, **self._members(member.otherwise, dict(seen))}
+                    continue
+                case ParamDef():
+                    self._type(member.type)
+                case Let():
+                    self._type(member.type)
+                    self._expression(member.value)
+                case FunctionDef():
+                    self._function(member)
+            self._once(member.name, member.name_span, seen)
+        return seen
+
+    def _unused_members(self, members: Sequence[Member], used: set[str]) -> None:
+        for member in members:
+            if isinstance(member, MemberIf):
+                self._unused_members((*member.then, *member.otherwise), used)
+            elif isinstance(member, ParamDef | Let) and not member.name.startswith("_"):
+                if member.name not in used:
+                    self.bag.warning(f"'{member.name}' is never used", member.name_span)
+
+    # Functions
+
+    def _function(self, function: FunctionDef) -> None:
+        outer = self.outer
+        seen: dict[str, Span] = {}
+        arguments: dict[str, _Binding] = {}
+        for argument in function.arguments:
+            self._once(argument.name, argument.span, seen)
+            arguments[argument.name] = _Binding(argument.span, is_used=True)
+            dims = type_names(argument.type)
+            self.used |= dims
+            self.outer = self.outer | dims
+        self._type(function.result)
+        self.blocks = [arguments]
+        self._block(function.body)
+        self.blocks = []
+        self.outer = outer
+
+    def _block(self, body: Sequence[Statement], extra: dict[str, _Binding] | None = None) -> bool:
+        """Check a block; whether it returns on every path."""
+        own: dict[str, _Binding] = dict(extra or {})
+        self.blocks.append(own)
+        returned = False
+        for statement in body:
+            if returned:
+                self.bag.warning("this statement is never reached", statement.span)
+                returned = False
+            returned = self._statement(statement, own)
+        self.blocks.pop()
+        for name, binding in own.items():
+            if not binding.is_used and not name.startswith("_"):
+                self.bag.warning(f"'{name}' is never used", binding.span)
+        return returned
+
+    def _statement(self, statement: Statement, own: dict[str, _Binding]) -> bool:
+        match statement:
+            case Let():
+                self._type(statement.type)
+                self._expression(statement.value)
+                self._declare(statement, own)
+            case Assign():
+                self._expression(statement.value)
+                if not any(statement.name in block for block in self.blocks):
+                    names = {name for block in self.blocks for name in block}
+                    self.bag.error(
+                        f"'{statement.name}' is not declared",
+                        statement.name_span,
+                        suggestion=suggest(statement.name, names)
+                        or f"write let {statement.name} = …",
+                    )
+                    own[statement.name] = _Binding(statement.name_span, is_used=True)
+            case Return():
+                if statement.value is not None:
+                    self._expression(statement.value)
+                return True
+            case If():
+                self._expression(statement.condition)
+                then = self._block(statement.then)
+                otherwise = self._block(statement.otherwise)
+                return then and otherwise
+            case For():
+                self._expression(statement.iterable)
+                binding = _Binding(statement.name_span, is_used=True)
+                self._block(statement.body, {statement.name: binding})
+            case ExpressionStatement():
+                self._expression(statement.value)
+            case _:
+                pass
+        return False
+
+    def _declare(self, statement: Let, own: dict[str, _Binding]) -> None:
+        name = statement.name
+        if name in own:
+            self.bag.error(
+                f"'{name}' is declared twice",
+                statement.name_span,
+                suggestion=f"write {name} = … to give it another value",
+                notes=[("the first is here", own[name].span)],
+            )
+            return
+        if any(name in block for block in self.blocks[:-1]):
+            is_argument = len(self.blocks) == 2
+            if not is_argument:
+                self.bag.warning(
+                    f"'{name}' hides an outer variable, which keeps its value",
+                    statement.name_span,
+                    suggestion=f"write {name} = … to give it another value",
+                )
+        own[name] = _Binding(statement.name_span)
+
+    # Names
+
+    def _type(self, node: TypeNode | None) -> None:
+        if isinstance(node, TensorTypeNode):
+            for dimension in node.dimensions:
+                if not isinstance(dimension, UnknownDimension):
+                    self._expression(dimension)
+
+    def _expression(self, expression: Expression) -> None:
+        for part in parts(expression):
+            if isinstance(part, Attribute):
+                self.attributes.add(part.name)
+            elif isinstance(part, Name):
+                self._use(part)
+
+    def _use(self, name: Name) -> None:
+        text = name.identifier
+        self.used.add(text)
+        for block in reversed(self.blocks):
+            if text in block:
+                block[text].is_used = True
+                return
+        if text in self.outer:
+            return
+        visible: Iterable[str] = {*self.outer, *(n for block in self.blocks for n in block)}
+        self.bag.error(f"unknown name '{text}'", name.span, suggestion=suggest(text, visible))
+
+
+def type_names(node: TypeNode) -> set[str]:
+    """The names in the dimensions of a type."""
+    if not isinstance(node, TensorTypeNode):
+        return set()
+    return {n.identifier for d in node.dimensions for n in dimension_names(d)}
+
+
+def check_names(module: Module, bag: DiagnosticBag) -> None:
+    """Report unknown and repeated names, and warn of unused ones and of unreachable code."""
+    _Names(module, bag).program()
