@@ -6,6 +6,8 @@ and indices stay on one line. A line comment between brackets breaks them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .lexer import Comment, SourceToken
 from .pretty import Document, Group, Hard, IfBroken, Indent, Line, has_hard_line
 
@@ -110,8 +112,18 @@ class Run:
                 continue
             closes = self._tokens[index + 1].type in ("RPAR", "RSQB")
             if closes or any(c.is_line or "\n" in c.text for c in comments):
+                if comments[-1].is_line:
+                    self._start_line(index + 1)
                 self._comments[index + 1][:0] = comments
                 self._comments[index] = []
+
+    def _start_line(self, index: int) -> None:
+        """Note that a line begins before the token, or before the first of its comments."""
+        comments = self._comments[index]
+        if comments:
+            comments[0] = replace(comments[0], newline_before=True)
+        else:
+            self._tokens[index].newline_before = True
 
     def _precedence(self, index: int) -> int:
         """The precedence of a binary operator, 0 for any other token."""
@@ -299,10 +311,11 @@ def _trailing(comments: list[Comment]) -> Document:
 def _prefix(comments: list[Comment], token: SourceToken) -> Document:
     """Comments that stand before an item, on lines of their own or on its line."""
     pieces: Document = []
+    ends_line = True
     for comment in comments:
-        pieces.append(comment.text.rstrip())
-        ends_line = comment.is_line or _is_own_line(comment, comments, token)
-        pieces.append(Hard.LINE if ends_line else " ")
+        alone = ends_line and _is_own_line(comment, comments, token)
+        ends_line = comment.is_line or alone
+        pieces += [comment.text.rstrip(), Hard.LINE if ends_line else " "]
     return pieces
 
 
