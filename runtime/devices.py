@@ -1,0 +1,137 @@
+"""What this machine offers to run a model on: processors, GPUs, ONNX Runtime providers."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """One device, in the same form for every kind.
+
+    Attributes:
+        backend: `"cpu"`, `"nvidia"`, `"amd"` or `"apple"`.
+        device_type: as PyTorch writes it: `"cpu"`, `"cuda:0"`, `"mps"`.
+        device_id: index among the devices of this backend.
+        device_name: the maker's name.
+        compute_capability: such as `"9.0"`; `None` for processors.
+        total_memory_bytes: memory of the device, 0 where unknown.
+        driver_version: driver or runtime, `None` where unknown.
+        is_available: whether it can be used now.
+        properties: what only this backend has (`cores`, `features`, …).
+    """
+
+    backend: str
+    device_type: str
+    device_id: int
+    device_name: str
+    compute_capability: str | None
+    total_memory_bytes: int
+    driver_version: str | None
+    is_available: bool
+    properties: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def total_memory_gb(self) -> float:
+        """Memory in GiB."""
+        return self.total_memory_bytes / 1024**3
+
+    @property
+    def total_memory_mb(self) -> float:
+        """Memory in MiB."""
+        return self.total_memory_bytes / 1024**2
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dictionary."""
+        return asdict(self)
+
+
+KERNEL_FEATURES = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "gfni", "asimd", "asimddp", "sve")
+"""Instruction sets that ternary kernels care about, as Linux names them."""
+
+
+def list_devices() -> list[DeviceInfo]:
+    """Every device, the processor first. PyTorch is asked for GPUs when it is installed."""
+    return [_processor(), *_gpus()]
+
+
+def _processor() -> DeviceInfo:
+    fields = _cpuinfo()
+    flags = fields.get("flags", fields.get("Features", "")).split()
+    return DeviceInfo(
+        backend="cpu",
+        device_type="cpu",
+        device_id=0,
+        device_name=fields.get("model name") or platform.processor() or platform.machine(),
+        compute_capability=None,
+        total_memory_bytes=_memory(),
+        driver_version=None,
+        is_available=True,
+        properties={
+            "cores": os.cpu_count() or 1,
+            "architecture": platform.machine(),
+            "features": [name for name in KERNEL_FEATURES if name in flags],
+        },
+    )
+
+
+def _cpuinfo() -> dict[str, str]:
+    path = Path("/proc/cpuinfo")
+    if not path.is_file():
+        return {}
+    found: dict[str, str] = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(name.strip(), value.strip())
+    return found
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def _gpus() -> list[DeviceInfo]:
+    if find_spec("torch") is None:
+        return []
+    import torch as installed
+
+    torch: Any = installed
+    found: list[DeviceInfo] = []
+    if torch.cuda.is_available():
+        rocm = torch.version.hip
+        for index in range(torch.cuda.device_count()):
+            properties: Any = torch.cuda.get_device_properties(index)
+            found.append(
+                DeviceInfo(
+                    backend="amd" if rocm else "nvidia",
+                    device_type=f"cuda:{index}",
+                    device_id=index,
+                    device_name=properties.name,
+                    compute_capability=f"{properties.major}.{properties.minor}",
+                    total_memory_bytes=properties.total_memory,
+                    driver_version=rocm or torch.version.cuda,
+                    is_available=True,
+                    properties={"multiprocessors": properties.multi_processor_count},
+                )
+            )
+    if torch.backends.mps.is_available():
+        found.append(DeviceInfo("apple", "mps", 0, platform.machine(), None, _memory(), None, True))
+    return found
+
+
+def onnx_providers() -> list[str]:
+    """The execution providers of the installed ONNX Runtime; empty without one."""
+    if find_spec("onnxruntime") is None:
+        return []
+    import onnxruntime as ort
+
+    return list(ort.get_available_providers())  # pyright: ignore[reportUnknownArgumentType]

@@ -1,0 +1,86 @@
+"""`triton`: the command line for people who have a model and want it somewhere.
+
+`triton-opt` looks at IR and `triton-translate` reaches targets; this one checks, formats, compiles,
+runs and verifies programs. Each command stands in its own file in `tools.commands`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from ..ir.errors import TritonError
+from .commands.check import check
+from .commands.compile import compile
+from .commands.devices import devices
+from .commands.doctor import doctor
+from .commands.fmt import fmt
+from .commands.info import info
+from .commands.run import run
+from .commands.verify import verify
+
+app = typer.Typer(
+    name="triton",
+    help="Compile ternary neural networks, run them and prove that every target agrees.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for command in (compile, check, fmt, run, verify, info, devices, doctor):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"triton-dsl {version('triton-dsl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(  # pyright: ignore[reportUnusedFunction]
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", callback=_print_version,
+        is_eager=True,
+    ),
+) -> None:  # fmt: skip
+    del version
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code. Errors are one message, never a traceback."""
+    from .console import error
+
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        result = app(arguments, prog_name="triton", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as shown:
+        print(shown.format_message(), file=sys.stderr)
+        return 2
+    except click.ClickException as wrong:
+        wrong.show(sys.stderr)
+        return wrong.exit_code
+    except (click.exceptions.Exit, typer.Exit) as done:
+        return int(done.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        error("triton", "interrupted")
+        return 130
+    except TritonError as wrong:
+        error("triton", str(wrong))
+        return wrong.exit_code
+    except BrokenPipeError:
+        return 1
+    except OSError as wrong:
+        error("triton", f"{wrong.filename}: {wrong.strerror}" if wrong.filename else str(wrong))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

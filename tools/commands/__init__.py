@@ -1,0 +1,1 @@
+"""The commands of `triton`, one file each; `tools.cli` gathers them."""

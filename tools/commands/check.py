@@ -1,0 +1,84 @@
+"""`triton check`: every error and warning of programs, without compiling them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...ir.errors import CompilationError, TritonError
+from .options import Json
+
+if TYPE_CHECKING:
+    from ...ir.language.diagnostics import Diagnostic
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)],
+    json: Json = False,
+) -> None:
+    """Check programs and print every error.
+
+    Example: triton check model.tri
+    """
+    from ..console import print_json
+
+    failed = False
+    report: list[dict[str, Any]] = []
+    for file in files:
+        diagnostics, message = _check_file(file)
+        failed = failed or message is not None
+        entries = [_as_dict(d) for d in diagnostics]
+        if message is not None and not entries:
+            entries = [{"severity": "error", "message": message}]
+        report.append({"file": str(file), "ok": message is None, "diagnostics": entries})
+        if not json:
+            if message is not None:
+                print(message, file=sys.stderr)
+            else:
+                print(f"{file}: no errors")
+    if json:
+        print_json(report)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _check_file(file: Path) -> tuple[list[Diagnostic], str | None]:
+    if file.suffix != ".tri":
+        from ..inputs import load_module
+
+        try:
+            load_module(file)
+        except TritonError as error:
+            return [], str(error)
+        return [], None
+    from ...ir.language.checker import TypeChecker
+    from ...ir.language.diagnostics import Diagnostic, render
+    from ...ir.language.parser import TritonParser, read_source
+
+    try:
+        source = read_source(file)
+        typed = TypeChecker().check(TritonParser().parse(source, file))
+    except CompilationError as error:
+        return [d for d in error.diagnostics if isinstance(d, Diagnostic)], str(error)
+    except TritonError as error:
+        return [], str(error)
+    for warning in typed.warnings:
+        print(render(warning, {str(file): source}), file=sys.stderr)
+    return list(typed.warnings), None
+
+
+def _as_dict(diagnostic: Diagnostic) -> dict[str, Any]:
+    span = diagnostic.span
+    return {
+        "severity": diagnostic.severity,
+        "message": diagnostic.message,
+        "suggestion": diagnostic.suggestion,
+        "file": span.file if span else None,
+        "line": span.line if span else None,
+        "column": span.column if span else None,
+        "end_line": span.end_line if span else None,
+        "end_column": span.end_column if span else None,
+    }

@@ -1,0 +1,53 @@
+"""`triton doctor`: what is installed, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+
+import typer
+
+from .options import Json
+
+PACKAGES = (
+    ("xdsl", "the IR", None),
+    ("numpy", "arrays", None),
+    ("lark", "the .tri parser", None),
+    ("safetensors", "weights files", None),
+    ("torch", "the PyTorch target, training", "torch"),
+    ("onnx", "the ONNX target", "onnx"),
+    ("onnxruntime", "running ONNX models", "onnx"),
+    ("scikit-learn", "the digits demo", "demo"),
+)
+"""Package, what it is for, and the extra that brings it (`None`: always needed)."""
+
+PROGRAMS = (("mlir-opt", "checking linalg output against LLVM's own tool", "mlir-19-tools"),)
+"""Program, what it is for, and the Debian package that has it."""
+
+
+def doctor(json: Json = False) -> None:
+    """Check the installation. Exits with 1 when something always needed is missing."""
+    from ..console import print_json, show, table
+
+    rows = [(name, purpose, *_package(name, extra)) for name, purpose, extra in PACKAGES]
+    rows += [(name, purpose, *_program(name, package)) for name, purpose, package in PROGRAMS]
+    if json:
+        keys = ("name", "purpose", "found", "advice")
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+    else:
+        show(table("installation", ["name", "for", "found", "to get it"], rows))
+    needed = {name for name, _, extra in PACKAGES if extra is None}
+    if any(row[2] is None for row in rows if row[0] in needed):
+        raise typer.Exit(1)
+
+
+def _package(name: str, extra: str | None) -> tuple[str | None, str]:
+    try:
+        return version(name), ""
+    except PackageNotFoundError:
+        return None, f"pip install 'triton-dsl[{extra}]'" if extra else "pip install triton-dsl"
+
+
+def _program(name: str, package: str) -> tuple[str | None, str]:
+    path = shutil.which(name) or shutil.which(f"{name}-19")
+    return (path, "") if path else (None, f"apt install {package}")

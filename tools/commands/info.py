@@ -1,0 +1,108 @@
+"""`triton info`: what a program is made of, before it is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .options import Json, Layer, Passes, Program, Weights
+
+
+def info(
+    file: Program,
+    weights: Weights = None,
+    layer: Layer = None,
+    passes: Passes = "",
+    json: Json = False,
+) -> None:
+    """Show a program's inputs, outputs, parameters, sizes and ops.
+
+    Example: triton info model.tri
+    """
+    from ..console import print_json, show, table
+    from ..inputs import apply_passes, load_module
+
+    module = load_module(file, weights=weights, layer=layer)
+    if passes:
+        apply_passes(module, passes)
+    facts = describe_module(module)
+    if json:
+        print_json(facts)
+        return
+    show(
+        table(
+            f"{file}: layer {facts['name']}",
+            ["what", "name", "type"],
+            [
+                *(("input", v["name"], v["type"]) for v in facts["inputs"]),
+                *(("output", v["name"], v["type"]) for v in facts["outputs"]),
+            ],
+        ),
+        table(
+            "parameters",
+            ["name", "type", "elements", "stored bytes"],
+            [(p["name"], p["type"], p["elements"], p["bytes"]) for p in facts["parameters"]],
+        ),
+        table(
+            "sizes",
+            ["what", "value"],
+            [
+                ("parameters", facts["total_parameters"]),
+                ("ternary parameters", facts["ternary_parameters"]),
+                ("bytes as float32", facts["float32_bytes"]),
+                ("bytes stored", facts["stored_bytes"]),
+                ("compression", f"{facts['compression']:.1f}x"),
+            ],
+        ),
+        table("ops", ["op", "count"], sorted(facts["ops"].items())),
+    )
+
+
+def describe_module(module: Any) -> dict[str, Any]:
+    """Inputs, outputs, parameters, sizes and op counts of a module."""
+    from collections import Counter
+    from math import prod
+
+    from ...dialects import ternary
+    from ...dialects.elements import numpy_dtype
+    from ...dialects.inference import tensor_type
+    from ...dialects.parameters import parameters
+    from ...ir.trits import packed_size
+    from ..inputs import argument_names, forward_function
+
+    function = forward_function(module)
+    entries: list[dict[str, Any]] = []
+    for op in parameters(module):
+        type = tensor_type(op.result)
+        shape = type.get_shape()
+        trits = isinstance(op, ternary.ParameterOp)
+        width = numpy_dtype(type.element_type).itemsize
+        entries.append(
+            {
+                "name": op.key.data,
+                "type": str(type),
+                "ternary": trits,
+                "elements": prod(shape),
+                "bytes": packed_size(shape) if trits else prod(shape) * width,
+            }
+        )
+    total = sum(e["elements"] for e in entries)
+    stored = sum(e["bytes"] for e in entries)
+    names = argument_names(function)
+    types = function.function_type
+    return {
+        "name": module.sym_name.data if module.sym_name is not None else "module",
+        "inputs": [
+            {"name": n, "type": str(t)} for n, t in zip(names, types.inputs.data, strict=True)
+        ],
+        "outputs": [
+            {"name": f"output{i}" if len(types.outputs.data) > 1 else "output", "type": str(t)}
+            for i, t in enumerate(types.outputs.data)
+        ],
+        "parameters": entries,
+        "total_parameters": total,
+        "ternary_parameters": sum(e["elements"] for e in entries if e["ternary"]),
+        "float32_bytes": 4 * total,
+        "stored_bytes": stored,
+        "compression": 4 * total / stored if stored else 1.0,
+        "ops": dict(Counter(op.name for op in function.body.walk() if op.name != "func.return")),
+    }

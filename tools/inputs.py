@@ -1,0 +1,177 @@
+"""What every command line reads: programs (`.tri`, `.mlir`) and input arrays."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..ir.errors import OptionError, ParameterError, SourceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def load_module(
+    path: Path,
+    *,
+    weights: Path | None = None,
+    layer: str | None = None,
+    trainable: bool = False,
+) -> ModuleOp:
+    """The program in `path` as IR: `.tri` source, or textual IR (`.mlir`; `-` reads IR from stdin).
+
+    Raises:
+        SourceError: no such file, an unknown kind of file, or errors in the program.
+        ParameterError: the weights do not fit.
+    """
+    if path.suffix == ".tri":
+        from ..lowering.from_tri import import_tri
+
+        return import_tri(path, layer=layer, weights=weights, trainable=trainable)
+    if layer is not None or trainable:
+        raise OptionError("--layer and --trainable need a .tri program")
+    if str(path) != "-" and path.suffix != ".mlir":
+        raise SourceError(f"{path}: unknown kind of file; expected .tri or .mlir")
+    from ..dialects.registry import parse_module
+    from ..lowering.weights import attach_weights
+
+    module = parse_module(_read_text(path), "<stdin>" if str(path) == "-" else str(path))
+    if weights is not None:
+        attach_weights(module, weights)
+    return module
+
+
+def _read_text(path: Path) -> str:
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        return data.decode("utf-8")
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: not UTF-8 text at byte {error.start}") from None
+
+
+def apply_passes(module: ModuleOp, pipeline: str) -> None:
+    """Run a pass pipeline given as text on `module`."""
+    from ..lowering.stages import Stage, run_stages
+
+    run_stages(module, [Stage("passes", pipeline)])
+
+
+def load_inputs(path: Path) -> dict[str, NDArray[Any]]:
+    """Input arrays by name from `.npz` or `.safetensors`, or one array (named `""`) from `.npy`.
+
+    Raises:
+        ParameterError: no such file or broken content.
+    """
+    if path.suffix == ".npy":
+        import numpy as np
+
+        try:
+            return {"": np.load(path, allow_pickle=False)}
+        except (OSError, ValueError, EOFError) as error:
+            raise ParameterError(f"input file '{path}': {error}") from None
+    from ..lowering.weights import load_weights
+
+    return load_weights(path)
+
+
+def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
+    """`arrays` in the order of the arguments of `@forward`, converted where no value changes.
+
+    Raises:
+        OptionError: a missing or superfluous input, or one of wrong shape or dtype.
+    """
+    import numpy as np
+
+    from ..dialects.elements import numpy_dtype
+    from ..dialects.inference import tensor_type
+
+    function = forward_function(module)
+    names = argument_names(function)
+    arguments = list(function.body.block.args)
+    if set(arrays) == {""} or (len(arrays) == len(names) == 1 and set(arrays) != set(names)):
+        arrays = {names[0]: next(iter(arrays.values()))} if len(names) == 1 else arrays
+    if set(arrays) != set(names):
+        raise OptionError(
+            f"the model takes the inputs {', '.join(names) or 'none'}; "
+            f"the file has {', '.join(sorted(arrays)) or 'none'}"
+        )
+    bound: list[NDArray[Any]] = []
+    for name, argument in zip(names, arguments, strict=True):
+        type = tensor_type(argument)
+        dtype, array = numpy_dtype(type.element_type), arrays[name]
+        shape = type.get_shape()
+        fits = len(shape) == array.ndim and all(
+            want in (-1, have) for want, have in zip(shape, array.shape, strict=True)
+        )
+        converted = array.astype(dtype)
+        lossless = array.dtype.kind == dtype.kind or np.array_equal(converted, array)
+        if not fits or not lossless:
+            raise OptionError(
+                f"input '{name}': expected {type}, got {array.dtype}{list(array.shape)}"
+            )
+        bound.append(converted)
+    return bound
+
+
+def forward_function(module: ModuleOp) -> Any:
+    """The `func.func @forward` of a module.
+
+    Raises:
+        SourceError: there is none.
+    """
+    from xdsl.dialects.func import FuncOp
+
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    for function in functions:
+        if function.sym_name.data == "forward":
+            return function
+    raise SourceError("the module has no function '@forward'")
+
+
+def argument_names(function: Any) -> list[str]:
+    """Names of the arguments: those of the source, else `arg0`, `arg1`, …"""
+    from ..lowering.from_tri import NAME
+
+    count = len(function.body.block.args)
+    attributes: Sequence[Any] = function.arg_attrs.data if function.arg_attrs else [None] * count
+    return [
+        attribute.data[NAME].data if attribute is not None and NAME in attribute.data else f"arg{i}"
+        for i, attribute in enumerate(attributes)
+    ]
+
+
+def random_inputs(
+    module: ModuleOp, samples: int, seed: int, rng: np.random.Generator | None = None
+) -> list[NDArray[Any]]:
+    """Seeded inputs of the argument types: dynamic dimensions take `samples`.
+
+    Floats are standard normal, integers uniform in [-8, 8) (or [0, 8) unsigned), trits and booleans
+    uniform.
+    """
+    import numpy as np
+
+    from ..dialects.elements import numpy_dtype
+    from ..dialects.inference import tensor_type
+    from ..dialects.ternary.types import is_trit
+
+    rng = rng or np.random.default_rng(seed)
+    arrays: list[NDArray[Any]] = []
+    for argument in forward_function(module).body.block.args:
+        type = tensor_type(argument)
+        shape = [samples if size < 0 else size for size in type.get_shape()]
+        dtype = numpy_dtype(type.element_type)
+        if is_trit(type):
+            arrays.append(rng.integers(-1, 2, shape, dtype=np.int8))
+        elif dtype.kind == "b":
+            arrays.append(rng.integers(0, 2, shape).astype(bool))
+        elif dtype.kind in "iu":
+            arrays.append(rng.integers(0 if dtype.kind == "u" else -8, 8, shape).astype(dtype))
+        else:
+            arrays.append(rng.standard_normal(shape).astype(dtype))
+    return arrays

@@ -1,0 +1,151 @@
+"""`triton-translate`: from a source to IR (`--import`), and from IR to a target (`-t`)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..ir.errors import OptionError, TritonError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code. Errors are one message, never a traceback."""
+    from .console import error
+
+    arguments = _parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    except TritonError as wrong:
+        error("triton-translate", str(wrong))
+        return wrong.exit_code
+    except BrokenPipeError:
+        return 1
+    except OSError as wrong:
+        error(
+            "triton-translate",
+            f"{wrong.filename}: {wrong.strerror}" if wrong.filename else str(wrong),
+        )
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="triton-translate",
+        description="Translate programs to IR, and IR to targets.",
+        epilog="Example: triton-translate model.tri -t 'onnx{opset=17}' -w model.safetensors "
+        "-o model.onnx",
+    )
+    parser.add_argument(
+        "input", nargs="?", type=Path, default=Path("-"),
+        help=".tri program or .mlir IR; '-' (the default) reads IR from stdin",
+    )  # fmt: skip
+    parser.add_argument("--list-targets", action="store_true", help="list targets and their stages")
+    parser.add_argument(
+        "--import", dest="to_ir", action="store_true", help="stop at IR and print it"
+    )
+    parser.add_argument(
+        "-t", "--target", metavar="TARGET", help="target, with options: 'onnx{opset=17}'"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="PATH",
+        help="where to write; a text artefact of one file goes to stdout without it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dump-stages", type=Path, metavar="DIR", help="write the IR after each stage there"
+    )
+    parser.add_argument("-w", "--weights", type=Path, metavar="FILE", help="weights to fill in")
+    parser.add_argument("--layer", metavar="NAME", help="entry layer of a .tri program")
+    parser.add_argument(
+        "--trainable", action="store_true", help="keep float latents of ternary weights"
+    )
+    parser.add_argument(
+        "--print-debuginfo", action="store_true", help="print locations with the IR"
+    )
+    parser.add_argument("--json", action="store_true", help="with --list-targets: print JSON")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.list_targets:
+        _list_targets(arguments.json)
+        return 0
+    if arguments.to_ir == bool(arguments.target):
+        raise OptionError("give either --import or -t TARGET (see --list-targets)")
+    from .inputs import load_module
+
+    module = load_module(
+        arguments.input,
+        weights=arguments.weights,
+        layer=arguments.layer,
+        trainable=arguments.trainable,
+    )
+    if arguments.to_ir:
+        _write_ir(module, arguments.output, arguments.print_debuginfo)
+        return 0
+    from ..lowering.artifact import write_artifact
+    from ..lowering.targets import compile_to_target
+
+    artifact = compile_to_target(module, arguments.target, dump_stages=arguments.dump_stages)
+    if arguments.output is not None:
+        write_artifact(artifact, arguments.output)
+        return 0
+    main_file = artifact.main_file
+    if main_file is None or len(artifact.files) > 1:
+        raise OptionError("this artefact has several files: give -o PATH")
+    content = artifact.files[main_file]
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        if sys.stdout.isatty():
+            raise OptionError("this artefact is binary: give -o PATH") from None
+        sys.stdout.buffer.write(content)
+        return 0
+    sys.stdout.write(text)
+    return 0
+
+
+def _write_ir(module: ModuleOp, output: Path | None, debuginfo: bool) -> None:
+    from .module_files import module_text, write_module
+
+    if output is None:
+        sys.stdout.write(module_text(module, print_debuginfo=debuginfo))
+    else:
+        write_module(module, output, print_debuginfo=debuginfo)
+
+
+def _list_targets(as_json: bool) -> None:
+    from dataclasses import fields
+
+    from ..lowering.targets import get_all_targets
+    from .console import print_json, show, table
+
+    rows: list[dict[str, str]] = []
+    for name, factory in sorted(get_all_targets().items()):
+        target = factory()
+        options = target.Options()
+        rows.append(
+            {
+                "target": name,
+                "description": target.description,
+                "options": ", ".join(
+                    f"{f.name.replace('_', '-')}={getattr(options, f.name)}"
+                    for f in fields(options)
+                ),
+                "stages": "; ".join(f"{s.name}: {s.pipeline}" for s in target.stages(options)),
+            }
+        )
+    if as_json:
+        print_json(rows)
+    else:
+        columns = ["target", "description", "options", "stages"]
+        show(table("targets", columns, [[row[c] for c in columns] for row in rows]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""The same inputs through the reference interpreter and the real engine of each target.
+
+`verify_module` is the library face of `triton verify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir.errors import OptionError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ..lowering.artifact import Artifact
+
+Array = NDArray[Any]
+
+RTOL, ATOL = 1e-4, 1e-5
+"""Tolerance for float programs: sums of a few thousand f32 products in any order stay within."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One target against the interpreter.
+
+    Attributes:
+        target: target and options.
+        engine: what ran it.
+        max_abs: largest absolute difference over all outputs.
+        max_rel: largest difference relative to the interpreter's value, where that is not 0.
+        argmax_agreement: share of rows with the same argmax on the last axis; `None` for outputs
+            of rank 0.
+        bit_exact: whether every output is equal bit for bit.
+        exact_required: whether the program is integer, so that anything but equality is a failure.
+        agrees: the verdict.
+        bytes: size of the artefact.
+    """
+
+    target: str
+    engine: str
+    max_abs: float
+    max_rel: float
+    argmax_agreement: float | None
+    bit_exact: bool
+    exact_required: bool
+    agrees: bool
+    bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dictionary."""
+        return asdict(self)
+
+
+def verify_module(
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    targets: Sequence[str] = ("pytorch", "onnx"),
+    *,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+) -> list[Comparison]:
+    """Compile `module` to each target, run it there and compare with the interpreter.
+
+    Raises:
+        OptionError: a target without an engine here.
+        TritonError: the program does not compile or run.
+    """
+    from ..dialects.interpret import run_module
+    from ..lowering.targets import compile_to_target
+
+    expected = run_module(module, inputs)
+    exact = is_integer_program(module)
+    rows: list[Comparison] = []
+    for target in targets:
+        artifact = compile_to_target(module.clone(), target)
+        engine, actual = run_artifact(target, artifact, inputs)
+        size = sum(len(content) for content in artifact.files.values())
+        rows.append(compare(target, engine, expected, actual, exact, size, rtol=rtol, atol=atol))
+    return rows
+
+
+def run_artifact(
+    target: str, artifact: Artifact, inputs: Sequence[Array]
+) -> tuple[str, list[Array]]:
+    """Run an artefact on its engine; the engine's name and version, and the outputs.
+
+    Raises:
+        OptionError: no engine runs this target.
+    """
+    from importlib.metadata import version
+
+    name = target.partition("{")[0]
+    if name == "pytorch":
+        from ..lowering.to_pytorch.load import load_module
+        from ..runtime.engines import run_torch
+
+        return f"torch {version('torch')}", run_torch(load_module(artifact), inputs)
+    if name == "onnx":
+        from ..runtime.engines import run_onnx
+
+        main = artifact.main_file
+        if main is None:
+            raise OptionError("an ONNX model with external data is not verified in memory")
+        return f"onnxruntime {version('onnxruntime')}", run_onnx(artifact.files[main], inputs)
+    raise OptionError(f"target '{name}' has no engine to verify it on")
+
+
+def compare(
+    target: str,
+    engine: str,
+    expected: Sequence[Array],
+    actual: Sequence[Array],
+    exact: bool,
+    size: int,
+    *,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+) -> Comparison:
+    """The differences between two lists of outputs."""
+    same_form = len(expected) == len(actual) and all(
+        e.shape == a.shape and e.dtype == a.dtype for e, a in zip(expected, actual, strict=True)
+    )
+    if not same_form:
+        nan = float("nan")
+        return Comparison(target, engine, nan, nan, None, False, exact, False, size)
+    pairs = [
+        (e.astype(np.float64), a.astype(np.float64))
+        for e, a in zip(expected, actual, strict=True)
+        if e.size
+    ]
+    max_abs = max((float(_difference(e, a).max()) for e, a in pairs), default=0.0)
+    max_rel = max((_relative(e, a) for e, a in pairs), default=0.0)
+    bit_exact = all(e.tobytes() == a.tobytes() for e, a in zip(expected, actual, strict=True))
+    close = all(np.allclose(a, e, rtol=rtol, atol=atol, equal_nan=True) for e, a in pairs)
+    rows = [(e, a) for e, a in pairs if e.ndim]
+    agreement = None
+    if rows:
+        same = np.concatenate([np.ravel(e.argmax(axis=-1) == a.argmax(axis=-1)) for e, a in rows])
+        agreement = float(same.mean())
+    agrees = bit_exact if exact else close
+    return Comparison(target, engine, max_abs, max_rel, agreement, bit_exact, exact, agrees, size)
+
+
+def _difference(expected: Array, actual: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(expected - actual)
+    same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
+    return np.where(same, 0.0, np.where(np.isnan(difference), np.inf, difference))
+
+
+def _relative(expected: Array, actual: Array) -> float:
+    scale = np.abs(expected)
+    nonzero = (scale > 0) & np.isfinite(scale)
+    if not nonzero.any():
+        return 0.0
+    return float((_difference(expected, actual)[nonzero] / scale[nonzero]).max())
+
+
+def is_integer_program(module: ModuleOp) -> bool:
+    """Whether every result is exact by definition: float values are only quantised, dequantised,
+    converted, compared or moved, so that all engines must agree bit for bit."""
+    from ..dialects import tensor, ternary
+    from ..dialects.inference import tensor_type
+    from ..dialects.shapes import is_float
+
+    harmless = (
+        tensor.ParameterOp,
+        tensor.ConstantOp,
+        tensor.QuantizeOp,
+        tensor.DequantizeOp,
+        tensor.ConvertOp,
+        tensor.CompareOp,
+        tensor.ReluOp,
+        tensor.ReshapeToOp,
+        tensor.FlattenOp,
+        tensor.PermuteOp,
+        tensor.SliceOp,
+        tensor.SqueezeOp,
+        tensor.UnsqueezeOp,
+        tensor.MaxPoolOp,
+        tensor.MultiThresholdOp,
+        ternary.ParameterOp,
+        ternary.ConstantOp,
+    )
+    for op in module.walk():
+        if op.name.split(".")[0] not in ("tensor", "ternary") or isinstance(op, harmless):
+            continue
+        if any(is_float(tensor_type(value)) for value in (*op.operands, *op.results)):
+            return False
+    return True
