@@ -31,7 +31,7 @@ from .types import (
     fits,
     shapes_equal,
 )
-from .values import POISON, Frame, Poison, Trit, describe
+from .values import POISON, Frame, Poison, Trit, describe, is_list
 
 _KINDS = {keyword: kind for kind, keyword in KEYWORDS.items()}
 
@@ -176,9 +176,7 @@ class Annotations(Session):
             Why the ranks cannot agree, or `None`.
         """
         dims = node.dimensions
-        packs = [
-            i for i, d in enumerate(dims) if isinstance(d, Name) and is_pack(d.identifier)
-        ]
+        packs = [i for i, d in enumerate(dims) if isinstance(d, Name) and is_pack(d.identifier)]
         sizes: list[Dim | tuple[Dim, ...]] = list(actual.shape)
         if packs:
             first = packs[0]
@@ -244,9 +242,9 @@ class Annotations(Session):
             if isinstance(number, float):
                 self.error(f"{TRIT_RULE}, found {number}", span)
                 return POISON
-        elif name == "bool" and isinstance(number, bool):
-            return number
-        elif name == "string" and isinstance(number, str):
+        elif (name == "bool" and isinstance(number, bool)) or (
+            name == "string" and isinstance(number, str)
+        ):
             return number
         elif name == "float" or name in FLOATS:
             if isinstance(number, Dim):
@@ -310,7 +308,7 @@ class Annotations(Session):
                 return POISON
             kind = "ternary" if declared.name == "trit" else "dense"
             declared = TensorType(kind, declared.name, ())
-        if isinstance(value, tuple):
+        if is_list(value):
             return self.tensor_constant(value, declared, span, what)
         if isinstance(value, Opaque):
             return POISON
@@ -401,7 +399,7 @@ class Annotations(Session):
             value = self.convert_scalar(item, element, span, f"an element of {what}")
             value = value.value if isinstance(value, Trit) else value
             return value if isinstance(value, bool | int | float) else None
-        if not isinstance(item, tuple):
+        if not is_list(item):
             self.error(f"the rows of {what} differ in length", span)
             return None
         rows: list[ConstantData] = []
@@ -450,7 +448,7 @@ class Annotations(Session):
 
 def _list_shape(items: object) -> list[int]:
     shape: list[int] = []
-    while isinstance(items, tuple):
+    while is_list(items):
         shape.append(len(items))
         if not items:
             break

@@ -13,7 +13,7 @@ from .expressions import Expressions
 from .nodes import Argument, Call, Span
 from .signatures import Builtin, Opaque, Parameter, RuleCall, RuleError, Undetermined
 from .types import TensorType, promote, promote_number
-from .values import POISON, Frame, Poison, Range, SymbolicRange, Trit, describe
+from .values import POISON, Frame, Poison, Range, SymbolicRange, Trit, describe, is_list
 
 _SCALAR_KINDS = ("int", "float", "bool", "string")
 
@@ -34,9 +34,7 @@ class Given:
 class BuiltinCalls(Expressions):
     """Evaluates calls of built-in functions."""
 
-    def evaluate_arguments(
-        self, expression: Call, frame: Frame, compile_time: bool
-    ) -> list[Given]:
+    def evaluate_arguments(self, expression: Call, frame: Frame, compile_time: bool) -> list[Given]:
         """Every argument of a call, evaluated in order."""
         return [
             Given(argument, self.evaluate(argument.value, frame, compile_time))
@@ -133,9 +131,7 @@ class BuiltinCalls(Expressions):
 
     def _group_tensors(self, builtin: Builtin, given: list[Given]) -> list[Given]:
         """The arguments with the run of tensors that a `tensors` parameter takes made one."""
-        index = next(
-            (i for i, p in enumerate(builtin.parameters) if p.kind == "tensors"), None
-        )
+        index = next((i for i, p in enumerate(builtin.parameters) if p.kind == "tensors"), None)
         if index is None or index >= len(given) or given[index].argument.name is not None:
             return given
         if not isinstance(given[index].value, Value):
@@ -153,7 +149,9 @@ class BuiltinCalls(Expressions):
     def _fold(self, builtin: Builtin, assigned: dict[str, Given], span: Span) -> object | None:
         if builtin.fold is None:
             return None
-        values = [g.value.value if isinstance(g.value, Trit) else g.value for g in assigned.values()]
+        values = [
+            g.value.value if isinstance(g.value, Trit) else g.value for g in assigned.values()
+        ]
         numbers: list[int | float] = []
         is_open = False
         for value in values:
@@ -231,7 +229,7 @@ class BuiltinCalls(Expressions):
             if is_optional or parameter.kind == "setting":
                 call.attributes[f"has_{parameter.name}"] = parameter.name in values
         operation = self.operation(builtin.name, operands, result, span, call.attributes)
-        if isinstance(result, tuple):
+        if is_list(result):
             return tuple(
                 Projection(found, operation.span, operation, i) for i, found in enumerate(result)
             )
@@ -300,11 +298,11 @@ class BuiltinCalls(Expressions):
             self.error(
                 f"{what} needs a tensor, found {describe(value)}",
                 span,
-                suggestion=hint if isinstance(value, tuple) else None,
+                suggestion=hint if is_list(value) else None,
             )
             return False
         if kind == "tensors":
-            if isinstance(value, tuple) and all(isinstance(v, Value) for v in value):
+            if is_list(value) and all(isinstance(v, Value) for v in value):
                 lists[name] = tuple(v for v in value if isinstance(v, Value))
                 return True
             self.error(f"{what} needs a list of tensors, found {describe(value)}", span)
@@ -321,7 +319,7 @@ class BuiltinCalls(Expressions):
             else:
                 converted = self.convert_scalar(value, kind, span, what)
         else:
-            converted = self._numbers(value, span, what, is_list=kind == "shape")
+            converted = self._numbers(value, span, what, needs_list=kind == "shape")
         if isinstance(converted, Poison):
             return False
         if parameter.choices and isinstance(converted, str) and converted not in parameter.choices:
@@ -335,11 +333,11 @@ class BuiltinCalls(Expressions):
         call.attributes[name] = converted
         return True
 
-    def _numbers(self, value: object, span: Span, what: str, *, is_list: bool) -> Any:
-        if isinstance(value, tuple):
+    def _numbers(self, value: object, span: Span, what: str, *, needs_list: bool) -> Any:
+        if is_list(value):
             items = [self.convert_scalar(v, "int", span, f"an element of {what}") for v in value]
             return POISON if any(isinstance(i, Poison) for i in items) else tuple(items)
-        if is_list:
+        if needs_list:
             self.error(
                 f"{what} needs a list of sizes, found {describe(value)}",
                 span,
@@ -347,4 +345,3 @@ class BuiltinCalls(Expressions):
             )
             return POISON
         return self.convert_scalar(value, "int", span, what)
-

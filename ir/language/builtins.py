@@ -55,7 +55,7 @@ Linear and normalisation:
 | function | operands | attributes |
 | --- | --- | --- |
 | linear | x, weight [in, out], [bias] | has_bias |
-| conv1d conv2d | x, weight, [bias] | has_bias stride padding dilation (tuples, one a spatial axis) groups |
+| conv1d conv2d | x, weight, [bias] | has_bias stride padding dilation (tuples) groups |
 | depthwise_conv2d | x, weight [C*m, 1, KH, KW], [bias] | has_bias stride padding dilation |
 | einsum | tensors | equation (without blanks, with `->`) |
 | batch_norm | x, running_mean, running_var, [weight], [bias] | has_weight has_bias eps axis |
@@ -87,8 +87,10 @@ Quantisation:
 
 | function | operands | attributes |
 | --- | --- | --- |
-| quantize | x, [scale], [zero_point] | bits scale has_scale zero_point has_zero_point axis (None: per tensor) |
+| quantize | x, [scale], [zero_point] | bits scale has_scale zero_point has_zero_point axis |
 | dequantize | x, [scale], [zero_point] | scale has_scale zero_point has_zero_point axis |
+
+`axis` is `None` for one scale a tensor.
 
 Spiking (time is the first axis):
 
@@ -96,12 +98,14 @@ Spiking (time is the first axis):
 | --- | --- | --- |
 | encode | x | timesteps scheme seed |
 | decode | s | scheme |
-| lif | x, [tau], [threshold], [initial] | tau threshold (each with has_…) has_initial reset v_reset compare gain v_leak decay |
-| integrate_fire | x, [threshold], [initial] | threshold has_threshold has_initial reset v_reset compare gain |
-| cuba_lif | x, [tau_syn], [tau_mem], [threshold], [initial] | as lif with tau_syn tau_mem |
+| lif | x, [tau], [threshold], [initial] | tau threshold and NEURON v_leak decay |
+| integrate_fire | x, [threshold], [initial] | threshold and NEURON |
+| cuba_lif | x, [tau_syn], [tau_mem], [threshold], [initial] | the three and NEURON v_leak decay |
 | leaky_integrator | x, [tau], [initial] | tau has_tau has_initial gain v_leak decay |
-| spiking_attention | query, key, value, [tau], [threshold] | heads scale tau threshold (each with has_…) |
+| spiking_attention | query, key, value, [tau], [threshold] | heads scale tau threshold |
 | delay | x | steps |
+
+NEURON stands for `has_initial reset v_reset compare gain`; every setting has its `has_` attribute.
 """
 
 from __future__ import annotations

@@ -7,28 +7,19 @@ from dataclasses import dataclass
 
 from .arguments import BuiltinCalls, Given
 from .dims import Dim
-from .elaborated import ConstantValue, InputValue, ParameterValue, Value
-from .loader import Module
+from .elaborated import ConstantValue, InputValue, Value
 from .nodes import (
     ArgumentDef,
     Call,
     Const,
-    Expression,
-    FunctionDef,
-    LayerDef,
     Let,
-    ListLiteral,
-    Member,
-    MemberIf,
     Name,
-    ParamDef,
-    ScalarTypeNode,
     Span,
     Statement,
     TensorTypeNode,
 )
-from .signatures import Opaque
 from .session import Activation
+from .signatures import Opaque
 from .types import ScalarType, TensorType
 from .values import (
     POISON,
@@ -40,6 +31,7 @@ from .values import (
     Local,
     Poison,
     describe,
+    is_list,
 )
 
 GENERIC_TYPES = ("int", "float", "bool", "string", "trit")
@@ -113,9 +105,9 @@ class Calls(BuiltinCalls):
     def call(self, expression: Call, frame: Frame, compile_time: bool) -> object:
         """The value of a call."""
         callee = expression.callee
-        if isinstance(callee, Name) and callee.identifier == "trit":
-            if frame.module.find("trit") is None:
-                return self._trit_call(expression, frame)
+        is_trit = isinstance(callee, Name) and callee.identifier == "trit"
+        if is_trit and frame.module.find("trit") is None:
+            return self._trit_call(expression, frame)
         target = self.evaluate(callee, frame, compile_time)
         match target:
             case BuiltinRef(builtin=None):
@@ -142,7 +134,7 @@ class Calls(BuiltinCalls):
                 return POISON
             case _:
                 hint = None
-                if isinstance(target, tuple):
+                if is_list(target):
                     hint = "call its elements: for layer in list { … }"
                 self.error(f"cannot call {describe(target)}", callee.span, suggestion=hint)
                 return POISON
@@ -234,7 +226,8 @@ class Calls(BuiltinCalls):
         reason = self.match(node, item.value.type, frame, known)
         if reason is not None:
             self.error(
-                f"'{argument.name}' of {what} has the wrong rank, found {item.value.type}: {reason}",
+                f"'{argument.name}' of {what} has the wrong rank: {reason}, "
+                f"found {item.value.type}",
                 item.span,
                 notes=[("the argument is declared here", argument.span)],
             )
@@ -287,12 +280,13 @@ class Calls(BuiltinCalls):
                 function.name_span,
                 suggestion="end the function with return …",
             )
-        if isinstance(flow.value, Value | tuple | bool | int | float | Opaque | Dim):
-            return flow.value
+        value = flow.value
+        if is_list(value) or isinstance(value, Value | bool | int | float | Opaque | Dim):
+            return value
         for declared in frame.results:
             if isinstance(declared, TensorType):
                 return InputValue(declared, self.place(span), "")
-        return POISON if flow.value is None else flow.value
+        return POISON if value is None else value
 
     def known_names(self, frame: Frame) -> set[str]:
         """Names that, in a signature, are no new dimensions."""
@@ -348,201 +342,3 @@ class Calls(BuiltinCalls):
             self.assumptions.generics |= {name}
             return Dim.symbol(name) if kind == "int" else Opaque("trit")
         return Opaque(kind)
-
-    # Layers
-
-    def make_layer(
-        self, target: LayerRef, given: Sequence[Given], span: Span, path: str
-    ) -> LayerInstance | Poison:
-        """A layer with its generic arguments; poison after an error."""
-        definition = target.definition
-        chain = [m.definition for m in self.making]
-        if definition in chain:
-            names = [d.name for d in chain[chain.index(definition) :]] + [definition.name]
-            self.error(f"a layer contains itself: {' -> '.join(names)}", span)
-            return POISON
-        names = [g.name for g in definition.generics]
-        assigned = self.assign_arguments(given, names, definition.name)
-        if assigned is None:
-            return POISON
-        for generic in definition.generics:
-            if generic.name not in assigned and generic.default is None:
-                self.error(
-                    f"{definition.name} needs '{generic.name}'",
-                    span,
-                    notes=[(f"{definition.name} is declared here", definition.name_span)],
-                )
-                return POISON
-        instance = LayerInstance(definition, target.module, path, span)
-        before = self.error_count
-        for generic in definition.generics:
-            item = assigned.get(generic.name)
-            value = (
-                self.default(instance, generic.name)
-                if item is None
-                else self.generic_value(instance, generic.name, item.value, item.span)
-            )
-            instance.generics[generic.name] = value
-        if self.error_count == before:
-            self.make_members(instance)
-        instance.is_broken = self.error_count != before
-        return instance
-
-    def default(self, instance: LayerInstance, name: str) -> object:
-        """The default of a generic argument."""
-        generic = next(g for g in instance.definition.generics if g.name == name)
-        assert generic.default is not None
-        frame = Frame(instance.module, instance)
-        value = self.evaluate(generic.default, frame, compile_time=True)
-        return self.generic_value(instance, name, value, generic.default.span)
-
-    def generic_value(
-        self, instance: LayerInstance, name: str, value: object, span: Span
-    ) -> object:
-        """A generic argument as its declared type."""
-        generic = next(g for g in instance.definition.generics if g.name == name)
-        what = f"'{name}' of {instance.definition.name}"
-        if not isinstance(generic.type, ScalarTypeNode) or generic.type.name not in GENERIC_TYPES:
-            self.error(
-                f"a generic argument is one of {', '.join(GENERIC_TYPES)}", generic.type.span
-            )
-            return POISON
-        if isinstance(value, Value):
-            self.error(f"{what} needs a value known while compiling, found {value.type}", span)
-            return POISON
-        return self.convert_scalar(value, generic.type.name, span, what)
-
-    def make_members(self, instance: LayerInstance) -> None:
-        """Declare the parameters, sub-layers, constants and functions of a layer."""
-        self.making.append(instance)
-        self.enter(instance.definition.name_span)
-        try:
-            self._members(instance.definition.members, instance, Frame(instance.module, instance))
-        finally:
-            self.leave()
-            self.making.pop()
-
-    def _members(
-        self, members: Sequence[Member], instance: LayerInstance, frame: Frame
-    ) -> None:
-        for member in members:
-            match member:
-                case ParamDef():
-                    instance.members[member.name] = self._parameter(member, instance, frame)
-                case Let():
-                    path = f"{instance.path}.{member.name}" if instance.path else member.name
-                    instance.members[member.name] = self._member_let(member, frame, path)
-                case FunctionDef():
-                    instance.members[member.name] = FunctionRef(member, instance.module, instance)
-                case MemberIf():
-                    self._member_if(member, instance, frame)
-
-    def _member_if(self, member: MemberIf, instance: LayerInstance, frame: Frame) -> None:
-        value = self.condition(member.condition, frame)
-        if value is True:
-            self._members(member.then, instance, frame)
-        elif value is False:
-            self._members(member.otherwise, instance, frame)
-        elif isinstance(value, Opaque):
-            self._members(member.otherwise, instance, frame)
-            self._members(member.then, instance, frame)
-
-    def condition(self, expression: Expression, frame: Frame) -> bool | Opaque | Poison:
-        """A compile-time condition."""
-        value = self.evaluate(expression, frame, compile_time=True)
-        if isinstance(value, bool | Poison):
-            return value
-        if isinstance(value, Opaque) and value.kind == "bool":
-            return value
-        if isinstance(value, Value):
-            self.error(
-                f"a condition must be known while compiling, found {value.type}",
-                expression.span,
-                suggestion="choose between tensors with where(condition, a, b)",
-            )
-        else:
-            self.error(f"a condition is a bool, found {describe(value)}", expression.span)
-        return POISON
-
-    def _parameter(self, member: ParamDef, instance: LayerInstance, frame: Frame) -> object:
-        declared = self.run_time_type(member.type, frame)
-        if declared is None:
-            return POISON
-        word = "buffer" if member.is_buffer else "param"
-        if isinstance(declared, ScalarType):
-            if declared.is_compile_time:
-                self.error(
-                    f"a {word} cannot have the compile-time type {declared}", member.type.span
-                )
-                return POISON
-            kind = "ternary" if declared.name == "trit" else "dense"
-            declared = TensorType(kind, declared.name, ())
-        if declared.kind == "spike":
-            self.error(f"a {word} cannot be a SpikeTensor", member.type.span)
-            return POISON
-        for size in declared.shape:
-            open_size = size.is_unknown and not self.is_final and self.assumptions.generics
-            if size.constant() is None and (self.is_final or size.is_unknown) and not open_size:
-                self.error(f"the shape of a {word} must be known, found {declared}", member.type.span)
-                return POISON
-        path = f"{instance.path}.{member.name}" if instance.path else member.name
-        value = ParameterValue(declared, self.place(member.span), path, member.is_buffer)
-        self.parameters.append(value)
-        self.declared_at[value] = member.span
-        return value
-
-    def _member_let(self, member: Let, frame: Frame, path: str) -> object:
-        if member.type is not None:
-            value = self.typed_let(member, frame)
-        else:
-            value = self._sublayer(member.value, frame, path)
-        if isinstance(value, Value) and not isinstance(value, ConstantValue):
-            self.error(
-                "a 'let' of a layer is a sub-layer or a compile-time constant",
-                member.value.span,
-                suggestion="compute tensors inside a fn",
-            )
-            return POISON
-        if isinstance(value, LayerRef):
-            name = value.definition.name
-            self.error(
-                f"{name} is a layer without its arguments",
-                member.value.span,
-                suggestion=f"write {name}(…)",
-            )
-            return POISON
-        return value
-
-    def _sublayer(self, expression: Expression, frame: Frame, path: str) -> object:
-        if isinstance(expression, ListLiteral):
-            self.enter(expression.span)
-            items = tuple(
-                self._sublayer(element, frame, f"{path}.{i}")
-                for i, element in enumerate(expression.elements)
-            )
-            self.leave()
-            return POISON if any(isinstance(i, Poison) for i in items) else items
-        if isinstance(expression, Call) and isinstance(expression.callee, Name):
-            name = expression.callee.identifier
-            found = None
-            if name not in frame.dims and not (
-                frame.instance is not None
-                and (name in frame.instance.members or name in frame.instance.generics)
-            ):
-                found = frame.module.find(name)
-            if found is not None and isinstance(found[1], LayerDef):
-                self.step(expression.span)
-                given = self.evaluate_arguments(expression, frame, True)
-                if any(isinstance(g.value, Poison) for g in given):
-                    return POISON
-                target = LayerRef(found[1], found[0])
-                return self.make_layer(target, given, expression.span, path)
-        return self.evaluate(expression, frame, compile_time=True)
-
-
-def layer_reference(module: Module, name: str) -> LayerRef | None:
-    """The layer of a name as seen from a file."""
-    found = module.find(name)
-    if found is None or not isinstance(found[1], LayerDef):
-        return None
-    return LayerRef(found[1], found[0])

@@ -157,11 +157,7 @@ class Dim:
         if len(self.terms) * len(other.terms) > MAX_TERMS**2:
             raise DimError("the dimension has too many terms")
         return _from_terms(
-            [
-                (_multiply_monomials(m, n), a * b)
-                for m, a in self.terms
-                for n, b in other.terms
-            ]
+            [(_multiply_monomials(m, n), a * b) for m, a in self.terms for n, b in other.terms]
         )
 
     def __truediv__(self, other: Dim | int) -> Dim:
@@ -205,7 +201,9 @@ class Dim:
         for monomial, _ in self.terms:
             for atom, exponent in monomial:
                 divisors[atom] = min(divisors.get(atom, 0), exponent)
-        below: Monomial = tuple((atom, -exponent) for atom, exponent in divisors.items() if exponent)
+        below: Monomial = tuple(
+            (atom, -exponent) for atom, exponent in divisors.items() if exponent
+        )
         above = [(_multiply_monomials(m, below), c * scale) for m, c in self.terms]
         text = _sum_text(above)
         if not below and scale == 1:
@@ -358,7 +356,12 @@ def _sum_text(terms: list[tuple[Monomial, Fraction]]) -> str:
         size = abs(coefficient.numerator)
         if len(monomial) + (size != 1) > 1:
             wrapped: Monomial = tuple(
-                (Group(Dim((((item,), Fraction(1)),))) if isinstance(item[0], Floor) else item[0], item[1])
+                (
+                    Group(Dim((((item,), Fraction(1)),)))
+                    if isinstance(item[0], Floor)
+                    else item[0],
+                    item[1],
+                )
                 for item in monomial
             )
         else:
@@ -472,7 +475,10 @@ def solve(expression: Dim, name: str, value: Dim) -> Dim | None:
     for monomial, coefficient in expression.terms:
         exponents = dict(monomial)
         exponent = exponents.pop(name, 0)
-        if any(not isinstance(a, str) and name in Dim(((((a, 1),), Fraction(1)),)).symbols() for a in exponents):
+        if any(
+            not isinstance(a, str) and name in Dim(((((a, 1),), Fraction(1)),)).symbols()
+            for a in exponents
+        ):
             return None
         if exponent == 0:
             rest.append((monomial, coefficient))

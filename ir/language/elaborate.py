@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .calls import GENERIC_TYPES, Calls, Flow
+from .calls import GENERIC_TYPES, Flow
 from .diagnostics import DiagnosticBag, suggest
 from .dims import UNKNOWN, Dim
 from .elaborated import ConstantData, ConstantValue, Elaborated, InputValue, Value
+from .layers import Layers
+from .loader import Module
 from .nodes import (
     Assign,
     Const,
+    ErrorStatement,
     ExpressionStatement,
     For,
     FunctionDef,
@@ -38,15 +41,15 @@ from .values import (
     SymbolicRange,
     Trit,
     describe,
+    is_list,
 )
-from .loader import Module
 
 GenericValue = bool | int | float | str
 
 _GOES_ON = Flow(False)
 
 
-class Elaborator(Calls):
+class Elaborator(Layers):
     """Evaluates statements and layers."""
 
     def __init__(self, bag: DiagnosticBag, limits: Limits, *, is_final: bool) -> None:
@@ -78,6 +81,8 @@ class Elaborator(Calls):
                 return self._if(statement, frame)
             case For():
                 return self._for(statement, frame)
+            case ErrorStatement(names=names):
+                self._broken(names, frame)
             case ExpressionStatement():
                 self.error(
                     "this expression has no effect",
@@ -87,6 +92,13 @@ class Elaborator(Calls):
             case _:
                 self.error("this statement is not understood here", statement.span)
         return _GOES_ON
+
+    def _broken(self, names: Sequence[str], frame: Frame) -> None:
+        """Silence what depends on a statement with a syntax error."""
+        self.error_count += 1
+        for name in names:
+            blocks = [block for block in frame.blocks if name in block]
+            (blocks or frame.blocks)[-1][name] = Local(POISON)
 
     def _storable(self, value: object, statement: Let | Assign) -> object:
         if isinstance(value, LayerRef | BuiltinRef):
@@ -190,11 +202,11 @@ class Elaborator(Calls):
 
     def _for(self, statement: For, frame: Frame) -> Flow:
         items = self.evaluate(statement.iterable, frame, compile_time=True)
+        if is_list(items):
+            return self._passes(statement, items, frame)
         match items:
-            case tuple():
-                values: Sequence[object] = items
             case Range(numbers=numbers):
-                values = numbers
+                return self._passes(statement, numbers, frame)
             case SymbolicRange():
                 return self._symbolic_for(statement, frame)
             case Poison():
@@ -205,6 +217,8 @@ class Elaborator(Calls):
                     statement.iterable.span,
                 )
                 return self._symbolic_for(statement, frame, POISON)
+
+    def _passes(self, statement: For, values: Sequence[object], frame: Frame) -> Flow:
         for value in values:
             self.iteration(statement.span)
             frame.blocks.append({statement.name: Local(value, None, statement.name_span)})
@@ -261,7 +275,7 @@ class Elaborator(Calls):
             else:
                 value = self.open_generic(generic.type.name, generic.name)
             instance.generics[generic.name] = value
-        before = self.error_count
+        before: int = self.error_count
         self.make_members(instance)
         instance.is_broken = self.error_count != before
         for member in list(instance.members.values()):
@@ -321,7 +335,7 @@ class Elaborator(Calls):
 
     def _outputs(self, result: object, forward: FunctionRef) -> tuple[Value, ...] | None:
         span = forward.definition.name_span
-        items = result if isinstance(result, tuple) else (result,)
+        items: tuple[object, ...] = result if is_list(result) else (result,)
         outputs: list[Value] = []
         for item in items:
             value = self._constant_output(item, forward)
@@ -388,5 +402,3 @@ def _kind(value: object) -> str | None:
             return kind
         case _:
             return None
-
-

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
-from .annotations import DECODE_RULE, Annotations
 from .builtins import BUILTINS, COMPILE_TIME_FUNCTIONS
 from .diagnostics import suggest
 from .dims import Dim, DimError
 from .elaborated import Value
+from .indexing import Indexing
 from .nodes import (
     Attribute,
     Binary,
     BoolLiteral,
     Call,
+    ErrorDeclaration,
     Expression,
     FloatLiteral,
     FunctionDef,
@@ -22,24 +24,15 @@ from .nodes import (
     IntegerLiteral,
     LayerDef,
     ListLiteral,
+    MemberIf,
     Name,
-    Slice,
     Span,
     StringLiteral,
     TritLiteral,
     Unary,
 )
-from .rules_linear import matmul
-from .rules_shape import slice_size
-from .signatures import Opaque, RuleCall, RuleError, Undetermined
-from .types import (
-    TensorType,
-    TypeMismatch,
-    broadcast_shapes,
-    fits,
-    promote,
-    promote_number,
-)
+from .signatures import Opaque
+from .tensor_operators import COMPARISONS
 from .values import (
     POISON,
     BuiltinRef,
@@ -49,16 +42,14 @@ from .values import (
     LayerInstance,
     LayerRef,
     Poison,
-    Range,
     Trit,
     describe,
+    is_list,
 )
 
 Number = bool | int | float | Trit
 
-_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod"}
-_COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-_COMPARE: dict[str, Callable[[object, object], bool]] = {
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -75,7 +66,7 @@ _FLOAT_OPERATORS: dict[str, Callable[[float, float], float]] = {
 }
 
 
-class Expressions(Annotations):
+class Expressions(Indexing):
     """Evaluates every expression except calls."""
 
     def evaluate(self, expression: Expression, frame: Frame, compile_time: bool = False) -> object:
@@ -119,7 +110,7 @@ class Expressions(Annotations):
                 case Binary():
                     return self._binary_chain(expression, frame, compile_time)
                 case Index():
-                    return self._index(expression, frame, compile_time)
+                    return self.index(expression, frame, compile_time)
                 case Attribute():
                     return self._attribute(expression, frame, compile_time)
                 case Call():
@@ -184,6 +175,8 @@ class Expressions(Annotations):
             if isinstance(definition, FunctionDef):
                 return FunctionRef(definition, module, None)
             return self.module_constant(name, frame)
+        if name in frame.module.broken:
+            return POISON
         if name in BUILTINS or name in COMPILE_TIME_FUNCTIONS:
             return BuiltinRef(name, BUILTINS.get(name))
         self.error(
@@ -211,7 +204,7 @@ class Expressions(Annotations):
             self.error(
                 f"only a layer has members, found {describe(base)}",
                 expression.span,
-                suggestion="index the list first" if isinstance(base, tuple) else None,
+                suggestion="index the list first" if is_list(base) else None,
             )
             return POISON
         for table in (base.members, base.generics):
@@ -244,9 +237,8 @@ class Expressions(Annotations):
                 return Condition("bool", value.symbol, value.value, not value.is_equal)
             if isinstance(value, Opaque) and value.kind == "bool":
                 return value
-            if isinstance(value, Value) and value.type.element == "bool":
-                if value.type.kind == "dense":
-                    return self.operation("not", (value,), value.type, span)
+            if isinstance(value, Value) and value.type.is_dense_bool:
+                return self.operation("not", (value,), value.type, span)
             self.error(f"'!' needs a bool, found {describe(value)}", span)
             return POISON
         match value:
@@ -264,7 +256,7 @@ class Expressions(Annotations):
                 return value
             case Value():
                 if value.type.kind == "spike":
-                    self._needs_decode("-", value, span)
+                    self.needs_decode("-", value, span)
                     return POISON
                 if value.type.element != "bool":
                     return self.operation("neg", (value,), value.type, span)
@@ -272,13 +264,6 @@ class Expressions(Annotations):
                 pass
         self.error(f"'-' needs a number, found {describe(value)}", span)
         return POISON
-
-    def _needs_decode(self, symbol: str, value: Value, span: Span) -> None:
-        self.error(
-            f"'{symbol}' needs a dense tensor, found {value.type}: {DECODE_RULE}",
-            span,
-            suggestion="write decode(…)",
-        )
 
     def _binary_chain(self, expression: Binary, frame: Frame, compile_time: bool) -> object:
         spine = [expression]
@@ -302,10 +287,10 @@ class Expressions(Annotations):
         if isinstance(left, Poison) or isinstance(right, Poison):
             return POISON
         if isinstance(left, Value) and isinstance(right, Value):
-            if {left.type.element, right.type.element} == {"bool"} and (
-                left.type.kind == right.type.kind == "dense"
-            ):
-                return self._broadcast(node, "and" if is_and else "or", left, right, "bool")
+            if left.type.is_dense_bool and right.type.is_dense_bool:
+                return self.broadcast_operation(
+                    node, "and" if is_and else "or", left, right, "bool"
+                )
         elif isinstance(left, bool) and isinstance(right, bool | Opaque):
             if isinstance(right, bool) or right.kind == "bool":
                 return right
@@ -324,13 +309,13 @@ class Expressions(Annotations):
         symbol = node.operator
         if isinstance(left, Value) or isinstance(right, Value):
             if symbol == "@":
-                return self._matmul(node, left, right)
-            return self._tensor_operator(node, left, right)
+                return self.tensor_product(node, left, right)
+            return self.tensor_operator(node, left, right)
         if symbol == "@":
             found = f"{describe(left)} and {describe(right)}"
             self.error(f"'@' needs two tensors, found {found}", node.span)
             return POISON
-        if symbol in _COMPARISONS:
+        if symbol in COMPARISONS:
             return self._compare(node, left, right)
         return self._number_operator(node, left, right)
 
@@ -457,296 +442,17 @@ class Expressions(Annotations):
         )
         return POISON
 
-    # Tensors
-
-    def _tensor_operator(self, node: Binary, left: object, right: object) -> object:
-        symbol, span = node.operator, node.span
-        for value in (left, right):
-            if isinstance(value, Value):
-                if value.type.kind == "spike":
-                    self._needs_decode(symbol, value, span)
-                    return POISON
-                compares = symbol in ("==", "!=")
-                if value.type.element == "bool" and not compares:
-                    self.error(f"'{symbol}' needs numbers, found {value.type}", span)
-                    return POISON
-        pair = self.operand_pair(left, right, symbol, span)
-        if pair is None:
-            return POISON
-        a, b = pair
-        if symbol in _COMPARISONS:
-            predicate = {"predicate": _COMPARISONS[symbol]}
-            return self._broadcast(node, "compare", a, b, "bool", predicate)
-        element = a.type.element
-        if symbol == "/" and not a.type.is_float:
-            element = "float32"
-            a, b = self.cast(a, element, span), self.cast(b, element, span)
-        return self._broadcast(node, _ARITHMETIC[symbol], a, b, element)
-
-    def operand_pair(
-        self, left: object, right: object, symbol: str, span: Span
-    ) -> tuple[Value, Value] | None:
-        """Two operands, one of them a tensor, with one element type; `None` after an error."""
-        if isinstance(left, Value) and isinstance(right, Value):
-            a, b = left.type.element, right.type.element
-            if (a == "bool") != (b == "bool"):
-                self.error(f"'{symbol}' cannot mix {left.type} and {right.type}", span)
-                return None
-            element = promote(a, b)
-            return self.cast(left, element, span), self.cast(right, element, span)
-        tensor, number = (left, right) if isinstance(left, Value) else (right, left)
-        assert isinstance(tensor, Value)
-        if isinstance(number, Dim):
-            number = self.unknown_number(number, "int", span)
-        if isinstance(number, Opaque) and number.kind in ("int", "float", "trit"):
-            number = 1.0 if number.kind == "float" else 1
-        if isinstance(number, Trit):
-            number = number.value
-        if isinstance(number, Poison):
-            return None
-        if not isinstance(number, bool | int | float):
-            hint = "give the list a type first: let t: Tensor[…] = …"
-            self.error(
-                f"'{symbol}' needs tensors or numbers, found {describe(left)} and "
-                f"{describe(right)}",
-                span,
-                suggestion=hint if isinstance(number, tuple) else None,
-            )
-            return None
-        made = self.number_operand(number, tensor.type.element, symbol, span)
-        if made is None:
-            return None
-        tensor = self.cast(tensor, made.type.element, span)
-        return (tensor, made) if isinstance(left, Value) else (made, tensor)
-
-    def number_operand(
-        self, number: bool | int | float, beside: str, symbol: str, span: Span
-    ) -> Value | None:
-        """A compile-time number as a rank-0 constant that suits a tensor of `beside`."""
-        if isinstance(number, bool) != (beside == "bool"):
-            kind = "a bool" if isinstance(number, bool) else "a number"
-            self.error(f"'{symbol}' cannot mix {kind} and elements of {beside}", span)
-            return None
-        element = promote_number(beside, number)
-        if element.startswith("int"):
-            assert isinstance(number, int)
-            if not fits(number, element):
-                self.error(f"{number} does not fit {element}", span)
-                return None
-            value: bool | int | float = number
-        else:
-            value = number if element == "bool" else float(number)
-        return self.constant(value, TensorType("dense", element, ()), span)
-
-    def _broadcast(
-        self,
-        node: Binary,
-        function: str,
-        a: Value,
-        b: Value,
-        element: str,
-        attributes: dict[str, object] | None = None,
-    ) -> object:
-        try:
-            shape = broadcast_shapes(a.type.shape, b.type.shape, self.assumptions)
-        except TypeMismatch as error:
-            self.error(
-                f"'{node.operator}' cannot broadcast {a.type} and {b.type}: {error}",
-                node.span,
-                notes=[*self.origin(node.left, a), *self.origin(node.right, b)],
-            )
-            return POISON
-        found = TensorType("dense", element, shape)
-        return self.operation(function, (a, b), found, node.span, attributes)
-
-    def _matmul(self, node: Binary, left: object, right: object) -> object:
-        if not isinstance(left, Value) or not isinstance(right, Value):
-            found = f"{describe(left)} and {describe(right)}"
-            self.error(f"'@' needs two tensors, found {found}", node.span)
-            return POISON
-        call = RuleCall(
-            "matmul", {"x": left.type, "y": right.type}, {}, {}, self.assumptions
-        )
-        try:
-            result = matmul(call)
-        except RuleError as error:
-            notes = [*self.origin(node.left, left), *self.origin(node.right, right)]
-            self.error(
-                f"'@' {error.message}", node.span, suggestion=error.suggestion, notes=notes
-            )
-            return POISON
-        operands = [
-            self.cast(value, call.casts[name], node.span) if name in call.casts else value
-            for name, value in (("x", left), ("y", right))
-        ]
-        return self.operation("matmul", operands, result, node.span)
-
-    # Indexing
-
-    def _index(self, expression: Index, frame: Frame, compile_time: bool) -> object:
-        base = self.evaluate(expression.base, frame, compile_time)
-        if isinstance(base, Poison):
-            return POISON
-        if isinstance(base, Range):
-            base = tuple(base.numbers) if len(base.numbers) <= 10_000 else base
-        if isinstance(base, tuple):
-            return self._index_list(base, expression, frame)
-        if not isinstance(base, Value):
-            self.error(f"cannot index {describe(base)}", expression.span)
-            return POISON
-        return self._index_tensor(base, expression, frame)
-
-    def _index_list(
-        self, items: tuple[object, ...], expression: Index, frame: Frame
-    ) -> object:
-        if len(expression.indices) != 1:
-            self.error("a list has one index", expression.span)
-            return POISON
-        (index,) = expression.indices
-        if isinstance(index, Slice):
-            parts = self._slice_parts(index, frame)
-            if parts is None:
-                return POISON
-            start, stop, step = parts
-            if isinstance(stop, Dim) or step == 0:
-                self.error("a list needs bounds known while compiling", index.span)
-                return POISON
-            return items[slice(start, stop, step)]
-        number = self._index_number(index, frame)
-        if not isinstance(number, int):
-            return POISON
-        if not -len(items) <= number < len(items):
-            self.error(f"index {number} is out of range for a list of {len(items)}", index.span)
-            return POISON
-        return items[number]
-
-    def _index_number(self, node: Expression, frame: Frame) -> int | None:
-        value = self.evaluate(node, frame, compile_time=True)
-        if isinstance(value, Dim):
-            value = self.unknown_number(value, "int", node.span)
-        if isinstance(value, Trit):
-            value = value.value
-        if isinstance(value, Poison | Opaque):
-            return None
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        self.error(
-            f"an index is an int known while compiling, found {describe(value)}",
-            node.span,
-            suggestion="use gather(…)" if isinstance(value, Value) else None,
-        )
-        return None
-
-    def _slice_parts(
-        self, node: Slice, frame: Frame
-    ) -> tuple[int | None, int | Dim | None, int] | None:
-        start: int | None = None
-        stop: int | Dim | None = None
-        step = 1
-        if node.start is not None:
-            start = self._index_number(node.start, frame)
-            if start is None:
-                return None
-        if node.stop is not None:
-            value = self.evaluate(node.stop, frame, compile_time=True)
-            if isinstance(value, Dim):
-                stop = value
-            else:
-                number = self._index_number(node.stop, frame)
-                if number is None:
-                    return None
-                stop = number
-        if node.step is not None:
-            found = self._index_number(node.step, frame)
-            if found is None:
-                return None
-            step = found
-        return start, stop, step
-
-    def _index_tensor(self, base: Value, expression: Index, frame: Frame) -> object:
-        found = base.type
-        if len(expression.indices) > found.rank:
-            self.error(
-                f"{len(expression.indices)} indices for {found}, which has {found.rank} axes",
-                expression.span,
-            )
-            return POISON
-        starts: list[int] = []
-        stops: list[int | Dim | None] = []
-        steps: list[int] = []
-        sizes: list[Dim] = []
-        dropped: list[int] = []
-        call = RuleCall("slice", {"x": found}, {}, {}, self.assumptions)
-        for axis, size in enumerate(found.shape):
-            item = expression.indices[axis] if axis < len(expression.indices) else None
-            try:
-                if item is None:
-                    bounds = (None, None, 1)
-                elif isinstance(item, Slice):
-                    parts = self._slice_parts(item, frame)
-                    if parts is None:
-                        return POISON
-                    bounds = parts
-                else:
-                    number = self._index_number(item, frame)
-                    if number is None:
-                        return POISON
-                    known = size.constant()
-                    if known is not None and not -known <= number < known:
-                        self.error(
-                            f"index {number} is out of range for axis {axis} of {found}", item.span
-                        )
-                        return POISON
-                    bounds = (number, number + 1 if number != -1 else None, 1)
-                    dropped.append(axis)
-                start, stop, length = slice_size(call, size, *bounds)
-            except RuleError as error:
-                self.error(error.message, item.span if item is not None else expression.span)
-                return POISON
-            except Undetermined:
-                return POISON
-            starts.append(start)
-            stops.append(stop)
-            steps.append(bounds[2])
-            sizes.append(Dim.of(1) if axis in dropped else length)
-        if found.kind == "spike" and 0 in dropped:
-            self.error(
-                f"an index takes the time axis of {found} away: {DECODE_RULE}",
-                expression.span,
-                suggestion="write decode(…)",
-            )
-            return POISON
-        value: Value = base
-        if tuple(sizes) != found.shape or any(s != 1 for s in steps):
-            value = self.operation(
-                "slice",
-                (base,),
-                found.with_shape(sizes),
-                expression.span,
-                {"starts": tuple(starts), "stops": tuple(stops), "steps": tuple(steps)},
-            )
-        if dropped:
-            kept = [d for i, d in enumerate(sizes) if i not in dropped]
-            value = self.operation(
-                "squeeze",
-                (value,),
-                found.with_shape(kept),
-                expression.span,
-                {"axes": tuple(dropped)},
-            )
-        return value
-
 
 def member_names(definition: LayerDef) -> set[str]:
     """The names of every member of a layer, in all branches."""
-    from .nodes import MemberIf
-
     names: set[str] = set()
     stack = list(definition.members)
     while stack:
         member = stack.pop()
         if isinstance(member, MemberIf):
             stack.extend((*member.then, *member.otherwise))
+        elif isinstance(member, ErrorDeclaration):
+            names.update(member.names)
         else:
             names.add(member.name)
     return names

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .diagnostics import DiagnosticBag, suggest
-from .nodes import Const, FunctionDef, Import, LayerDef, Let, Program
+from .nodes import Const, ErrorDeclaration, FunctionDef, Import, LayerDef, Let, Program
 
 Definition = Const | Let | FunctionDef | LayerDef
 
@@ -29,6 +29,7 @@ class Module:
         program: its syntax tree.
         own: its definitions by name, the first where one is repeated.
         imported: names that its imports bring in, with the module that defines each.
+        broken: names of definitions with a syntax error, here and in what it imports.
         is_prelude: whether it is the file of standard layers.
     """
 
@@ -37,6 +38,7 @@ class Module:
     imported: dict[str, tuple[Module, Definition]] = field(
         default_factory=dict[str, tuple["Module", Definition]]
     )
+    broken: set[str] = field(default_factory=set[str])
     is_prelude: bool = False
 
     def find(self, name: str) -> tuple[Module, Definition] | None:
@@ -68,7 +70,7 @@ def definitions(program: Program) -> dict[str, Definition]:
     """The definitions of a program by name; the first of a name counts."""
     own: dict[str, Definition] = {}
     for declaration in program.declarations:
-        if not isinstance(declaration, Import):
+        if not isinstance(declaration, Import | ErrorDeclaration):
             own.setdefault(declaration.name, declaration)
     return own
 
@@ -100,6 +102,9 @@ class Loader:
 
     def _module(self, program: Program, path: Path | None) -> Module:
         module = Module(program, definitions(program))
+        for declaration in program.declarations:
+            if isinstance(declaration, ErrorDeclaration):
+                module.broken.update(declaration.names)
         self.modules.append(module)
         if path is not None:
             self._by_path[path.resolve()] = module
@@ -124,6 +129,7 @@ class Loader:
         imported = self._by_path.get(resolved) or self._read(path, declaration)
         if imported is None:
             return
+        module.broken |= imported.broken
         for name, definition in imported.own.items():
             known = module.imported.get(name)
             if known is not None and known[1] is not definition:

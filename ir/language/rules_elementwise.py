@@ -33,7 +33,9 @@ def arithmetic(call: RuleCall) -> Result:
     call.numeric("x")
     call.numeric("y")
     element = call.unify_elements(("x", "y"))
-    return TensorType("dense", element, call.broadcast(call.types["x"].shape, call.types["y"].shape))
+    return TensorType(
+        "dense", element, call.broadcast(call.types["x"].shape, call.types["y"].shape)
+    )
 
 
 def ordered_range(call: RuleCall) -> Result:
@@ -179,6 +181,10 @@ def whole_root(value: int | float) -> float:
     return math.sqrt(value)
 
 
+def _magnitude(value: int | float) -> int | float:
+    return abs(value)
+
+
 def _round_even(value: int | float) -> float:
     return float(round(value))
 
@@ -191,12 +197,14 @@ Y_OPERAND = (Parameter("x", "operand"), Parameter("y", "operand"))
 AXIS = Parameter("axis", "int", -1)
 
 ELEMENTWISE = (
-    Builtin("abs", "arithmetic", (X,), elementwise, "Absolute value.", abs),
+    Builtin("abs", "arithmetic", (X,), elementwise, "Absolute value.", _magnitude),
     Builtin("exp", "arithmetic", (X,), floating, "e to the power x.", math.exp),
     Builtin("log", "arithmetic", (X,), floating, "Natural logarithm.", math.log),
     Builtin("sqrt", "arithmetic", (X,), floating, "Square root.", whole_root),
     Builtin("maximum", "arithmetic", Y_OPERAND, arithmetic, "The larger, element by element.", max),
-    Builtin("minimum", "arithmetic", Y_OPERAND, arithmetic, "The smaller, element by element.", min),
+    Builtin(
+        "minimum", "arithmetic", Y_OPERAND, arithmetic, "The smaller, element by element.", min
+    ),
     Builtin(
         "where",
         "arithmetic",
@@ -211,7 +219,9 @@ ELEMENTWISE = (
         ordered_range,
         "x held between min and max.",
     ),
-    Builtin("round", "arithmetic", (X,), elementwise, "To the nearest, halves to even.", _round_even),
+    Builtin(
+        "round", "arithmetic", (X,), elementwise, "To the nearest, halves to even.", _round_even
+    ),
     Builtin("floor", "arithmetic", (X,), elementwise, "Down to a whole number.", _floor),
     Builtin(
         "cast",
@@ -302,4 +312,3 @@ ELEMENTWISE = (
         "(x - zero_point) * scale.",
     ),
 )
-

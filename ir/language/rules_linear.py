@@ -85,9 +85,7 @@ def ternary_matmul(call: RuleCall) -> Result:
     return TensorType("dense", element, (*x.shape[:-1], weight.shape[1]))
 
 
-def window(
-    call: RuleCall, size: Dim, kernel: Dim, stride: Dim, padding: Dim, dilation: Dim
-) -> Dim:
+def window(call: RuleCall, size: Dim, kernel: Dim, stride: Dim, padding: Dim, dilation: Dim) -> Dim:
     """The output size of a sliding window along one axis."""
     span = dilation * (kernel - 1) + 1
     padded = size + padding * 2

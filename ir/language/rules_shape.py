@@ -5,7 +5,7 @@ from __future__ import annotations
 from .dims import UNKNOWN, Dim, DimError
 from .rules_elementwise import X
 from .rules_linear import window
-from .signatures import Builtin, Parameter, Result, RuleCall, Undetermined
+from .signatures import Builtin, Parameter, Result, RuleCall, Undetermined, as_tuple
 from .types import TensorType, promote
 
 
@@ -148,8 +148,9 @@ def split(call: RuleCall) -> Result:
     size = found.shape[axis]
     sections = call.attributes["sections"]
     if isinstance(sections, tuple):
-        sizes = tuple(Dim.lift(s) for s in sections)
-        if any(isinstance(s, int) and s < 1 for s in sections):
+        listed = as_tuple(sections)
+        sizes = tuple(Dim.lift(s) for s in listed)
+        if any(isinstance(s, int) and s < 1 for s in listed):
             call.fail("each part must be at least 1", "sections")
         total = Dim.of(0)
         for part in sizes:
@@ -231,8 +232,7 @@ def pad(call: RuleCall) -> Result:
     """Padding by pairs from the last axis backwards, as in PyTorch."""
     found = call.numeric("x")
     padding = call.attributes["padding"]
-    padding = padding if isinstance(padding, tuple) else (padding,)
-    amounts = [call.known(p) for p in padding]
+    amounts = [call.known(p) for p in as_tuple(padding)]
     if len(amounts) % 2 or len(amounts) > 2 * found.rank:
         call.fail(f"'padding' needs pairs for at most {found.rank} axes", "padding")
     if any(p < 0 for p in amounts):
@@ -268,7 +268,7 @@ def unsqueeze(call: RuleCall) -> Result:
     """An axis of size 1 added."""
     found = call.types["x"]
     given = call.attributes["axis"]
-    extra = len(given) if isinstance(given, tuple) else 1
+    extra = len(as_tuple(given))
     axes = call.axes("axis", found.rank + extra)
     _keeps_time(call, 0 not in axes)
     dims = iter(found.shape)

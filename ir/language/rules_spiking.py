@@ -218,7 +218,5 @@ SPIKING = (
         spiking_attention,
         "Spiking self-attention without softmax: neurons driven by (Q Kᵀ V) * scale.",
     ),
-    Builtin(
-        "delay", "spiking", (_X, Parameter("steps", "int", 1)), delay, "Later by whole steps."
-    ),
+    Builtin("delay", "spiking", (_X, Parameter("steps", "int", 1)), delay, "Later by whole steps."),
 )

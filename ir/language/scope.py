@@ -20,6 +20,8 @@ from .nodes import (
     Binary,
     Call,
     Const,
+    ErrorDeclaration,
+    ErrorStatement,
     Expression,
     ExpressionStatement,
     For,
@@ -98,7 +100,7 @@ class _Names:
     def program(self) -> None:
         seen: dict[str, Span] = {}
         for definition in self.module.program.declarations:
-            if isinstance(definition, Import):
+            if isinstance(definition, Import | ErrorDeclaration):
                 continue
             self._once(definition.name, definition.name_span, seen)
             imported = self.module.imported.get(definition.name)
@@ -111,7 +113,7 @@ class _Names:
                 self.bag.warning(
                     f"'{definition.name}' hides an imported definition", definition.name_span
                 )
-        self.outer = {*self.module.names(), *_SPECIAL}
+        self.outer = {*self.module.names(), *self.module.broken, *_SPECIAL}
         members: list[tuple[LayerDef, set[str]]] = []
         for definition in self.module.program.declarations:
             match definition:
@@ -177,6 +179,8 @@ class _Names:
                     self._expression(member.value)
                 case FunctionDef():
                     self._function(member)
+                case ErrorDeclaration():
+                    continue
             self._once(member.name, member.name_span, seen)
         return seen
 
@@ -184,9 +188,12 @@ class _Names:
         for member in members:
             if isinstance(member, MemberIf):
                 self._unused_members((*member.then, *member.otherwise), used)
-            elif isinstance(member, ParamDef | Let) and not member.name.startswith("_"):
-                if member.name not in used:
-                    self.bag.warning(f"'{member.name}' is never used", member.name_span)
+            elif (
+                isinstance(member, ParamDef | Let)
+                and member.name not in used
+                and not member.name.startswith("_")
+            ):
+                self.bag.warning(f"'{member.name}' is never used", member.name_span)
 
     # Functions
 
@@ -254,6 +261,9 @@ class _Names:
                 self._block(statement.body, {statement.name: binding})
             case ExpressionStatement():
                 self._expression(statement.value)
+            case ErrorStatement(names=names):
+                for name in names:
+                    own[name] = _Binding(statement.span, is_used=True)
             case _:
                 pass
         return False

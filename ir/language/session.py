@@ -193,11 +193,15 @@ class Session:
         if isinstance(value, ConstantValue) and not found.shape:
             number = value.value
             assert not isinstance(number, tuple)
-            made = float(number) if element in ("float16", "bfloat16", "float32", "float64") else (
-                number if element == "bool" else int(number)
+            made = (
+                float(number)
+                if element in ("float16", "bfloat16", "float32", "float64")
+                else (number if element == "bool" else int(number))
             )
             return self.constant(made, found.with_element(element), span)
-        return self.operation("cast", (value,), found.with_element(element), span, {"dtype": element})
+        return self.operation(
+            "cast", (value,), found.with_element(element), span, {"dtype": element}
+        )
 
     def origin(self, expression: Expression, value: object) -> list[Note]:
         """Where the parameter that an expression names was declared."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 
 from .dims import Assumptions, Dim
 from .types import FLOATS, TensorType, TypeMismatch, broadcast_shapes, promote
@@ -150,7 +150,9 @@ class RuleCall:
         found = self.types[name]
         if found.kind != "ternary":
             self.fail(
-                f"needs a TernaryTensor but '{name}' is {found}", name, "convert it with ternarize(…)"
+                f"needs a TernaryTensor but '{name}' is {found}",
+                name,
+                "convert it with ternarize(…)",
             )
         return found
 
@@ -223,7 +225,7 @@ class RuleCall:
         if given is None:
             axes = tuple(range(rank))
         else:
-            listed = given if isinstance(given, tuple) else (given,)
+            listed = as_tuple(given)
             axes = tuple(self.normal_axis(self.known(a), rank, name) for a in listed)
             if len(set(axes)) != len(axes):
                 self.fail("an axis is given twice", name)
@@ -233,7 +235,7 @@ class RuleCall:
     def pair(self, name: str, count: int = 2, least: int = 1) -> tuple[Dim, ...]:
         """An `ints` argument as `count` sizes of at least `least`, stored back."""
         given = self.attributes[name]
-        values = given if isinstance(given, tuple) else (given,) * count
+        values = as_tuple(given) if isinstance(given, tuple) else (given,) * count
         if len(values) != count:
             self.fail(f"'{name}' needs {count} numbers, found {len(values)}", name)
         for value in values:
@@ -284,6 +286,11 @@ class Builtin:
         """As shown in messages and the reference: `softmax(x, axis=-1)`."""
         parts = [f"*{p}" if p.kind == "tensors" else str(p) for p in self.parameters]
         return f"{self.name}({', '.join(parts)})"
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """An `ints` argument as a tuple."""
+    return tuple(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else (value,)
 
 
 def accumulator(a: str, b: str) -> str:

@@ -76,6 +76,11 @@ class TensorType:
         """Whether the elements are integers; a trit and a bool are not."""
         return self.element in INTEGERS
 
+    @property
+    def is_dense_bool(self) -> bool:
+        """Whether it is a dense tensor of bools."""
+        return self.kind == "dense" and self.element == "bool"
+
     def static_shape(self) -> tuple[int | None, ...]:
         """The sizes, `None` where one is not known while compiling."""
         return tuple(d.constant() for d in self.shape)
@@ -144,8 +149,10 @@ def promote_number(element: str, number: bool | int | float) -> str:
         return "int8" if element == "trit" else element
     if element == "bool":
         return "int64"
-    return "int8" if element == "trit" and -128 <= number < 128 else (
-        "int64" if element == "trit" else element
+    return (
+        "int8"
+        if element == "trit" and -128 <= number < 128
+        else ("int64" if element == "trit" else element)
     )
 
 

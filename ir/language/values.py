@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .dims import Dim
+from typing_extensions import TypeIs
+
+from .dims import UNKNOWN, Dim
 from .loader import Module
 from .nodes import FunctionDef, LayerDef, Span, TypeNode
 from .signatures import Builtin, Opaque
@@ -38,7 +40,7 @@ class Condition(Opaque):
     """The unknown outcome of `symbol == value` (or `!=`): what a branch may assume."""
 
     symbol: str = ""
-    value: Dim = Dim(())
+    value: Dim = UNKNOWN
     is_equal: bool = True
 
 
@@ -126,11 +128,14 @@ class Frame:
     module: Module
     instance: LayerInstance | None = None
     function: FunctionDef | None = None
-    dims: dict[str, Dim | tuple[Dim, ...]] = field(
-        default_factory=dict[str, Dim | tuple[Dim, ...]]
-    )
+    dims: dict[str, Dim | tuple[Dim, ...]] = field(default_factory=dict[str, Dim | tuple[Dim, ...]])
     blocks: list[dict[str, Local]] = field(default_factory=lambda: [dict[str, Local]()])
     results: list[Type] = field(default_factory=list[Type])
+
+
+def is_list(value: object) -> TypeIs[tuple[object, ...]]:
+    """Whether a value is a list."""
+    return isinstance(value, tuple)
 
 
 def describe(value: object) -> str:
