@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 
 from ..ir.errors import TritonError
@@ -59,27 +58,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        result = app(arguments, prog_name="triton", standalone_mode=False)
-        return result if isinstance(result, int) else 0
-    except click.exceptions.NoArgsIsHelpError as shown:
-        print(shown.format_message(), file=sys.stderr)
-        return 2
-    except click.ClickException as wrong:
-        wrong.show(sys.stderr)
-        return wrong.exit_code
-    except (click.exceptions.Exit, typer.Exit) as done:
-        return int(done.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        error("triton", "interrupted")
-        return 130
+        app(arguments, prog_name="triton")
+    except SystemExit as done:  # how typer ends: help, usage errors, typer.Exit
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
     except TritonError as wrong:
         error("triton", str(wrong))
         return wrong.exit_code
-    except BrokenPipeError:
-        return 1
     except OSError as wrong:
         error("triton", f"{wrong.filename}: {wrong.strerror}" if wrong.filename else str(wrong))
         return 1
+    return 0
 
 
 if __name__ == "__main__":

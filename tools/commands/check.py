@@ -23,7 +23,7 @@ def check(
 
     Example: triton check model.tri
     """
-    from ..console import print_json
+    from ..console import error, print_json
 
     failed = False
     report: list[dict[str, Any]] = []
@@ -36,7 +36,7 @@ def check(
         report.append({"file": str(file), "ok": message is None, "diagnostics": entries})
         if not json:
             if message is not None:
-                print(message, file=sys.stderr)
+                error("triton", message)
             else:
                 print(f"{file}: no errors")
     if json:
@@ -61,10 +61,10 @@ def _check_file(file: Path) -> tuple[list[Diagnostic], str | None]:
     try:
         source = read_source(file)
         typed = TypeChecker().check(TritonParser().parse(source, file))
-    except CompilationError as error:
-        return [d for d in error.diagnostics if isinstance(d, Diagnostic)], str(error)
-    except TritonError as error:
-        return [], str(error)
+    except CompilationError as wrong:
+        return [d for d in wrong.diagnostics if isinstance(d, Diagnostic)], str(wrong)
+    except TritonError as wrong:
+        return [], str(wrong)
     for warning in typed.warnings:
         print(render(warning, {str(file): source}), file=sys.stderr)
     return list(typed.warnings), None

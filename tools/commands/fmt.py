@@ -29,6 +29,7 @@ def fmt(
     """
     from ...ir.language.format import format_source
     from ...ir.language.parser import read_source
+    from ..console import error
 
     failed = changed = False
     for file in files:
@@ -36,8 +37,8 @@ def fmt(
         try:
             source = sys.stdin.read() if stdin else read_source(file)
             formatted = format_source(source, None if stdin else file)
-        except TritonError as error:
-            print(error, file=sys.stderr)
+        except TritonError as wrong:
+            error("triton", str(wrong))
             failed = True
             continue
         if stdin and not (check or diff):
