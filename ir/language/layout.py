@@ -75,7 +75,7 @@ class _Layout:
         """Every token, with the separators and the repairs."""
         for index, token in enumerate(self._source):
             if token.type == "_SEP":
-                self._separator(token)
+                self._separator(token, index)
                 continue
             self._close_before(token)
             self._flush(token)
@@ -96,11 +96,27 @@ class _Layout:
     def _in_parentheses(self) -> bool:
         return bool(self._open) and self._open[-1].token.type != "LBRACE"
 
-    def _separator(self, token: SourceToken) -> None:
+    def _separator(self, token: SourceToken, index: int) -> None:
         if token == ";" and self._in_parentheses:
+            if self._is_closed_later(index):
+                message = f"expected ',' in {self._open[-1].role}, found ';'"
+                self._bag.error(message, token.span, suggestion="did you mean ','?")
+                self._out.append(make_token("COMMA", ",", token.span))
+                return
             self._close_parentheses(token)
         if self._pending is None or token == ";":
             self._pending = token
+
+    def _is_closed_later(self, index: int) -> bool:
+        """Whether the line goes on to close the `(` or `[` that is open at `index`."""
+        depth = 1
+        for token in self._source[index + 1 : index + MAX_NESTING]:
+            if token.found or token.type in ("LBRACE", "RBRACE"):
+                return False
+            depth += (token.type in _CLOSER) - (token.type in _TEXT)
+            if depth == 0:
+                return True
+        return False
 
     def _flush(self, token: SourceToken) -> None:
         """Emit the separator that stands before `token`, if it counts."""
@@ -156,7 +172,7 @@ class _Layout:
             body = kind == "LBRACE" and self._header and self._out[-1].type not in _CLOSER
             brace = kind == "RBRACE" and any(b.token.type == "LBRACE" for b in self._open)
             if starts or body or brace or kind == "$END":
-                self._close_parentheses(self._pending or token if starts else token)
+                self._close_parentheses(token if kind == "$END" else self._pending or token)
         first = self._pending is not None
         if kind == "$END" or (first and self._spare_braces and kind in ("LAYER", "IMPORT")):
             self._close_braces(0, token)

@@ -138,14 +138,15 @@ class Recovery:
         if self._fix_keyword(start, position):
             self._unwind()
             return start
-        damaged = any(t.damaged for t in self._tokens[start : position + 1])
+        known = any(t.damaged for t in self._tokens[start : position + 1])
+        known = known or any(t.repair for t in self._tokens[start:position])
         previous = self._tokens[position - 1] if position else None
         if previous is not None and previous.type == "RBRACE" and self._takes("_SEP"):
             token = self._tokens[position]
             self._report(f"expected a newline or ';' before {found_text(token)}", token)
             self._feed("_SEP", token)
             return position
-        if not damaged:
+        if not known:
             self._explain(start, position)
         self._unwind()
         return self._leave_out(start, position)
@@ -252,7 +253,8 @@ class Recovery:
 
     def _leave_out(self, start: int, position: int) -> int:
         """Put `ERROR` in place of the item, or read its body under a made-up header."""
-        stop, body = self._item_end(position)
+        goes_on = self._goes_on(start, position)
+        stop, body = self._item_end(position + 1 if goes_on else position)
         first = self._tokens[start]
         names = self._bound_names(start, stop)
         if body is not None and body >= start and self._takes(first.type):
@@ -274,6 +276,15 @@ class Recovery:
         if self._tokens[stop].type != "_SEP":
             self._feed("_SEP", last)
         return stop
+
+    def _goes_on(self, start: int, position: int) -> bool:
+        """Whether the error is a newline within an expression: the next line is further in."""
+        token = self._tokens[position]
+        if token.type != "_SEP" or token == ";" or start >= position:
+            return False
+        first, following = self._tokens[start], self._tokens[position + 1]
+        further_in = following.span.column > first.span.column
+        return further_in and following.type not in (*_HOMES, "LET", "RBRACE", "$END")
 
     # Keywords
 
@@ -380,6 +391,8 @@ class Recovery:
             if before == "LESSTHAN":
                 return "an element type after '<'"
             return _NAMED.get(before, "a name")
+        if accepted == {"COLON"}:
+            return f"':' and a type after '{previous}'"
         if "STRING" in accepted:
             return "a file name in double quotes"
         if "LBRACE" in accepted:
@@ -422,6 +435,16 @@ class Recovery:
             following = self._tokens[position + 1]
             if re.fullmatch(r"[0-9]+", str(following)):
                 return f"did you mean '0.{following}'?"
-        if str(self._tokens[start]) == "while":
+        following = self._tokens[min(position + 1, len(self._tokens) - 1)]
+        if token.type == "AT_LEAST" and "MORETHAN" in accepted:
+            return "write '> =' with a space between"
+        if token.type == "EQUALS" and "EQUAL" in accepted:
+            return "did you mean '='?"
+        if token.type == "COLON" and following.type == "EQUAL":
+            return "did you mean '='?"
+        if self._tokens[start] == "while":
             return "there is no 'while'; write 'for NAME in range(...)'"
+        if self._tokens[start].type == "NAME" and position == start + 1:
+            nearest = nearest_name(str(self._tokens[start]), KEYWORDS)
+            return None if nearest is None else f"did you mean '{nearest}'?"
         return None
