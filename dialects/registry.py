@@ -19,6 +19,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from ..ir.errors import ParameterError, SourceError, TritonError, VerifyError
+from ..ir.locations import error_at, location_text, one_line
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
@@ -156,24 +157,6 @@ def _message_in_text(text: str, name: str, position: int, message: str, first_li
     return f"{head}\n  {shown}\n  {' ' * column}^"
 
 
-def one_line(message: str) -> str:
-    """`message` with its line breaks folded into spaces and control characters escaped."""
-    folded = " ".join(message.split())
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in folded)
-
-
-def location_text(op: Operation) -> str:
-    """Where `op` comes from: `file:line:col`, or the nearest enclosing op's place, or 'unknown'."""
-    current: Operation | None = op
-    while current is not None:
-        if isinstance(location := current.location, FileLineColLoc):
-            return f"{location.filename.data}:{location.line.data}:{location.column.data}"
-        if not isinstance(location, UnknownLoc):
-            return str(location).removeprefix("loc(").removesuffix(")")
-        current = current.parent_op()
-    return "unknown"
-
-
 def verify_module(module: ModuleOp) -> None:
     """Verify a module: every op's invariants, and that values are defined before their use.
 
@@ -188,14 +171,6 @@ def verify_module(module: ModuleOp) -> None:
         op = _culprit(module) or module
         raise VerifyError(error_at(op, str(error))) from None
     _verify_order(module)
-
-
-def error_at(op: Operation, message: str) -> str:
-    """`file:line:col: error: 'op' message` in one line."""
-    message = one_line(message)
-    if f"'{op.name}'" not in message and not isinstance(op, ModuleOp):
-        message = f"'{op.name}' {message[:1].lower()}{message[1:]}"
-    return f"{location_text(op)}: error: {message}"
 
 
 def _culprit(module: ModuleOp) -> Operation | None:

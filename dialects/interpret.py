@@ -1,0 +1,165 @@
+"""The reference interpreter of our dialects: what a module computes, on NumPy.
+
+Each op's docstring states its meaning, `interpret.py` of its dialect computes it. Element types map
+to dtypes by `elements.numpy_dtype` (trits are int8 in {-1, 0, 1}). Floating-point ops compute in
+their own type; f16 and bf16 compute in f32, and each op rounds its results. Division by zero,
+overflow and NaN follow IEEE 754 without warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    impl,
+    register_impls,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from ..ir.errors import TritonError
+from ..ir.interpreter import check_supported, entry_function, run_function
+from .elements import numpy_dtype
+from .inference import tensor_type
+from .tensor import interpret as tensor_interpret
+from .tensor.interpret_elementwise import Rule
+from .ternary import interpret as ternary_interpret
+from .ternary.types import TritType
+
+Array = NDArray[Any]
+
+RULES: dict[type[Operation], Rule] = {**tensor_interpret.RULES, **ternary_interpret.RULES}
+"""For each op the function that computes its results from its operands."""
+
+
+def run_module(
+    module: ModuleOp, inputs: Sequence[Array], function: str = "forward"
+) -> tuple[Array, ...]:
+    """Run a function of a module on NumPy arrays; its results.
+
+    Args:
+        module: a verified module; parameters come from its store.
+        inputs: one array an argument, of the argument's dtype and rank; `?` takes any size.
+        function: the name of the function.
+
+    Raises:
+        TritonError: no such function; an input of another count, shape or dtype; an op that cannot
+            be computed on the values it gets.
+        UnsupportedError: ops without a rule, all of them.
+        ParameterError: a parameter is missing or does not fit.
+    """
+    entry = entry_function(module, function)
+    check_supported(module, entry, RULES)
+    arrays = check_inputs(entry, inputs)
+    results = run_function(module, entry, arrays, [_functions()])
+    return tuple(np.array(result, order="C") for result in results)
+
+
+def check_inputs(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
+    """Refuse inputs that do not fit the function's arguments.
+
+    Raises:
+        TritonError: names the argument, what it expects and what it got.
+    """
+    name, types = function.sym_name.data, function.function_type.inputs.data
+    if len(inputs) != len(types):
+        raise TritonError(f"function '{name}' expects {len(types)} input(s), got {len(inputs)}")
+    arrays = [np.asarray(value) for value in inputs]
+    for index, (type, array) in enumerate(zip(types, arrays, strict=True)):
+        problem = _misfit(type, array)
+        if problem is not None:
+            raise TritonError(f"function '{name}' input {_input_name(function, index)}: {problem}")
+    return arrays
+
+
+def _input_name(function: FuncOp, index: int) -> str:
+    if function.arg_attrs is not None:
+        given = function.arg_attrs.data[index].data.get("tensor.name")
+        if isinstance(given, StringAttr):
+            return f"'{given.data}'"
+    hint = function.args[index].name_hint
+    return f"'{hint}'" if hint else str(index)
+
+
+def _misfit(type: Attribute, array: Array) -> str | None:
+    """Why `array` is no value of `type`; `None` if it is one."""
+    if not isa(type, TensorType):
+        return f"the reference interpreter has no values of {type}"
+    try:
+        dtype = numpy_dtype(type.element_type)
+    except VerifyException as error:
+        return str(error)
+    shape = type.get_shape()
+    fits = len(shape) == array.ndim and all(
+        want in (-1, have) for want, have in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype != dtype or not fits:
+        return f"expected {type} as {dtype}, got {array.dtype}{list(array.shape)}"
+    if isinstance(type.element_type, TritType) and array.size:
+        least, most = int(array.min()), int(array.max())
+        if least < -1 or most > 1:
+            return f"expected trits in {{-1, 0, 1}}, got values from {least} to {most}"
+    return None
+
+
+def evaluate(op: Operation, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """The results of one op on given operands, of the dtypes that its result types state.
+
+    Raises:
+        KeyError: the op has no rule.
+        TritonError, ValueError: it cannot be computed on these operands.
+    """
+    wide = [
+        operand.astype(np.float32) if _is_half(value) else operand
+        for value, operand in zip(op.operands, operands, strict=True)
+    ]
+    with np.errstate(all="ignore"):
+        computed = RULES[type(op)](op, *wide)
+        results = computed if isinstance(computed, tuple) else (computed,)
+        return tuple(_of_type(v, r) for v, r in zip(op.results, results, strict=True))
+
+
+def _is_half(value: SSAValue) -> bool:
+    return isinstance(tensor_type(value).element_type, Float16Type | BFloat16Type)
+
+
+def _of_type(value: SSAValue, array: Array) -> Array:
+    """`array`, floats rounded to the value's element type, checked against its shape."""
+    type = tensor_type(value)
+    array = np.asarray(array)
+    if array.dtype.kind == "f" and isinstance(type.element_type, AnyFloat):
+        array = array.astype(numpy_dtype(type.element_type), copy=False)
+    misfit = _misfit(type, array)
+    if misfit is not None:
+        raise ValueError(f"result: {misfit}")
+    return array
+
+
+@cache
+def _functions() -> InterpreterFunctions:
+    """The rules as functions of xDSL's interpreter."""
+
+    def run(
+        self: InterpreterFunctions, interpreter: Interpreter, op: Operation, args: PythonValues
+    ) -> PythonValues:
+        return evaluate(op, args)
+
+    implementations = {kind.name: impl(kind)(run) for kind in RULES}
+    return register_impls(type("DialectFunctions", (InterpreterFunctions,), implementations))()

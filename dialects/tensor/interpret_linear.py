@@ -1,0 +1,142 @@
+"""Reference semantics of matrix products, convolution and attention, on NumPy.
+
+Integer products are exact before they wrap: `integer_matmul` goes through float64 where that is
+provably exact, because NumPy has a fast product for floats alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from xdsl.ir import Operation
+
+from . import linear
+from .interpret_elementwise import Rule, softmax_along
+
+Array = NDArray[Any]
+
+EXACT_IN_FLOAT64 = 2**53
+"""Integers up to this size, and sums of them that stay within it, are exact in float64."""
+
+COLUMN_BYTES = 1 << 26
+"""Convolutions copy their windows for at most this many bytes at a time."""
+
+
+def product(x: Array, y: Array) -> Array:
+    """NumPy's matmul; floats in their own type, integers exact modulo 2^64, as int64."""
+    return integer_matmul(x, y) if x.dtype.kind in "iub" else np.matmul(x, y)
+
+
+def integer_matmul(x: Array, y: Array) -> NDArray[np.int64]:
+    """x · y of integers, exact modulo 2^64."""
+    terms = x.shape[-1] if x.ndim else 1
+    if terms * _magnitude(x) * _magnitude(y) < EXACT_IN_FLOAT64:
+        return np.matmul(x.astype(np.float64), y.astype(np.float64)).astype(np.int64)
+    return np.matmul(x.astype(np.int64), y.astype(np.int64))
+
+
+def _magnitude(x: Array) -> int:
+    return max(abs(int(x.max())), abs(int(x.min()))) if x.size else 0
+
+
+def matmul(op: linear.MatmulOp, x: Array, y: Array) -> Array:
+    """See `tensor.matmul`."""
+    return product(x, y).astype(x.dtype)
+
+
+def fully_connected(op: linear.LinearOp, x: Array, weight: Array, *bias: Array) -> Array:
+    """See `tensor.linear`."""
+    return sum(bias, product(x, weight).astype(x.dtype))
+
+
+def convolve(
+    x: Array,
+    weight: Array,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Array:
+    """Cross-correlation, see `tensor.conv`: a matrix product over copied windows (im2col).
+
+    Floats in their own type, integers exact modulo 2^64, as int64.
+    """
+    spatial = x.ndim - 2
+    pads = [(0, 0), (0, 0), *zip(padding[:spatial], padding[spatial:], strict=True)]
+    padded = np.pad(x, pads)
+    spans = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+    windows = sliding_window_view(padded, spans, axis=tuple(range(2, 2 + spatial)))
+    steps = [slice(None, None, s) for s in (*strides, *dilation)]
+    windows = windows[(slice(None), slice(None), *steps)]  # N, C, positions…, kernel…
+    matrix = weight.reshape(groups, weight.shape[0] // groups, -1).transpose(0, 2, 1)
+
+    outputs = windows.shape[2 : 2 + spatial]
+    kind = np.dtype(np.int64) if x.dtype.kind in "iub" else x.dtype
+    result = np.empty((x.shape[0], weight.shape[0], *outputs), kind)
+    image_bytes = 8 * math.prod(windows.shape[1:])
+    images = max(1, COLUMN_BYTES // max(1, image_bytes))
+    for start in range(0, x.shape[0], images):
+        part = windows[start : start + images]
+        count = part.shape[0]
+        grouped = part.reshape(count, groups, -1, *part.shape[2:])
+        # groups, N, positions…, channels, kernel…
+        kernel_axes = range(3 + spatial, 3 + 2 * spatial)
+        order = (1, 0, *range(3, 3 + spatial), 2, *kernel_axes)
+        columns = grouped.transpose(order).reshape(groups, count * math.prod(outputs), -1)
+        values = product(columns, matrix).reshape(groups, count, *outputs, -1)
+        values = np.moveaxis(values, -1, 2).swapaxes(0, 1)
+        result[start : start + count] = values.reshape(count, weight.shape[0], *outputs)
+    return result
+
+
+def along_channels(vector: Array, rank: int, axis: int = 1) -> Array:
+    """`vector` shaped to broadcast along `axis` of a tensor of `rank`; a scalar stays."""
+    if vector.ndim == 0:
+        return vector
+    return vector.reshape([-1 if a == axis % rank else 1 for a in range(rank)])
+
+
+def conv(op: linear.ConvOp, x: Array, weight: Array, *bias: Array) -> Array:
+    """See `tensor.conv`."""
+    result = convolve(
+        x,
+        weight,
+        op.strides.get_values(),
+        op.padding.get_values(),
+        op.dilation.get_values(),
+        op.groups.value.data,
+    ).astype(x.dtype)
+    return sum((along_channels(b, x.ndim) for b in bias), result)
+
+
+def einsum(op: linear.EinsumOp, *inputs: Array) -> Array:
+    """See `tensor.einsum`."""
+    return np.einsum(op.equation.data, *inputs, optimize=len(inputs) > 1)
+
+
+def attention(
+    op: linear.ScaledDotProductAttentionOp, query: Array, key: Array, value: Array, *mask: Array
+) -> Array:
+    """See `tensor.scaled_dot_product_attention`."""
+    scale = 1 / math.sqrt(query.shape[-1]) if op.scale is None else op.scale.value.data
+    scores = np.matmul(query, key.swapaxes(-1, -2)) * np.asarray(scale, query.dtype)
+    hidden = np.asarray(-np.inf, scores.dtype)
+    if op.is_causal.value.data:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, hidden)
+    for m in mask:
+        scores = np.where(m, scores, hidden) if m.dtype == np.bool_ else scores + m
+    return np.matmul(softmax_along(scores, -1), value)
+
+
+RULES: dict[type[Operation], Rule] = {
+    linear.MatmulOp: matmul,
+    linear.LinearOp: fully_connected,
+    linear.ConvOp: conv,
+    linear.EinsumOp: einsum,
+    linear.ScaledDotProductAttentionOp: attention,
+}

@@ -1,0 +1,134 @@
+"""Entry of the reference interpreter: runs one function of a module, op by op.
+
+What an op computes is no business of this file; `dialects.interpret` brings the rules of our
+dialects, as functions of xDSL's interpreter. Values are freed after their last use.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, ReturnedValues
+from xdsl.interpreters.func import FuncFunctions
+from xdsl.ir import Operation, Region, SSAValue
+from xdsl.traits import SymbolTable
+
+from .errors import TritonError, UnsupportedError
+from .locations import error_at, location_text
+
+
+class ReferenceInterpreter(Interpreter):
+    """xDSL's interpreter for functions of one block, with located one-line errors."""
+
+    def run_ssacfg_region(
+        self, region: Region, args: PythonValues, name: str = "unknown"
+    ) -> PythonValues:
+        block = region.block
+        remaining = Counter[SSAValue](operand for op in block.ops for operand in op.operands)
+        values = dict[SSAValue, Any](zip(block.args, args, strict=True))
+        for op in block.ops:
+            inputs = tuple(values[operand] for operand in op.operands)
+            for operand in op.operands:
+                remaining[operand] -= 1
+                if not remaining[operand]:
+                    del values[operand]
+            result = self._run_located(op, inputs)
+            if isinstance(result, ReturnedValues):
+                return result.values
+            values.update(zip(op.results, result, strict=True))
+        raise TritonError(f"function '{name}' does not return")
+
+    def _run_located(self, op: Operation, inputs: PythonValues) -> PythonValues | ReturnedValues:
+        try:
+            result = self._run_op(op, inputs)
+        except RecursionError:
+            raise TritonError(error_at(op, "functions call each other too deeply")) from None
+        except TritonError as error:
+            # The op inside a called function has said where it is.
+            message = str(error) if isinstance(op, CallOp) else error_at(op, str(error))
+            raise type(error)(message) from None
+        except Exception as error:
+            raise TritonError(error_at(op, str(error) or type(error).__name__)) from None
+        if isinstance(result.terminator_value, ReturnedValues):
+            return result.terminator_value
+        return result.values
+
+
+def entry_function(module: ModuleOp, name: str) -> FuncOp:
+    """The function `name` of a module; it must have a body.
+
+    Raises:
+        TritonError: there is none; the message lists those that exist.
+    """
+    found = SymbolTable.lookup_symbol(module, name)
+    if not isinstance(found, FuncOp):
+        names = ", ".join(f"'{f.sym_name.data}'" for f in module.ops if isinstance(f, FuncOp))
+        raise TritonError(f"the module has no function '{name}'; it has {names or 'none'}")
+    if found.is_declaration:
+        raise TritonError(error_at(found, f"function '{name}' is declared but has no body"))
+    return found
+
+
+def check_supported(
+    module: ModuleOp, function: FuncOp, supported: Iterable[type[Operation]]
+) -> None:
+    """Refuse a function, or one it calls, with an op that has no rule.
+
+    Raises:
+        UnsupportedError: names all such ops and where they are.
+    """
+    known = {*supported, CallOp, ReturnOp}
+    problems = [
+        (op.name, location_text(op), reason)
+        for callee in _reachable(module, function)
+        for op, reason in _unsupported(callee, known)
+    ]
+    if problems:
+        raise UnsupportedError("interpreter", problems)
+
+
+def _unsupported(function: FuncOp, known: set[type[Operation]]) -> Iterator[tuple[Operation, str]]:
+    if function.is_declaration:
+        yield function, f"function '{function.sym_name.data}' has no body"
+    elif len(function.body.blocks) != 1:
+        yield function, "the reference interpreter runs functions of one block"
+    else:
+        for op in function.body.block.ops:
+            if type(op) not in known:
+                yield op, "not supported by the reference interpreter"
+
+
+def _reachable(module: ModuleOp, function: FuncOp) -> Iterator[FuncOp]:
+    seen, waiting = {function}, [function]
+    while waiting:
+        yield (current := waiting.pop())
+        for op in current.walk():
+            if isinstance(op, CallOp):
+                callee = SymbolTable.lookup_symbol(module, op.callee)
+                if not isinstance(callee, FuncOp):
+                    raise TritonError(error_at(op, f"calls {op.callee}, which does not exist"))
+                if callee not in seen:
+                    seen.add(callee)
+                    waiting.append(callee)
+
+
+def run_function(
+    module: ModuleOp,
+    function: FuncOp,
+    inputs: Sequence[Any],
+    implementations: Iterable[InterpreterFunctions],
+) -> PythonValues:
+    """Call `function` with values that fit its arguments; what it returns.
+
+    Raises:
+        TritonError: an op cannot be run, with its place; a more special class where one fits.
+    """
+    interpreter = ReferenceInterpreter(module)
+    interpreter.register_implementations(FuncFunctions())
+    for functions in implementations:
+        interpreter.register_implementations(functions)
+    return interpreter.call_op(function, tuple(inputs))

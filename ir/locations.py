@@ -1,0 +1,32 @@
+"""Where an op comes from, and messages that say so."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, UnknownLoc
+from xdsl.ir import Operation
+
+
+def location_text(op: Operation) -> str:
+    """Where `op` comes from: `file:line:col`, or the nearest enclosing op's place, or 'unknown'."""
+    current: Operation | None = op
+    while current is not None:
+        if isinstance(location := current.location, FileLineColLoc):
+            return f"{location.filename.data}:{location.line.data}:{location.column.data}"
+        if not isinstance(location, UnknownLoc):
+            return str(location).removeprefix("loc(").removesuffix(")")
+        current = current.parent_op()
+    return "unknown"
+
+
+def error_at(op: Operation, message: str) -> str:
+    """`file:line:col: error: 'op' message` in one line."""
+    message = one_line(message)
+    if f"'{op.name}'" not in message and not isinstance(op, ModuleOp):
+        message = f"'{op.name}' {message}"
+    return f"{location_text(op)}: error: {message}"
+
+
+def one_line(message: str) -> str:
+    """`message` with its line breaks folded into spaces and control characters escaped."""
+    folded = " ".join(message.split())
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in folded)
