@@ -49,6 +49,7 @@ class Calls(BuiltinCalls):
     """Evaluates calls, makes layers, and evaluates constants."""
 
     _constants: dict[tuple[int, str], object]
+    _evaluating: list[tuple[int, str]]
 
     def execute(self, body: Sequence[Statement], frame: Frame) -> Flow:
         """Run the statements of a function."""
@@ -65,16 +66,16 @@ class Calls(BuiltinCalls):
         key = (id(module), name)
         if key in self._constants:
             return self._constants[key]
-        self._constants[key] = POISON
-        own = Frame(module)
-        own.blocks[0][name] = Local(POISON)
-        self._evaluating.append(name)
-        if self._evaluating.count(name) > 1 or len(self._evaluating) > self.limits.depth:
+        if key in self._evaluating:
             self.error(f"the constant '{name}' is defined by itself", definition.name_span)
-            self._evaluating.pop()
             return POISON
-        value = self.typed_let(definition, own)
-        self._evaluating.pop()
+        self._evaluating.append(key)
+        self.enter(definition.name_span)
+        try:
+            value = self.typed_let(definition, Frame(module))
+        finally:
+            self.leave()
+            self._evaluating.pop()
         if isinstance(value, Value) and not isinstance(value, ConstantValue):
             self.error("a constant needs a value known while compiling", definition.value.span)
             value = POISON
@@ -87,8 +88,6 @@ class Calls(BuiltinCalls):
             value = POISON
         self._constants[key] = value
         return value
-
-    _evaluating: list[str]
 
     def typed_let(self, definition: Const | Let, frame: Frame) -> object:
         """The value of a `let` or `const` as its declared type."""

@@ -275,7 +275,7 @@ class Elaborator(Layers):
             else:
                 value = self.open_generic(generic.type.name, generic.name)
             instance.generics[generic.name] = value
-        before: int = self.error_count
+        before = self.error_count
         self.make_members(instance)
         instance.is_broken = self.error_count != before
         for member in list(instance.members.values()):

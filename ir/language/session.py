@@ -69,7 +69,7 @@ class Session:
         self.making: list[LayerInstance] = []
         self.parameters: list[ParameterValue] = []
         self.declared_at: dict[ParameterValue, Span] = {}
-        self.error_count = 0
+        self.error_count: int = 0
         self._places: set[Span] = set()
         self._iterations = 0
         self._steps = 0
