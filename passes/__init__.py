@@ -3,4 +3,48 @@
 A file is named as its pass is on the command line, with underscores. A pass keeps what the program
 computes, or says in its docstring what it changes. Not here: patterns that belong to one operation
 (`dialects`), and anything that leaves the IR for another form (`lowering`).
+
+Files that hold no pass serve several: `compile_time` (values known before the program runs),
+`replacement` (one op in the place of another), `channels` and `layers` (products and what happens
+to their channels).
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.passes import ModulePass
+
+
+def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    """A getter for every pass of this project by name; each imports its file when called.
+
+    xDSL's own (`canonicalize`, `cse`, `dce`, …) are not among them: the command line adds those.
+    """
+
+    def get_fold_constants() -> type[ModulePass]:
+        from .fold_constants import FoldConstantsPass
+
+        return FoldConstantsPass
+
+    def get_fuse_linear() -> type[ModulePass]:
+        from .fuse_linear import FuseLinearPass
+
+        return FuseLinearPass
+
+    def get_infer_shapes() -> type[ModulePass]:
+        from .infer_shapes import InferShapesPass
+
+        return InferShapesPass
+
+    def get_ternarize() -> type[ModulePass]:
+        from .ternarize import TernarizePass
+
+        return TernarizePass
+
+    return {
+        "fold-constants": get_fold_constants,
+        "fuse-linear": get_fuse_linear,
+        "infer-shapes": get_infer_shapes,
+        "ternarize": get_ternarize,
+    }

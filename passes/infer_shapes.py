@@ -1,0 +1,108 @@
+"""The pass `infer-shapes`: result types from operand types, and a fixed batch size on request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ..dialects.inference import InferredOp, tensor_type
+from ..dialects.shapes import DYNAMIC, ShapeError, compatible, with_shape
+from ..ir.errors import OptionError, PassError
+from ..ir.locations import error_at
+
+
+@dataclass(frozen=True)
+class InferShapesPass(ModulePass):
+    """Compute the result types of every op anew, first to last, and make `?` known where it can be.
+
+    A dimension that either the declared or the inferred type knows is known afterwards. The types
+    of functions follow. Values of parameters are not read.
+
+        // infer-shapes{batch=2}
+        func.func @forward(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+          %y = tensor.relu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+        // becomes
+        func.func @forward(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
+          %y = tensor.relu %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+
+    Raises:
+        OptionError: `batch` is below 1.
+        PassError: a declared type contradicts the inferred one, or a call does not fit its callee.
+    """
+
+    name = "infer-shapes"
+
+    batch: int | None = None
+    """The size of the batch: replaces the leading `?` of every function argument."""
+
+    def __post_init__(self) -> None:
+        if self.batch is not None and self.batch < 1:
+            raise OptionError(f"infer-shapes expects a batch of at least 1, got {self.batch}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        functions = [f for f in op.walk() if isinstance(f, FuncOp) and not f.is_declaration]
+        for function in functions:
+            if self.batch is not None:
+                _fix_batch(function, self.batch)
+            for inner in function.body.walk():
+                if isinstance(inner, InferredOp):
+                    _refine(inner)
+            function.update_function_type()
+        if functions:
+            _check_calls(op)
+
+
+def _fix_batch(function: FuncOp, batch: int) -> None:
+    for argument in function.args:
+        if isinstance(argument.type, TensorType):
+            type = tensor_type(argument)
+            if type.get_shape()[:1] == (DYNAMIC,):
+                _set_type(argument, with_shape(type, (batch, *type.get_shape()[1:])))
+
+
+def _refine(op: InferredOp) -> None:
+    try:
+        inferred = op.infer()
+    except ShapeError as error:
+        raise PassError(error_at(op, str(error))) from None
+    for index, (result, expected) in enumerate(zip(op.results, inferred, strict=True)):
+        if not compatible(result.type, expected):
+            raise PassError(
+                error_at(op, f"result {index} has type {result.type}, but {expected} follows")
+            )
+        if isinstance(expected, TensorType):
+            sizes = zip(tensor_type(result).get_shape(), expected.get_shape(), strict=True)
+            known = [have if new == DYNAMIC else new for have, new in sizes]
+            _set_type(result, with_shape(tensor_type(result), known))
+
+
+def _set_type(value: SSAValue, type: Attribute) -> None:
+    if value.type != type:
+        Rewriter.replace_value_with_new_type(value, type)
+
+
+def _check_calls(module: ModuleOp) -> None:
+    calls = [op for op in module.walk() if isinstance(op, CallOp)]
+    if not calls:
+        return
+    functions = {f.sym_name.data: f for f in module.walk() if isinstance(f, FuncOp)}
+    for call in calls:
+        callee = functions.get(call.callee.string_value())
+        if callee is not None and not _fits(call, callee):
+            raise PassError(
+                error_at(
+                    call, f"no longer fits '@{callee.sym_name.data}'; inline the function first"
+                )
+            )
+
+
+def _fits(call: Operation, callee: FuncOp) -> bool:
+    type = callee.function_type
+    operands = [operand.type for operand in call.operands]
+    return operands == list(type.inputs) and list(call.result_types) == list(type.outputs)

@@ -1,0 +1,101 @@
+"""Products with a weight, float or ternary, seen alike: the layers of a network.
+
+A *layer* is `ternary.linear`, `ternary.conv`, `tensor.linear` or `tensor.conv`, or a `matmul` by
+one matrix, which is a `linear` without options. Batched products by several matrices are none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, TypeGuard
+
+from xdsl.ir import Operation, SSAValue
+
+from ..dialects import tensor, ternary
+from ..dialects.inference import InferredOp, tensor_type
+
+Layer: TypeAlias = (
+    ternary.LinearOp
+    | ternary.ConvOp
+    | ternary.MatmulOp
+    | tensor.LinearOp
+    | tensor.ConvOp
+    | tensor.MatmulOp
+)
+
+
+def is_layer(op: object) -> TypeGuard[Layer]:
+    """Whether `op` is a layer."""
+    if isinstance(op, tensor.MatmulOp):
+        return _is_linear(op.lhs, op.rhs)
+    if isinstance(op, ternary.MatmulOp):
+        return _is_linear(op.input, op.weight)
+    return isinstance(op, ternary.FusedOp | tensor.LinearOp | tensor.ConvOp)
+
+
+def _is_linear(input: SSAValue, weight: SSAValue) -> bool:
+    return tensor_type(input).get_num_dims() >= 2 and tensor_type(weight).get_num_dims() == 2
+
+
+def is_conv(op: Operation) -> bool:
+    """Whether a layer is a convolution: weight [O, I, …], channels on axis 1."""
+    return isinstance(op, ternary.ConvOp | tensor.ConvOp)
+
+
+def is_ternary(op: Operation) -> bool:
+    """Whether a layer has a weight of trits."""
+    return isinstance(op, ternary.FusedOp | ternary.MatmulOp)
+
+
+def input_of(op: Layer) -> SSAValue:
+    """The layer's input."""
+    return op.lhs if isinstance(op, tensor.MatmulOp) else op.input
+
+
+def weight_of(op: Layer) -> SSAValue:
+    """The layer's weight."""
+    return op.rhs if isinstance(op, tensor.MatmulOp) else op.weight
+
+
+def options_of(op: Layer) -> dict[str, SSAValue]:
+    """The optional operands that the layer has, by name."""
+    names = ("scale", "bias", "thresholds", "multiplier", "shift", "zero_point")
+    found = {name: getattr(op, name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def channel_axis(op: Layer) -> int:
+    """The axis of the result that holds the output channels, counted from the front."""
+    return 1 if is_conv(op) else tensor_type(op.result).get_num_dims() - 1
+
+
+def channel_count(op: Layer) -> int:
+    """The number of output channels; -1 if it is dynamic."""
+    return tensor_type(weight_of(op)).get_shape()[0 if is_conv(op) else -1]
+
+
+def rebuilt(op: Layer, **changes: object) -> InferredOp:
+    """A copy of the layer with other operands or options, not inserted.
+
+    Args:
+        op: the layer; a `matmul` becomes a `linear`.
+        **changes: `input`, `weight`, `bias`; for ternary layers any field of `FusedOperands`.
+    """
+    if isinstance(op, ternary.FusedOp):
+        return op.rebuild(**changes)
+    fields: dict[str, object] = {"input": input_of(op), "weight": weight_of(op), **options_of(op)}
+    fields.update(changes)
+    return _build(op, fields)
+
+
+def _build(op: Layer, fields: dict[str, Any]) -> InferredOp:
+    if isinstance(op, ternary.MatmulOp):
+        return ternary.LinearOp(**fields)
+    if isinstance(op, tensor.ConvOp):
+        return tensor.ConvOp(
+            **fields,
+            strides=op.strides.get_values(),
+            padding=op.padding.get_values(),
+            dilation=op.dilation.get_values(),
+            groups=op.groups.value.data,
+        )
+    return tensor.LinearOp(**fields)

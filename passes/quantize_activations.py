@@ -1,0 +1,473 @@
+"""The pass `quantize-activations`: integers into products with trits, on calibrated scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ..dialects import tensor, ternary
+from ..dialects.calibration import (
+    OBSERVERS,
+    Grid,
+    Quantization,
+    Range,
+    bind_samples,
+    observe,
+)
+from ..dialects.inference import tensor_type
+from ..dialects.parameters import Array
+from ..dialects.shapes import is_float
+from ..ir.errors import OptionError, PassError
+from ..ir.interpreter import entry_function
+from ..ir.locations import error_at
+from ..ir.samples import read_samples
+from .compile_time import is_literal, literal, literal_value
+from .replacement import erase_unused, insert_before, replace_results
+
+_TRANSPARENT = (
+    tensor.AddOp,
+    tensor.SubOp,
+    tensor.BatchNormOp,
+    tensor.ClampOp,
+    tensor.ConcatenateOp,
+    tensor.FlattenOp,
+    tensor.HardTanhOp,
+    tensor.MaxPoolOp,
+    tensor.MulOp,
+    tensor.PadToOp,
+    tensor.PermuteOp,
+    tensor.Relu6Op,
+    tensor.ReluOp,
+    tensor.ReshapeToOp,
+    tensor.SliceOp,
+    tensor.SqueezeOp,
+    tensor.UnsqueezeOp,
+)
+"""Ops that `requantize` turns into integer ones."""
+
+_AVERAGES = (tensor.AvgPoolOp, tensor.GlobalAvgPoolOp, tensor.ReduceMeanOp)
+
+Product = ternary.FusedOp | ternary.MatmulOp | tensor.LinearOp | tensor.ConvOp
+
+
+@dataclass(frozen=True)
+class QuantizeActivationsPass(ModulePass):
+    """Quantise what enters ternary products, and make the products integer.
+
+    Runs the reference interpreter on sample inputs to see the range of every float activation that
+    enters a `ternary.linear`, a `ternary.conv`, or a mean on the way to one. The activation x goes
+    on a grid of integers q, x ≈ s·(q - z), and all its users see s·(q - z). A product then sums
+    integers exactly, and the scale of its result is s times the scale of its weights, for each
+    channel; bias and activation follow in float.
+
+        %y = ternary.linear %x, %w scale(%s : tensor<10xf32>) bias(%b : tensor<10xf32>)
+             : tensor<?x64xf32>, tensor<64x10x!ternary.trit> -> tensor<?x10xf32>
+        // becomes
+        %q = tensor.quantize %x, %sx, %zero : …
+        %acc = ternary.linear %q, %w
+             : tensor<?x64xi8>, tensor<64x10x!ternary.trit> -> tensor<?x10xi32>
+        %z = tensor.dequantize %acc, %sx_times_s, %zero32 {axis = -1 : i64} : …
+        %y = tensor.add %z, %b : (tensor<?x10xf32>, tensor<10xf32>) -> tensor<?x10xf32>
+
+    Results change by the quantisation error. Activations have one scale a tensor: a product sums
+    over its input channels, so their scales could not be taken out of the sum. `requantize` makes
+    what stands between two products integer too.
+
+    From Python, `calibrate` takes samples as arrays and `quantize` takes ranges.
+    """
+
+    name = "quantize-activations"
+    approximate: ClassVar[bool] = True
+
+    bits: int = 8
+    """Bits of an activation, 2 to 8; always stored in an i8."""
+
+    data: str | None = None
+    """A `.npz`, `.safetensors` or `.npy` file of sample inputs: one array an argument of the
+    function, under its name; the first axis counts the samples."""
+
+    samples: int | None = None
+    """Use the first so many samples; all by default."""
+
+    batch: int = 64
+    """Samples run at a time."""
+
+    observer: str = "minmax"
+    """How a range follows from what was seen: `minmax`, `percentile` (leave out outliers) or `mse`
+    (least squared error)."""
+
+    percentile: int | float = 99.9
+    """For `observer=percentile`: leave out what lies beyond this percentile and its mirror."""
+
+    symmetric: bool = True
+    """Zero point 0. With `false`, the grid is shifted to cover the range exactly."""
+
+    signed: bool = True
+    """With `symmetric` and `false` here, activations that are never negative use all levels."""
+
+    keep_first: bool = False
+    """Leave the first product of the function in float."""
+
+    keep_last: bool = False
+    """Leave the last product of the function in float."""
+
+    dense: bool = False
+    """Also put the inputs of `tensor.linear` and `tensor.conv` on a grid; these products stay in
+    float."""
+
+    function: str = "forward"
+    """The function to change."""
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bits <= 8:
+            raise OptionError(f"{self.name} expects bits from 2 to 8, got {self.bits}")
+        if self.observer not in OBSERVERS:
+            raise OptionError(
+                f"{self.name} expects observer one of {', '.join(OBSERVERS)}, "
+                f"got '{self.observer}'"
+            )
+        if not 50 < self.percentile <= 100:
+            raise OptionError(
+                f"{self.name} expects a percentile above 50 and up to 100, got {self.percentile}"
+            )
+        for what, value in (("samples", self.samples), ("batch", self.batch)):
+            if value is not None and value < 1:
+                raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
+
+    @property
+    def grid(self) -> Grid:
+        """The integer grids the options ask for."""
+        return Grid(self.bits, self.symmetric, self.signed)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        ranges: Mapping[str, Range] = {}
+        if activations(op, self):
+            if self.data is None:
+                raise PassError(
+                    f"{self.name} needs sample inputs to calibrate with: give a file, as in "
+                    f'\'{self.name}{{data="samples.npz"}}\', that holds one array an input of '
+                    f"the model (.npz, .safetensors, or .npy for a single input)"
+                )
+            function = entry_function(op, self.function)
+            arrays = read_samples(Path(self.data))
+            samples = bind_samples(function, arrays, size=self.batch, limit=self.samples)
+            ranges = calibrate(op, samples, self)
+        quantize(op, ranges, self)
+
+
+def activations(
+    module: ModuleOp, options: QuantizeActivationsPass | None = None
+) -> dict[str, SSAValue]:
+    """The float values that the pass puts on a grid, by name, in program order.
+
+    A name is the key of the weight that the value meets first, or the op's name with a number.
+    """
+    options = options or QuantizeActivationsPass()
+    block = _block(entry_function(module, options.function))
+    found: dict[SSAValue, str] = {}
+    for product in _selected(block, options):
+        for user in (*_averages_before(product), product):
+            value = user.operands[0]
+            if is_float(tensor_type(value)) and _quantized(value) is None:
+                found.setdefault(value, _name(user))
+    order = {op: index for index, op in enumerate(block.ops)}
+    named: dict[str, SSAValue] = {}
+    for value in sorted(found, key=lambda v: _position(v, order)):
+        name, number = found[value], 0
+        while name in named:
+            number += 1
+            name = f"{found[value]}.{number}"
+        named[name] = value
+    return named
+
+
+def calibrate(
+    module: ModuleOp,
+    samples: Iterable[Sequence[Array]],
+    options: QuantizeActivationsPass | None = None,
+) -> dict[str, Range]:
+    """The range of each of the module's `activations` on sample batches.
+
+    Args:
+        module: the program, with weights.
+        samples: batches, each with one array an argument of the function.
+        options: what to observe and how; the defaults of the pass otherwise.
+
+    Raises:
+        PassError: there are no samples, or an activation is not finite on them.
+    """
+    options = options or QuantizeActivationsPass()
+    return observe(
+        module,
+        entry_function(module, options.function),
+        activations(module, options),
+        samples,
+        observer=options.observer,
+        percentile=options.percentile,
+        grid=options.grid,
+    )
+
+
+def quantize(
+    module: ModuleOp,
+    ranges: Mapping[str, Range],
+    options: QuantizeActivationsPass | None = None,
+) -> None:
+    """Rewrite `module` in place, with the ranges that `calibrate` gave.
+
+    Raises:
+        PassError: an activation has no range.
+    """
+    options = options or QuantizeActivationsPass()
+    values = activations(module, options)
+    missing = [name for name in values if name not in ranges]
+    if missing:
+        raise PassError(
+            f"no calibrated range for {', '.join(missing)}; calibrate the same module, "
+            "with the same options"
+        )
+    block = _block(entry_function(module, options.function))
+    products = list(_selected(block, options))
+    for name, value in values.items():
+        _insert_pair(module, block, value, options.grid.quantization(ranges[name]))
+    for product in products:
+        if not isinstance(product, tensor.LinearOp | tensor.ConvOp):
+            _make_integer(module, product)
+
+
+def _block(function: FuncOp) -> Block:
+    if len(function.body.blocks) != 1:
+        raise PassError(error_at(function, "expects a function of one block"))
+    return function.body.block
+
+
+def _position(value: SSAValue, order: Mapping[Operation, int]) -> tuple[int, int]:
+    owner = value.owner
+    return (order[owner], 0) if isinstance(owner, Operation) else (-1, value.index)
+
+
+def _selected(block: Block, options: QuantizeActivationsPass) -> Iterator[Product]:
+    products = [op for op in block.ops if _is_product(op, options.dense)]
+    first, last = int(options.keep_first), len(products) - int(options.keep_last)
+    for op in products[first:last]:
+        assert isinstance(op, ternary.FusedOp | ternary.MatmulOp | tensor.LinearOp | tensor.ConvOp)
+        if is_float(tensor_type(op.input)):
+            yield op
+
+
+def _is_product(op: Operation, dense: bool) -> bool:
+    if isinstance(op, ternary.MatmulOp):
+        return tensor_type(op.weight).get_num_dims() == 2 <= tensor_type(op.input).get_num_dims()
+    return isinstance(op, ternary.FusedOp) or (
+        dense and isinstance(op, tensor.LinearOp | tensor.ConvOp)
+    )
+
+
+def _averages_before(product: Product) -> list[Operation]:
+    """The means between `product` and the products or inputs before it."""
+    found: list[Operation] = []
+    seen: set[SSAValue] = set()
+    waiting = [product.input]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value.owner, _AVERAGES):
+            found.append(value.owner)
+        if isinstance(value.owner, (*_TRANSPARENT, *_AVERAGES)):
+            waiting.extend(value.owner.operands)
+    return found
+
+
+def _name(user: Operation) -> str:
+    if isinstance(user, _AVERAGES):
+        return user.name
+    owner = user.operands[1].owner
+    if isinstance(owner, tensor.ParameterOp | ternary.ParameterOp):
+        return owner.key.data
+    return user.name
+
+
+def _quantized(value: SSAValue) -> tensor.DequantizeOp | None:
+    """The op behind a value that is on a grid of at most 8 bits already, one scale a tensor."""
+    owner = value.owner
+    if isinstance(owner, tensor.ConvertOp):
+        owner = owner.operand.owner
+    if not isinstance(owner, tensor.DequantizeOp):
+        return None
+    scalar = all(not tensor_type(v).get_shape() for v in (owner.scale, owner.zero_point))
+    known = is_literal(owner.scale.owner) and is_literal(owner.zero_point.owner)
+    return owner if scalar and known and tensor_type(owner.input).element_type == i8 else None
+
+
+def _insert_pair(module: ModuleOp, block: Block, value: SSAValue, grid: Quantization) -> None:
+    """Put `value` on a grid: all its users get the dequantised value."""
+    owner = value.owner
+    anchor = owner.next_op if isinstance(owner, Operation) else block.first_op
+    assert anchor is not None
+    source = owner if isinstance(owner, Operation) else None
+    users = list(value.uses)
+    element = tensor_type(value).element_type
+    scale = literal(module, "scale", np.array(grid.scale, np.float32), TensorType(f32, []))
+    zero = literal(module, "zero", np.array(grid.zero_point, np.int8), TensorType(i8, []))
+    ops: list[Operation] = [scale, zero]
+    narrow = value
+    if element != f32:
+        ops.append(convert := tensor.ConvertOp(value, f32))
+        narrow = convert.result
+    quantized = tensor.QuantizeOp(narrow, scale, zero, low=grid.low, high=grid.high)
+    restored = tensor.DequantizeOp(quantized, scale, zero)
+    ops += [quantized, restored]
+    result = restored.result
+    if element != f32:
+        ops.append(convert := tensor.ConvertOp(restored, element))
+        result = convert.result
+    for op in ops:
+        insert_before(anchor, op, source)
+        if source is None:
+            op.location = getattr(value, "location", op.location)
+    if value.name_hint:
+        quantized.result.name_hint = f"{value.name_hint}_q"
+        restored.result.name_hint = f"{value.name_hint}_dq"
+    for use in users:
+        use.operation.operands[use.index] = result
+
+
+def _make_integer(module: ModuleOp, product: ternary.FusedOp | ternary.MatmulOp) -> None:
+    """Feed a product the integers its input comes from; scale, bias and the rest follow it."""
+    restored = _quantized(product.input)
+    if restored is None:
+        return
+    scale, zero = literal_value(restored.scale), literal_value(restored.zero_point)
+    assert scale is not None and zero is not None
+    rewriting = _ProductRewriting(module, product)
+    accumulated = rewriting.integer_product(restored.input, int(zero))
+    result = rewriting.followed(accumulated, float(scale), int(zero))
+    replace_results(product, [result])
+    erase_unused(rewriting.ops)
+
+
+class _ProductRewriting:
+    """The ops that stand for one float product once its input is integer."""
+
+    def __init__(self, module: ModuleOp, product: ternary.FusedOp | ternary.MatmulOp) -> None:
+        self.module = module
+        self.product = product
+        self.ops: list[Operation] = []
+        owner = product.weight.owner
+        self.key = owner.key.data if isinstance(owner, ternary.ParameterOp) else "weight"
+        self.channel_axis = -1
+        if isinstance(product, ternary.FusedOp):
+            self.channel_axis = product.CHANNEL_AXIS
+
+    def add(self, op: Operation) -> SSAValue:
+        """Insert `op` before the product."""
+        insert_before(self.product, op)
+        self.ops.append(op)
+        return op.results[0]
+
+    def constant(self, what: str, values: Array) -> SSAValue:
+        """A literal that belongs to the product's weight."""
+        element = {np.dtype(np.float32): f32, np.dtype(np.int32): i32}[values.dtype]
+        type = TensorType(element, values.shape)
+        return self.add(literal(self.module, f"{self.key}.{what}", values, type, buffer=True))
+
+    def integer_product(self, integers: SSAValue, zero: int) -> SSAValue:
+        """The exact sums, without the optional steps; pads stand for the real number 0."""
+        product = self.product
+        if isinstance(product, ternary.MatmulOp):
+            return self.add(ternary.LinearOp(integers, product.weight))
+        bare = product.rebuild(
+            input=integers, scale=None, bias=None, thresholds=None, activation="none"
+        )
+        if isinstance(bare, ternary.ConvOp) and zero and any(bare.padding.get_values()):
+            padding, rank = bare.padding.get_values(), tensor_type(integers).get_num_dims()
+            low, high = padding[: rank - 2], padding[rank - 2 :]
+            padded = tensor.PadToOp(integers, (0, 0, *low), (0, 0, *high), float(zero))
+            bare = ternary.ConvOp(
+                self.add(padded),
+                product.weight,
+                strides=bare.strides.get_values(),
+                padding=[0] * len(padding),
+                dilation=bare.dilation.get_values(),
+                groups=bare.groups.value.data,
+                sparsity=product.sparsity,
+            )
+        return self.add(bare)
+
+    def followed(self, accumulated: SSAValue, scale: float, zero: int) -> SSAValue:
+        """What the product computed, from the integer sums."""
+        product = self.product
+        offset = np.array(0, np.int32)
+        if zero:
+            offset = (zero * self._weight_sums()).astype(np.int32)
+        result = self.add(
+            tensor.DequantizeOp(
+                accumulated,
+                self._scale(scale),
+                self.constant("zero_point", offset),
+                axis=self.channel_axis,
+            )
+        )
+        element = tensor_type(product.result).element_type
+        if isinstance(product, ternary.MatmulOp):
+            return result if element == f32 else self.add(tensor.ConvertOp(result, element))
+        target = tensor_type(product.bias or product.input).element_type
+        if target != f32:
+            result = self.add(tensor.ConvertOp(result, target))
+        if product.bias is not None:
+            result = self.add(tensor.AddOp(result, self._per_channel(product.bias)))
+        if product.activation.data != "none":
+            kind = tensor.ReluOp if product.activation.data == "relu" else tensor.Relu6Op
+            result = self.add(kind(result))
+        if product.thresholds is not None:
+            axis = self.channel_axis
+            result = self.add(tensor.MultiThresholdOp(result, product.thresholds, axis=axis))
+        return result
+
+    def _weight_sums(self) -> Array:
+        weight = literal_value(self.product.weight)
+        if weight is None:
+            raise PassError(
+                error_at(
+                    self.product,
+                    "a grid with a zero point needs the values of the weight; run 'ternarize' or "
+                    "'fold-constants' first, or use symmetric=true",
+                )
+            )
+        channel = 0 if isinstance(self.product, ternary.ConvOp) else 1
+        axes = tuple(axis for axis in range(weight.ndim) if axis != channel)
+        return weight.sum(axes, dtype=np.int64)
+
+    def _scale(self, activation: float) -> SSAValue:
+        own = self.product.scale
+        if own is None:
+            return self.constant("scale", np.array(activation, np.float32))
+        values = literal_value(own)
+        if values is not None:
+            product = np.float32(activation) * values.astype(np.float32)
+            return self.constant("scale", np.asarray(product, np.float32))
+        factor = self.constant("scale", np.array(activation, np.float32))
+        if tensor_type(own).element_type != f32:
+            own = self.add(tensor.ConvertOp(own, f32))
+        return self.add(tensor.MulOp(own, factor))
+
+    def _per_channel(self, vector: SSAValue) -> SSAValue:
+        """A vector of channels, shaped to be added to the product's result."""
+        trailing = tensor_type(self.product.result).get_num_dims() - 2
+        if self.channel_axis == -1 or trailing == 0:
+            return vector
+        values = literal_value(vector)
+        if values is None or values.dtype != np.float32:
+            return self.add(tensor.UnsqueezeOp(vector, list(range(1, trailing + 1))))
+        return self.constant("bias", values.reshape(-1, *[1] * trailing))

@@ -1,0 +1,53 @@
+"""One op in the place of another: location, discardable attributes and name hints stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+
+def insert_before(anchor: Operation, op: Operation, source: Operation | None = None) -> None:
+    """Insert `op` before `anchor`; it gets the location of `source` (of `anchor` by default)."""
+    block = anchor.parent
+    assert block is not None
+    op.location = (anchor if source is None else source).location
+    block.insert_op_before(op, anchor)
+
+
+def replace(old: Operation, new: Operation, *, source: Operation | None = None) -> None:
+    """Put `new`, not yet inserted, in the place of `old`; results correspond one to one.
+
+    Args:
+        old: the op to erase.
+        new: the op that computes the same results.
+        source: the op whose location and discardable attributes `new` takes; `old` by default.
+    """
+    source = old if source is None else source
+    insert_before(old, new, source)
+    for name, value in source.attributes.items():
+        new.attributes.setdefault(name, value)
+    replace_results(old, new.results)
+
+
+def replace_results(old: Operation, values: Sequence[SSAValue]) -> None:
+    """Use `values` in the place of the results of `old`, and erase it."""
+    for result, value in zip(old.results, values, strict=True):
+        if value.name_hint is None:
+            value.name_hint = result.name_hint
+        result.replace_all_uses_with(value)
+    erase(old)
+
+
+def erase(op: Operation) -> None:
+    """Remove an op whose results are not used."""
+    block = op.parent
+    assert block is not None
+    block.erase_op(op)
+
+
+def erase_unused(ops: Sequence[Operation]) -> None:
+    """Remove those of `ops`, pure ones in program order, whose results are not used."""
+    for op in reversed(ops):
+        if op.parent is not None and not any(result.first_use for result in op.results):
+            erase(op)

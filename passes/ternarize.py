@@ -1,0 +1,187 @@
+"""The pass `ternarize`: float weights become trits and a scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ..dialects import tensor, ternary
+from ..dialects.inference import tensor_type
+from ..dialects.shapes import is_float
+from ..dialects.ternary.storage import RULES, SCALES
+from ..ir.errors import OptionError
+from .fold_constants import fold
+from .replacement import erase_unused, replace
+
+FloatLayer: TypeAlias = tensor.LinearOp | tensor.MatmulOp | tensor.ConvOp
+TernaryLayer: TypeAlias = ternary.LinearOp | ternary.MatmulOp | ternary.ConvOp
+
+
+@dataclass(frozen=True)
+class TernarizePass(ModulePass):
+    """Turn `tensor.linear`, `tensor.matmul` and `tensor.conv` with a float weight into ternary ops.
+
+    A weight is a `tensor.parameter`, or a permuted, reshaped or sliced one. The result approximates
+    the float program: retrain, or fine-tune, before or after.
+
+        // ternarize{rule=twn scale=channel}
+        %w = tensor.parameter "fc.weight" : tensor<784x10xf32>
+        %y = tensor.linear %x, %w, %b
+             : (tensor<?x784xf32>, tensor<784x10xf32>, tensor<10xf32>) -> tensor<?x10xf32>
+        // becomes
+        %w = ternary.parameter "fc.weight.trits" : tensor<784x10x!ternary.trit>
+        %s = tensor.constant dense<…> : tensor<10xf32>
+        %y = ternary.linear %x, %w scale(%s : tensor<10xf32>) bias(%b : tensor<10xf32>)
+             : tensor<?x784xf32>, tensor<784x10x!ternary.trit> -> tensor<?x10xf32>
+
+    Without weights the op `ternary.ternarize` stays between the float parameter and the product,
+    and `fold-constants` evaluates it once they are there. The rules are those of that op.
+
+    Raises:
+        OptionError: an unknown rule or scale, or a threshold that does not go with the rule.
+    """
+
+    name = "ternarize"
+
+    threshold: float | int | None = None
+    """Δ of the rule `fixed`: weights with |w| ≤ Δ become 0."""
+
+    rule: str | None = None
+    """`twn` (Δ = 0.7·mean|w|, the default), `absmean` (BitNet b1.58), `fixed` (by threshold)."""
+
+    scale: str = "channel"
+    """`none`, `tensor` (one factor) or `channel` (one an output channel; Δ too is taken there)."""
+
+    keep_first: bool = False
+    """Leave the first layer of each function in float."""
+
+    keep_last: bool = False
+    """Leave the last layer of each function in float."""
+
+    skip: tuple[str, ...] = ()
+    """Keys of parameters to leave in float; quote those with dots: skip="fc1.weight"."""
+
+    def __post_init__(self) -> None:
+        if self.rule is not None and self.rule not in RULES:
+            raise OptionError(
+                f"ternarize expects rule one of {', '.join(RULES)}, got '{self.rule}'"
+            )
+        if self.scale not in SCALES:
+            raise OptionError(
+                f"ternarize expects scale one of {', '.join(SCALES)}, got '{self.scale}'"
+            )
+        if self.rule == "fixed" and self.threshold is None:
+            raise OptionError("ternarize expects a threshold with the rule 'fixed'")
+        if self.rule not in (None, "fixed") and self.threshold is not None:
+            raise OptionError(f"ternarize takes no threshold with the rule '{self.rule}'")
+        if self.threshold is not None and not self.threshold >= 0:
+            raise OptionError(f"ternarize expects a threshold of at least 0, got {self.threshold}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        # One ternarization for all layers that share a weight.
+        made: dict[tuple[SSAValue, int], ternary.TernarizeOp] = {}
+        weights: list[Operation] = []
+        for layers in _layers_by_function(op):
+            first, last = layers[0], layers[-1]
+            for layer in layers:
+                kept = (layer is first and self.keep_first) or (layer is last and self.keep_last)
+                if isinstance(layer, FloatLayer) and not kept and self._takes(layer):
+                    weights += _producers(_weight(layer))
+                    self._ternarize(layer, made)
+        fold([*dict.fromkeys(weights), *made.values()])
+        erase_unused(weights)
+
+    def _takes(self, layer: FloatLayer) -> bool:
+        weight = _weight(layer)
+        parameter = _producers(weight)[:1]
+        return (
+            bool(parameter)
+            and isinstance(parameter[0], tensor.ParameterOp)
+            and parameter[0].key.data not in self.skip
+            and is_float(tensor_type(weight))
+            and not (isinstance(layer, tensor.MatmulOp) and tensor_type(weight).get_num_dims() < 2)
+        )
+
+    def _ternarize(
+        self, layer: FloatLayer, made: dict[tuple[SSAValue, int], ternary.TernarizeOp]
+    ) -> None:
+        weight = _weight(layer)
+        axis = 0 if isinstance(layer, tensor.ConvOp) else -1
+        op = made.get((weight, axis))
+        if op is None:
+            op = ternary.TernarizeOp(
+                weight,
+                rule=self.rule or ("twn" if self.threshold is None else "fixed"),
+                threshold=None if self.threshold is None else float(self.threshold),
+                scale=self.scale,
+                axis=axis,
+            )
+            made[weight, axis] = op
+            op.trits.name_hint = weight.name_hint
+            owner = weight.owner
+            assert isinstance(owner, Operation) and owner.parent is not None
+            owner.parent.insert_op_after(op, owner)
+            op.location = owner.location
+        replace(layer, _ternary_layer(layer, op))
+
+
+def _layers_by_function(module: ModuleOp) -> list[list[FloatLayer | TernaryLayer]]:
+    """The products with weights of each region, in order; only regions that have some."""
+    regions: dict[object, list[FloatLayer | TernaryLayer]] = {}
+    for op in module.walk():
+        if isinstance(op, FloatLayer | TernaryLayer) and (
+            not isinstance(op, tensor.MatmulOp) or _producers(op.rhs)
+        ):
+            regions.setdefault(op.parent_region(), []).append(op)
+    return list(regions.values())
+
+
+def _weight(layer: FloatLayer) -> SSAValue:
+    return layer.rhs if isinstance(layer, tensor.MatmulOp) else layer.weight
+
+
+_RESHAPING = (
+    tensor.PermuteOp
+    | tensor.ReshapeToOp
+    | tensor.FlattenOp
+    | tensor.SliceOp
+    | tensor.SqueezeOp
+    | tensor.UnsqueezeOp
+)
+
+
+def _producers(weight: SSAValue) -> list[Operation]:
+    """The parameter that `weight` is and the shape changes after it; empty for anything else."""
+    chain: list[Operation] = []
+    owner = weight.owner
+    while isinstance(owner, _RESHAPING):
+        chain.append(owner)
+        owner = owner.operand.owner
+    if not isinstance(owner, tensor.ParameterOp):
+        return []
+    return [owner, *reversed(chain)]
+
+
+def _ternary_layer(layer: FloatLayer, weight: ternary.TernarizeOp) -> TernaryLayer:
+    """The op that computes what `layer` does, with trits."""
+    if isinstance(layer, tensor.ConvOp):
+        return ternary.ConvOp(
+            layer.input,
+            weight.trits,
+            strides=layer.strides.get_values(),
+            padding=layer.padding.get_values(),
+            dilation=layer.dilation.get_values(),
+            groups=layer.groups.value.data,
+            scale=weight.scale,
+            bias=layer.bias,
+        )
+    if isinstance(layer, tensor.LinearOp):
+        return ternary.LinearOp(layer.input, weight.trits, scale=weight.scale, bias=layer.bias)
+    if tensor_type(layer.lhs).get_num_dims() >= 2 and tensor_type(layer.rhs).get_num_dims() == 2:
+        return ternary.LinearOp(layer.lhs, weight.trits, scale=weight.scale)
+    return ternary.MatmulOp(layer.lhs, weight.trits, scale=weight.scale)
