@@ -1,7 +1,7 @@
 """Shape and element-type arithmetic of ranked tensors with static or dynamic dimensions.
 
 Pure functions over `TensorType` and tuples; nothing here knows an op. A dynamic dimension is
-`DYNAMIC` (-1), which agrees with everything.
+`DYNAMIC`, which agrees with everything.
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
 
     from ..dialects.elements import numpy_dtype
     from ..dialects.inference import tensor_type
+    from ..dialects.shapes import DYNAMIC
 
     function = forward_function(module)
     names = argument_names(function)
@@ -107,7 +108,7 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
         dtype, array = numpy_dtype(type.element_type), arrays[name]
         shape = type.get_shape()
         fits = len(shape) == array.ndim and all(
-            want in (-1, have) for want, have in zip(shape, array.shape, strict=True)
+            want in (DYNAMIC, have) for want, have in zip(shape, array.shape, strict=True)
         )
         converted = array.astype(dtype)
         lossless = array.dtype.kind == dtype.kind or np.array_equal(converted, array)

@@ -111,12 +111,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _write_ir(module: ModuleOp, output: Path | None, debuginfo: bool) -> None:
-    from .module_files import module_text, write_module
+    from ..dialects.module_file import save_module
+    from ..ir.printing import PrintOptions, module_text
 
+    options = PrintOptions(locations=debuginfo)
     if output is None:
-        sys.stdout.write(module_text(module, print_debuginfo=debuginfo))
+        sys.stdout.write(module_text(module, options))
     else:
-        write_module(module, output, print_debuginfo=debuginfo)
+        save_module(module, output, lambda m: module_text(m, options))
 
 
 def _list_targets(as_json: bool) -> None:
