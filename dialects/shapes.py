@@ -13,7 +13,11 @@ from typing import TypeAlias, cast
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
+    BFloat16Type,
     DenseArrayBase,
+    Float16Type,
+    Float32Type,
+    Float64Type,
     IntegerAttr,
     IntegerType,
     TensorType,
@@ -68,6 +72,15 @@ def is_integer(type: AnyTensor) -> bool:
     """Whether the elements are integers of more than one bit."""
     width = bit_width(type.element_type)
     return width is not None and width > 1
+
+
+def check_element(type: AnyTensor) -> None:
+    """Refuse elements that are none of f16, bf16, f32, f64 and integers of 1 to 64 bits."""
+    element = type.element_type
+    if isinstance(element, Float16Type | BFloat16Type | Float32Type | Float64Type):
+        return
+    if bit_width(element) not in (1, 8, 16, 32, 64):
+        raise ShapeError(f"expects f16, bf16, f32, f64, i1, i8, i16, i32 or i64, got {type}")
 
 
 def compatible(actual: Attribute, expected: Attribute) -> bool:

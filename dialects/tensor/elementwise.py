@@ -6,6 +6,7 @@ Operands of one op share an element type; `tensor.convert` changes it. Activatio
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar, cast
@@ -33,7 +34,15 @@ from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Commutative, Pure
 
 from ..inference import InferredOp, Value, fail, tensor_type
-from ..shapes import AnyTensor, bit_width, broadcast, is_float, with_element, with_shape
+from ..shapes import (
+    AnyTensor,
+    broadcast,
+    check_element,
+    is_float,
+    is_integer,
+    with_element,
+    with_shape,
+)
 
 PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -42,6 +51,7 @@ class UnaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
     """y = f(x) for each element; shape and element type stay."""
 
     FLOAT_ONLY: ClassVar[bool] = False
+    ON_TRUTH_VALUES: ClassVar[bool] = False
 
     operand = operand_def(TensorType)
     result = result_def(TensorType)
@@ -57,6 +67,8 @@ class UnaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
         type = tensor_type(self.operand)
         if self.FLOAT_ONLY and not is_float(type):
             fail(f"expects floating-point elements, got {type}")
+        if type.element_type == i1 and not self.ON_TRUTH_VALUES:
+            fail(f"expects numbers, got {type}")
         return [type]
 
     @classmethod
@@ -75,6 +87,8 @@ class FloatUnaryOp(UnaryOp, ABC):
 class BinaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
     """z = f(x, y) for each element, broadcast by NumPy's rules; one element type."""
 
+    NUMBERS_ONLY: ClassVar[bool] = False
+
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
@@ -90,6 +104,8 @@ class BinaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
         lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
         if lhs.element_type != rhs.element_type:
             fail(f"expects equal element types, got {lhs} and {rhs}")
+        if self.NUMBERS_ONLY:
+            require_number(lhs)
         return [with_shape(lhs, broadcast(lhs.get_shape(), rhs.get_shape()))]
 
     @classmethod
@@ -99,8 +115,20 @@ class BinaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
         return binary_patterns(cls)
 
 
+class ArithmeticOp(BinaryOp, ABC):
+    """A `BinaryOp` on floats and integers: no truth values, no trits."""
+
+    NUMBERS_ONLY: ClassVar[bool] = True
+
+
+def require_number(type: AnyTensor) -> None:
+    """Refuse elements that are neither floats nor integers of more than one bit."""
+    if not (is_float(type) or is_integer(type)):
+        fail(f"expects floats or integers, got {type}")
+
+
 @irdl_op_definition
-class AddOp(BinaryOp):
+class AddOp(ArithmeticOp):
     """z = x + y. Integers wrap around.
 
     %z = tensor.add %x, %y : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -111,7 +139,7 @@ class AddOp(BinaryOp):
 
 
 @irdl_op_definition
-class SubOp(BinaryOp):
+class SubOp(ArithmeticOp):
     """z = x - y. Integers wrap around.
 
     %z = tensor.sub %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -121,7 +149,7 @@ class SubOp(BinaryOp):
 
 
 @irdl_op_definition
-class MulOp(BinaryOp):
+class MulOp(ArithmeticOp):
     """z = x·y. Integers wrap around.
 
     %z = tensor.mul %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -132,7 +160,7 @@ class MulOp(BinaryOp):
 
 
 @irdl_op_definition
-class DivOp(BinaryOp):
+class DivOp(ArithmeticOp):
     """z = x / y. Integers truncate toward zero; integer division by zero is undefined.
 
     %z = tensor.div %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -142,7 +170,7 @@ class DivOp(BinaryOp):
 
 
 @irdl_op_definition
-class ModOp(BinaryOp):
+class ModOp(ArithmeticOp):
     """z = x - floor(x / y)·y: the remainder with the sign of y (Python's `%`).
 
     %z = tensor.mod %x, %y : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
@@ -167,7 +195,7 @@ class PowOp(BinaryOp):
 
 
 @irdl_op_definition
-class MaximumOp(BinaryOp):
+class MaximumOp(ArithmeticOp):
     """z = max(x, y); NaN where either is NaN.
 
     %z = tensor.maximum %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -178,7 +206,7 @@ class MaximumOp(BinaryOp):
 
 
 @irdl_op_definition
-class MinimumOp(BinaryOp):
+class MinimumOp(ArithmeticOp):
     """z = min(x, y); NaN where either is NaN.
 
     %z = tensor.minimum %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -301,8 +329,7 @@ class ConvertOp(InferredOp):
 
     def infer(self) -> Sequence[Attribute]:
         target = tensor_type(self.result)
-        if not is_float(target) and bit_width(target.element_type) is None:
-            fail(f"expects a number type as the target, got {target}")
+        check_element(target)
         return [with_element(tensor_type(self.operand), target.element_type)]
 
 
@@ -324,6 +351,8 @@ class NotOp(UnaryOp):
     """
 
     name = "tensor.not"
+
+    ON_TRUTH_VALUES: ClassVar[bool] = True
 
     def infer(self) -> Sequence[Attribute]:
         if tensor_type(self.operand).element_type != i1:
@@ -421,11 +450,19 @@ class ErfOp(FloatUnaryOp):
     name = "tensor.erf"
 
 
+def require_representable(type: AnyTensor, value: float, what: str) -> None:
+    """Refuse NaN, and for integers a value that is not whole or is infinite."""
+    if math.isnan(value) or not (is_float(type) or value.is_integer()):
+        fail(f"expects a {what} that is an element of {type}, got {value}")
+
+
 @irdl_op_definition
 class ClampOp(UnaryOp):
     """y = min(max(x, min), max); an absent bound does not limit.
 
-    %y = tensor.clamp %x {min = 0.0 : f64, max = 6.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    Integers take whole bounds.
+
+        %y = tensor.clamp %x {min = 0.0 : f64, max = 6.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
     """
 
     name = "tensor.clamp"
@@ -448,4 +485,9 @@ class ClampOp(UnaryOp):
         low, high = self.min, self.max
         if low is not None and high is not None and low.value.data > high.value.data:
             fail(f"expects min <= max, got {low.value.data} > {high.value.data}")
+        type = tensor_type(self.operand)
+        require_number(type)
+        for bound in (low, high):
+            if bound is not None:
+                require_representable(type, bound.value.data, "bound")
         return super().infer()

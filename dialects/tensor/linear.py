@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     f64,
+    i1,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
@@ -35,6 +36,7 @@ from ..shapes import (
     AnyTensor,
     Shape,
     broadcast,
+    broadcasts_to,
     integer,
     ints,
     is_float,
@@ -43,6 +45,7 @@ from ..shapes import (
     window_output,
     with_shape,
 )
+from .elementwise import require_number
 
 
 @irdl_op_definition
@@ -69,6 +72,7 @@ class MatmulOp(InferredOp):
     def infer(self) -> Sequence[Attribute]:
         lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
         same_elements(lhs, rhs)
+        require_number(lhs)
         return [with_shape(lhs, matmul_shape(lhs.get_shape(), rhs.get_shape()))]
 
 
@@ -98,6 +102,7 @@ class LinearOp(InferredOp):
     def infer(self) -> Sequence[Attribute]:
         input, weight = tensor_type(self.input), tensor_type(self.weight)
         same_elements(input, weight)
+        require_number(input)
         shape = linear_shape(input.get_shape(), weight.get_shape())
         if self.bias is not None:
             same_elements(input, tensor_type(self.bias))
@@ -179,6 +184,7 @@ class ConvOp(InferredOp):
     def infer(self) -> Sequence[Attribute]:
         input, weight = tensor_type(self.input), tensor_type(self.weight)
         same_elements(input, weight)
+        require_number(input)
         shape = conv_shape(
             input.get_shape(),
             weight.get_shape(),
@@ -270,11 +276,13 @@ class EinsumOp(InferredOp):
         terms, arrow, output = self.equation.data.partition("->")
         subscripts = terms.split(",")
         letters = terms.replace(",", "") + output
-        if not arrow or len(subscripts) != len(types) or not (letters.isalpha() or not letters):
+        legal = not letters or (letters.isascii() and letters.isalpha() and letters.islower())
+        if not arrow or len(subscripts) != len(types) or not legal:
             fail(
                 f"expects an equation such as 'ij,jk->ik' for {len(types)} operands, "
                 f"got '{self.equation.data}'"
             )
+        require_number(types[0])
         sizes: dict[str, int] = {}
         for subscript, type in zip(subscripts, types, strict=True):
             if len(subscript) != type.get_num_dims():
@@ -344,5 +352,9 @@ class ScaledDotProductAttentionOp(InferredOp):
         merge_dim(k[-2], v[-2], "key and value lengths")
         batch = broadcast(q[:-2], k[:-2], v[:-2])
         if self.mask is not None:
-            broadcast(tensor_type(self.mask).get_shape(), (*batch, q[-2], k[-2]))
+            mask, scores = tensor_type(self.mask), (*batch, q[-2], k[-2])
+            if mask.element_type not in (i1, query.element_type):
+                fail(f"expects a mask of i1 or {query.element_type}, got {mask}")
+            if not broadcasts_to(mask.get_shape(), scores):
+                fail(f"expects a mask that broadcasts to {list(scores)}, got {mask}")
         return [with_shape(query, (*batch, q[-2], v[-1]))]

@@ -36,6 +36,7 @@ from ..shapes import (
     with_element,
     with_shape,
 )
+from .elementwise import require_number
 from .linear import check_window
 from .shape import distinct_axes
 
@@ -84,7 +85,7 @@ class _PoolOp(_OneOperandOp, ABC):
         if spatial not in (1, 2) or len(kernel) != spatial or min(kernel) < 1:
             fail(f"expects an image of rank 3 or 4 and a kernel to match, got {type}")
         check_window(spatial, strides, padding, [1] * spatial)
-        if any(padding[a % spatial] * 2 > kernel[a % spatial] for a in range(2 * spatial)):
+        if any(padding[a] * 2 > kernel[a % spatial] for a in range(2 * spatial)):
             fail(f"expects padding of at most half the kernel, got {list(padding)}")
         sizes = [
             window_output(shape[2 + a], kernel[a], strides[a], padding[a], padding[spatial + a], 1)
@@ -194,6 +195,10 @@ class ReduceSumOp(ReduceOp):
     """
 
     name = "tensor.reduce_sum"
+
+    def infer(self) -> Sequence[Attribute]:
+        require_number(tensor_type(self.operand))
+        return super().infer()
 
 
 @irdl_op_definition

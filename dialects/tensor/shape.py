@@ -41,6 +41,7 @@ from ..shapes import (
     element_count,
     integer,
     ints,
+    is_float,
     is_integer,
     merge_dim,
     with_shape,
@@ -331,6 +332,9 @@ class PadToOp(_ShapeOp):
         low, high = self.low.get_values(), self.high.get_values()
         if not len(low) == len(high) == len(shape) or min((*low, *high), default=0) < 0:
             fail(f"expects {len(shape)} pads of at least 0, got {list(low)} and {list(high)}")
+        value, type = self.value.value.data, tensor_type(self.operand)
+        if not (is_float(type) or value.is_integer()):
+            fail(f"expects a value that is an element of {type}, got {value}")
         return tuple(
             DYNAMIC if d == DYNAMIC else d + a + b for d, a, b in zip(shape, low, high, strict=True)
         )

@@ -32,7 +32,8 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ...ir.store import ParameterStore
-from ..shapes import AnyTensor
+from ..inference import tensor_type
+from ..shapes import AnyTensor, check_element
 
 INLINE_LIMIT = 64
 """Constants above this number of elements belong in the parameter store."""
@@ -104,6 +105,7 @@ class ParameterOp(IRDLOperation):
 
     def verify_(self) -> None:
         verify_parameter(self.name, self.key.data, self.result)
+        check_element(tensor_type(self.result))
 
 
 def verify_parameter(name: str, key: str, result: SSAValue) -> None:

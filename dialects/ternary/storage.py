@@ -80,12 +80,12 @@ class ParameterOp(IRDLOperation):
 class ConstantOp(IRDLOperation):
     """A small trit tensor in the text, at most 64 elements, row-major.
 
-    %w = ternary.constant array<i8: 1, 0, -1, 1> : tensor<2x2x!ternary.trit>
+    %w = ternary.constant [1, 0, -1, 1] : tensor<2x2x!ternary.trit>
     """
 
     name = "ternary.constant"
 
-    value = prop_def(DenseArrayBase[IntegerType])
+    value = prop_def(DenseArrayBase.constr(i8))
     result = result_def(TensorType[TritType])
 
     traits = traits_def(Pure(), ConstantLike())
@@ -118,9 +118,10 @@ class TernarizeOp(InferredOp):
     gives clip(round(x / mean|x|), -1, 1) (Ma et al. 2024, BitNet b1.58, eq. 1-3).
     `scale`: `none` gives no second result; `tensor` one value, `channel` one for each position on
     `axis`: the mean of |x| over the kept elements, which is their least-squares scale (0 where none
-    is kept). With `channel`, Δ too is taken for each channel.
-    `mode` `stochastic`: the sign of x with probability |x|/max|x|, else 0, drawn from NumPy's
-    Philox generator with `seed`; the rule is not used.
+    is kept). With `channel`, Δ too is taken for each channel. Means are taken in f64 and rounded to
+    x's type, so that engines that sum in another order agree.
+    `mode` `stochastic`: the sign of x where u·m < |x|, else 0, with m = max|x| over the tensor and
+    u drawn uniformly from [0, 1) by NumPy's Philox generator with `seed`; the rule is not used.
 
         %t, %s = ternary.ternarize %x {rule = "twn", scale = "channel", axis = 1 : i64}
                  : (tensor<784x10xf32>) -> (tensor<784x10x!ternary.trit>, tensor<10xf32>)
@@ -183,6 +184,8 @@ class TernarizeOp(InferredOp):
             fail(f"expects a threshold of at least 0, got {self.threshold.value.data}")
         if (self.mode.data == "stochastic") != (self.seed is not None):
             fail("expects a seed with the mode 'stochastic', and only there")
+        if self.seed is not None and self.seed.value.data < 0:
+            fail(f"expects a seed of at least 0, got {self.seed.value.data}")
         trits = with_element(type, trit)
         if self.scaling.data == "none":
             return [trits]

@@ -1,0 +1,68 @@
+"""Every op has an example in its docstring that parses and round-trips, and an interpreter rule."""
+
+import inspect
+import re
+from io import StringIO
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.printer import Printer
+
+from triton_dsl.dialects import interpret, tensor
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.dialects.ternary import Ternary
+
+OPERATIONS: list[type[Operation]] = [*tensor.OPERATIONS, *Ternary.operations]
+
+TYPE = r"tensor<[^>]*>"
+
+
+def example_of(kind: type[Operation]) -> str:
+    """The IR at the end of an op's docstring, as one line."""
+    doc = inspect.getdoc(kind) or ""
+    start = re.search(r"^\s*%", doc, re.MULTILINE)
+    assert start is not None, f"{kind.name} has no example"
+    # Prose may follow after an empty line.
+    return " ".join(doc[start.start() :].split("\n\n")[0].split())
+
+
+def function_around(example: str) -> str:
+    """A function whose arguments are the values that `example` uses."""
+    call = example.partition("=")[2]
+    inline = re.findall(rf"\((%\w+) : ({TYPE})\)", call)
+    names = [n for n in re.findall(r"%\w+", call) if n not in dict(inline)]
+    leading = re.sub(rf"\(%\w+ : {TYPE}\)", "", call).rpartition("->")[0]
+    types = re.findall(TYPE, leading)[: len(names)]
+    arguments = [*zip(names, types, strict=True), *inline]
+    declared = ", ".join(f"{name}: {type}" for name, type in arguments)
+    return f"func.func @forward({declared}) {{\n  {example}\n  func.return\n}}\n"
+
+
+def text_of(module: ModuleOp) -> str:
+    stream = StringIO()
+    Printer(stream).print_op(module)
+    return stream.getvalue() + "\n"
+
+
+@pytest.mark.parametrize("kind", OPERATIONS, ids=lambda kind: kind.name)
+def test_the_example_round_trips(kind: type[Operation]) -> None:
+    module = parse_module(function_around(example_of(kind)))
+    assert any(type(op) is kind for op in module.walk())
+    printed = text_of(module)
+    again = parse_module(printed)
+    assert again.is_structurally_equivalent(module)
+    assert text_of(again) == printed
+    generic = StringIO()
+    Printer(generic, print_generic_format=True).print_op(module)
+    assert parse_module(generic.getvalue()).is_structurally_equivalent(module)
+
+
+@pytest.mark.parametrize("kind", OPERATIONS, ids=lambda kind: kind.name)
+def test_the_interpreter_has_a_rule(kind: type[Operation]) -> None:
+    assert kind in interpret.RULES
+
+
+def test_the_lists_are_whole() -> None:
+    assert len(set(OPERATIONS)) == len(OPERATIONS)
+    assert set(interpret.RULES) == set(OPERATIONS)
