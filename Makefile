@@ -61,7 +61,7 @@ $(VENV)/.test: pyproject.toml constraints.txt $(VENV)/.torch
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
-	@$(BIN)/python examples/digits/demo.py
+	@$(BIN)/python examples/digits.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -25,6 +25,9 @@ from triton_dsl.lowering.to_pytorch.load import load_module
 
 Array = NDArray[Any]
 
+DEPLOY = "fold-constants,fuse-linear,fold-constants,canonicalize,cse,dce"
+"""Latents to trits, normalisation into the products, what is then constant folded."""
+
 
 @dataclass(frozen=True)
 class Data:
@@ -53,7 +56,8 @@ def train(
 ) -> dict[str, Array]:
     """Train one layer of a `.tri` file; its `state_dict`, ternary weights as float latents."""
     torch.manual_seed(schedule.seed)
-    module = load_module(compile_to_target(import_tri(source, layer=layer, trainable=True), "pytorch"))
+    program = import_tri(source, layer=layer, trainable=True)
+    module = load_module(compile_to_target(program, "pytorch"))
     initialise(module)
     images, labels = torch.from_numpy(data.train_images), torch.from_numpy(data.train_labels)
     steps = schedule.epochs * (len(images) // schedule.batch)
@@ -102,7 +106,7 @@ def shifted(images: torch.Tensor, pixels: int, generator: torch.Generator) -> to
 def deploy(source: Path, layer: str, state: Mapping[str, Array]) -> ModuleOp:
     """The trained layer as IR with packed trits, normalisation folded into the products."""
     module = import_tri(source, layer=layer, weights=state, trainable=True)
-    run_stages(module, [Stage("deploy", "fold-constants,fuse-linear,fold-constants,canonicalize,cse,dce")])
+    run_stages(module, [Stage("deploy", DEPLOY)])
     return module
 
 
@@ -111,8 +115,8 @@ def quantize(module: ModuleOp, images: Array, folder: Path) -> ModuleOp:
     calibration = folder / "calibration.npz"
     np.savez(calibration, image=images)
     quantized = module.clone()
-    pipeline = f'quantize-activations{{data="{calibration}"}},requantize,fold-constants,canonicalize,dce'
-    run_stages(quantized, [Stage("quantize", pipeline)])
+    passes = f'quantize-activations{{data="{calibration}"}},requantize,fold-constants,dce'
+    run_stages(quantized, [Stage("quantize", passes)])
     return quantized
 
 

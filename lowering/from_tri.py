@@ -82,6 +82,7 @@ def module_from_elaborated(program: elaborated.Elaborated, *, trainable: bool = 
     Raises:
         UnsupportedError: names every built-in without ops, and spike types.
     """
+    _check_supported(program)
     store = ParameterStore.unsaved()
     inputs = [_checked_type(value) for value in program.inputs]
     block = Block(arg_types=inputs)
@@ -95,8 +96,6 @@ def module_from_elaborated(program: elaborated.Elaborated, *, trainable: bool = 
         values[id(parameter)] = [_parameter(emitter, parameter, trainable)]
     for op in program.operations():
         _lower_operation(emitter, op, values)
-    if emitter.problems:
-        raise UnsupportedError("IR", emitter.problems)
     outputs = [_value(emitter, value, values) for value in program.outputs]
     emitter.span = program.outputs[-1].span if program.outputs else program.span
     end = ReturnOp(*outputs)
@@ -117,6 +116,16 @@ def module_from_elaborated(program: elaborated.Elaborated, *, trainable: bool = 
     module.location = location(program.span)
     attach_store(module, store)
     return module
+
+
+def _check_supported(program: elaborated.Elaborated) -> None:
+    problems = [
+        (op.function, str(op.span), "this built-in has no ops in the IR yet")
+        for op in program.operations()
+        if op.function not in RULES
+    ]
+    if problems:
+        raise UnsupportedError("IR", problems)
 
 
 def _names(name: str, type: LanguageType) -> DictionaryAttr:
@@ -157,22 +166,9 @@ def _lower_operation(
     emitter: Emitter, op: elaborated.Operation, values: dict[int, list[SSAValue]]
 ) -> None:
     emitter.span = op.span
-    rule = RULES.get(op.function)
     operands = [_value(emitter, operand, values) for operand in op.operands]
-    if rule is None:
-        emitter.refuse(op.function, "this built-in has no ops in the IR yet")
-        placeholder = [ir_type(t) for t in op.result_types or (op.type,)]
-        values[id(op)] = [_unknown(emitter, type) for type in placeholder]
-        return
-    result = rule(emitter, op, operands)
+    result = RULES[op.function](emitter, op, operands)
     values[id(op)] = result if isinstance(result, list) else [result]
-
-
-def _unknown(emitter: Emitter, type: TensorType[Any]) -> SSAValue:
-    """A stand-in after a refused built-in, so that the others are checked too."""
-    from xdsl.dialects.test import TestOp
-
-    return emitter.add(TestOp(result_types=[type]))
 
 
 def _value(

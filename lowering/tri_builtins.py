@@ -8,7 +8,7 @@ attributes of each function are listed in `ir.language.builtins`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,6 @@ class Emitter:
     block: Block
     store: ParameterStore
     span: Span
-    problems: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
 
     def add(self, op: Operation) -> SSAValue:
         """Insert `op`; its first result."""
@@ -104,10 +103,6 @@ class Emitter:
         if tensor_type(value).element_type == element:
             return value
         return self.add(tensor.ConvertOp(value, element))
-
-    def refuse(self, function: str, reason: str) -> None:
-        """Note a built-in that has no ops; all are reported together."""
-        self.problems.append((function, str(self.span), reason))
 
 
 Rule = Callable[[Emitter, elaborated.Operation, list[SSAValue]], SSAValue | list[SSAValue]]
