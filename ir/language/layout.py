@@ -66,6 +66,8 @@ class _Layout:
         self._out: list[SourceToken] = []
         self._open: list[Bracket] = []
         self._pending: SourceToken | None = None
+        self._item_column = 1
+        self._dropped = False
         self._header = ""
         self._header_name = ""
         kinds = [t.type for t in tokens]
@@ -79,6 +81,8 @@ class _Layout:
                 continue
             self._close_before(token)
             self._flush(token)
+            if not self._out or self._out[-1].type in ("_SEP", "LBRACE"):
+                self._item_column = token.span.column
             kind = token.type
             if kind in _CLOSER:
                 if len(self._open) >= MAX_NESTING:
@@ -121,6 +125,8 @@ class _Layout:
     def _flush(self, token: SourceToken) -> None:
         """Emit the separator that stands before `token`, if it counts."""
         pending, self._pending = self._pending, None
+        dropped, self._dropped = self._dropped, False
+        token.damaged = token.damaged or (dropped and pending is None)
         if self._in_parentheses or not self._out or self._out[-1].type in ("_SEP", "LBRACE"):
             return
         last = self._out[-1]
@@ -134,6 +140,7 @@ class _Layout:
             or not (token.type == "LBRACE" or (token.type == "ELSE" and last.type == "RBRACE"))
         ):
             separator = self._synthetic("_SEP", str(pending), found_text(pending), token)
+            separator.damaged = pending.damaged or dropped
             self._out.append(separator)
             self._header = ""
 
@@ -169,9 +176,9 @@ class _Layout:
         kind = token.type
         if self._in_parentheses:
             starts = kind in _STARTS_ITEM and self._pending is not None
-            body = kind == "LBRACE" and self._header and self._out[-1].type not in _CLOSER
+            body = kind == "LBRACE" and self._header
             brace = kind == "RBRACE" and any(b.token.type == "LBRACE" for b in self._open)
-            if starts or body or brace or kind == "$END":
+            if starts or body or brace or kind == "$END" or self._starts_line_of_item(token):
                 self._close_parentheses(token if kind == "$END" else self._pending or token)
         first = self._pending is not None
         if kind == "$END" or (first and self._spare_braces and kind in ("LAYER", "IMPORT")):
@@ -180,6 +187,15 @@ class _Layout:
             owners = [b.owner for b in self._open]
             if "FN" in owners:
                 self._close_braces(owners.index("FN"), token)
+
+    def _starts_line_of_item(self, token: SourceToken) -> bool:
+        """Whether a name that cannot go on with the bracket stands where a statement would."""
+        return (
+            token.type == "NAME"
+            and self._pending is not None
+            and self._out[-1].type in _ENDS_OPERAND
+            and token.span.column <= self._item_column
+        )
 
     def _close_parentheses(self, found: SourceToken) -> None:
         while self._in_parentheses:
@@ -234,6 +250,7 @@ class _Layout:
             self._out.append(fixed)
             return
         self._bag.error(f"unmatched '{token}': nothing is open that it could close", token.span)
+        self._dropped = True
 
     def _closes_next(self, index: int, bracket: Bracket) -> bool:
         """Whether the token behind `index` closes `bracket`: the one at `index` is spare then."""

@@ -246,6 +246,7 @@ class Lexer:
             self._position += 1
             return
         token = make_token("_SEP", text, self._span(0), found="the end of the line")
+        token.damaged, self._damaged = self._damaged, False
         self._tokens.append(token)
         self._newlines_here += 1
         self._position += len(text)

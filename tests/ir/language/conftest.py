@@ -12,11 +12,14 @@ The programs are right by the grammar, not by the type rules.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import TypeVar
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+
 from triton_dsl.ir.language import nodes
 
 NOWHERE = nodes.Span("", 1, 1, 1, 1)
@@ -40,6 +43,9 @@ OPERATORS = {
 PREFIX, POSTFIX = 7, 8
 SEP = "\0"
 
+T = TypeVar("T")
+Inner = Callable[[], nodes.Expression]
+
 
 class TreeMaker:
     """Random syntax trees."""
@@ -47,13 +53,13 @@ class TreeMaker:
     def __init__(self, random: Random) -> None:
         self.random = random
 
-    def some(self, make, low: int, high: int) -> tuple:
+    def some(self, make: Callable[[], T], low: int, high: int) -> tuple[T, ...]:
         return tuple(make() for _ in range(self.random.randint(low, high)))
 
     def name(self) -> str:
         return self.random.choice(NAMES)
 
-    def maybe(self, make):
+    def maybe(self, make: Callable[[], T]) -> T | None:
         return make() if self.random.random() < 0.5 else None
 
     def program(self) -> nodes.Program:
@@ -89,9 +95,7 @@ class TreeMaker:
         kind = self.random.randint(0, 4)
         if kind <= 1:
             buffer = self.random.random() < 0.3
-            return nodes.ParamDef(
-                self.name(), self.type(), buffer, span=NOWHERE, name_span=NOWHERE
-            )
+            return nodes.ParamDef(self.name(), self.type(), buffer, span=NOWHERE, name_span=NOWHERE)
         if kind == 2:
             return self.let()
         if kind == 3:
@@ -176,7 +180,7 @@ class TreeMaker:
             return nodes.ListLiteral(self.some(inner, 0, 3), span=NOWHERE)
         return nodes.Attribute(inner(), self.name(), span=NOWHERE)
 
-    def call(self, inner) -> nodes.Expression:
+    def call(self, inner: Inner) -> nodes.Expression:
         if self.random.random() < 0.2:
             return nodes.TritLiteral(inner(), span=NOWHERE)
         arguments = self.some(
@@ -184,7 +188,7 @@ class TreeMaker:
         )
         return nodes.Call(inner(), arguments, span=NOWHERE)
 
-    def slice(self, inner) -> nodes.Expression | nodes.Slice:
+    def slice(self, inner: Inner) -> nodes.Expression | nodes.Slice:
         if self.random.random() < 0.5:
             return inner()
         parts = (self.maybe(inner), self.maybe(inner), self.maybe(inner))
@@ -201,17 +205,19 @@ class Unparser:
     def put(self, *words: str) -> None:
         self.out += words
 
-    def listed(self, opener: str, items, emit, closer: str, *, comma: bool = True) -> None:
+    def listed(
+        self, opener: str, items: Sequence[T], emit: Callable[[T], None], closer: str
+    ) -> None:
         self.put(opener)
         for number, item in enumerate(items):
             if number:
                 self.put(",")
             emit(item)
-        if items and comma and self.random.random() < 0.2:
+        if items and self.random.random() < 0.2:
             self.put(",")
         self.put(closer)
 
-    def block(self, items) -> None:
+    def block(self, items: Sequence[nodes.Node]) -> None:
         self.put("{")
         for item in items:
             self.item(item)
@@ -424,9 +430,9 @@ class Spacer:
             depth += (token in ("(", "[")) - (token in (")", "]"))
             if depth:
                 parts.append(self.lines() if self.random.random() < 0.15 else self.gap())
-            elif token == "{" and self.random.random() < 0.8:
-                parts.append(self.lines())
-            elif following in ("{", "else") and self.random.random() < 0.2:
+            elif (token == "{" and self.random.random() < 0.8) or (
+                following in ("{", "else") and self.random.random() < 0.2
+            ):
                 parts.append(self.lines())
             else:
                 parts.append(self.gap())
