@@ -38,6 +38,7 @@ from ..ir.errors import TritonError
 from ..ir.interpreter import check_supported, entry_function, run_function
 from .elements import numpy_dtype
 from .inference import tensor_type
+from .shapes import DYNAMIC
 from .tensor import interpret as tensor_interpret
 from .tensor.interpret_elementwise import Rule
 from .ternary import interpret as ternary_interpret
@@ -108,7 +109,7 @@ def _misfit(type: Attribute, array: Array) -> str | None:
         return str(error)
     shape = type.get_shape()
     fits = len(shape) == array.ndim and all(
-        want in (-1, have) for want, have in zip(shape, array.shape, strict=True)
+        want in (DYNAMIC, have) for want, have in zip(shape, array.shape, strict=True)
     )
     if array.dtype != dtype or not fits:
         return f"expected {type} as {dtype}, got {array.dtype}{list(array.shape)}"
