@@ -12,14 +12,20 @@ if TYPE_CHECKING:
     from .ir.errors import TritonError as TritonError
     from .ir.language.checker import TypeChecker as TypeChecker
     from .ir.language.parser import TritonParser as TritonParser
+    from .lowering.backend import BackendBase as BackendBase
+    from .lowering.backend import compile_model as compile_model
+    from .lowering.backend import register_backend as register_backend
 
     __version__: str
 
 _HOME = {
+    "BackendBase": "lowering.backend",
     "CompilationError": "ir.errors",
     "TritonError": "ir.errors",
     "TritonParser": "ir.language.parser",
     "TypeChecker": "ir.language.checker",
+    "compile_model": "lowering.backend",
+    "register_backend": "lowering.backend",
 }
 
 

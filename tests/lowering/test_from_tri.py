@@ -25,7 +25,7 @@ layer LinearClassifier {
         return x @ weights + bias
     }
 }
-"""
+"""  # noqa: W293
 
 
 def test_the_linear_classifier_has_a_location_on_every_op() -> None:
@@ -115,7 +115,7 @@ M = RNG.standard_normal((5, 3)).astype(np.float32)
         ("return concat([x, x], axis=1)", torch.cat([T, T], 1)),
         ("return stack([x, x], axis=1)", torch.stack([T, T], 1)),
         ("return x[:, 1:3, ::2, -1]", T[:, 1:3, ::2, -1]),
-            ("return pad(x, [2, 1, 1, 0], 3.0)", F.pad(T, (2, 1, 1, 0), value=3.0)),
+        ("return pad(x, [2, 1, 1, 0], 3.0)", F.pad(T, (2, 1, 1, 0), value=3.0)),
         ("return sum(x, axis=1)", T.sum(1)),
         ("return mean(x, axis=2, keepdims=true)", T.mean(2, keepdim=True)),
         ("return max(x, axis=1) - min(x, axis=1)", T.amax(1) - T.amin(1)),
