@@ -15,27 +15,6 @@ from triton_dsl.ir.language.format import format_source
 from triton_dsl.ir.language.parser import TritonParser, tokenize
 
 WORDS = ["layer", "fn", "let", "if", "else", "x", "1", "\n", *"{}()[],:=;"]
-    *[
-        "layer",
-        "fn",
-        "let",
-        "if",
-        "else",
-        "{",
-        "}",
-        "(",
-        ")",
-        "[",
-        "]",
-        ",",
-        ":",
-        "=",
-        "x",
-        "1",
-        ";",
-    ],
-    "\n",
-]
 Programs = SearchStrategy[tuple[nodes.Program, str]]
 
 FEW = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
