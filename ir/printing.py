@@ -1,0 +1,75 @@
+"""Modules as text, with the choices that command lines offer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import StringIO
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.printer import Printer
+
+
+@dataclass(frozen=True)
+class PrintOptions:
+    """How a module is written.
+
+    Attributes:
+        generic: every op in MLIR's generic form.
+        locations: a `loc(…)` after every op.
+        properties_as_attributes: properties in the attribute dictionary, as older MLIR wants it.
+        elide_above: dense constants of more elements become `dense_resource<__elided__>`; such
+            text cannot be read back.
+    """
+
+    generic: bool = False
+    locations: bool = False
+    properties_as_attributes: bool = False
+    elide_above: int | None = None
+
+
+class ElidingPrinter(Printer):
+    """A printer that leaves large constants out, as MLIR's does."""
+
+    elide_above: int = 0
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if (
+            isinstance(attribute, DenseIntOrFPElementsAttr)
+            and len(attribute) > self.elide_above
+            and not attribute.is_splat()
+        ):
+            self.print_string("dense_resource<__elided__> : ")
+            attribute = attribute.get_type()
+        super().print_attribute(attribute)
+
+
+def module_text(
+    module: ModuleOp, options: PrintOptions | None = None, dialects: Iterable[Dialect] = ()
+) -> str:
+    """`module` as text that ends in a line break.
+
+    `dialects` are those that may hold resources (`{-# … #-}` at the end of the text).
+    """
+    return op_text(module, options, dialects) + "\n"
+
+
+def op_text(
+    op: Operation, options: PrintOptions | None = None, dialects: Iterable[Dialect] = ()
+) -> str:
+    """An op as text, without a final line break."""
+    options = options or PrintOptions()
+    stream = StringIO()
+    printer_class = Printer if options.elide_above is None else ElidingPrinter
+    printer = printer_class(
+        stream=stream,
+        print_generic_format=options.generic,
+        print_properties_as_attributes=options.properties_as_attributes,
+        print_debuginfo=options.locations,
+    )
+    if isinstance(printer, ElidingPrinter):
+        printer.elide_above = options.elide_above or 0
+    printer.print_op(op)
+    printer.print_metadata(dialects)
+    return stream.getvalue()

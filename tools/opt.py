@@ -1,0 +1,499 @@
+"""`triton-opt`: read IR, run a pass pipeline, check it, print it.
+
+An xDSL driver with the options of `mlir-opt` that matter to the author of a pass. What an option
+does stands in `ir.instrument`, `ir.expectations`, `dialects.equivalence` and
+`dialects.module_file`; here they are put together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+from typing import IO, TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from ..dialects.registry import parse_module, verify_module
+from ..ir.errors import OptionError, PassError, SourceError, TritonError, VerifyError
+from ..ir.instrument import (
+    CrashReproducer,
+    Instrument,
+    PrintIR,
+    Statistics,
+    Timing,
+    VerifyEach,
+    run_passes,
+)
+from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
+from ..ir.printing import PrintOptions, module_text
+from .console import error as print_error
+from .opt_arguments import add_arguments, normalise
+from .universe import everything
+
+if TYPE_CHECKING:
+    from ..dialects.equivalence import SemanticsCheck
+    from ..dialects.module_file import ModuleFile
+
+TOOL = "triton-opt"
+SEPARATOR = "// -----\n"
+
+_UNREGISTERED = re.compile(r"(Operation )?'?([A-Za-z_]\w*)(\.[\w.$-]+)?'? is not registered")
+_REPRODUCER = re.compile(r"\{-#\s*external_resources.*?mlir_reproducer.*?#-\}", re.DOTALL)
+_REPRODUCER_PIPELINE = re.compile(r'\bpipeline\s*:\s*"((?:[^"\\]|\\.)*)"')
+
+
+class TritonOptMain(xDSLOptMain):
+    """xDSL's driver with our dialects, options and messages; `run` gives the exit code."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._arguments = list(arguments)
+        self._first_line = 1
+        self._timing = Timing()
+        self._statistics = Statistics()
+        super().__init__("Run passes on IR, check them and print the result.", self._arguments)
+
+    def register_all_dialects(self) -> None:
+        for name, getter in everything().all_dialects.items():
+            self.ctx.register_dialect(name, getter)
+
+    def register_all_passes(self) -> None:
+        self.available_passes.update(everything().all_passes)
+
+    def register_all_targets(self) -> None:
+        self.available_targets.update(everything().all_targets)
+
+    def register_all_frontends(self) -> None:
+        self.available_frontends["mlir"] = self._read_ir
+        self.available_frontends["tri"] = self._read_tri
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        add_arguments(arg_parser)
+        options = arg_parser._option_string_actions  # pyright: ignore[reportPrivateUsage]
+        self._arguments[:] = normalise(self._arguments, options, self.available_passes)
+
+    def setup_pipeline(self) -> None:
+        self._use_pipeline(self.args.passes)
+
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        if self.args.input_file == "-":
+            self.args.input_file = None
+        stream, extension = super().get_input_stream()
+        return stream, extension if extension in self.available_frontends else "mlir"
+
+    def parse_chunk(
+        self, chunk: IO[bytes], file_extension: str, start_offset: int = 0
+    ) -> ModuleOp | None:
+        self._first_line = start_offset + 1
+        return super().parse_chunk(chunk, file_extension, start_offset)
+
+    def apply_passes(self, prog: ModuleOp) -> None:
+        """Run the pipeline under the instruments that the options ask for."""
+        semantics = self._semantics_check()
+        reproducer = self._reproducer()
+        asked = [reproducer, *self._printers(), semantics, self._verifier()]
+        instruments = [instrument for instrument in asked if instrument is not None]
+        if self.args.mlir_pass_statistics:
+            instruments.append(self._statistics)
+        if self.args.time_passes:
+            instruments.append(self._timing)
+        try:
+            run_passes(self.ctx, prog, self.pipeline.passes, instruments)
+        finally:
+            if reproducer is not None and reproducer.outcome:
+                print(f"{TOOL}: note: {reproducer.outcome}", file=sys.stderr)
+        if semantics is not None:
+            self._report_semantics(semantics)
+
+    def output_resulting_program(self, prog: ModuleOp) -> str:
+        if self.args.target == "mlir" and not self.args.syntax_highlight:
+            return module_text(prog, self._print_options(), self.ctx.loaded_dialects)
+        return super().output_resulting_program(prog)
+
+    def run(self) -> int:
+        """Do what the arguments ask for.
+
+        Raises:
+            TritonError: anything a user can have caused; nothing has been written to `-o` then.
+            OSError: a file cannot be read or written.
+        """
+        if self._inform():
+            return 0
+        if self.args.dump_pass_pipeline:
+            count = len(self.pipeline.passes)
+            text = pipeline_text(self.pipeline.passes)
+            print(f"Pass Manager with {count} passes:\n{text}", file=sys.stderr)
+        start = perf_counter()
+        try:
+            if self.args.output_file is None:
+                problems = self._process(None)
+                sys.stdout.flush()
+            else:
+                from ..dialects.module_file import ModuleFile
+
+                with ModuleFile(Path(self.args.output_file)) as output:
+                    problems = self._process(output)
+        except ShrinkException:
+            if not self.args.shrink:
+                raise
+            print("Success, can shrink")
+            return 0
+        finally:
+            if self.args.mlir_pass_statistics:
+                print(self._statistics.report(), file=sys.stderr)
+            if self.args.time_passes:
+                print(self._timing.report(perf_counter() - start), file=sys.stderr)
+        for problem in problems:
+            print_error(TOOL, problem)
+        if self.args.shrink:
+            print("Failure, can't shrink")
+        return int(bool(problems) or self.args.shrink)
+
+    def _inform(self) -> bool:
+        """Print the information that was asked for, if any."""
+        args = self.args
+        if not (
+            args.list_passes
+            or args.show_dialects
+            or args.describe_pass is not None
+            or args.describe_dialect is not None
+        ):
+            return False
+        from . import opt_describe
+
+        if args.list_passes:
+            opt_describe.list_passes(everything(), json=args.json)
+        elif args.show_dialects:
+            opt_describe.show_dialects(everything(), json=args.json)
+        elif args.describe_pass is not None:
+            opt_describe.describe_pass(everything(), args.describe_pass, json=args.json)
+        else:
+            opt_describe.describe_dialect(everything(), args.describe_dialect, json=args.json)
+        return True
+
+    def _process(self, output: ModuleFile | None) -> list[str]:
+        """Parse, transform and print each part of the input; what `--verify-diagnostics` found."""
+        chunks, extension = self.prepare_input()
+        problems: list[str] = []
+        for index, (chunk, offset) in enumerate(chunks):
+            if index and output is None:
+                sys.stdout.write(SEPARATOR)
+            with chunk:
+                if self.args.verify_diagnostics:
+                    problems += self._process_checked(chunk, extension, offset, output)
+                else:
+                    self._process_chunk(chunk, extension, offset, output)
+        return problems
+
+    def _process_chunk(
+        self, chunk: IO[bytes], extension: str, offset: int, output: ModuleFile | None
+    ) -> None:
+        try:
+            module = self.parse_chunk(chunk, extension, offset)
+        except SourceError as error:
+            if not self.args.parsing_diagnostics:
+                raise
+            module = None
+            print(error)
+        if module is None:
+            if output is not None:
+                output.add_text("")
+            return
+        if not self.args.disable_verify:
+            verify_module(module)
+        if self.args.verify_roundtrip:
+            self._check_roundtrip(module)
+        self.apply_passes(module)
+        with self._timed("Output"):
+            if output is not None:
+                output.add(module, self.output_resulting_program)
+                return
+            text = self.output_resulting_program(module)
+        sys.stdout.write(text)
+        self._warn_about_unsaved(module)
+
+    def _process_checked(
+        self, chunk: IO[bytes], extension: str, offset: int, output: ModuleFile | None
+    ) -> list[str]:
+        from io import BytesIO
+
+        from ..ir.expectations import Reported, check, expectations
+
+        content = chunk.read()
+        text = content.decode("utf-8", "replace")
+        expected = expectations(text, first_line=offset + 1)
+        reported: list[Reported] = []
+        try:
+            self._process_chunk(BytesIO(content), extension, offset, output)
+        except TritonError as error:
+            reported.append(Reported.of(str(error)))
+        return check(expected, reported, self.get_input_name())
+
+    def _read_ir(self, stream: IO[bytes]) -> ModuleOp:
+        text = _decode(stream.read(), self.get_input_name(), self._first_line)
+        text = self._take_reproducer(text)
+        with self._timed("Parser"):
+            try:
+                return self._parse(text)
+            except SourceError as error:
+                raise SourceError(self._with_hint(str(error))) from None
+
+    def _parse(self, text: str) -> ModuleOp:
+        return parse_module(
+            text,
+            self.get_input_name(),
+            self.ctx,
+            verify=False,
+            first_line=self._first_line,
+            implicit_module=not self.args.no_implicit_module,
+        )
+
+    def _read_tri(self, stream: IO[bytes]) -> ModuleOp:
+        from ..lowering.from_tri import import_tri
+
+        text = _decode(stream.read(), self.get_input_name(), self._first_line)
+        with self._timed("Frontend"):
+            return import_tri(Path(self.args.input_file) if self.args.input_file else text)
+
+    def _take_reproducer(self, text: str) -> str:
+        """Blank out a reproducer's resource; with `--run-reproducer`, run its pipeline."""
+        found = _REPRODUCER.search(text)
+        if self.args.run_reproducer:
+            pipeline = found and _REPRODUCER_PIPELINE.search(found[0])
+            if pipeline is None:
+                raise SourceError(f"{self.get_input_name()}: error: the file holds no reproducer")
+            self._use_pipeline(re.sub(r"\\(.)", r"\1", pipeline[1]))
+        return _REPRODUCER.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), text)
+
+    def _use_pipeline(self, text: str) -> None:
+        passes = parse_pipeline(text, self.available_passes)
+        self.pipeline = PassPipeline(passes[: self._passes_to_run([p.name for p in passes])])
+
+    def _passes_to_run(self, names: Sequence[str]) -> int | None:
+        last: str | None = self.args.stop_after
+        if last is None:
+            return None
+        if last.isascii() and last.isdigit():
+            if int(last[:9]) > len(names):
+                raise OptionError(f"--stop-after {last}: the pipeline has {len(names)} passes")
+            return int(last)
+        if last not in names:
+            hint = did_you_mean(last, names)
+            raise OptionError(f"--stop-after {last}: no such pass in the pipeline{hint}")
+        return names.index(last) + 1
+
+    def _with_hint(self, message: str) -> str:
+        """Add to the message about an unknown op or type which name may be meant."""
+        first, line_break, rest = message.partition("\n")
+        found = _UNREGISTERED.search(first)
+        if found is None:
+            return message
+        dialect, tail = found[2], found[3]
+        if dialect not in self.ctx.registered_dialect_names:
+            hint = did_you_mean(dialect, list(self.ctx.registered_dialect_names))
+            first += f": unknown dialect '{dialect}'{hint or ' (--show-dialects lists them)'}"
+            first += "; --allow-unregistered-dialect accepts it"
+        elif tail:
+            known = self.ctx.get_dialect(dialect)
+            members = known.operations if found[1] else known.attributes
+            first += did_you_mean(dialect + tail, [member.name for member in members])
+        return first + line_break + rest
+
+    def _check_roundtrip(self, module: ModuleOp) -> None:
+        with self._timed("Round trip"):
+            expected = module_text(module, dialects=self.ctx.loaded_dialects)
+            for generic in (False, True):
+                form = "generic" if generic else "custom"
+                options = PrintOptions(generic=generic)
+                text = module_text(module, options, self.ctx.loaded_dialects)
+                try:
+                    again = module_text(self._parse(text), dialects=self.ctx.loaded_dialects)
+                except TritonError as error:
+                    reason = str(error).split("\n", 1)[0].split(": error: ", 1)[-1]
+                    raise VerifyError(
+                        f"--verify-roundtrip: the {form} form cannot be read: {reason}"
+                    ) from None
+                if again != expected:
+                    raise VerifyError(
+                        f"--verify-roundtrip: the {form} form reads as another module: "
+                        f"{_first_difference(expected, again)}"
+                    )
+
+    def _print_options(self) -> PrintOptions:
+        return PrintOptions(
+            generic=self.args.print_op_generic,
+            locations=self.args.print_debuginfo,
+            properties_as_attributes=self.args.print_no_properties,
+            elide_above=self.args.mlir_elide_elementsattrs_if_larger,
+        )
+
+    def _printers(self) -> list[PrintIR]:
+        args, options = self.args, self._print_options()
+        for name in (*args.mlir_print_ir_before, *args.mlir_print_ir_after):
+            if name not in self.available_passes:
+                raise OptionError(
+                    f"unknown pass '{name}'{did_you_mean(name, everything().all_passes)}"
+                )
+        every_after = args.mlir_print_ir_after_all or args.print_between_passes
+        before = None if args.mlir_print_ir_before_all else args.mlir_print_ir_before
+        after = None if every_after else args.mlir_print_ir_after
+        changed = args.mlir_print_ir_after_change
+        if before == [] and after == [] and not changed:
+            return []
+        return [PrintIR(before=before, after=after, on_change=changed, options=options)]
+
+    def _verifier(self) -> Instrument | None:
+        if self.args.disable_verify:
+            return None
+        return VerifyEach(verify_module, each=self.args.verify_each)
+
+    def _reproducer(self) -> CrashReproducer | None:
+        if self.args.pass_pipeline_crash_reproducer is None:
+            return None
+        from ..dialects.module_file import save_module
+
+        path = Path(self.args.pass_pipeline_crash_reproducer)
+        return CrashReproducer(path, save_module, verify_each=self.args.verify_each)
+
+    def _semantics_check(self) -> SemanticsCheck | None:
+        if self.args.verify_semantics is None:
+            return None
+        from ..dialects.equivalence import SemanticsCheck, Tolerance
+
+        loose: float | None = self.args.approximate_tolerance
+        return SemanticsCheck(
+            samples=self.args.verify_semantics,
+            seed=self.args.semantics_seed,
+            tolerance=Tolerance(self.args.semantics_tolerance),
+            approximate_within=None if loose is None else Tolerance(loose),
+        )
+
+    def _report_semantics(self, semantics: SemanticsCheck) -> None:
+        for name, reason in semantics.skipped.items():
+            print(f"{TOOL}: warning: semantics of '{name}' not checked: {reason}", file=sys.stderr)
+        for note in semantics.notes:
+            print(f"{TOOL}: note: {note}", file=sys.stderr)
+        if self.pipeline.passes and not semantics.checked:
+            raise PassError("--verify-semantics could not run any function of the module")
+
+    def _warn_about_unsaved(self, module: ModuleOp) -> None:
+        if "tensor.parameters" not in module.attributes:
+            return
+        from ..dialects.module_file import unsaved_entries
+
+        count = len(unsaved_entries(module))
+        if count:
+            print(
+                f"{TOOL}: warning: the values of {count} parameter(s) are in memory alone; "
+                "write to a file with -o to keep them",
+                file=sys.stderr,
+            )
+
+    @contextmanager
+    def _timed(self, name: str) -> Generator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self._timing.record(name, perf_counter() - start)
+
+
+def _decode(content: bytes, name: str, first_line: int) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line = first_line + before.count(b"\n")
+        column = error.start - (before.rfind(b"\n") + 1) + 1
+        raise SourceError(
+            f"{name}:{line}:{column}: error: not UTF-8 text (byte 0x{content[error.start]:02x})"
+        ) from None
+
+
+def _first_difference(expected: str, actual: str) -> str:
+    for number, (a, b) in enumerate(
+        zip(expected.split("\n"), actual.split("\n"), strict=False), start=1
+    ):
+        if a != b:
+            return f"line {number} '{a.strip()}' became '{b.strip()}'"
+    return "one text ends before the other"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code. Errors are one message, never a traceback."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    with _restored_globals():
+        try:
+            return TritonOptMain(arguments).run()
+        except SystemExit as error:
+            return error.code if isinstance(error.code, int) else int(error.code is not None)
+        except BrokenPipeError:
+            return _quiet_broken_pipe()
+        except (Exception, ArgSpecParseError) as error:
+            if "--debug" in arguments:
+                import traceback
+
+                traceback.print_exc()
+            print_error(TOOL, _message(error))
+            return error.exit_code if isinstance(error, TritonError) else 1
+        except KeyboardInterrupt:
+            print(f"{TOOL}: interrupted", file=sys.stderr)
+            return 130
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, TritonError):
+        return str(error)
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        return f"{error.filename}: {reason}" if error.filename else reason
+    if isinstance(error, ArgSpecParseError):
+        return " ".join(str(error).split())
+    if isinstance(error, RecursionError):
+        return "the module nests too deeply"
+    reason = " ".join(str(error).split())
+    return f"internal error: {type(error).__name__}: {reason} (--debug shows where)"
+
+
+def _quiet_broken_pipe() -> int:
+    """The reader of our output has gone: keep Python from complaining about it at exit."""
+    import os
+
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+@contextmanager
+def _restored_globals() -> Generator[None]:
+    """Undo what xDSL's options change for the whole process, and collect garbage less often.
+
+    IR is made of cycles that live until the end; looking for garbage among them takes a tenth of
+    the time and finds nothing.
+    """
+    import gc
+
+    from xdsl.ir import Attribute
+    from xdsl.utils.diagnostic import Diagnostic
+
+    verify: Callable[[Attribute], None] = Attribute.__post_init__
+    colored, threshold = Diagnostic.colored, gc.get_threshold()
+    gc.set_threshold(100_000, 20, 100)
+    try:
+        yield
+    finally:
+        Attribute.__post_init__ = verify
+        Diagnostic.colored = colored
+        gc.set_threshold(*threshold)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""The command line of `triton-opt`: xDSL's options, with MLIR's names and ours added."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Collection, Sequence
+from typing import NoReturn
+
+from ..ir.errors import OptionError
+from ..ir.pipeline import did_you_mean
+
+EPILOG = """\
+examples:
+  triton-opt model.mlir -p canonicalize,cse,dce -o optimised.mlir
+  triton-opt model.tri --pass-pipeline='builtin.module(ternarize{rule=twn},fuse-linear)'
+  triton-opt model.mlir -p fuse-linear --verify-semantics --mlir-print-ir-after-change
+  triton-opt --describe-pass ternarize
+
+Messages go to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage.
+docs/triton-opt.md tells more."""
+
+_SINGLE_DASH = re.compile(r"-[a-z][a-z-]+(=.*)?", re.DOTALL)
+
+
+def positive(text: str) -> int:
+    """An argument that is a whole number of at least 1."""
+    if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got '{text}'")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """An argument that is a whole number of at least 0."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got '{text}'")
+    return int(text)
+
+
+def tolerance(text: str) -> float:
+    """An argument that is a finite number of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, got '{text}'")
+    return value
+
+
+def names(text: str) -> list[str]:
+    """An argument that is a list of pass names."""
+    return [name for name in re.split(r"[,\s]+", text) if name]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add our options to those of xDSL; where both have one, ours stays."""
+    parser.prog = "triton-opt"
+    parser.usage = "triton-opt [options] [input_file]"
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    # Groups made from here on may take over options that exist.
+    parser.conflict_handler = "resolve"
+    parser.allow_abbrev = False
+
+    group = parser.add_argument_group("passes")
+    group.add_argument(
+        "-p", "--passes", "--pass-pipeline",
+        dest="passes", default="", metavar="PIPELINE",
+        help="passes to run, as 'p1{a=1 b=2,3},p2'; builtin.module(...) and func.func(...) around "
+        "passes are accepted; --list-passes names the passes",
+    )  # fmt: skip
+    group.add_argument(
+        "--dump-pass-pipeline", action="store_true", help="print the parsed pipeline on stderr"
+    )
+    group.add_argument(
+        "--stop-after", metavar="N", help="stop after the Nth pass, or after the pass of that name"
+    )
+    group.add_argument(
+        "--verify-each", action=argparse.BooleanOptionalAction, default=True,
+        help="verify the IR after each pass (default), or after the last one alone",
+    )  # fmt: skip
+    group.add_argument(
+        "--pass-pipeline-crash-reproducer", metavar="FILE",
+        help="when a pass fails, write the IR before it and the rest of the pipeline to FILE",
+    )  # fmt: skip
+    group.add_argument(
+        "--run-reproducer", action="store_true", help="run the pipeline that a reproducer holds"
+    )
+
+    group = parser.add_argument_group("what the passes do")
+    for when in ("before", "after"):
+        group.add_argument(
+            f"--mlir-print-ir-{when}", type=names, action="extend", default=[], metavar="PASS,...",
+            help=f"print the IR {when} these passes on stderr",
+        )  # fmt: skip
+        group.add_argument(
+            f"--mlir-print-ir-{when}-all", action="store_true",
+            help=f"print the IR {when} every pass on stderr",
+        )  # fmt: skip
+    group.add_argument(
+        "--mlir-print-ir-after-change", action="store_true",
+        help="print the IR after every pass that changed it on stderr",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-timing", "--time-passes", dest="time_passes", action="store_true",
+        help="print the seconds that each step took on stderr",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-pass-statistics", action="store_true",
+        help="print how each pass changed the number of ops on stderr",
+    )  # fmt: skip
+
+    group = parser.add_argument_group("checks")
+    group.add_argument(
+        "--verify-semantics", type=positive, metavar="N",
+        help="run the module on N random inputs (3 without a number) before and after each pass, "
+        "and stop at the first pass that changes a result",
+    )  # fmt: skip
+    group.add_argument(
+        "--semantics-seed", type=natural, default=0, metavar="SEED",
+        help="seed of those inputs and of parameters without values (default: 0)",
+    )  # fmt: skip
+    group.add_argument(
+        "--semantics-tolerance", type=tolerance, default=1e-4, metavar="REL",
+        help="largest difference of floats, relative to the largest result (default: 1e-4)",
+    )  # fmt: skip
+    group.add_argument(
+        "--approximate-tolerance", type=tolerance, metavar="REL",
+        help="the same for passes that change results on purpose (default: any change)",
+    )  # fmt: skip
+    group.add_argument(
+        "--verify-diagnostics", action="store_true",
+        help="check the messages against '// expected-error@+1 {{text}}' comments",
+    )  # fmt: skip
+    group.add_argument(
+        "--verify-roundtrip", action="store_true",
+        help="check that the IR printed and read again is the same",
+    )  # fmt: skip
+
+    group = parser.add_argument_group("printing")
+    group.add_argument(
+        "-o", "--output-file", metavar="FILE",
+        help="where to write, on success alone; new parameters go to a .safetensors file beside it",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-print-op-generic", dest="print_op_generic", action="store_true",
+        help="as --print-op-generic",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-print-debuginfo", dest="print_debuginfo", action="store_true",
+        help="as --print-debuginfo",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-elide-elementsattrs-if-larger", type=natural, metavar="N",
+        help="print dense constants of more than N elements as dense_resource<__elided__>",
+    )  # fmt: skip
+
+    group.add_argument(
+        "-t", "--target", default="mlir",
+        help="xDSL target that prints the output (default: mlir); see also triton-translate",
+    )  # fmt: skip
+
+    group = parser.add_argument_group("information")
+    group.add_argument("--list-passes", action="store_true", help="list the passes")
+    group.add_argument("--show-dialects", action="store_true", help="list the dialects")
+    group.add_argument("--describe-pass", metavar="NAME", help="what a pass does, and its options")
+    group.add_argument("--describe-dialect", metavar="NAME", help="the ops and types of a dialect")
+    group.add_argument("--json", action="store_true", help="print information as JSON")
+    group.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+    def error(message: str) -> NoReturn:
+        found = re.fullmatch(r"unrecognized arguments: (-\S+)(.*)", message, re.DOTALL)
+        if found:
+            name = found[1].split("=", 1)[0]
+            message += did_you_mean(name, list(parser._option_string_actions))  # pyright: ignore[reportPrivateUsage]
+        parser.exit(2, f"triton-opt: error: {message} (--help lists the options)\n")
+
+    parser.error = error
+
+
+def normalise(
+    arguments: Sequence[str], options: Collection[str], passes: Collection[str]
+) -> list[str]:
+    """The arguments as argparse takes them.
+
+    As MLIR's tools do, take long options with one dash too (`-pass-pipeline=…`), and passes as
+    options (`--cse`, `--ternarize="rule=twn"`), which run in the order given. `--verify-semantics`
+    does without its number.
+
+    Raises:
+        OptionError: passes as options beside a pipeline.
+    """
+    result: list[str] = []
+    as_options: list[str] = []
+    rest = list(arguments)
+    while rest and rest[0] != "--":
+        argument = rest.pop(0)
+        name, equals, value = argument.partition("=")
+        if _SINGLE_DASH.fullmatch(argument) and "-" + name in options:
+            argument = "-" + argument
+        elif name.startswith("--") and name not in options and name[2:] in passes:
+            as_options.append(f"{name[2:]}{{{value}}}" if equals else name[2:])
+            continue
+        result.append(f"{argument}=3" if argument == "--verify-semantics" else argument)
+    if as_options:
+        if any(re.match(r"-p|--passes|--pass-pipeline(=|$)", argument) for argument in result):
+            raise OptionError(
+                f"give passes by -p or as options such as '--{as_options[0]}', not both"
+            )
+        result.append(f"--passes={','.join(as_options)}")
+    return [*result, *rest]
