@@ -38,10 +38,12 @@ def load_weights(path: Path) -> dict[str, Array]:
     if suffix == ".safetensors":
         return read_arrays(path)
     if suffix == ".npz":
+        from zipfile import BadZipFile
+
         try:
             with np.load(path, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, OSError, EOFError, BadZipFile) as error:
             raise ParameterError(f"weights file '{path}' is not a NumPy archive: {error}") from None
     if suffix in (".pt", ".pth"):
         return _load_torch(path)
