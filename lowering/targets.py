@@ -48,6 +48,10 @@ class Target(ABC):
     description: ClassVar[str]
     Options: ClassVar[type[TargetOptions]] = TargetOptions
 
+    def prepare(self, module: ModuleOp, options: Any) -> None:
+        """Look at the module as the program gave it, or note something on it; `stages` run next."""
+        del module, options
+
     def stages(self, options: Any) -> Sequence[Stage]:
         """The stages that a module goes through before `emit`, in order."""
         del options
@@ -134,6 +138,7 @@ def compile_to_target(
         merged |= {name.replace("_", "-"): value for name, value in (options or {}).items()}
         parsed = parse_options(target.Options, target.name, merged)
     work = module.clone()
+    target.prepare(work, parsed)
     stages = target.stages(parsed)
     run_stages(work, stages, dump_stages=dump_stages)
     shown = _spec_text(target, parsed)

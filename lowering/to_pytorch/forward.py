@@ -1,0 +1,352 @@
+"""The body of `forward`: SSA values become expressions and, where that reads better, locals.
+
+A value that is used once stands inside its user while the line stays short; everything else gets
+a name. The rules of the ops stand in the `rules_*` files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ...dialects import tensor, ternary
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import constant_value
+from ...dialects.shapes import DYNAMIC
+from ..emission import Names, UnsupportedOps, source_place
+from .expressions import Expr, call, layout, sequence
+from .state import Entry, State, torch_dtype
+
+INLINE = 48
+"""The longest expression that is put into its user."""
+
+LONGEST = 76
+"""The longest expression with others inside; above it the inner ones get names."""
+
+Rule: TypeAlias = Callable[[Operation, "Forward"], Expr | Sequence[Expr]]
+
+
+class Refusal(Exception):
+    """A rule cannot express the op as it stands; the message is the reason, one clause."""
+
+
+@dataclass(frozen=True)
+class Trits:
+    """Where a trit value is: in packed bytes, or in a tensor of some dtype."""
+
+    source: Expr
+    dtype: str | None
+    shape: tuple[int, ...] = ()
+
+
+class Forward:
+    """Writes the statements of `forward`.
+
+    Attributes:
+        lines: the body, indented as it stands in a class.
+        constants: statements of `__init__` for constant tensors.
+        used: names of library functions that the body calls.
+        preamble: module-level lines (tables too long for a line).
+    """
+
+    def __init__(self, rules: Mapping[type[Operation], Rule], state: State, names: Names) -> None:
+        self._rules = rules
+        self._state = state
+        self._names = names
+        self._values: dict[SSAValue, Expr] = {}
+        self._pending: dict[SSAValue, Expr] = {}
+        self._trits: dict[SSAValue, Trits] = {}
+        self._unpacked: dict[tuple[SSAValue, str], Expr] = {}
+        self._constants: dict[SSAValue, Expr] = {}
+        self._tables: dict[tuple[Operation, str], str] = {}
+        self._place: str | None = None
+        self._current: Operation | None = None
+        self.lines: list[str] = []
+        self.constants: list[str] = []
+        self.preamble: list[str] = []
+        self.used: set[str] = set()
+
+    def argument(self, value: SSAValue, name: str) -> None:
+        """Bind an argument of the function to its Python name."""
+        if ternary.types.is_trit(tensor_type(value)):
+            self._trits[value] = Trits(Expr(name), "torch.int8")
+        self._values[value] = Expr(name)
+
+    def run(self, ops: Sequence[Operation], unsupported: UnsupportedOps) -> None:
+        """Write every op; those without a rule are noted."""
+        for op in ops:
+            self._current = op
+            if isinstance(op, func.ReturnOp):
+                self._return(op)
+            elif isinstance(op, tensor.ParameterOp | ternary.ParameterOp):
+                self._parameter(op)
+            elif isinstance(op, tensor.ConstantOp | ternary.ConstantOp):
+                pass
+            elif (rule := self._rules.get(type(op))) is None:
+                unsupported.add(op, "there is no PyTorch form of it")
+                self._stub(op)
+            else:
+                try:
+                    self._apply(op, rule)
+                except Refusal as refusal:
+                    unsupported.add(op, str(refusal))
+                    self._stub(op)
+
+    def operand(self, value: SSAValue) -> Expr:
+        """The value as an expression; a constant of rank 0 as a Python number."""
+        if isinstance(value.owner, tensor.ConstantOp) and not tensor_type(value).get_shape():
+            return _number(value.owner)
+        return self.value(value)
+
+    def value(self, value: SSAValue) -> Expr:
+        """The value as an expression of a tensor."""
+        if value in self._pending:
+            return self._pending[value]
+        if value in self._trits:
+            return self._trits[value].source if self._trits[value].dtype else self._int8(value)
+        if isinstance(value.owner, tensor.ConstantOp | ternary.ConstantOp):
+            return self._constant(value, value.owner)
+        return self._values[value]
+
+    def local(self, value: SSAValue) -> Expr:
+        """The value as a name, to be used more than once."""
+        if value in self._pending:
+            owner = value.owner
+            assert isinstance(owner, Operation)
+            self._assign(owner, value, self._pending.pop(value))
+        return self.value(value)
+
+    def bind(self, op: Operation, name: str, expression: Expr) -> Expr:
+        """Give an intermediate result of `op` a name."""
+        chosen = self._names.new(name)
+        self._write(op, f"{chosen} = {expression}")
+        return Expr(chosen)
+
+    def library(self, function: str, *arguments: object, **keywords: object) -> Expr:
+        """A call of a library function, which the generated file then carries."""
+        self.used.add(function)
+        return call(function, *arguments, **keywords)
+
+    def trits(self, value: SSAValue, dtype: str) -> Expr:
+        """A trit value as a tensor of `dtype` with elements -1, 0 and 1."""
+        known = self._unpacked.get((value, dtype))
+        if known is not None:
+            return known
+        if value not in self._trits:
+            assert isinstance(value.owner, ternary.ConstantOp)
+            self._trits[value] = Trits(self._constant(value, value.owner), "torch.int8")
+        trits = self._trits[value]
+        if trits.dtype == dtype:
+            return trits.source
+        if trits.dtype is not None:
+            expression = trits.source.method("to", dtype)
+        else:
+            shown = None if dtype == "torch.float32" else dtype
+            expression = self.library(
+                "unpack_ternary", trits.source, sequence(trits.shape), dtype=shown
+            )
+        owner = self._current or value.owner
+        assert isinstance(owner, Operation)
+        wish = trits.source.text.removeprefix("self.")
+        suffix = "unpacked" if trits.dtype is None else dtype.removeprefix("torch.")
+        result = self.bind(owner, f"{wish}_{suffix}", expression)
+        self._unpacked[value, dtype] = result
+        return result
+
+    def _int8(self, value: SSAValue) -> Expr:
+        return self.trits(value, "torch.int8")
+
+    def set_trits(self, value: SSAValue, source: Expr, dtype: str) -> None:
+        """Bind a trit result to a tensor of `dtype`."""
+        self._trits[value] = Trits(source, dtype)
+
+    def table(self, op: Operation, wish: str, numbers: Sequence[int], size: int) -> Expr:
+        """A table of integers at the top of the file, `size` of them a row."""
+        name = self._tables.get((op, wish))
+        if name is None:
+            name = self._tables[op, wish] = self._names.new(wish)
+            self.used.add("parse_numbers")
+            rows = [numbers[i : i + size] for i in range(0, len(numbers), size)]
+            self.preamble += [
+                f"{name} = parse_numbers(",
+                '    """',
+                *("    " + " ".join(map(str, row)) for row in rows),
+                '    """,',
+                f"    {size},",
+                ")",
+            ]
+        return Expr(name)
+
+    def parameter_entry(self, value: SSAValue) -> Entry | None:
+        """The entry of a value that is a parameter itself."""
+        if isinstance(value.owner, tensor.ParameterOp):
+            return self._state.entries[value.owner.key.data]
+        return None
+
+    def size(self, value: SSAValue, axis: int) -> str:
+        """The size of an axis as text: a number, or read from the tensor."""
+        known = tensor_type(value).get_shape()[axis]
+        return str(known) if known != DYNAMIC else f"{self.local(value)}.shape[{axis}]"
+
+    def _parameter(self, op: tensor.ParameterOp | ternary.ParameterOp) -> None:
+        entry = self._state.entries[op.key.data]
+        if entry.packed:
+            self._trits[op.result] = Trits(entry.access, None, entry.shape)
+        else:
+            self._values[op.result] = entry.access
+
+    def _apply(self, op: Operation, rule: Rule) -> None:
+        made = rule(op, self)
+        inner = [value for value in op.operands if value in self._pending]
+        longest = max(
+            (len(e.text) for e in ([made] if isinstance(made, Expr) else made)), default=0
+        )
+        if inner and longest > LONGEST:
+            for value in inner:
+                self.local(value)
+            made = rule(op, self)
+        for value in op.operands:
+            self._pending.pop(value, None)
+        if isinstance(made, Expr):
+            made = [made]
+        if len(made) == 1 and len(op.results) > 1:
+            self._unpack(op, made[0])
+            return
+        for value, expression in zip(op.results, made, strict=True):
+            self._define(op, value, expression)
+
+    def _define(self, op: Operation, value: SSAValue, expression: Expr) -> None:
+        if value in self._trits:
+            return
+        if isinstance(value.type, TensorType) and ternary.types.is_trit(tensor_type(value)):
+            kinds = {self._trits[v].dtype for v in op.operands if v in self._trits} - {None}
+            name = self.bind(op, value.name_hint or _default_name(op), expression)
+            self.set_trits(value, name, kinds.pop() or "" if len(kinds) == 1 else "torch.int8")
+            return
+        uses = value.uses.get_length()
+        if uses == 1 and value.name_hint is None and len(expression.text) <= INLINE:
+            self._pending[value] = expression
+        elif uses:
+            self._assign(op, value, expression)
+
+    def _unpack(self, op: Operation, expression: Expr) -> None:
+        names = [self._names.of_value(value, _default_name(op)) for value in op.results]
+        targets = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
+        self._write(op, f"{targets} = {expression}")
+        for value, name in zip(op.results, names, strict=True):
+            self._values[value] = Expr(name)
+
+    def _assign(self, op: Operation, value: SSAValue, expression: Expr) -> None:
+        name = self._names.of_value(value, _default_name(op))
+        self._write(op, f"{name} = {expression}")
+        self._values[value] = Expr(name)
+
+    def _return(self, op: func.ReturnOp) -> None:
+        values = [self._returned(value) for value in op.operands]
+        text = ", ".join(map(str, values)) or "()"
+        if len(text) > LONGEST + 12 and len(values) > 1:
+            for value in op.operands:
+                self.local(value)
+            text = ", ".join(str(self._returned(value)) for value in op.operands)
+        if len(values) > 1 and len(text) > LONGEST + 12:
+            text = f"({text})"
+        self._write(op, f"return {text}")
+
+    def _returned(self, value: SSAValue) -> Expr:
+        trits = value in self._trits and value not in self._pending
+        return self._int8(value) if trits else self.value(value)
+
+    def _write(self, op: Operation, statement: str) -> None:
+        place = _source_line(op)
+        if place is not None and place != self._place:
+            self.lines.append(f"        # {place}")
+            self._place = place
+        self.lines += layout(statement, 8)
+
+    def _constant(self, value: SSAValue, op: tensor.ConstantOp | ternary.ConstantOp) -> Expr:
+        if value not in self._constants:
+            array = constant_value(op)
+            assert array is not None
+            name = self._names.of_value(value, "constant")
+            dtype = torch_dtype(tensor_type(value).element_type)
+            if isinstance(op, ternary.ConstantOp):
+                dtype = "torch.int8"
+            wide = array.astype(np.float64) if array.dtype.kind not in "iub" else array
+            if array.size > 1 and np.all(array == array.flat[0]):
+                data = f"torch.full({sequence(array.shape)}, {literal(wide.flat[0], array.dtype)}"
+            else:
+                data = f"torch.tensor({_nested(array)}"
+            self.constants.append(
+                f'self.register_buffer("{name}", {data}, dtype={dtype}), persistent=False)'
+            )
+            self._constants[value] = Expr(f"self.{name}")
+        return self._constants[value]
+
+    def _stub(self, op: Operation) -> None:
+        for value in op.results:
+            self._values[value] = Expr("unsupported")
+            if isinstance(value.type, TensorType) and ternary.types.is_trit(tensor_type(value)):
+                self._trits[value] = Trits(Expr("unsupported"), "torch.int8")
+
+
+def _default_name(op: Operation) -> str:
+    return op.name.rpartition(".")[2]
+
+
+def _source_line(op: Operation) -> str | None:
+    place = source_place(op.location)
+    if place is None:
+        return None
+    file, line, _ = place.rsplit(":", 2)
+    return f"line {line}" if file.startswith("<") else f"{PurePath(file).name}:{line}"
+
+
+def _number(op: tensor.ConstantOp) -> Expr:
+    array = constant_value(op)
+    assert array is not None
+    text = literal(array.reshape(-1)[0], array.dtype)
+    return Expr(text, 90 if text.startswith("-") else 100, scalar=True)
+
+
+def literal(value: object, dtype: np.dtype[np.generic]) -> str:
+    """A Python number that gives `value` when it is rounded to `dtype`."""
+    if dtype.kind == "b":
+        return str(bool(value))
+    if dtype.kind in "iu":
+        return str(int(value))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownArgumentType]
+    number = float(value)  # pyright: ignore[reportArgumentType]
+    if np.isnan(number):
+        return 'float("nan")'
+    if np.isinf(number):
+        return 'float("inf")' if number > 0 else '-float("inf")'
+    shortest = repr(float(str(np.float32(number)))) if dtype == np.float32 else repr(number)
+    return shortest
+
+
+def _nested(array: np.ndarray) -> str:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]
+    if array.ndim == 0:
+        return literal(array[()], array.dtype)
+    return f"[{', '.join(_nested(row) for row in array)}]"
+
+
+def is_float_element(element: Attribute) -> bool:
+    """Whether the element type is a floating-point number."""
+    return isinstance(element, AnyFloat)
+
+
+def dtype_of(value: SSAValue) -> str:
+    """`torch.float32` and the like, of a value's elements."""
+    return torch_dtype(tensor_type(value).element_type)
+
+
+def bits_of(value: SSAValue) -> int:
+    """Bytes an element takes times eight."""
+    return numpy_dtype(tensor_type(value).element_type).itemsize * 8

@@ -1,0 +1,347 @@
+"""PyTorch forms of element-wise arithmetic, activations and reductions."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import axis_index, is_float
+from ...dialects.tensor.reduction import ReduceOp
+from ...dialects.ternary.types import is_trit
+from .expressions import Expr, binary, call, sequence, unary
+from .forward import Forward, bits_of, dtype_of
+
+BINARY_OPERATORS: dict[type[Operation], str] = {
+    tensor.AddOp: "+",
+    tensor.SubOp: "-",
+    tensor.MulOp: "*",
+    tensor.DivOp: "/",
+    tensor.AndOp: "&",
+    tensor.OrOp: "|",
+}
+
+PREDICATES = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+UNARY_FUNCTIONS: dict[type[Operation], str] = {
+    tensor.AbsOp: "torch.abs",
+    tensor.SignOp: "torch.sign",
+    tensor.ExpOp: "torch.exp",
+    tensor.LogOp: "torch.log",
+    tensor.SqrtOp: "torch.sqrt",
+    tensor.RsqrtOp: "torch.rsqrt",
+    tensor.RoundOp: "torch.round",
+    tensor.FloorOp: "torch.floor",
+    tensor.ErfOp: "torch.erf",
+    tensor.ReluOp: "torch.relu",
+    tensor.SiluOp: "F.silu",
+    tensor.SigmoidOp: "torch.sigmoid",
+    tensor.TanhOp: "torch.tanh",
+    tensor.HardSwishOp: "F.hardswish",
+    tensor.HardTanhOp: "F.hardtanh",
+}
+
+
+def pair(op: tensor.elementwise.BinaryOp, e: Forward) -> tuple[Expr, Expr]:
+    """Both operands; at most one is a Python number."""
+    lhs, rhs = e.operand(op.lhs), e.operand(op.rhs)
+    return (lhs, e.value(op.rhs)) if lhs.scalar and rhs.scalar else (lhs, rhs)
+
+
+def operator(op: tensor.elementwise.BinaryOp, e: Forward) -> Expr:
+    """`+ - * & |`; `/` on floats."""
+    lhs, rhs = pair(op, e)
+    if isinstance(op, tensor.DivOp) and not is_float(tensor_type(op.lhs)):
+        if lhs.scalar:
+            lhs = e.value(op.lhs)
+        return call("torch.div", lhs, rhs, rounding_mode='"trunc"')
+    return binary(BINARY_OPERATORS[type(op)], lhs, rhs)
+
+
+def compare(op: tensor.CompareOp, e: Forward) -> Expr:
+    """`==` and so on."""
+    lhs, rhs = pair(op, e)
+    return binary(PREDICATES[op.predicate.data], lhs, rhs)
+
+
+def remainder(op: tensor.ModOp, e: Forward) -> Expr:
+    """The remainder with the sign of the divisor."""
+    return call("torch.remainder", *pair(op, e))
+
+
+def power(op: tensor.PowOp, e: Forward) -> Expr:
+    """x to the y."""
+    return call("torch.pow", *pair(op, e))
+
+
+def extremum(op: tensor.MaximumOp | tensor.MinimumOp, e: Forward) -> Expr:
+    """`torch.maximum`, or a clamp by a number."""
+    lhs, rhs = pair(op, e)
+    name, bound = ("maximum", "min") if isinstance(op, tensor.MaximumOp) else ("minimum", "max")
+    if lhs.scalar or rhs.scalar:
+        x, number = (rhs, lhs) if lhs.scalar else (lhs, rhs)
+        return call("torch.clamp", x, **{bound: number})
+    return call(f"torch.{name}", lhs, rhs)
+
+
+def where(op: tensor.WhereOp, e: Forward) -> Expr:
+    """Choose by a condition."""
+    lhs, rhs = e.operand(op.lhs), e.operand(op.rhs)
+    if lhs.scalar and rhs.scalar:
+        rhs = e.value(op.rhs)
+    return call("torch.where", e.value(op.condition), lhs, rhs)
+
+
+def convert(op: tensor.ConvertOp, e: Forward) -> Expr:
+    """Change the element type; floats saturate in integers."""
+    source, target = tensor_type(op.operand), tensor_type(op.result)
+    dtype = dtype_of(op.result)
+    if is_trit(source):
+        return e.trits(op.operand, dtype)
+    if is_float(source) and not is_float(target) and target.element_type != i1:
+        return e.library("convert_to_integer", e.value(op.operand), dtype)
+    return e.value(op.operand).method("to", dtype)
+
+
+def negate(op: tensor.NegOp, e: Forward) -> Expr:
+    """-x."""
+    return unary("-", e.value(op.operand))
+
+
+def invert(op: tensor.NotOp, e: Forward) -> Expr:
+    """Logical not."""
+    return unary("~", e.value(op.operand))
+
+
+def function(op: tensor.elementwise.UnaryOp, e: Forward) -> Expr:
+    """A function of one tensor."""
+    return call(UNARY_FUNCTIONS[type(op)], e.value(op.operand))
+
+
+def clamp(op: tensor.ClampOp, e: Forward) -> Expr:
+    """Limit to bounds."""
+    low = None if op.min is None else op.min.value.data
+    high = None if op.max is None else op.max.value.data
+    x = e.value(op.operand)
+    if low is None and high is None:
+        return x
+    if is_float(tensor_type(op.operand)):
+        return call("torch.clamp", x, min=low, max=high)
+    return call("torch.clamp", x, min=_whole(low, op), max=_whole(high, op))
+
+
+def _whole(bound: float | None, op: tensor.ClampOp) -> int | None:
+    """A bound as an integer of the operand's type: truncated and saturated."""
+    if bound is None or math.isnan(bound):
+        return None if bound is None else 0
+    half = 1 << bits_of(op.operand) - 1
+    limited = min(max(bound, -half), half - 1)
+    return min(math.trunc(limited), half - 1)
+
+
+def relu6(op: tensor.Relu6Op, e: Forward) -> Expr:
+    """min(max(x, 0), 6)."""
+    return call("torch.clamp", e.value(op.operand), 0, 6)
+
+
+def leaky_relu(op: tensor.LeakyReluOp, e: Forward) -> Expr:
+    """x or alpha·x."""
+    return call("F.leaky_relu", e.value(op.operand), op.alpha.value.data)
+
+
+def gelu(op: tensor.GeluOp, e: Forward) -> Expr:
+    """Gaussian error linear unit."""
+    approximate = '"tanh"' if op.approximate.data == "tanh" else None
+    return call("F.gelu", e.value(op.operand), approximate=approximate)
+
+
+def softmax(op: tensor.SoftmaxOp | tensor.LogSoftmaxOp, e: Forward) -> Expr:
+    """Softmax and its logarithm."""
+    name = "softmax" if isinstance(op, tensor.SoftmaxOp) else "log_softmax"
+    return call(f"torch.{name}", e.value(op.operand), dim=op.axis.value.data)
+
+
+def reduce(op: ReduceOp, e: Forward) -> Expr:
+    """Sum, mean, maximum, minimum over axes."""
+    axes = op.axes.get_values()
+    x = e.value(op.operand)
+    if not axes:
+        return x
+    names: dict[type[Operation], str] = {
+        tensor.ReduceSumOp: "torch.sum",
+        tensor.ReduceMeanOp: "torch.mean",
+        tensor.ReduceMaxOp: "torch.amax",
+        tensor.ReduceMinOp: "torch.amin",
+    }
+    whole = not is_float(tensor_type(op.operand)) and isinstance(op, tensor.ReduceSumOp)
+    return call(
+        names[type(op)],
+        x,
+        dim=axes[0] if len(axes) == 1 else sequence(axes),
+        keepdim="True" if op.keepdims.value.data else None,
+        dtype=dtype_of(op.result) if whole else None,
+    )
+
+
+def argmax(op: tensor.ArgmaxOp, e: Forward) -> Expr:
+    """The index of the first maximum."""
+    keepdim = "True" if op.keepdims.value.data else None
+    return call("torch.argmax", e.value(op.operand), dim=op.axis.value.data, keepdim=keepdim)
+
+
+def pads(padding: tuple[int, ...]) -> str:
+    """`F.pad`'s order (last axis first, low and high) of low pads, then high pads."""
+    spatial = len(padding) // 2
+    return sequence(
+        [p for a in reversed(range(spatial)) for p in (padding[a], padding[spatial + a])]
+    )
+
+
+def compact(values: tuple[int, ...]) -> str:
+    """One number where all are equal, else a tuple."""
+    return str(values[0]) if len(set(values)) == 1 else sequence(values)
+
+
+def symmetric(padding: tuple[int, ...]) -> bool:
+    """Whether each axis has the same pad on both sides."""
+    spatial = len(padding) // 2
+    return padding[:spatial] == padding[spatial:]
+
+
+def max_pool(op: tensor.MaxPoolOp, e: Forward) -> Expr:
+    """The maximum of each window."""
+    kernel, strides, padding = _window(op)
+    name = f"F.max_pool{len(kernel)}d"
+    stride = None if strides == kernel else compact(strides)
+    x = e.value(op.operand)
+    if symmetric(padding):
+        low = padding[: len(kernel)]
+        return call(
+            name, x, compact(kernel), stride=stride, padding=compact(low) if any(low) else None
+        )
+    dtype = dtype_of(op.operand)
+    least = "-torch.inf" if is_float(tensor_type(op.operand)) else f"torch.iinfo({dtype}).min"
+    return call(name, call("F.pad", x, pads(padding), value=least), compact(kernel), stride=stride)
+
+
+def avg_pool(op: tensor.AvgPoolOp, e: Forward) -> Expr:
+    """The mean of each window."""
+    kernel, strides, padding = _window(op)
+    name = f"F.avg_pool{len(kernel)}d"
+    stride = None if strides == kernel else compact(strides)
+    size, low = compact(kernel), padding[: len(kernel)]
+    counted = bool(op.count_include_pad.value.data)
+    if symmetric(padding):
+        return call(
+            name,
+            e.value(op.operand),
+            size,
+            stride=stride,
+            padding=compact(low) if any(low) else None,
+            count_include_pad=None if counted or not any(low) else "False",
+        )
+    x = e.local(op.operand)
+    pooled = call(name, call("F.pad", x, pads(padding)), size, stride=stride)
+    if counted:
+        return pooled
+    ones = call("F.pad", call("torch.ones_like", x), pads(padding))
+    sums = e.bind(op, "pooled", pooled)
+    return binary("/", sums, e.bind(op, "share", call(name, ones, size, stride=stride)))
+
+
+def _window(
+    op: tensor.MaxPoolOp | tensor.AvgPoolOp,
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    return (
+        tuple(op.kernel.get_values()),
+        tuple(op.strides.get_values()),
+        tuple(op.padding.get_values()),
+    )
+
+
+def global_avg_pool(op: tensor.GlobalAvgPoolOp, e: Forward) -> Expr:
+    """The mean over all spatial axes."""
+    axes = tuple(range(2, tensor_type(op.operand).get_num_dims()))
+    return call("torch.mean", e.value(op.operand), dim=sequence(axes), keepdim=True)
+
+
+def batch_norm(op: tensor.BatchNormOp, e: Forward) -> Expr:
+    """Normalise by running statistics, which learn while training if they are buffers."""
+    entries = [e.parameter_entry(value) for value in (op.mean, op.variance)]
+    learns = all(entry is not None and entry.buffer for entry in entries)
+    return call(
+        "F.batch_norm",
+        e.value(op.input),
+        e.value(op.mean),
+        e.value(op.variance),
+        e.value(op.scale),
+        e.value(op.bias),
+        training="self.training" if learns else None,
+        eps=op.epsilon.value.data,
+    )
+
+
+def layer_norm(op: tensor.LayerNormOp, e: Forward) -> Expr:
+    """Normalise over the last axes."""
+    scale, bias = tensor_type(op.scale), None if op.bias is None else tensor_type(op.bias)
+    covered, fits = _covered(op.input, scale.get_num_dims(), scale.get_shape(), e)
+    x, eps = e.value(op.input), op.epsilon.value.data
+    bias_fits = bias is None or bias.get_shape() == scale.get_shape()
+    if fits and bias_fits:
+        shift = None if op.bias is None else e.value(op.bias)
+        return call("F.layer_norm", x, covered, e.value(op.scale), shift or "None", eps)
+    normal = binary("*", call("F.layer_norm", x, covered, eps=eps), e.value(op.scale))
+    return normal if op.bias is None else binary("+", normal, e.value(op.bias))
+
+
+def rms_norm(op: tensor.RmsNormOp, e: Forward) -> Expr:
+    """Divide by the root mean square over the last axes."""
+    scale = tensor_type(op.scale)
+    covered, fits = _covered(op.input, scale.get_num_dims(), scale.get_shape(), e)
+    x, eps = e.value(op.input), op.epsilon.value.data
+    if fits:
+        return call("F.rms_norm", x, covered, e.value(op.scale), eps)
+    return binary("*", call("F.rms_norm", x, covered, eps=eps), e.value(op.scale))
+
+
+def _covered(input: SSAValue, rank: int, shape: tuple[int, ...], e: Forward) -> tuple[str, bool]:
+    dims = tensor_type(input).get_shape()
+    start = len(dims) - rank
+    sizes = [e.size(input, axis_index(start + a, len(dims))) for a in range(rank)]
+    return sequence(sizes), dims[start:] == shape
+
+
+RULES = {
+    **dict.fromkeys(BINARY_OPERATORS, operator),
+    **dict.fromkeys(UNARY_FUNCTIONS, function),
+    tensor.CompareOp: compare,
+    tensor.ModOp: remainder,
+    tensor.PowOp: power,
+    tensor.MaximumOp: extremum,
+    tensor.MinimumOp: extremum,
+    tensor.WhereOp: where,
+    tensor.ConvertOp: convert,
+    tensor.NegOp: negate,
+    tensor.NotOp: invert,
+    tensor.ClampOp: clamp,
+    tensor.Relu6Op: relu6,
+    tensor.LeakyReluOp: leaky_relu,
+    tensor.GeluOp: gelu,
+    tensor.SoftmaxOp: softmax,
+    tensor.LogSoftmaxOp: softmax,
+    tensor.ReduceSumOp: reduce,
+    tensor.ReduceMeanOp: reduce,
+    tensor.ReduceMaxOp: reduce,
+    tensor.ReduceMinOp: reduce,
+    tensor.ArgmaxOp: argmax,
+    tensor.MaxPoolOp: max_pool,
+    tensor.AvgPoolOp: avg_pool,
+    tensor.GlobalAvgPoolOp: global_avg_pool,
+    tensor.BatchNormOp: batch_norm,
+    tensor.LayerNormOp: layer_norm,
+    tensor.RmsNormOp: rms_norm,
+}
+"""The rule of each op."""

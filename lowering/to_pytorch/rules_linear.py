@@ -1,0 +1,183 @@
+"""PyTorch forms of products: matrices, convolutions, attention, with floats, integers and trits."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor, ternary
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import AnyTensor, is_float
+from ...dialects.ternary.linear import FusedOp
+from .expressions import Expr, binary, call, sequence
+from .forward import Forward, dtype_of
+from .rules_elementwise import compact, pads, symmetric
+from .rules_quantization import along, count_thresholds, rescale
+
+
+def matmul(op: tensor.MatmulOp, e: Forward) -> Expr:
+    """NumPy's matmul; integers wrap around."""
+    return call("torch.matmul", e.value(op.lhs), e.value(op.rhs))
+
+
+def linear(op: tensor.LinearOp, e: Forward) -> Expr:
+    """x · W + b."""
+    product = call("torch.matmul", e.value(op.input), e.value(op.weight))
+    return product if op.bias is None else binary("+", product, e.value(op.bias))
+
+
+def conv(op: tensor.ConvOp, e: Forward) -> Expr:
+    """A convolution; integers wrap around."""
+    type = tensor_type(op.input)
+    if is_float(type):
+        bias = None if op.bias is None else e.value(op.bias)
+        return _float_conv(op, e.value(op.input), e.value(op.weight), bias)
+    x, weight = e.value(op.input), e.value(op.weight)
+    window = _window(op)
+    if _bits(type) <= 16:
+        result = e.library("convolve_integers", x, weight, *window, dtype_of(op.result))
+    else:
+        result = e.library("convolve_wrapping", x, weight, *window)
+    if op.bias is None:
+        return result
+    bias = along(e.value(op.bias), op.bias, type.get_num_dims(), 1)
+    return binary("+", result, bias)
+
+
+def _bits(type: AnyTensor) -> int:
+    assert isinstance(type.element_type, IntegerType)
+    return type.element_type.width.data
+
+
+def _window(op: tensor.ConvOp | ternary.ConvOp) -> tuple[str, str, str, str]:
+    return (
+        sequence(op.strides.get_values()),
+        sequence(op.padding.get_values()),
+        sequence(op.dilation.get_values()),
+        str(op.groups.value.data),
+    )
+
+
+def _float_conv(
+    op: tensor.ConvOp | ternary.ConvOp, x: Expr, weight: Expr, bias: Expr | None
+) -> Expr:
+    strides, padding = op.strides.get_values(), tuple(op.padding.get_values())
+    dilation, groups = op.dilation.get_values(), op.groups.value.data
+    spatial = len(strides)
+    low: str | None = None
+    if not symmetric(padding):
+        x = call("F.pad", x, pads(padding))
+    elif any(padding):
+        low = compact(padding[:spatial])
+    given = () if bias is None else (bias,)
+    return call(
+        f"F.conv{spatial}d",
+        x,
+        weight,
+        *given,
+        stride=compact(tuple(strides)) if any(s != 1 for s in strides) else None,
+        padding=low,
+        dilation=compact(tuple(dilation)) if any(d != 1 for d in dilation) else None,
+        groups=groups if groups != 1 else None,
+    )
+
+
+def einsum(op: tensor.EinsumOp, e: Forward) -> Expr:
+    """Einstein summation."""
+    return call("torch.einsum", f'"{op.equation.data}"', *map(e.value, op.inputs))
+
+
+def attention(op: tensor.ScaledDotProductAttentionOp, e: Forward) -> Expr:
+    """Scaled dot-product attention."""
+    operands = [e.value(op.query), e.value(op.key), e.value(op.value)]
+    scale = None if op.scale is None else op.scale.value.data
+    causal = bool(op.is_causal.value.data)
+    if causal and op.mask is not None:
+        size = tensor_type(op.query).get_shape()[-1]
+        factor = scale if scale is not None else f"{e.size(op.query, -1)}**-0.5"
+        return e.library("attend", *operands, e.value(op.mask), factor if size else 1.0)
+    return call(
+        "F.scaled_dot_product_attention",
+        *operands,
+        attn_mask=None if op.mask is None else e.value(op.mask),
+        is_causal="True" if causal else None,
+        scale=scale,
+    )
+
+
+def ternary_matmul(op: ternary.MatmulOp, e: Forward) -> Expr:
+    """x · W with trits W."""
+    product = _product(op.input, op.weight, e)
+    return product if op.scale is None else binary("*", product, e.operand(op.scale))
+
+
+def _product(input: SSAValue, weight: SSAValue, e: Forward) -> Expr:
+    if is_float(tensor_type(input)):
+        return call("torch.matmul", e.value(input), e.trits(weight, dtype_of(input)))
+    return e.library("matmul_integers", e.value(input), e.trits(weight, "torch.float64"))
+
+
+def ternary_linear(op: ternary.LinearOp, e: Forward) -> Expr:
+    """x · W and the optional steps."""
+    return _finish(op, _product(op.input, op.weight, e), e, bias_done=False)
+
+
+def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
+    """A convolution with trits and the optional steps."""
+    if is_float(tensor_type(op.input)):
+        weight = e.trits(op.weight, dtype_of(op.input))
+        inside = op.bias is not None and op.scale is None
+        bias = e.value(op.bias) if op.bias is not None and inside else None
+        return _finish(op, _float_conv(op, e.value(op.input), weight, bias), e, bias_done=inside)
+    weight = e.trits(op.weight, "torch.float64")
+    x = e.value(op.input)
+    if _bits_or_trit(op.input) > 32:
+        x = x.method("to", "torch.int32")
+    product = e.library("convolve_integers", x, weight, *_window(op), "torch.int32")
+    return _finish(op, product, e, bias_done=False)
+
+
+def _bits_or_trit(value: SSAValue) -> int:
+    type = tensor_type(value)
+    return _bits(type) if isinstance(type.element_type, IntegerType) else 2
+
+
+def _finish(op: FusedOp, result: Expr, e: Forward, *, bias_done: bool) -> Expr:
+    """The optional steps of a fused op, in their order."""
+    rank, axis = tensor_type(op.result).get_num_dims(), op.CHANNEL_AXIS
+    if op.scale is not None:
+        result = binary("*", result, along(e.operand(op.scale), op.scale, rank, axis))
+    if op.bias is not None and not bias_done:
+        result = binary("+", result, along(e.operand(op.bias), op.bias, rank, axis))
+    if op.activation.data == "relu":
+        result = call("torch.relu", result)
+    elif op.activation.data == "relu6":
+        result = call("F.relu6", result)
+    if op.thresholds is not None:
+        return count_thresholds(result, op.thresholds, axis, dtype_of(op.result), e)
+    if op.multiplier is None:
+        return result
+    assert op.shift is not None and op.zero_point is not None
+    assert op.low is not None and op.high is not None
+    return rescale(
+        result,
+        (op.multiplier, op.shift, op.zero_point),
+        (op.low.value.data, op.high.value.data),
+        rank,
+        axis,
+        dtype_of(op.result),
+        e,
+    )
+
+
+RULES = {
+    tensor.MatmulOp: matmul,
+    tensor.LinearOp: linear,
+    tensor.ConvOp: conv,
+    tensor.EinsumOp: einsum,
+    tensor.ScaledDotProductAttentionOp: attention,
+    ternary.MatmulOp: ternary_matmul,
+    ternary.LinearOp: ternary_linear,
+    ternary.ConvOp: ternary_conv,
+}
+"""The rule of each op."""
