@@ -5,8 +5,9 @@ computes, or says in its docstring what it changes. Not here: patterns that belo
 (`dialects`), and anything that leaves the IR for another form (`lowering`).
 
 Files that hold no pass serve several: `compile_time` (values known before the program runs),
-`replacement` (one op in the place of another), `channels` and `layers` (products and what happens
-to their channels).
+`replacement` (one op in the place of another), `layers` (products with weights, seen alike),
+`channel_vectors` (arithmetic on scales and biases), and `prunable`, `channel_paths`,
+`channel_edges` (what is left of layers without their zeros).
 """
 
 from __future__ import annotations
@@ -37,6 +38,21 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return InferShapesPass
 
+    def get_skip_zeros() -> type[ModulePass]:
+        from .skip_zeros import SkipZerosPass
+
+        return SkipZerosPass
+
+    def get_quantize_activations() -> type[ModulePass]:
+        from .quantize_activations import QuantizeActivationsPass
+
+        return QuantizeActivationsPass
+
+    def get_requantize() -> type[ModulePass]:
+        from .requantize import RequantizePass
+
+        return RequantizePass
+
     def get_ternarize() -> type[ModulePass]:
         from .ternarize import TernarizePass
 
@@ -46,5 +62,8 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "fold-constants": get_fold_constants,
         "fuse-linear": get_fuse_linear,
         "infer-shapes": get_infer_shapes,
+        "skip-zeros": get_skip_zeros,
+        "quantize-activations": get_quantize_activations,
+        "requantize": get_requantize,
         "ternarize": get_ternarize,
     }

@@ -100,14 +100,12 @@ def evaluate(op: InferredOp, operands: Sequence[Array]) -> tuple[Array, ...]:
         for value, array in zip(op.operands, operands, strict=True)
     ):
         return interpret.evaluate(op, operands)
-    values: dict[SSAValue, Array] = dict(zip(op.operands, operands, strict=True))
-    block = Block(
-        arg_types=[
-            TensorType(tensor_type(value).element_type, array.shape)
-            for value, array in values.items()
-        ]
-    )
-    clone = op.clone(dict(zip(values, block.args, strict=True)))
+    types = {
+        value: TensorType(tensor_type(value).element_type, array.shape)
+        for value, array in zip(op.operands, operands, strict=True)
+    }
+    block = Block(arg_types=types.values())
+    clone = op.clone(dict(zip(types, block.args, strict=True)))
     for result, type in zip(clone.results, clone.infer(), strict=True):
         Rewriter.replace_value_with_new_type(result, type)
     return interpret.evaluate(clone, operands)

@@ -69,7 +69,7 @@ def channel_axis(op: Layer) -> int:
 
 
 def channel_count(op: Layer) -> int:
-    """The number of output channels; -1 if it is dynamic."""
+    """The number of output channels; `DYNAMIC` where it is not known."""
     return tensor_type(weight_of(op)).get_shape()[0 if is_conv(op) else -1]
 
 
