@@ -119,7 +119,9 @@ class MergePermutes(RewritePattern):
         if isinstance(inner := op.operand.owner, shape.PermuteOp):
             first = inner.perm.get_values()
             perm = [first[axis] for axis in op.perm.get_values()]
-            rewriter.replace(op, shape.PermuteOp(inner.operand, perm))
+            merged = shape.PermuteOp(inner.operand, perm)
+            merged.location = op.location
+            rewriter.replace(op, merged)
 
 
 class MergeReshapes(RewritePattern):
@@ -131,7 +133,9 @@ class MergeReshapes(RewritePattern):
         if isinstance(inner, shape.ReshapeToOp | shape.FlattenOp) and all(
             size >= -1 for size in op.shape.get_values()
         ):
-            rewriter.replace(op, shape.ReshapeToOp(inner.operand, op.shape.get_values()))
+            merged = shape.ReshapeToOp(inner.operand, op.shape.get_values())
+            merged.location = op.location
+            rewriter.replace(op, merged)
 
 
 def unary_patterns(kind: type[elementwise.UnaryOp]) -> tuple[RewritePattern, ...]:

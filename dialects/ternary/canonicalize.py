@@ -15,7 +15,9 @@ class MatmulToLinear(RewritePattern):
     def match_and_rewrite(self, op: MatmulOp, rewriter: PatternRewriter) -> None:
         input, weight = tensor_type(op.input), tensor_type(op.weight)
         if input.get_num_dims() >= 2 and weight.get_num_dims() == 2:
-            rewriter.replace(op, LinearOp(op.input, op.weight, scale=op.scale))
+            linear = LinearOp(op.input, op.weight, scale=op.scale)
+            linear.location = op.location
+            rewriter.replace(op, linear)
 
 
 def matmul_patterns() -> tuple[RewritePattern, ...]:
