@@ -41,7 +41,7 @@ def load_weights(path: Path) -> dict[str, Array]:
         from zipfile import BadZipFile
 
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
         except (ValueError, OSError, EOFError, BadZipFile) as error:
             raise ParameterError(f"weights file '{path}' is not a NumPy archive: {error}") from None
