@@ -1,0 +1,116 @@
+"""ONNX forms of activation functions."""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+from ...dialects import tensor
+from .elementwise import choose, clip
+from .emitter import Emitter, rule
+from .graph import Element
+
+
+@rule(tensor.ReluOp)
+def relu(e: Emitter, op: tensor.ReluOp) -> None:
+    """max(x, 0)."""
+    e.bind(op.result, rectify(e, e.value(op.operand)))
+
+
+def rectify(e: Emitter, name: str) -> str:
+    """max(x, 0) in any element type; Relu is for floats alone before opset 14."""
+    element = e.element(name)
+    if element.is_float:
+        return e.apply("Relu", [name])
+    return e.apply("Max", [name, e.scalar(0, element)])
+
+
+@rule(tensor.Relu6Op)
+def relu6(e: Emitter, op: tensor.Relu6Op) -> None:
+    """min(max(x, 0), 6)."""
+    e.bind(op.result, clip(e, e.value(op.operand), 0, 6))
+
+
+@rule(tensor.HardTanhOp)
+def hard_tanh(e: Emitter, op: tensor.HardTanhOp) -> None:
+    """min(max(x, -1), 1)."""
+    e.bind(op.result, clip(e, e.value(op.operand), -1, 1))
+
+
+@rule(tensor.LeakyReluOp)
+def leaky_relu(e: Emitter, op: tensor.LeakyReluOp) -> None:
+    """x where x ≥ 0, else alpha·x; float64 has no kernel and is written out."""
+    x, alpha = e.value(op.operand), op.alpha.value.data
+    if e.element(x) is not Element.DOUBLE:
+        e.bind(op.result, e.apply("LeakyRelu", [x], alpha=alpha))
+        return
+    negative = e.apply("Mul", [x, e.scalar(alpha, Element.DOUBLE)])
+    below = e.apply("Less", [x, e.scalar(0, Element.DOUBLE)], result=Element.BOOL)
+    e.bind(op.result, choose(e, below, negative, x))
+
+
+@rule(tensor.GeluOp)
+def gelu(e: Emitter, op: tensor.GeluOp) -> None:
+    """Gelu from opset 20 on, written out before that and for float64."""
+    x, form = e.value(op.operand), op.approximate.data
+    element = e.element(x)
+    if e.opset >= 20 and element is not Element.DOUBLE:
+        approximate = "tanh" if form == "tanh" else "none"
+        e.bind(op.result, e.apply("Gelu", [x], approximate=approximate))
+        return
+    wide = Element.DOUBLE if element is Element.DOUBLE else Element.FLOAT
+    y = e.cast(x, wide)
+    if form == "tanh":
+        cube = e.apply("Mul", [e.apply("Mul", [y, y]), y])
+        inner = e.apply("Add", [y, e.apply("Mul", [cube, e.scalar(0.044715, wide)])])
+        curve = e.apply("Tanh", [e.apply("Mul", [inner, e.scalar(sqrt(2 / pi), wide)])])
+    else:
+        curve = e.apply("Erf", [e.apply("Mul", [y, e.scalar(sqrt(0.5), wide)])])
+    factor = e.apply("Add", [curve, e.scalar(1, wide)])
+    half = e.apply("Mul", [y, e.scalar(0.5, wide)])
+    e.bind(op.result, e.cast(e.apply("Mul", [half, factor]), element))
+
+
+@rule(tensor.SiluOp)
+def silu(e: Emitter, op: tensor.SiluOp) -> None:
+    """x·sigmoid(x)."""
+    x = e.value(op.operand)
+    e.bind(op.result, e.apply("Mul", [x, e.apply("Sigmoid", [x])]))
+
+
+@rule(tensor.SigmoidOp)
+def sigmoid(e: Emitter, op: tensor.SigmoidOp) -> None:
+    """1/(1 + e^(-x))."""
+    e.bind(op.result, e.apply("Sigmoid", [e.value(op.operand)]))
+
+
+@rule(tensor.TanhOp)
+def tanh(e: Emitter, op: tensor.TanhOp) -> None:
+    """tanh(x)."""
+    e.bind(op.result, e.apply("Tanh", [e.value(op.operand)]))
+
+
+@rule(tensor.HardSwishOp)
+def hard_swish(e: Emitter, op: tensor.HardSwishOp) -> None:
+    """HardSwish from opset 14 on, written out before that and for float64."""
+    x = e.value(op.operand)
+    element = e.element(x)
+    if e.opset >= 14 and element is not Element.DOUBLE:
+        e.bind(op.result, e.apply("HardSwish", [x]))
+        return
+    wide = Element.FLOAT if element is Element.BFLOAT16 else element
+    y = e.cast(x, wide)
+    gate = clip(e, e.apply("Add", [y, e.scalar(3, wide)]), 0, 6)
+    product = e.apply("Div", [e.apply("Mul", [y, gate]), e.scalar(6, wide)])
+    e.bind(op.result, e.cast(product, element))
+
+
+@rule(tensor.SoftmaxOp)
+def softmax(e: Emitter, op: tensor.SoftmaxOp) -> None:
+    """Softmax along one axis."""
+    e.bind(op.result, e.apply("Softmax", [e.value(op.operand)], axis=op.axis.value.data))
+
+
+@rule(tensor.LogSoftmaxOp)
+def log_softmax(e: Emitter, op: tensor.LogSoftmaxOp) -> None:
+    """Logarithm of softmax along one axis."""
+    e.bind(op.result, e.apply("LogSoftmax", [e.value(op.operand)], axis=op.axis.value.data))

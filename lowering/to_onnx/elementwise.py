@@ -1,0 +1,206 @@
+"""ONNX forms of element-wise arithmetic and of `tensor.convert`."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import constant_value
+from ...dialects.ternary.types import is_trit
+from .emitter import Emitter, rule
+from .graph import Element, element_type
+
+_UNARY = {
+    tensor.AbsOp: "Abs",
+    tensor.ErfOp: "Erf",
+    tensor.ExpOp: "Exp",
+    tensor.FloorOp: "Floor",
+    tensor.LogOp: "Log",
+    tensor.NegOp: "Neg",
+    tensor.NotOp: "Not",
+    tensor.RoundOp: "Round",
+    tensor.SignOp: "Sign",
+    tensor.SqrtOp: "Sqrt",
+}
+_BINARY = {
+    tensor.AddOp: "Add",
+    tensor.AndOp: "And",
+    tensor.MaximumOp: "Max",
+    tensor.MinimumOp: "Min",
+    tensor.MulOp: "Mul",
+    tensor.OrOp: "Or",
+    tensor.PowOp: "Pow",
+    tensor.SubOp: "Sub",
+}
+_COMPARISON = {
+    "eq": "Equal",
+    "ne": "Equal",
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+}
+
+
+@rule(*_UNARY)
+def unary(e: Emitter, op: tensor.AbsOp) -> None:
+    """One operator on one operand."""
+    e.bind(op.result, e.apply(_UNARY[type(op)], [e.value(op.operand)]))
+
+
+@rule(*_BINARY)
+def binary(e: Emitter, op: tensor.AddOp) -> None:
+    """One operator on two operands; ONNX broadcasts as NumPy does."""
+    e.bind(op.result, e.apply(_BINARY[type(op)], [e.value(op.lhs), e.value(op.rhs)]))
+
+
+@rule(tensor.RsqrtOp)
+def rsqrt(e: Emitter, op: tensor.RsqrtOp) -> None:
+    """1/√x."""
+    e.bind(op.result, e.apply("Reciprocal", [e.apply("Sqrt", [e.value(op.operand)])]))
+
+
+@rule(tensor.CompareOp)
+def compare(e: Emitter, op: tensor.CompareOp) -> None:
+    """A comparison; `ne` is the negation of `eq`, which is right for NaN too."""
+    predicate = op.predicate.data
+    operands = [e.value(op.lhs), e.value(op.rhs)]
+    out = e.apply(_COMPARISON[predicate], operands, result=Element.BOOL)
+    e.bind(op.result, e.apply("Not", [out]) if predicate == "ne" else out)
+
+
+@rule(tensor.WhereOp)
+def where(e: Emitter, op: tensor.WhereOp) -> None:
+    """A choice by condition."""
+    condition, lhs, rhs = e.value(op.condition), e.value(op.lhs), e.value(op.rhs)
+    e.bind(op.result, choose(e, condition, lhs, rhs))
+
+
+def choose(e: Emitter, condition: str, lhs: str, rhs: str) -> str:
+    """`lhs` where `condition`, else `rhs`, in any element type."""
+    element = e.element(lhs)
+    wide = {
+        Element.BOOL: Element.UINT8,
+        Element.INT16: Element.INT32,
+        Element.BFLOAT16: Element.FLOAT,
+    }.get(element, element)
+    inputs = [condition, e.cast(lhs, wide), e.cast(rhs, wide)]
+    return e.cast(e.node("Where", inputs, wide), element)
+
+
+@rule(tensor.DivOp)
+def div(e: Emitter, op: tensor.DivOp) -> None:
+    """A quotient; integers truncate, as they do in ONNX Runtime."""
+    lhs, rhs = e.value(op.lhs), e.value(op.rhs)
+    element = e.element(lhs)
+    if element.is_float or not _may_trap(op.rhs):
+        e.bind(op.result, e.apply("Div", [lhs, rhs]))
+        return
+    # The least integer by -1, and anything by 0, ends the process on x86. One type wider the
+    # former is right; for INT64 it is the negative, which wraps around.
+    wide = Element.INT64 if element in (Element.INT32, Element.INT64) else Element.INT32
+    lhs, rhs = e.cast(lhs, wide), e.cast(rhs, wide)
+    one = e.scalar(1, wide)
+    zero = e.node("Equal", [rhs, e.scalar(0, wide)], Element.BOOL)
+    if wide is element:
+        minus = e.node("Equal", [rhs, e.scalar(-1, wide)], Element.BOOL)
+        safe = choose(e, e.apply("Or", [zero, minus]), one, rhs)
+        out = choose(e, minus, e.apply("Neg", [lhs]), e.apply("Div", [lhs, safe]))
+    else:
+        out = e.apply("Div", [lhs, choose(e, zero, one, rhs)])
+    e.bind(op.result, e.cast(out, element))
+
+
+def _may_trap(divisor: SSAValue) -> bool:
+    """Whether an integer divisor may be 0 or -1."""
+    owner = divisor.owner
+    values = constant_value(owner) if isinstance(owner, Operation) else None
+    return values is None or bool(np.isin(values, (0, -1)).any())
+
+
+@rule(tensor.ModOp)
+def mod(e: Emitter, op: tensor.ModOp) -> None:
+    """The remainder with the sign of the divisor; ONNX has it for integers."""
+    lhs, rhs = e.value(op.lhs), e.value(op.rhs)
+    element = e.element(lhs)
+    if not element.is_float:
+        if _may_trap(op.rhs):
+            # x mod -1 = 0 = x mod 1, and the processor cannot divide the least integer by -1.
+            wide = Element.INT64 if element is Element.INT64 else Element.INT32
+            lhs, rhs = e.cast(lhs, wide), e.cast(rhs, wide)
+            one = e.scalar(1, wide)
+            zero = e.node("Equal", [rhs, e.scalar(0, wide)], Element.BOOL)
+            minus = e.node("Equal", [rhs, e.scalar(-1, wide)], Element.BOOL)
+            rhs = choose(e, e.apply("Or", [zero, minus]), one, rhs)
+        e.bind(op.result, e.cast(e.apply("Mod", [lhs, rhs]), element))
+        return
+    if element is Element.BFLOAT16:
+        lhs, rhs = e.cast(lhs, Element.FLOAT), e.cast(rhs, Element.FLOAT)
+    wide = e.element(lhs)
+    zero = e.scalar(0, wide)
+    rest = e.node("Mod", [lhs, rhs], wide, fmod=1)
+    below = [e.node("Less", [name, zero], Element.BOOL) for name in (rest, rhs)]
+    same = e.node("Equal", below, Element.BOOL)
+    fits = e.apply("Or", [same, e.node("Equal", [rest, zero], Element.BOOL)])
+    out = choose(e, fits, rest, e.apply("Add", [rest, rhs]))
+    e.bind(op.result, e.cast(out, element))
+
+
+@rule(tensor.ClampOp)
+def clamp(e: Emitter, op: tensor.ClampOp) -> None:
+    """A limit on one side or both."""
+    low = None if op.min is None else op.min.value.data
+    high = None if op.max is None else op.max.value.data
+    e.bind(op.result, clip(e, e.value(op.operand), low, high))
+
+
+def clip(e: Emitter, name: str, low: float | None, high: float | None) -> str:
+    """min(max(x, low), high). Bounds of integers are truncated, and saturate to the type's range."""
+    element = e.element(name)
+    if element.is_float:
+        wide = Element.FLOAT if element is Element.BFLOAT16 else element
+        bounds = ["" if b is None else e.scalar(b, wide) for b in (low, high)]
+        return e.cast(e.node("Clip", [e.cast(name, wide), *bounds], wide), element)
+    wide = {Element.BOOL: Element.UINT8, Element.INT16: Element.INT32}.get(element, element)
+    info = np.iinfo(element.dtype if element is not Element.BOOL else wide.dtype)
+    cut = [
+        "" if b is None else e.scalar(int(min(max(b, info.min), info.max)), wide)
+        for b in (low, high)
+    ]
+    return e.cast(e.node("Clip", [e.cast(name, wide), *cut], wide), element)
+
+
+@rule(tensor.ConvertOp)
+def convert(e: Emitter, op: tensor.ConvertOp) -> None:
+    """A change of the element type: casts, and saturation from float to integer."""
+    element = element_type(tensor_type(op.result).element_type)
+    if is_trit(tensor_type(op.operand)):
+        e.bind(op.result, e.trits(op.operand, element))
+        return
+    e.bind(op.result, saturating_cast(e, e.value(op.operand), element))
+
+
+def saturating_cast(e: Emitter, name: str, element: Element) -> str:
+    """`name` as `element`; from float to integer truncating, saturating, NaN as 0.
+
+    What ONNX's own Cast does outside the integer range is not defined.
+    """
+    source = e.element(name)
+    if not source.is_float or element.is_float or element is Element.BOOL:
+        return e.cast(name, element)
+    info = np.iinfo(element.dtype)
+    exact = Element.FLOAT if info.bits <= 16 and source is not Element.DOUBLE else Element.DOUBLE
+    wide = e.cast(name, exact)
+    finite = choose(e, e.node("IsNaN", [wide], Element.BOOL), e.scalar(0, exact), wide)
+    if info.bits < 64:
+        bounds = [e.scalar(info.min, exact), e.scalar(info.max, exact)]
+        return e.cast(e.node("Clip", [finite, *bounds], exact), element)
+    # 2^63 - 1 is no float64: above the largest one below 2^63, choose the bound itself.
+    top = float(np.nextafter(2.0**63, 0.0))
+    bounds = [e.scalar(-(2.0**63), exact), e.scalar(top, exact)]
+    inside = e.cast(e.node("Clip", [finite, *bounds], exact), element)
+    over = e.node("Greater", [finite, e.scalar(top, exact)], Element.BOOL)
+    most = e.constant(np.array(info.max, element.dtype), "int64_max")
+    return choose(e, over, most, inside)

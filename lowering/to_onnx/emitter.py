@@ -1,0 +1,322 @@
+"""What the rules of the ONNX target write with: nodes, casts, constants, unpacked trits.
+
+A rule turns one op of the IR into nodes. `Emitter.apply` keeps to the element types that have
+kernels; `Emitter.trits` is the one place that knows how packed weights become numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor, ternary
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import ParameterLike, constant_value, parameter_value
+from ...dialects.shapes import DYNAMIC, Shape
+from ...dialects.ternary.types import is_trit
+from ...ir.trits import pack_trits
+from .graph import DOMAIN, Array, AttributeValue, Element, Graph, element_type
+from .kernels import compute_type
+from .ranges import Magnitudes
+
+FUNCTION_OPSET = 15
+"""Model-local functions need IR version 8, which came with opset 15."""
+
+
+class Inexpressible(Exception):
+    """An op, or a combination of types, that the target has no nodes for; says why."""
+
+
+Rule: TypeAlias = Callable[["Emitter", Any], None]
+RuleT = TypeVar("RuleT", bound=Rule)
+
+RULES: dict[type[Operation], Rule] = {}
+"""The rule of each op."""
+
+
+def rule(*kinds: type[Operation]) -> Callable[[RuleT], RuleT]:
+    """Register the decorated function as the rule of these ops."""
+
+    def register(function: RuleT) -> RuleT:
+        for kind in kinds:
+            RULES[kind] = function
+        return function
+
+    return register
+
+
+class Emitter:
+    """Writes nodes for one op after the other.
+
+    Attributes:
+        graph: what has been written.
+        form: `exact`, or `fast` for ONNX Runtime's own 2-bit product.
+        magnitudes: bounds of the integer values written so far.
+    """
+
+    def __init__(self, graph: Graph, form: Literal["exact", "fast"] = "exact") -> None:
+        self.graph = graph
+        self.form = form
+        self.magnitudes = Magnitudes()
+        self._values: dict[SSAValue, str] = {}
+        self._packed: dict[SSAValue, str] = {}
+        self._unpacked: dict[tuple[SSAValue, Element], str] = {}
+        self._keys: dict[str, str] = {}
+        self._parameters: set[str] = set()
+        self._hint = "value"
+
+    @property
+    def hint(self) -> str:
+        """What the op being written is called; the stem of names."""
+        return self._hint
+
+    @property
+    def opset(self) -> int:
+        """The version of the default operator set."""
+        return self.graph.opset
+
+    def emit(self, op: Operation) -> None:
+        """Write the nodes of one op.
+
+        Raises:
+            Inexpressible: there are none for it.
+        """
+        hint = op.results[0].name_hint if op.results else None
+        self._hint = hint or op.name.rpartition(".")[2]
+        found = RULES.get(type(op))
+        if found is None:
+            raise Inexpressible("the op has no form in ONNX")
+        found(self, op)
+
+    # Values of the IR.
+
+    def bind(self, value: SSAValue, name: str) -> None:
+        """Make `name` the tensor of an IR value, and call it as the IR does where that is free."""
+        self._values[value] = self.graph.rename_last(name, value.name_hint or self._hint)
+
+    def reserve_key(self, key: str) -> None:
+        """Keep a parameter's key as the name of its initialiser."""
+        if key not in self._keys:
+            self._keys[key] = self.graph.new_name(key)
+
+    def bind_input(self, value: SSAValue, name: str) -> None:
+        """Make `name` the tensor of a function argument."""
+        self._values[value] = name
+
+    def stand_in(self, op: Operation) -> None:
+        """Give the results of an op without nodes names, so that the rest can be tried."""
+        for result in op.results:
+            name = self.graph.new_name("missing")
+            if isinstance(result.type, TensorType):
+                self.graph.elements[name] = element_type(tensor_type(result).element_type)
+            self._values[result] = name
+
+    def value(self, value: SSAValue) -> str:
+        """The tensor of an IR value; trits as INT8."""
+        if value not in self._values:
+            if is_trit(tensor_type(value)):
+                return self.trits(value, Element.INT8)
+            owner = value.owner
+            if isinstance(owner, tensor.ParameterOp):
+                self._values[value] = self._parameter(owner)
+            elif isinstance(owner, tensor.ConstantOp):
+                array = constant_value(owner)
+                assert array is not None
+                self._values[value] = self.constant(array, value.name_hint or "constant")
+            else:
+                raise Inexpressible("an operand is defined elsewhere")
+        return self._values[value]
+
+    def _parameter(self, op: ParameterLike) -> str:
+        key = op.key.data
+        self.reserve_key(key)
+        if key not in self._parameters:
+            array = parameter_value(op)
+            if isinstance(op, ternary.ParameterOp):
+                array = pack_trits(array)
+            self._parameters.add(key)
+            self.graph.set_initializer(self._keys[key], array)
+        return self._keys[key]
+
+    # Trits.
+
+    def packed(self, value: SSAValue) -> str | None:
+        """The packed bytes of constant trits; `None` for trits computed at run time."""
+        if value not in self._packed:
+            owner = value.owner
+            if isinstance(owner, ternary.ParameterOp):
+                self._packed[value] = self._parameter(owner)
+            elif isinstance(owner, ternary.ConstantOp):
+                array = constant_value(owner)
+                assert array is not None
+                name = value.name_hint or "trits"
+                self._packed[value] = self.constant(pack_trits(array), name)
+            else:
+                return None
+        return self._packed[value]
+
+    def trits(self, value: SSAValue, element: Element) -> str:
+        """Trits as numbers of `element`; constant ones are unpacked once for each type."""
+        packed = self.packed(value)
+        if packed is None:
+            return self.cast(self._values[value], element)
+        if (value, element) not in self._unpacked:
+            shape = tensor_type(value).get_shape()
+            self._unpacked[value, element] = self.unpack(packed, shape, element)
+        return self._unpacked[value, element]
+
+    def unpack(self, packed: str, shape: Shape, element: Element) -> str:
+        """Packed bytes as numbers of `element`, by a model-local function where there are some."""
+        if self.opset < FUNCTION_OPSET:
+            return self._unpack_nodes(packed, shape, element)
+        self.graph.functions.add("ternary.unpack")
+        return self.graph.add_node(
+            "ternary.unpack",
+            [packed],
+            [element],
+            [f"{packed}.{element.name.lower()}"],
+            unpack_attributes(shape, element),
+            DOMAIN,
+        )[0]
+
+    def _unpack_nodes(self, packed: str, shape: Shape, element: Element) -> str:
+        # A code fills bits 2i and 2i + 1: shifting left, then right by 7 leaves one bit.
+        rows = self.reshape(packed, [-1, 1])
+        bits: list[str] = []
+        for shifts in ([7, 5, 3, 1], [6, 4, 2, 0]):
+            left = self.constant(np.array(shifts, np.uint8), "shifts")
+            last = self.constant(np.array([7], np.uint8), "seven")
+            top = self.node("BitShift", [rows, left], Element.UINT8, direction="LEFT")
+            bit = self.node("BitShift", [top, last], Element.UINT8, direction="RIGHT")
+            bits.append(self.cast(bit, Element.INT8 if element is Element.INT8 else element))
+        trits = self.reshape(self.apply("Sub", bits), [-1])
+        count = int(np.prod(shape, dtype=np.int64))
+        if count % 4:
+            trits = self.slice_axes(trits, [0], [count], [0], [1])
+        return self.reshape(trits, shape)
+
+    # Nodes.
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        element: Element,
+        *,
+        domain: str = "",
+        **attributes: AttributeValue,
+    ) -> str:
+        """One node with one output of type `element`, as it is."""
+        name = f"{self._hint}.{op_type.rpartition('.')[2].lower()}"
+        return self.graph.add_node(op_type, inputs, [element], [name], attributes, domain)[0]
+
+    def apply(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        *,
+        rest: Sequence[str] = (),
+        result: Element | None = None,
+        **attributes: AttributeValue,
+    ) -> str:
+        """One operator on inputs of one element type, computed where it has a kernel.
+
+        Args:
+            inputs: of one type, which is also the result's unless `result` says otherwise.
+            rest: further inputs of their own types.
+
+        Raises:
+            Inexpressible: there is no kernel for the type and no wider one either.
+        """
+        element = self.element(inputs[0])
+        wide = compute_type(op_type, element)
+        if wide is None:
+            raise Inexpressible(
+                f"ONNX Runtime has no {op_type} kernel for {element.name}; convert to float32"
+            )
+        inside = [self.cast(name, wide) for name in inputs]
+        out = self.node(op_type, [*inside, *rest], result or wide, **attributes)
+        return out if result is not None else self.cast(out, element)
+
+    def element(self, name: str) -> Element:
+        """The element type of a tensor."""
+        return self.graph.elements[name]
+
+    def cast(self, name: str, element: Element) -> str:
+        """`name` as another element type; integers wrap around, anything to BOOL is x ≠ 0."""
+        if self.element(name) is element:
+            return name
+        return self.node("Cast", [name], element, to=int(element))
+
+    def constant(self, array: Array, hint: str = "constant") -> str:
+        """Stored values."""
+        return self.graph.add_constant(array, hint)
+
+    def scalar(self, value: float, element: Element) -> str:
+        """One stored number."""
+        text = f"{value:g}".replace("-", "minus_")
+        return self.constant(np.array(value).astype(element.dtype), f"{element.name.lower()}_{text}")
+
+    def indices(self, values: Sequence[int], hint: str = "sizes") -> str:
+        """Stored INT64 numbers: axes, sizes, positions."""
+        return self.constant(np.array(values, dtype=np.int64).reshape(-1), hint)
+
+    # Shapes.
+
+    def reshape(self, name: str, shape: Sequence[int]) -> str:
+        """`name` in another shape; one size may be -1."""
+        literal = {"allowzero": 1} if 0 in shape and self.opset >= 14 else {}
+        sizes = self.indices(shape, "shape")
+        return self.node("Reshape", [name, sizes], self.element(name), **literal)
+
+    def reshape_with_copies(self, name: str, shape: Sequence[int]) -> str:
+        """`name` in another shape; sizes of -2 and below keep the axis they stand on.
+
+        Where such sizes occur, no size may be 0.
+        """
+        if min(shape, default=0) >= -1:
+            return self.reshape(name, shape)
+        sizes = self.indices([0 if size <= -2 else size for size in shape], "shape")
+        return self.node("Reshape", [name, sizes], self.element(name))
+
+    def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
+        """`name` with axes of size 1 inserted."""
+        if not axes:
+            return name
+        return self.node("Unsqueeze", [name, self.indices(axes, "axes")], self.element(name))
+
+    def slice_axes(
+        self,
+        name: str,
+        starts: Sequence[int],
+        ends: Sequence[int],
+        axes: Sequence[int],
+        steps: Sequence[int],
+    ) -> str:
+        """`name` cut along some axes."""
+        rest = [self.indices(values, "slice") for values in (starts, ends, axes, steps)]
+        return self.apply("Slice", [name], rest=rest)
+
+    def along_axis(self, name: str, type: Shape, axis: int, rank: int) -> str:
+        """A vector (or scalar) laid along `axis` of a tensor of `rank`, ready to broadcast."""
+        behind = rank - 1 - axis % rank
+        return self.unsqueeze(name, list(range(1, behind + 1))) if type and behind else name
+
+    def dimension(self, name: str, axis: int, size: int) -> str:
+        """The size of an axis as an INT64 vector of one element, known or not."""
+        if size != DYNAMIC:
+            return self.indices([size])
+        if self.opset >= 15:
+            return self.node("Shape", [name], Element.INT64, start=axis, end=axis + 1)
+        shape = self.node("Shape", [name], Element.INT64)
+        return self.node("Gather", [shape, self.indices([axis], "axes")], Element.INT64, axis=0)
+
+
+def unpack_attributes(shape: Shape, element: Element) -> dict[str, AttributeValue]:
+    """The attributes of a call of `ternary.unpack` or `ternary.matmul`."""
+    count = int(np.prod(shape, dtype=np.int64))
+    return {"shape": list(shape), "count": [count], "to": int(element)}

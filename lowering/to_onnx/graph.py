@@ -1,0 +1,199 @@
+"""An ONNX graph in the making: element types, nodes, initialisers and names.
+
+Plain Python, without the `onnx` package, so that rules can be written and read without it; `model`
+turns the graph into a `ModelProto`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Attribute
+
+from ...dialects.elements import numpy_dtype
+
+Array: TypeAlias = NDArray[Any]
+AttributeValue: TypeAlias = int | float | str | Sequence[int]
+
+DOMAIN = "triton_dsl"
+"""The domain of our model-local functions."""
+
+FOREIGN_DOMAIN = "com.microsoft"
+"""The domain of ONNX Runtime's own operators, used by the form `fast` alone."""
+
+
+class Element(IntEnum):
+    """Element types by their number in `TensorProto.DataType`."""
+
+    FLOAT = 1
+    UINT8 = 2
+    INT8 = 3
+    INT16 = 5
+    INT32 = 6
+    INT64 = 7
+    BOOL = 9
+    FLOAT16 = 10
+    DOUBLE = 11
+    UINT64 = 13
+    BFLOAT16 = 16
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype."""
+        if self is Element.BFLOAT16:
+            import ml_dtypes
+
+            return np.dtype(ml_dtypes.bfloat16)
+        return np.dtype(_DTYPES[self])
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a floating-point type."""
+        return self in (Element.FLOAT, Element.FLOAT16, Element.DOUBLE, Element.BFLOAT16)
+
+
+_DTYPES: dict[Element, str] = {
+    Element.FLOAT: "float32",
+    Element.UINT8: "uint8",
+    Element.INT8: "int8",
+    Element.INT16: "int16",
+    Element.INT32: "int32",
+    Element.INT64: "int64",
+    Element.BOOL: "bool",
+    Element.FLOAT16: "float16",
+    Element.DOUBLE: "float64",
+    Element.UINT64: "uint64",
+}
+_BY_DTYPE = {**{name: e for e, name in _DTYPES.items()}, "bfloat16": Element.BFLOAT16}
+
+
+def element_type(element: Attribute) -> Element:
+    """The ONNX type of an IR element type; trits travel as INT8."""
+    return _BY_DTYPE[numpy_dtype(element).name]
+
+
+def element_of_array(array: Array) -> Element:
+    """The ONNX type of an array."""
+    return _BY_DTYPE[array.dtype.name]
+
+
+@dataclass
+class Node:
+    """One operator: names of inputs (empty where absent) and outputs."""
+
+    op_type: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, AttributeValue]
+    domain: str = ""
+
+
+@dataclass
+class Port:
+    """A graph input or output: dimensions are sizes or symbolic names."""
+
+    name: str
+    element: Element
+    shape: tuple[int | str, ...]
+
+
+@dataclass
+class Graph:
+    """Nodes in order, initialisers by name, and the element type of every value."""
+
+    opset: int
+    nodes: list[Node] = field(default_factory=list[Node])
+    initializers: dict[str, Array] = field(default_factory=dict[str, Array])
+    inputs: list[Port] = field(default_factory=list[Port])
+    outputs: list[Port] = field(default_factory=list[Port])
+    elements: dict[str, Element] = field(default_factory=dict[str, Element])
+    functions: set[str] = field(default_factory=set[str])
+    _uses: Counter[str] = field(default_factory=Counter[str])
+    _names: Counter[str] = field(default_factory=Counter[str])
+    _constants: dict[tuple[str, tuple[int, ...], bytes], str] = field(
+        default_factory=dict[tuple[str, tuple[int, ...], bytes], str]
+    )
+
+    def new_name(self, wish: str) -> str:
+        """A free value name: `wish`, else with a number behind."""
+        name = wish
+        while name in self._names:
+            self._names[wish] += 1
+            name = f"{wish}_{self._names[wish] - 1}"
+        self._names[name] += 1
+        return name
+
+    def add_node(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        elements: Sequence[Element],
+        names: Sequence[str],
+        attributes: Mapping[str, AttributeValue],
+        domain: str = "",
+    ) -> list[str]:
+        """Append a node with outputs named after `names`; the names they got."""
+        outputs = [self.new_name(name) for name in names]
+        self.nodes.append(Node(op_type, list(inputs), outputs, dict(attributes), domain))
+        self._uses.update(inputs)
+        self.elements.update(zip(outputs, elements, strict=True))
+        return outputs
+
+    def add_input(self, wish: str, element: Element, shape: tuple[int | str, ...]) -> str:
+        """A new graph input."""
+        name = self.new_name(wish)
+        self.inputs.append(Port(name, element, shape))
+        self.elements[name] = element
+        return name
+
+    def add_initializer(self, wish: str, array: Array) -> str:
+        """Stored values under a name."""
+        name = self.new_name(wish)
+        self.set_initializer(name, array)
+        return name
+
+    def set_initializer(self, name: str, array: Array) -> None:
+        """Stored values under a name that has been given out already."""
+        self.initializers[name] = array
+        self.elements[name] = element_of_array(array)
+
+    def add_constant(self, array: Array, wish: str) -> str:
+        """Stored values; equal constants share one initialiser."""
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        key = (array.dtype.name, array.shape, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = self.add_initializer(wish, array)
+        return self._constants[key]
+
+    def add_output(self, name: str, port: Port) -> None:
+        """Make a value the output `port`, whose name has been given out already.
+
+        The value takes that name; a copy does where it is no node's result or an output already.
+        """
+        self.outputs.append(port)
+        makers = [node for node in self.nodes if name in node.outputs]
+        if not makers or any(other.name == name for other in self.outputs):
+            self.nodes.append(Node("Identity", [name], [port.name], {}))
+            self.elements[port.name] = port.element
+            return
+        for node in self.nodes:
+            node.inputs = [port.name if value == name else value for value in node.inputs]
+            node.outputs = [port.name if value == name else value for value in node.outputs]
+        self.elements[port.name] = self.elements.pop(name)
+
+    def rename_last(self, name: str, wish: str) -> str:
+        """Give an output of the last node a better name while nothing reads it yet."""
+        if not self.nodes or name not in self.nodes[-1].outputs or self._uses[name]:
+            return name
+        outputs = self.nodes[-1].outputs
+        new = self.new_name(wish)
+        outputs[outputs.index(name)] = new
+        self.elements[new] = self.elements.pop(name)
+        del self._names[name]
+        return new

@@ -1,0 +1,61 @@
+"""Which element types ONNX Runtime's CPU provider computes each operator in.
+
+Measured with ONNX Runtime 1.31.1 on one-node models of opsets 13 to 23: the types listed load in all
+of them. An operator outside its types is computed in a wider one that holds every value, between
+casts. (Half precision counts as supported where the runtime puts casts around the node itself.)
+"""
+
+from __future__ import annotations
+
+from .graph import Element
+
+_B, _U8, _I8, _I16 = Element.BOOL, Element.UINT8, Element.INT8, Element.INT16
+_I32, _I64, _U64 = Element.INT32, Element.INT64, Element.UINT64
+_F16, _BF16, _F32, _F64 = Element.FLOAT16, Element.BFLOAT16, Element.FLOAT, Element.DOUBLE
+
+_HALF = frozenset({_F16, _F32})
+_FLOATS = frozenset({_F16, _F32, _F64})
+_ARITHMETIC = _FLOATS | {_I32, _I64}
+_INTEGERS = frozenset({_I8, _I16, _I32, _I64, _U8})
+_ORDERED = _FLOATS | _INTEGERS
+_MOVED = _ORDERED | {_BF16, _B}
+
+KERNELS: dict[str, frozenset[Element]] = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "MatMul", "Einsum", "ReduceSum"), _ARITHMETIC),
+    **dict.fromkeys(("Exp", "Log", "Sqrt", "Reciprocal", "Floor", "Round"), _FLOATS),
+    **dict.fromkeys(("Sigmoid", "Tanh", "Softmax", "LogSoftmax", "IsNaN", "Pow"), _FLOATS),
+    **dict.fromkeys(("BatchNormalization", "LayerNormalization", "ReduceMean"), _FLOATS),
+    **dict.fromkeys(("Erf", "Gelu", "HardSwish", "LeakyRelu"), _HALF),
+    **dict.fromkeys(("Conv", "AveragePool", "GlobalAveragePool"), _HALF),
+    **dict.fromkeys(("Abs", "Sign", "Mod", "Equal"), _ORDERED),
+    **dict.fromkeys(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"), _ORDERED),
+    **dict.fromkeys(("Max", "Min", "Clip", "ReduceMax", "ReduceMin", "ArgMax"), _ORDERED - {_I16}),
+    "Where": _ORDERED - {_I16},
+    "Neg": _ORDERED - {_U8},
+    "Relu": _FLOATS,
+    "MaxPool": _FLOATS | {_I8, _U8},
+    "Pad": (_ORDERED - {_I16}) | {_B},
+    "Expand": _ORDERED | {_B},
+    **dict.fromkeys(("And", "Or", "Not"), frozenset({_B})),
+    **dict.fromkeys(("Reshape", "Transpose", "Concat", "Slice", "Split", "Gather"), _MOVED),
+    **dict.fromkeys(("Squeeze", "Unsqueeze", "Identity"), _MOVED),
+}
+
+_WIDER: dict[Element, tuple[Element, ...]] = {
+    _B: (_U8, _I32),
+    _U8: (_I32, _F32),
+    _I8: (_I32, _F32),
+    _I16: (_I32, _F32),
+    _I32: (_I64, _F64),
+    _F16: (_F32,),
+    _BF16: (_F32,),
+}
+"""Types that hold every value of a type, best first."""
+
+
+def compute_type(op_type: str, element: Element) -> Element | None:
+    """The type to compute in: `element` itself, else the best wider one; `None` without any."""
+    supported = KERNELS[op_type]
+    if element in supported:
+        return element
+    return next((wide for wide in _WIDER.get(element, ()) if wide in supported), None)

@@ -1,0 +1,115 @@
+"""ONNX forms of the dense products: matmul, linear, conv, einsum and attention."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float
+from .elementwise import choose
+from .emitter import Emitter, rule
+from .graph import Element
+from .integer import exact_product
+from .shape import arange
+
+
+@rule(tensor.MatmulOp)
+def matmul(e: Emitter, op: tensor.MatmulOp) -> None:
+    """MatMul; integers wrap around in their own type."""
+    e.bind(op.result, e.apply("MatMul", [e.value(op.lhs), e.value(op.rhs)]))
+
+
+@rule(tensor.LinearOp)
+def linear(e: Emitter, op: tensor.LinearOp) -> None:
+    """MatMul and Add."""
+    out = e.apply("MatMul", [e.value(op.input), e.value(op.weight)])
+    if op.bias is not None:
+        out = e.apply("Add", [out, e.value(op.bias)])
+    e.bind(op.result, out)
+
+
+@rule(tensor.ConvOp)
+def conv(e: Emitter, op: tensor.ConvOp) -> None:
+    """Conv; on integers exactly, by pieces that float32 holds."""
+    x, w = e.value(op.input), e.value(op.weight)
+    window = window_attributes(op)
+    if is_float(tensor_type(op.input)):
+        inputs = [x, w] if op.bias is None else [x, w, e.value(op.bias)]
+        e.bind(op.result, e.apply("Conv", inputs, **window))
+        return
+    element = e.element(x)
+    accumulator = Element.INT64 if element is Element.INT64 else Element.INT32
+    out = exact_product(
+        e,
+        (x, e.magnitudes.of(op.input)),
+        (w, e.magnitudes.of(op.weight)),
+        prod(tensor_type(op.weight).get_shape()[1:]),
+        accumulator,
+        lambda a, b: e.node("Conv", [a, b], Element.FLOAT, **window),
+    )
+    if op.bias is not None:
+        bias = e.cast(e.value(op.bias), accumulator)
+        rank = tensor_type(op.input).get_num_dims()
+        out = e.apply("Add", [out, e.along_axis(bias, (1,), 1, rank)])
+    e.bind(op.result, e.cast(out, element))
+
+
+def window_attributes(op: Any) -> dict[str, Any]:
+    """The attributes of Conv; pads stand in the same order."""
+    return {
+        "strides": op.strides.get_values(),
+        "pads": op.padding.get_values(),
+        "dilations": op.dilation.get_values(),
+        "group": op.groups.value.data,
+    }
+
+
+@rule(tensor.EinsumOp)
+def einsum(e: Emitter, op: tensor.EinsumOp) -> None:
+    """Einsum."""
+    inputs = [e.value(v) for v in op.inputs]
+    e.bind(op.result, e.apply("Einsum", inputs, equation=op.equation.data))
+
+
+@rule(tensor.ScaledDotProductAttentionOp)
+def scaled_dot_product_attention(e: Emitter, op: tensor.ScaledDotProductAttentionOp) -> None:
+    """Written out: the operator Attention came with opset 23 alone."""
+    result = e.element(e.value(op.query))
+    wide = Element.DOUBLE if result is Element.DOUBLE else Element.FLOAT
+    query, key, value = (e.cast(e.value(v), wide) for v in (op.query, op.key, op.value))
+    key_type = tensor_type(op.key)
+    rank = key_type.get_num_dims()
+    perm = [*range(rank - 2), rank - 1, rank - 2]
+    scores = e.apply("MatMul", [query, e.apply("Transpose", [key], perm=perm)])
+    scores = e.apply("Mul", [scores, _attention_scale(e, op, query, wide)])
+    if op.mask is not None:
+        mask = e.value(op.mask)
+        if e.element(mask) is Element.BOOL:
+            scores = choose(e, mask, scores, e.scalar(-np.inf, wide))
+        else:
+            scores = e.apply("Add", [scores, e.cast(mask, wide)])
+    if op.is_causal.value.data:
+        q_shape, k_shape = tensor_type(op.query).get_shape(), key_type.get_shape()
+        rows = arange(e, e.dimension(query, len(q_shape) - 2, q_shape[-2]))
+        columns = arange(e, e.dimension(key, rank - 2, k_shape[-2]))
+        inputs = [columns, e.unsqueeze(rows, [1])]
+        seen = e.node("LessOrEqual", inputs, Element.BOOL)
+        scores = choose(e, seen, scores, e.scalar(-np.inf, wide))
+    weights = e.apply("Softmax", [scores], axis=-1)
+    e.bind(op.result, e.cast(e.apply("MatMul", [weights, value]), result))
+
+
+def _attention_scale(
+    e: Emitter, op: tensor.ScaledDotProductAttentionOp, query: str, wide: Element
+) -> str:
+    shape = tensor_type(op.query).get_shape()
+    if op.scale is not None:
+        return e.scalar(op.scale.value.data, wide)
+    if shape[-1] > 0:
+        return e.scalar(shape[-1] ** -0.5, wide)
+    size = e.cast(e.dimension(query, len(shape) - 1, shape[-1]), wide)
+    return e.apply("Reciprocal", [e.apply("Sqrt", [size])])

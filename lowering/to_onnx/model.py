@@ -1,0 +1,265 @@
+"""From a finished graph to a checked `ModelProto` and its bytes. The only file that needs `onnx`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ir.errors import BackendError, LoweringError
+from .graph import DOMAIN, FOREIGN_DOMAIN, Array, AttributeValue, Element, Graph, Node, Port
+
+IR_VERSIONS = {
+    13: 7,
+    14: 7,
+    15: 8,
+    16: 8,
+    17: 8,
+    18: 8,
+    19: 9,
+    20: 9,
+    21: 10,
+    22: 10,
+    23: 11,
+}
+"""The IR version that came with each opset; the opsets this target writes."""
+
+FILE_LIMIT = 1 << 31
+"""Protocol buffers hold less than this many bytes in one message."""
+
+_LARGE = 1 << 20
+_CHECK_WHOLE = 1 << 26
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model says of itself; no timestamps, so that equal input gives equal bytes."""
+
+    name: str
+    doc: str
+    version: str
+    metadata: Mapping[str, str]
+
+
+def require_onnx() -> Any:
+    """The `onnx` package.
+
+    Raises:
+        BackendError: it is not installed.
+    """
+    try:
+        import onnx
+    except ImportError:
+        raise BackendError(
+            "the target 'onnx' needs the onnx package: pip install 'triton-dsl[onnx]'"
+        ) from None
+    return onnx
+
+
+def serialize(graph: Graph, info: ModelInfo, *, external: str | None) -> tuple[bytes, bytes | None]:
+    """The bytes of the model, and of the file beside it that holds large values.
+
+    Args:
+        external: the name of that file; `None` keeps everything in the model.
+
+    Raises:
+        LoweringError: the model does not pass the checks of `onnx`.
+    """
+    onnx = require_onnx()
+    model = _model(graph, info)
+    check(_without_large_values(graph, info) if _total(graph) > _CHECK_WHOLE else model)
+    if external is None:
+        return model.SerializeToString(deterministic=True), None
+    blob = bytearray()
+    for tensor in model.graph.initializer:
+        if len(tensor.raw_data) < 1024:
+            continue
+        blob.extend(b"\0" * (-len(blob) % 4096))
+        location = {
+            "location": external,
+            "offset": str(len(blob)),
+            "length": str(len(tensor.raw_data)),
+        }
+        blob.extend(tensor.raw_data)
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in location.items():
+            tensor.external_data.add(key=key, value=value)
+    return model.SerializeToString(deterministic=True), bytes(blob)
+
+
+def needs_external_data(graph: Graph) -> bool:
+    """Whether the values are too large for one file; structure is counted generously."""
+    return _total(graph) + 512 * len(graph.nodes) + (1 << 20) >= FILE_LIMIT
+
+
+def check(model: Any) -> None:
+    """Run `onnx.checker` with strict shape inference.
+
+    Raises:
+        LoweringError: the model is not valid; a defect of this target.
+    """
+    onnx = require_onnx()
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        reason = " ".join(str(error).split())
+        raise LoweringError(f"the ONNX model does not pass onnx.checker: {reason}") from None
+
+
+def _total(graph: Graph) -> int:
+    return sum(array.nbytes for array in graph.initializers.values())
+
+
+def _without_large_values(graph: Graph, info: ModelInfo) -> Any:
+    """The model with large initialisers as inputs: the same graph to check, without the bytes."""
+    small = {n: a for n, a in graph.initializers.items() if a.nbytes < _LARGE}
+    ports = [
+        Port(name, graph.elements[name], array.shape)
+        for name, array in graph.initializers.items()
+        if array.nbytes >= _LARGE
+    ]
+    stripped = Graph(
+        graph.opset,
+        nodes=graph.nodes,
+        initializers=small,
+        inputs=[*graph.inputs, *ports],
+        outputs=graph.outputs,
+        elements=graph.elements,
+        functions=graph.functions,
+    )
+    return _model(stripped, info)
+
+
+def _model(graph: Graph, info: ModelInfo) -> Any:
+    onnx = require_onnx()
+    helper = onnx.helper
+    proto = helper.make_graph(
+        [_node(node) for node in graph.nodes],
+        info.name,
+        [_port(port) for port in graph.inputs],
+        [_port(port) for port in graph.outputs],
+        [_tensor(name, array) for name, array in graph.initializers.items()],
+    )
+    opsets = [helper.make_opsetid("", graph.opset)]
+    if graph.functions:
+        opsets.append(helper.make_opsetid(DOMAIN, 1))
+    if any(node.domain == FOREIGN_DOMAIN for node in graph.nodes):
+        opsets.append(helper.make_opsetid(FOREIGN_DOMAIN, 1))
+    model = helper.make_model(
+        proto,
+        opset_imports=opsets,
+        ir_version=IR_VERSIONS[graph.opset],
+        functions=[_function(name, graph.opset) for name in sorted(graph.functions)],
+        producer_name="triton-dsl",
+        producer_version=info.version,
+        doc_string=info.doc,
+    )
+    helper.set_model_props(model, dict(sorted(info.metadata.items())))
+    return model
+
+
+def _port(port: Port) -> Any:
+    return require_onnx().helper.make_tensor_value_info(
+        port.name, int(port.element), list(port.shape)
+    )
+
+
+def _tensor(name: str, array: Array) -> Any:
+    onnx = require_onnx()
+    element = _element(array)
+    contiguous = np.ascontiguousarray(array)
+    return onnx.TensorProto(
+        name=name, dims=array.shape, data_type=int(element), raw_data=contiguous.tobytes()
+    )
+
+
+def _element(array: Array) -> Element:
+    from .graph import element_of_array
+
+    return element_of_array(array)
+
+
+def _node(node: Node) -> Any:
+    onnx = require_onnx()
+    proto = onnx.helper.make_node(
+        node.op_type, node.inputs, node.outputs, name=node.outputs[0], domain=node.domain
+    )
+    for name in sorted(node.attributes):
+        proto.attribute.append(_attribute(name, node.attributes[name]))
+    return proto
+
+
+def _attribute(name: str, value: AttributeValue) -> Any:
+    onnx = require_onnx()
+    if isinstance(value, int | float | str):
+        return onnx.helper.make_attribute(name, value)
+    kind = onnx.AttributeProto.INTS
+    return onnx.helper.make_attribute(name, list(value), attr_type=kind)
+
+
+def _function(name: str, opset: int) -> Any:
+    """A model-local function.
+
+    `ternary.unpack(packed){shape, count, to}`: trits, four to a byte, as numbers of type `to`.
+    A code fills bits 2i (the trit is 1) and 2i + 1 (it is -1) of a byte: shifting left brings the
+    bit to the top, shifting right by 7 leaves it alone. (BitwiseAnd would need opset 18.)
+    `ternary.matmul(x, packed){shape, count, to}`: the product of x with such a matrix.
+    """
+    onnx = require_onnx()
+    make = onnx.helper.make_node
+    ints, integer = onnx.AttributeProto.INTS, onnx.AttributeProto.INT
+    attributes = ["shape", "count", "to"]
+
+    def from_attribute(op_type: str, inputs: Sequence[str], out: str, name: str, of: str) -> Any:
+        node = make(op_type, inputs, [out])
+        kind = integer if of == "to" else ints
+        node.attribute.append(onnx.AttributeProto(name=name, ref_attr_name=of, type=kind))
+        return node
+
+    def stored(out: str, values: Sequence[int], kind: int) -> Any:
+        array = np.array(values, np.uint8 if kind == onnx.TensorProto.UINT8 else np.int64)
+        return make("Constant", [], [out], value=_tensor(out, array))
+
+    def shift(x: str, by: str, out: str, direction: str) -> Any:
+        return make("BitShift", [x, by], [out], direction=direction)
+
+    if name == "ternary.matmul":
+        call = make("ternary.unpack", ["packed"], ["weight"], domain=DOMAIN)
+        for attribute in attributes:
+            kind = integer if attribute == "to" else ints
+            call.attribute.append(
+                onnx.AttributeProto(name=attribute, ref_attr_name=attribute, type=kind)
+            )
+        nodes = [call, make("MatMul", ["x", "weight"], ["y"])]
+        inputs, outputs = ["x", "packed"], ["y"]
+    else:
+        u8, i64 = onnx.TensorProto.UINT8, onnx.TensorProto.INT64
+        nodes = [
+            stored("plus_shifts", [7, 5, 3, 1], u8),
+            stored("minus_shifts", [6, 4, 2, 0], u8),
+            stored("seven", [7], u8),
+            stored("column", [-1, 1], i64),
+            stored("flat", [-1], i64),
+            stored("start", [0], i64),
+            from_attribute("Constant", [], "end", "value_ints", "count"),
+            from_attribute("Constant", [], "dims", "value_ints", "shape"),
+            make("Reshape", ["packed", "column"], ["bytes"]),
+            shift("bytes", "plus_shifts", "plus_top", "LEFT"),
+            shift("plus_top", "seven", "plus_bit", "RIGHT"),
+            shift("bytes", "minus_shifts", "minus_top", "LEFT"),
+            shift("minus_top", "seven", "minus_bit", "RIGHT"),
+            from_attribute("Cast", ["plus_bit"], "plus", "to", "to"),
+            from_attribute("Cast", ["minus_bit"], "minus", "to", "to"),
+            make("Sub", ["plus", "minus"], ["quads"]),
+            make("Reshape", ["quads", "flat"], ["padded"]),
+            make("Slice", ["padded", "start", "end"], ["all"]),
+            make("Reshape", ["all", "dims"], ["trits"]),
+        ]
+        inputs, outputs = ["packed"], ["trits"]
+    opsets = [onnx.helper.make_opsetid("", opset)]
+    if name == "ternary.matmul":
+        opsets.append(onnx.helper.make_opsetid(DOMAIN, 1))
+    return onnx.helper.make_function(DOMAIN, name, inputs, outputs, nodes, opsets, attributes)

@@ -1,0 +1,64 @@
+"""ONNX forms of normalisation."""
+
+from __future__ import annotations
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from .emitter import Emitter, rule
+from .graph import Element
+from .reduction import reduce_axes
+
+
+@rule(tensor.BatchNormOp)
+def batch_norm(e: Emitter, op: tensor.BatchNormOp) -> None:
+    """BatchNormalization with fixed statistics."""
+    operands = [op.input, op.scale, op.bias, op.mean, op.variance]
+    inputs = [e.value(v) for v in operands]
+    e.bind(op.result, e.apply("BatchNormalization", inputs, epsilon=op.epsilon.value.data))
+
+
+@rule(tensor.LayerNormOp)
+def layer_norm(e: Emitter, op: tensor.LayerNormOp) -> None:
+    """LayerNormalization from opset 17 on where the scale has the full shape, else written out."""
+    inputs = [e.value(v) for v in (op.input, op.scale, op.bias) if v is not None]
+    covered = tensor_type(op.scale).get_shape()
+    rank = len(covered)
+    full = all(
+        tensor_type(v).get_shape() == tensor_type(op.input).get_shape()[-rank:]
+        for v in (op.scale, op.bias)
+        if v is not None
+    )
+    epsilon = op.epsilon.value.data
+    if e.opset >= 17 and full and e.element(inputs[0]) is not Element.DOUBLE:
+        e.bind(op.result, e.apply("LayerNormalization", inputs, axis=-rank, epsilon=epsilon))
+        return
+    element = e.element(inputs[0])
+    x, *rest = (e.cast(name, _wide(element)) for name in inputs)
+    axes = list(range(-rank, 0))
+    centred = e.apply("Sub", [x, reduce_axes(e, "ReduceMean", x, axes, True)])
+    out = _over_rms(e, centred, axes, epsilon)
+    out = e.apply("Mul", [out, rest[0]])
+    if op.bias is not None:
+        out = e.apply("Add", [out, rest[1]])
+    e.bind(op.result, e.cast(out, element))
+
+
+@rule(tensor.RmsNormOp)
+def rms_norm(e: Emitter, op: tensor.RmsNormOp) -> None:
+    """x/√(mean(x²) + ε)·scale."""
+    element = e.element(e.value(op.input))
+    x, scale = (e.cast(e.value(v), _wide(element)) for v in (op.input, op.scale))
+    axes = list(range(-tensor_type(op.scale).get_num_dims(), 0))
+    out = _over_rms(e, x, axes, op.epsilon.value.data)
+    e.bind(op.result, e.cast(e.apply("Mul", [out, scale]), element))
+
+
+def _wide(element: Element) -> Element:
+    """Half precision is too narrow for sums of squares."""
+    return Element.DOUBLE if element is Element.DOUBLE else Element.FLOAT
+
+
+def _over_rms(e: Emitter, x: str, axes: list[int], epsilon: float) -> str:
+    square = reduce_axes(e, "ReduceMean", e.apply("Mul", [x, x]), axes, True)
+    root = e.apply("Sqrt", [e.apply("Add", [square, e.scalar(epsilon, e.element(x))])])
+    return e.apply("Div", [x, root])

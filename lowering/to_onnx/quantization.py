@@ -1,0 +1,166 @@
+"""ONNX forms of quantisation. Integer results are exact.
+
+There is no DequantizeLinear here: beside QuantizeLinear it lets ONNX Runtime move products into
+8-bit arithmetic, which changes results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import constant_value
+from .emitter import Emitter, rule
+from .graph import Array, Element, element_type
+from .integer import DOUBLE_EXACT, FLOAT_EXACT
+
+
+def constant_of(value: SSAValue) -> Array | None:
+    """The values of an operand that is a parameter or a constant."""
+    return constant_value(value.owner) if isinstance(value.owner, Operation) else None
+
+
+@rule(tensor.QuantizeOp)
+def quantize(e: Emitter, op: tensor.QuantizeOp) -> None:
+    """QuantizeLinear over the whole range of 8 or 16 bits, else written out."""
+    element = element_type(tensor_type(op.result).element_type)
+    low, high = op.low.value.data, op.high.value.data
+    x, scale, zero = e.value(op.input), e.value(op.scale), e.value(op.zero_point)
+    scale_shape, zero_shape = (tensor_type(v).get_shape() for v in (op.scale, op.zero_point))
+    axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
+    native = element is Element.INT8 or (element is Element.INT16 and e.opset >= 21)
+    info = np.iinfo(element.dtype)
+    if native and scale_shape == zero_shape and (low, high) == (info.min, info.max):
+        attributes = {"axis": axis} if scale_shape else {}
+        e.bind(op.result, e.node("QuantizeLinear", [x, scale, zero], element, **attributes))
+        return
+    out = e.apply("Div", [x, e.along_axis(scale, scale_shape, axis, rank)])
+    shift = e.along_axis(e.cast(zero, Element.FLOAT), zero_shape, axis, rank)
+    out = e.apply("Add", [e.apply("Round", [out]), shift])
+    wide = Element.FLOAT if max(-low, high) <= FLOAT_EXACT else Element.DOUBLE
+    out = e.cast(out, wide)
+    out = e.node("Clip", [out, e.scalar(low, wide), e.scalar(high, wide)], wide)
+    e.bind(op.result, e.cast(out, element))
+
+
+@rule(tensor.DequantizeOp)
+def dequantize(e: Emitter, op: tensor.DequantizeOp) -> None:
+    """The difference in a type that holds it, then one product in float32."""
+    x, zero = e.value(op.input), e.value(op.zero_point)
+    axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
+    wide = Element.FLOAT if e.element(x) in (Element.INT8, Element.INT16) else Element.INT64
+    known = constant_of(op.zero_point)
+    if known is None or known.any():
+        shift = e.cast(zero, wide)
+        shift = e.along_axis(shift, tensor_type(op.zero_point).get_shape(), axis, rank)
+        x = e.apply("Sub", [e.cast(x, wide), shift])
+    scale = e.along_axis(e.value(op.scale), tensor_type(op.scale).get_shape(), axis, rank)
+    e.bind(op.result, e.apply("Mul", [e.cast(x, Element.FLOAT), scale]))
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """The operands and bounds of an integer rescaling, as `tensor.requantize` has them."""
+
+    multiplier: SSAValue
+    shift: SSAValue
+    zero_point: SSAValue
+    low: int
+    high: int
+    axis: int
+    rank: int
+
+
+@rule(tensor.RequantizeOp)
+def requantize(e: Emitter, op: tensor.RequantizeOp) -> None:
+    """See `rescale`."""
+    rescaling = Rescaling(
+        op.multiplier,
+        op.shift,
+        op.zero_point,
+        op.low.value.data,
+        op.high.value.data,
+        op.axis.value.data,
+        tensor_type(op.input).get_num_dims(),
+    )
+    e.bind(op.result, rescale(e, e.value(op.input), e.magnitudes.of(op.input), rescaling))
+
+
+def rescale(e: Emitter, x: str, bound: int, to: Rescaling) -> str:
+    """clamp(⌊(x·m + 2^(s-1))/2^s⌋ + z, low, high) for int32 x with |x| ≤ `bound`, exactly.
+
+    In float64 where multiplier and shift are known and |x·m| + 2^(s-1) stays below 2^53: then each
+    step is exact, because every value is an integer of 53 bits times 2^-s. Else in int64, where
+    |x·m| + 2^(s-1) ≤ 2^62 + 2^61 does not overflow; the remainder of ONNX is floored, so that
+    subtracting it leaves a multiple of 2^s.
+    """
+    element = element_type(tensor_type(to.zero_point).element_type)
+    multiplier, shift = constant_of(to.multiplier), constant_of(to.shift)
+    if multiplier is not None and shift is not None:
+        m, s = np.broadcast_arrays(multiplier.astype(object), shift.astype(object))
+        reach = max((abs(a) * bound + (1 << b - 1) for a, b in zip(m.flat, s.flat)), default=0)
+        if reach < DOUBLE_EXACT:
+            factor = np.ldexp(m.astype(np.float64), -s.astype(np.int64))
+            return _rescale_double(e, x, factor, to, element)
+    wide = Element.INT64
+
+    def lay(value: SSAValue, name: str) -> str:
+        return e.along_axis(name, tensor_type(value).get_shape(), to.axis, to.rank)
+
+    unsigned_one = e.constant(np.array(1, np.uint64), "uint64_1")
+    before = e.apply("Sub", [e.cast(e.value(to.shift), wide), e.scalar(1, wide)])
+    half = e.node(
+        "BitShift",
+        [unsigned_one, e.cast(before, Element.UINT64)],
+        Element.UINT64,
+        direction="LEFT",
+    )
+    half = lay(to.shift, e.cast(half, wide))
+    whole = e.apply("Add", [half, half])
+    factor = lay(to.multiplier, e.cast(e.value(to.multiplier), wide))
+    out = e.apply("Add", [e.apply("Mul", [e.cast(x, wide), factor]), half])
+    out = e.apply("Div", [e.apply("Sub", [out, e.apply("Mod", [out, whole])]), whole])
+    return _place(e, out, to, element)
+
+
+def _rescale_double(
+    e: Emitter, x: str, factor: Array, to: Rescaling, element: Element
+) -> str:
+    wide = Element.DOUBLE
+    laid = factor.reshape([-1] + [1] * (to.rank - 1 - to.axis % to.rank)) if factor.ndim else factor
+    scaled = e.apply("Mul", [e.cast(x, wide), e.constant(laid, "rescale")])
+    rounded = e.apply("Floor", [e.apply("Add", [scaled, e.scalar(0.5, wide)])])
+    return _place(e, rounded, to, element)
+
+
+def _place(e: Emitter, name: str, to: Rescaling, element: Element) -> str:
+    """Add the zero point, clamp and cast."""
+    wide = e.element(name)
+    zero = constant_of(to.zero_point)
+    if zero is None or zero.any():
+        name = e.apply("Add", [name, e.cast(e.value(to.zero_point), wide)])
+    bounds = [e.scalar(to.low, wide), e.scalar(to.high, wide)]
+    return e.cast(e.node("Clip", [name, *bounds], wide), element)
+
+
+@rule(tensor.MultiThresholdOp)
+def multi_threshold(e: Emitter, op: tensor.MultiThresholdOp) -> None:
+    """See `count_thresholds`."""
+    axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
+    out = count_thresholds(e, e.value(op.input), op.thresholds, axis, rank)
+    e.bind(op.result, e.cast(out, element_type(tensor_type(op.result).element_type)))
+
+
+def count_thresholds(e: Emitter, x: str, thresholds: SSAValue, axis: int, rank: int) -> str:
+    """How many thresholds are ≤ x, as INT32: comparisons on a new last axis, then a sum."""
+    behind = rank - 1 - axis % rank
+    levels = e.unsqueeze(e.value(thresholds), list(range(1, behind + 1)))
+    passed = e.apply("LessOrEqual", [levels, e.unsqueeze(x, [-1])], result=Element.BOOL)
+    counted = e.cast(passed, Element.INT32)
+    return e.apply("ReduceSum", [counted], rest=[e.indices([-1], "axes")], keepdims=0)
+
+

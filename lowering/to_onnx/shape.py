@@ -1,0 +1,162 @@
+"""ONNX forms of shape changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import DYNAMIC
+from ...dialects.tensor.shape import SLICE_END
+from .emitter import Emitter, rule
+from .graph import Element
+
+
+@rule(tensor.ReshapeToOp)
+def reshape_to(e: Emitter, op: tensor.ReshapeToOp) -> None:
+    """Reshape; -2 - i takes the size of the operand's axis i."""
+    known = tensor_type(op.result).get_shape()
+    _reshape(e, op.operand, op.result, _wishes(op.shape.get_values(), known))
+
+
+@rule(tensor.FlattenOp)
+def flatten(e: Emitter, op: tensor.FlattenOp) -> None:
+    """The merged axes become -1, the others keep their size."""
+    rank = tensor_type(op.operand).get_num_dims()
+    start, end = op.start.value.data % rank, op.end.value.data % rank
+    kept = [-2 - axis for axis in range(rank)]
+    wishes = [*kept[:start], -1, *kept[end + 1 :]]
+    _reshape(e, op.operand, op.result, _wishes(wishes, tensor_type(op.result).get_shape()))
+
+
+def _wishes(wishes: Sequence[int], known: Sequence[int]) -> list[int]:
+    """Known sizes in place of what `tensor.reshape_to` says."""
+    return [
+        wish if size == DYNAMIC else size for size, wish in zip(known, wishes, strict=True)
+    ]
+
+
+def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: list[int]) -> None:
+    """One Reshape: with -1 for the only unknown size, 0 for sizes kept in place, or computed."""
+    x = e.value(operand)
+    if wishes.count(-1) == 0 and sum(w < 0 for w in wishes) == 1 and 0 not in wishes:
+        wishes = [max(w, -1) for w in wishes]
+    copies = [axis for axis, w in enumerate(wishes) if w <= -2]
+    in_place = all(-2 - wishes[axis] == axis for axis in copies)
+    if not copies or (in_place and 0 not in wishes):
+        e.bind(result, e.reshape_with_copies(x, wishes))
+        return
+    shape = tensor_type(operand).get_shape()
+    pieces = [
+        e.dimension(x, -2 - w, shape[-2 - w]) if w <= -2 else e.indices([w]) for w in wishes
+    ]
+    sizes = e.node("Concat", pieces, Element.INT64, axis=0)
+    literal = {"allowzero": 1} if 0 in wishes and e.opset >= 14 else {}
+    e.bind(result, e.node("Reshape", [x, sizes], e.element(x), **literal))
+
+
+@rule(tensor.PermuteOp)
+def permute(e: Emitter, op: tensor.PermuteOp) -> None:
+    """Transpose."""
+    e.bind(op.result, e.apply("Transpose", [e.value(op.operand)], perm=op.perm.get_values()))
+
+
+@rule(tensor.ConcatenateOp)
+def concatenate(e: Emitter, op: tensor.ConcatenateOp) -> None:
+    """Concat."""
+    inputs = [e.value(v) for v in op.inputs]
+    e.bind(op.result, e.apply("Concat", inputs, axis=op.axis.value.data))
+
+
+@rule(tensor.SplitOp)
+def split(e: Emitter, op: tensor.SplitOp) -> None:
+    """Split by sizes, the form that every opset from 13 on has."""
+    x, sizes = e.value(op.operand), op.sizes.get_values()
+    hint = e.hint
+    names = [piece.name_hint or f"{hint}.{index}" for index, piece in enumerate(op.pieces)]
+    outputs = e.graph.add_node(
+        "Split",
+        [x, e.indices(sizes)],
+        [e.element(x)] * len(sizes),
+        names,
+        {"axis": op.axis.value.data},
+    )
+    for piece, name in zip(op.pieces, outputs, strict=True):
+        e.bind(piece, name)
+
+
+@rule(tensor.SliceOp)
+def slice_(e: Emitter, op: tensor.SliceOp) -> None:
+    """Slice on those axes that are cut."""
+    bounds = zip(op.starts.get_values(), op.ends.get_values(), op.steps.get_values(), strict=True)
+    cut = [
+        (axis, start, end, step)
+        for axis, (start, end, step) in enumerate(bounds)
+        if (start, end, step) != (0, SLICE_END, 1)
+    ]
+    x = e.value(op.operand)
+    if not cut:
+        e.bind(op.result, e.apply("Identity", [x]))
+        return
+    axes, starts, ends, steps = (list(column) for column in zip(*cut, strict=True))
+    e.bind(op.result, e.slice_axes(x, starts, ends, axes, steps))
+
+
+@rule(tensor.PadToOp)
+def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
+    """Pad with a constant."""
+    x = e.value(op.operand)
+    element = e.element(x)
+    wide = {Element.INT16: Element.INT32, Element.BFLOAT16: Element.FLOAT}.get(element, element)
+    pads = e.indices([*op.low.get_values(), *op.high.get_values()], "pads")
+    fill = e.scalar(op.value.value.data, wide)
+    e.bind(op.result, e.cast(e.node("Pad", [e.cast(x, wide), pads, fill], wide), element))
+
+
+@rule(tensor.SqueezeOp)
+def squeeze(e: Emitter, op: tensor.SqueezeOp) -> None:
+    """Squeeze; without axes nothing is dropped, where ONNX would drop all."""
+    _with_axes(e, op, "Squeeze")
+
+
+@rule(tensor.UnsqueezeOp)
+def unsqueeze(e: Emitter, op: tensor.UnsqueezeOp) -> None:
+    """Unsqueeze."""
+    _with_axes(e, op, "Unsqueeze")
+
+
+def _with_axes(e: Emitter, op: Any, op_type: str) -> None:
+    axes = op.axes.get_values()
+    x = e.value(op.operand)
+    if not axes:
+        e.bind(op.result, e.apply("Identity", [x]))
+        return
+    e.bind(op.result, e.apply(op_type, [x], rest=[e.indices(axes, "axes")]))
+
+
+@rule(tensor.ExpandOp)
+def expand(e: Emitter, op: tensor.ExpandOp) -> None:
+    """Expand; a size of 1 keeps the operand's."""
+    sizes = [1 if size == -1 else size for size in op.shape.get_values()]
+    x = e.value(op.operand)
+    e.bind(op.result, e.apply("Expand", [x], rest=[e.indices(sizes)]))
+
+
+@rule(tensor.GatherRowsOp)
+def gather_rows(e: Emitter, op: tensor.GatherRowsOp) -> None:
+    """Gather on axis 0."""
+    table, indices = e.value(op.table), e.value(op.indices)
+    if e.element(indices) is not Element.INT32:
+        indices = e.cast(indices, Element.INT64)
+    e.bind(op.result, e.apply("Gather", [table], rest=[indices], axis=0))
+
+
+def arange(e: Emitter, count: str) -> str:
+    """0, 1, … for a count given as an INT64 vector of one element."""
+    limit = e.node("Squeeze", [count, e.indices([0], "axes")], Element.INT64)
+    zero, one = (e.constant(np.array(v, np.int64), f"int64_{v}") for v in (0, 1))
+    return e.node("Range", [zero, limit, one], Element.INT64)

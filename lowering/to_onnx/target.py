@@ -1,0 +1,215 @@
+"""The target `onnx`: its options, its stages, and the walk over the entry function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Literal
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor, ternary
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import parameters, store_of
+from ...dialects.shapes import DYNAMIC
+from ...ir.errors import LoweringError, OptionError
+from ..artifact import Artifact
+from ..emission import UnsupportedOps, argument_names, entry_function, result_names, source_place
+from ..options import TargetOptions, option
+from ..stages import Stage
+from ..targets import Target, source_hash
+from . import (  # noqa: F401 (each registers its rules)
+    activation,
+    elementwise,
+    linear,
+    normalization,
+    quantization,
+    reduction,
+    shape,
+)
+from . import ternary as ternary_rules  # noqa: F401
+from .emitter import Emitter, Inexpressible
+from .graph import Graph, Port, element_type
+from .model import IR_VERSIONS, ModelInfo, needs_external_data, serialize
+
+DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
+"""The argument and result attribute that holds the dimensions as the source writes them."""
+
+
+@dataclass(frozen=True)
+class OnnxOptions(TargetOptions):
+    """Options of the target `onnx`."""
+
+    opset: int = option(21, "version of the standard operators, 13 to 23")
+    form: Literal["exact", "fast"] = option(
+        "exact",
+        "exact: standard operators; fast: ternary layers as com.microsoft.MatMulNBits, which "
+        "rounds activations to 8 bits and needs ONNX Runtime 1.28 or later",
+    )
+    external_data: Literal["auto", "always"] = option(
+        "auto", "put weights in a file beside the model: above 2 GB, or always"
+    )
+
+    def __post_init__(self) -> None:
+        if self.opset not in IR_VERSIONS:
+            low, high = min(IR_VERSIONS), max(IR_VERSIONS)
+            raise OptionError(
+                f"target 'onnx': option 'opset' expects {low} to {high}, got {self.opset}"
+            )
+
+
+class OnnxTarget(Target):
+    """A model of standard ONNX operators; ternary weights stay packed in the file."""
+
+    name = "onnx"
+    description = "ONNX model, standard operators, ternary weights packed 2 bits each"
+    Options = OnnxOptions
+
+    def stages(self, options: OnnxOptions) -> Sequence[Stage]:
+        """Simplify, compute what is constant, fuse what follows a ternary product."""
+        del options
+        return STAGES
+
+    def emit(self, module: ModuleOp, options: OnnxOptions) -> Artifact:
+        """The `.onnx` file, and a file of weights beside it where one is not enough.
+
+        Raises:
+            UnsupportedError: names every op, or combination of element types, without a form.
+            LoweringError: parameters without values, or no `@forward`.
+            BackendError: the `onnx` package is missing.
+        """
+        function = entry_function(module, self.name)
+        _require_values(module)
+        graph = build_graph(function, options)
+        name = module.sym_name.data if module.sym_name is not None else "model"
+        external = options.external_data == "always" or needs_external_data(graph)
+        weights_file = f"{name}-weights.data" if external else None
+        info = ModelInfo(
+            name,
+            _doc(module, name),
+            version("triton-dsl"),
+            {
+                "source_layer": name,
+                "pipeline": ",".join(stage.pipeline for stage in self.stages(options)),
+                "module_sha256": source_hash(module),
+            },
+        )
+        data, weights = serialize(graph, info, external=weights_file)
+        files = {f"{name}.onnx": data}
+        if weights_file is not None and weights is not None:
+            files[weights_file] = weights
+        return Artifact(name, files, primary=f"{name}.onnx")
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage("simplify", "canonicalize,cse,dce"),
+    Stage("fold", "fold-constants,canonicalize,dce"),
+    Stage("fuse", "fuse-linear,fold-constants,canonicalize,cse,dce"),
+)
+"""The pipeline before emission."""
+
+
+def _doc(module: ModuleOp, name: str) -> str:
+    place = source_place(module.location)
+    if place is None:
+        return name
+    return f"{name}, compiled from {place.rpartition('/')[2].split(':')[0]}"
+
+
+def _require_values(module: ModuleOp) -> None:
+    wanted = list(dict.fromkeys(op.key.data for op in parameters(module)))
+    if not wanted:
+        return
+    known = set(store_of(module).names())
+    missing = [key for key in wanted if key not in known]
+    if missing:
+        shown = ", ".join(f"'{key}'" for key in missing[:10])
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise LoweringError(
+            f"an ONNX file holds the weights, and {shown}{more} have no values; "
+            "give --weights FILE (.safetensors, .npz, .pt)"
+        )
+
+
+def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
+    """The graph of the entry function.
+
+    Raises:
+        UnsupportedError: names every op without a form.
+    """
+    graph = Graph(options.opset)
+    emitter = Emitter(graph, options.form)
+    inputs = _symbols(function.args, function.arg_attrs, argument_names(function), None)
+    for argument, (name, sizes) in zip(function.args, inputs, strict=True):
+        element = element_type(tensor_type(argument).element_type)
+        emitter.bind_input(argument, graph.add_input(name, element, sizes))
+    outputs = [graph.new_name(name) for name in result_names(function)]
+    end = function.body.block.last_op
+    assert isinstance(end, func.ReturnOp)
+    _reserve_keys(function, emitter)
+    unsupported = UnsupportedOps("onnx")
+    for op in function.body.block.ops:
+        if op is not end:
+            _emit_op(emitter, op, unsupported)
+    unsupported.raise_if_any()
+    batch = next((size for port in graph.inputs for size in port.shape[:1]), "batch")
+    ports = _symbols(end.arguments, function.res_attrs, outputs, batch)
+    for value, name, (_, sizes) in zip(end.arguments, outputs, ports, strict=True):
+        element = element_type(tensor_type(value).element_type)
+        graph.add_output(emitter.value(value), Port(name, element, sizes))
+    return graph
+
+
+def _reserve_keys(function: func.FuncOp, emitter: Emitter) -> None:
+    for op in function.walk():
+        if isinstance(op, tensor.ParameterOp | ternary.ParameterOp):
+            emitter.reserve_key(op.key.data)
+
+
+def _emit_op(emitter: Emitter, op: Operation, unsupported: UnsupportedOps) -> None:
+    stored = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
+    emitter.magnitudes.note(op)
+    if isinstance(op, stored):
+        return
+    try:
+        emitter.emit(op)
+    except Inexpressible as reason:
+        unsupported.add(op, str(reason))
+        emitter.stand_in(op)
+
+
+def _symbols(
+    values: Sequence[SSAValue],
+    attributes: ArrayAttr[DictionaryAttr] | None,
+    names: Sequence[str],
+    batch: int | str | None,
+) -> list[tuple[str, tuple[int | str, ...]]]:
+    """Each tensor's name and its dimensions: sizes, or names for dynamic ones.
+
+    The source's own names are used where known; else `batch` for the first axis.
+    """
+    result: list[tuple[str, tuple[int | str, ...]]] = []
+    for index, (value, name) in enumerate(zip(values, names, strict=True)):
+        written = _written(attributes.data[index] if attributes is not None else None)
+        sizes: list[int | str] = []
+        for axis, size in enumerate(tensor_type(value).get_shape()):
+            if size != DYNAMIC:
+                sizes.append(size)
+            elif axis < len(written) and not written[axis].isdigit():
+                sizes.append(written[axis])
+            elif axis == 0:
+                sizes.append(batch if isinstance(batch, str) else "batch")
+            else:
+                sizes.append(f"{name}_dim{axis}")
+        result.append((name, tuple(sizes)))
+    return result
+
+
+def _written(attributes: DictionaryAttr | None) -> list[str]:
+    value = None if attributes is None else attributes.data.get(DIMENSIONS_ATTRIBUTE)
+    if not isinstance(value, ArrayAttr):
+        return []
+    return [item.data for item in value.data if isinstance(item, StringAttr)]

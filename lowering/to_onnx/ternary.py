@@ -1,0 +1,278 @@
+"""ONNX forms of the `ternary` dialect: products with packed weights, and trits at run time."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ...dialects import ternary
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import constant_value
+from ...dialects.shapes import is_float
+from ...ir.trits import pack_trits
+from .activation import rectify
+from .elementwise import choose, clip
+from .emitter import FUNCTION_OPSET, Emitter, Inexpressible, rule, unpack_attributes
+from .graph import DOMAIN, FOREIGN_DOMAIN, Element, element_type
+from .integer import FLOAT_EXACT, exact_product
+from .linear import window_attributes
+from .quantization import Rescaling, constant_of, count_thresholds, rescale
+from .ranges import reduction_size
+from .reduction import reduce_axes
+
+BLOCK = 128
+"""Weights that share a scale in MatMulNBits; the size measured fastest."""
+
+
+@rule(ternary.MatmulOp)
+def matmul(e: Emitter, op: ternary.MatmulOp) -> None:
+    """A product with trits."""
+    out = _product(e, op.input, op.weight)
+    if op.scale is not None:
+        out = e.apply("Mul", [out, e.value(op.scale)])
+    e.bind(op.result, out)
+
+
+@rule(ternary.LinearOp)
+def linear(e: Emitter, op: ternary.LinearOp) -> None:
+    """A product with trits and the steps behind it."""
+    scale = op.scale
+    blocks = _blocks(e, op)
+    if blocks is not None:
+        out, scale = blocks, None
+    else:
+        out = _product(e, op.input, op.weight)
+    _finish(e, op, out, scale)
+
+
+def _product(e: Emitter, input: SSAValue, weight: SSAValue) -> str:
+    type, shape = tensor_type(input), tensor_type(weight).get_shape()
+    x = e.value(input)
+    element = e.element(x)
+    if is_float(type):
+        packed = e.packed(weight)
+        wide = Element.FLOAT if element is Element.BFLOAT16 else element
+        if packed is None or e.opset < FUNCTION_OPSET:
+            return e.cast(e.apply("MatMul", [e.cast(x, wide), e.trits(weight, wide)]), element)
+        e.graph.functions.update(("ternary.matmul", "ternary.unpack"))
+        out = e.node(
+            "ternary.matmul",
+            [e.cast(x, wide), packed],
+            wide,
+            domain=DOMAIN,
+            **unpack_attributes(shape, wide),
+        )
+        return e.cast(out, element)
+    terms = type.get_shape()[-1] if type.get_shape()[-1] > 0 else shape[0]
+    bound = e.magnitudes.of(input)
+    ranks = min(type.get_num_dims(), len(shape))
+    if element is Element.INT8 and ranks >= 2 and terms * bound < 1 << 31:
+        # |w| ≤ 1 keeps the 16-bit pair sums of older processors from saturating.
+        inputs = [x, e.trits(weight, Element.INT8)]
+        return e.node("MatMulInteger", inputs, Element.INT32)
+    if terms * bound <= FLOAT_EXACT:
+        inputs = [e.cast(x, Element.FLOAT), e.trits(weight, Element.FLOAT)]
+        return e.cast(e.apply("MatMul", inputs), Element.INT32)
+    return e.apply("MatMul", [e.cast(x, Element.INT32), e.trits(weight, Element.INT32)])
+
+
+def _blocks(e: Emitter, op: ternary.LinearOp) -> str | None:
+    """MatMulNBits on 2-bit weights, for the form `fast`; `None` where it does not apply.
+
+    Codes are trit + 2, the operator's default zero point. The scale goes into the blocks.
+    """
+    if e.form != "fast" or tensor_type(op.input).element_type != tensor_type(op.result).element_type:
+        return None
+    x = e.value(op.input)
+    weight = op.weight.owner
+    if e.element(x) is not Element.FLOAT or not isinstance(
+        weight, ternary.ParameterOp | ternary.ConstantOp
+    ):
+        return None
+    scale = np.ones((), np.float32) if op.scale is None else constant_of(op.scale)
+    trits = constant_value(weight)
+    if scale is None or trits is None:
+        return None
+    depth, width = trits.shape
+    count = -(-depth // BLOCK)
+    codes = np.full((width, count * BLOCK), 2, np.uint8)
+    codes[:, :depth] = (trits.T + 2).astype(np.uint8)
+    quads = codes.reshape(width, count, BLOCK // 4, 4)
+    bytes_ = (quads << np.array([0, 2, 4, 6], np.uint8)).sum(axis=-1).astype(np.uint8)
+    scales = np.broadcast_to(scale.reshape(-1, 1), (width, count)).astype(np.float32)
+    name = weight.key.data if isinstance(weight, ternary.ParameterOp) else "trits"
+    inputs = [
+        x,
+        e.constant(bytes_, f"{name}.blocks"),
+        e.constant(scales.reshape(-1), f"{name}.scales"),
+    ]
+    return e.node(
+        "MatMulNBits",
+        inputs,
+        Element.FLOAT,
+        domain=FOREIGN_DOMAIN,
+        K=depth,
+        N=width,
+        bits=2,
+        block_size=BLOCK,
+        accuracy_level=4,
+    )
+
+
+@rule(ternary.ConvOp)
+def conv(e: Emitter, op: ternary.ConvOp) -> None:
+    """Conv with unpacked trits and the steps behind it; on integers exactly."""
+    x = e.value(op.input)
+    element = e.element(x)
+    window = window_attributes(op)
+    if is_float(tensor_type(op.input)):
+        wide = Element.FLOAT if element is Element.BFLOAT16 else element
+        inputs = [e.cast(x, wide), e.trits(op.weight, wide)]
+        bias = op.bias
+        if bias is not None and op.scale is None and wide is element:
+            inputs.append(e.value(bias))
+            bias = None
+        out = e.cast(e.apply("Conv", inputs, **window), element)
+        _finish(e, op, out, op.scale, bias_done=op.bias is not bias)
+        return
+    out = exact_product(
+        e,
+        (x, e.magnitudes.of(op.input)),
+        (e.trits(op.weight, Element.FLOAT), 1),
+        reduction_size(op),
+        Element.INT32,
+        lambda a, b: e.node("Conv", [a, b], Element.FLOAT, **window),
+    )
+    _finish(e, op, out, None)
+
+
+def _finish(
+    e: Emitter, op: ternary.FusedOp, out: str, scale: SSAValue | None, *, bias_done: bool = False
+) -> None:
+    """The optional steps of a fused op, in its order."""
+    rank = tensor_type(op.result).get_num_dims()
+    axis = op.CHANNEL_AXIS
+    if scale is not None:
+        laid = e.along_axis(e.value(scale), tensor_type(scale).get_shape(), axis, rank)
+        out = e.apply("Mul", [out, laid])
+    if op.bias is not None and not bias_done:
+        out = e.apply("Add", [out, e.along_axis(e.value(op.bias), (1,), axis, rank)])
+    if op.activation.data == "relu":
+        out = rectify(e, out)
+    elif op.activation.data == "relu6":
+        out = clip(e, out, 0, 6)
+    if op.thresholds is not None:
+        count = count_thresholds(e, out, op.thresholds, axis, rank)
+        out = e.cast(count, element_type(tensor_type(op.result).element_type))
+    elif op.multiplier is not None:
+        assert op.shift is not None and op.zero_point is not None
+        assert op.low is not None and op.high is not None
+        bias = 0 if op.bias is None else e.magnitudes.of(op.bias)
+        bound = min(e.magnitudes.accumulator(op) + bias, 1 << 31)
+        low, high = op.low.value.data, op.high.value.data
+        to = Rescaling(op.multiplier, op.shift, op.zero_point, low, high, axis, rank)
+        out = rescale(e, out, bound, to)
+    e.bind(op.result, out)
+
+
+@rule(ternary.AdderGraphOp)
+def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
+    """A product with the matrix that the graph stands for."""
+    x, matrix = e.value(op.operand), op.matrix()
+    element = e.element(x)
+    greatest = int(np.abs(matrix).max(initial=0))
+    wide = element if element.is_float else Element.INT32
+    if element is Element.BFLOAT16:
+        wide = Element.FLOAT
+    elif not element.is_float:
+        terms = e.magnitudes.of(op.operand) * int(np.abs(matrix).sum(axis=0).max(initial=0))
+        wide = Element.FLOAT if terms <= FLOAT_EXACT else Element.INT32
+    if greatest <= 1:
+        weight = e.unpack(e.constant(pack_trits(matrix), f"{e.hint}.matrix"), matrix.shape, wide)
+    else:
+        stored = matrix.astype(np.int8 if greatest <= 127 else np.int32)
+        weight = e.cast(e.constant(stored, f"{e.hint}.matrix"), wide)
+    out = e.apply("MatMul", [e.cast(x, wide), weight])
+    e.bind(op.result, e.cast(out, element_type(tensor_type(op.result).element_type)))
+
+
+@rule(ternary.DequantizeOp)
+def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:
+    """scale·t."""
+    element = element_type(tensor_type(op.result).element_type)
+    out = e.trits(op.operand, element)
+    if op.scale is not None:
+        type = tensor_type(op.operand)
+        axis, rank = op.axis.value.data, type.get_num_dims()
+        shape = tensor_type(op.scale).get_shape()
+        out = e.apply("Mul", [out, e.along_axis(e.value(op.scale), shape, axis, rank)])
+    e.bind(op.result, out)
+
+
+@rule(ternary.TernarizeOp)
+def ternarize(e: Emitter, op: ternary.TernarizeOp) -> None:
+    """The deterministic rules; `scale` from the mean of what is kept."""
+    if op.mode.data == "stochastic":
+        raise Inexpressible("stochastic ternarization needs NumPy's generator; fold it first")
+    x = e.value(op.operand)
+    element = e.element(x)
+    wide = Element.DOUBLE if element is Element.DOUBLE else Element.FLOAT
+    x = e.cast(x, wide)
+    rank = tensor_type(op.operand).get_num_dims()
+    channel = op.axis.value.data % rank if op.scaling.data == "channel" else None
+    axes = [axis for axis in range(rank) if axis != channel]
+
+    def mean(name: str, factor: float = 1.0) -> str:
+        # Means are taken in float64 and rounded once.
+        double = e.cast(name, Element.DOUBLE)
+        average = reduce_axes(e, "ReduceMean", double, axes, True) if axes else double
+        if factor != 1.0:
+            average = e.apply("Mul", [average, e.scalar(factor, Element.DOUBLE)])
+        return e.cast(average, wide)
+
+    size = e.apply("Abs", [x])
+    if op.rule.data == "absmean":
+        average = mean(size)
+        flat = e.apply("Equal", [average, e.scalar(0, wide)], result=Element.BOOL)
+        divisor = choose(e, flat, e.scalar(1, wide), average)
+        trits = clip(e, e.apply("Round", [e.apply("Div", [x, divisor])]), -1, 1)
+    else:
+        if op.threshold is not None:
+            threshold = e.scalar(op.threshold.value.data, wide)
+        else:
+            threshold = mean(size, 0.7)
+        over = e.apply("Greater", [size, threshold], result=Element.BOOL)
+        trits = e.apply("Mul", [e.apply("Sign", [x]), e.cast(over, wide)])
+    if op.scale is not None:
+        kept = e.cast(e.apply("Abs", [trits]), Element.DOUBLE)
+        sums = [e.apply("Mul", [e.cast(size, Element.DOUBLE), kept]), kept]
+        total, count = (
+            reduce_axes(e, "ReduceSum", name, axes, False) if axes else name for name in sums
+        )
+        least = e.apply("Max", [count, e.scalar(1, Element.DOUBLE)])
+        e.bind(op.scale, e.cast(e.apply("Div", [total, least]), element))
+    e.bind(op.trits, e.cast(trits, Element.INT8))
+
+
+@rule(ternary.PackOp)
+def pack(e: Emitter, op: ternary.PackOp) -> None:
+    """Codes weighed by 1, 4, 16, 64 and summed in fours."""
+    count = prod(tensor_type(op.operand).get_shape())
+    trits = e.reshape(e.trits(op.operand, Element.INT32), [count])
+    if count % 4:
+        pads = e.indices([0, -count % 4], "pads")
+        trits = e.apply("Pad", [trits], rest=[pads, e.scalar(0, Element.INT32)])
+    negative = e.apply("Less", [trits, e.scalar(0, Element.INT32)], result=Element.BOOL)
+    codes = choose(e, negative, e.scalar(2, Element.INT32), trits)
+    weights = e.constant(np.array([1, 4, 16, 64], np.int32), "places")
+    weighed = e.apply("Mul", [e.reshape(codes, [-(-count // 4), 4]), weights])
+    e.bind(op.result, e.cast(reduce_axes(e, "ReduceSum", weighed, [1], False), Element.UINT8))
+
+
+@rule(ternary.UnpackOp)
+def unpack(e: Emitter, op: ternary.UnpackOp) -> None:
+    """Bytes to trits. The reserved code, which ONNX cannot refuse, gives 0."""
+    shape = tensor_type(op.result).get_shape()
+    e.bind(op.result, e.unpack(e.value(op.operand), shape, Element.INT8))
