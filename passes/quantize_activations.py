@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8, i32
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import tensor, ternary
@@ -31,7 +31,13 @@ from ..ir.interpreter import entry_function
 from ..ir.locations import error_at
 from ..ir.samples import read_samples
 from .compile_time import is_literal, literal, literal_value
-from .replacement import erase_unused, insert_before, replace_results
+from .integer_products import IntegerProduct
+from .replacement import (
+    erase_unused_except,
+    insert_before,
+    replace_results,
+    unused_ops,
+)
 
 _TRANSPARENT = (
     tensor.AddOp,
@@ -132,8 +138,7 @@ class QuantizeActivationsPass(ModulePass):
             raise OptionError(f"{self.name} expects bits from 2 to 8, got {self.bits}")
         if self.observer not in OBSERVERS:
             raise OptionError(
-                f"{self.name} expects observer one of {', '.join(OBSERVERS)}, "
-                f"got '{self.observer}'"
+                f"{self.name} expects observer one of {', '.join(OBSERVERS)}, got '{self.observer}'"
             )
         if not 50 < self.percentile <= 100:
             raise OptionError(
@@ -154,7 +159,7 @@ class QuantizeActivationsPass(ModulePass):
             if self.data is None:
                 raise PassError(
                     f"{self.name} needs sample inputs to calibrate with: give a file, as in "
-                    f'\'{self.name}{{data="samples.npz"}}\', that holds one array an input of '
+                    f"'{self.name}{{data=\"samples.npz\"}}', that holds one array an input of "
                     f"the model (.npz, .safetensors, or .npy for a single input)"
                 )
             function = entry_function(op, self.function)
@@ -236,12 +241,14 @@ def quantize(
             "with the same options"
         )
     block = _block(entry_function(module, options.function))
+    kept = unused_ops(block)
     products = list(_selected(block, options))
     for name, value in values.items():
         _insert_pair(module, block, value, options.grid.quantization(ranges[name]))
     for product in products:
         if not isinstance(product, tensor.LinearOp | tensor.ConvOp):
             _make_integer(module, product)
+    erase_unused_except(block, kept)
 
 
 def _block(function: FuncOp) -> Block:
@@ -252,7 +259,9 @@ def _block(function: FuncOp) -> Block:
 
 def _position(value: SSAValue, order: Mapping[Operation, int]) -> tuple[int, int]:
     owner = value.owner
-    return (order[owner], 0) if isinstance(owner, Operation) else (-1, value.index)
+    if isinstance(owner, Operation):
+        return order[owner], list(owner.results).index(cast(OpResult, value))
+    return -1, cast(BlockArgument, value).index
 
 
 def _selected(block: Block, options: QuantizeActivationsPass) -> Iterator[Product]:
@@ -350,124 +359,6 @@ def _make_integer(module: ModuleOp, product: ternary.FusedOp | ternary.MatmulOp)
         return
     scale, zero = literal_value(restored.scale), literal_value(restored.zero_point)
     assert scale is not None and zero is not None
-    rewriting = _ProductRewriting(module, product)
-    accumulated = rewriting.integer_product(restored.input, int(zero))
-    result = rewriting.followed(accumulated, float(scale), int(zero))
-    replace_results(product, [result])
-    erase_unused(rewriting.ops)
-
-
-class _ProductRewriting:
-    """The ops that stand for one float product once its input is integer."""
-
-    def __init__(self, module: ModuleOp, product: ternary.FusedOp | ternary.MatmulOp) -> None:
-        self.module = module
-        self.product = product
-        self.ops: list[Operation] = []
-        owner = product.weight.owner
-        self.key = owner.key.data if isinstance(owner, ternary.ParameterOp) else "weight"
-        self.channel_axis = -1
-        if isinstance(product, ternary.FusedOp):
-            self.channel_axis = product.CHANNEL_AXIS
-
-    def add(self, op: Operation) -> SSAValue:
-        """Insert `op` before the product."""
-        insert_before(self.product, op)
-        self.ops.append(op)
-        return op.results[0]
-
-    def constant(self, what: str, values: Array) -> SSAValue:
-        """A literal that belongs to the product's weight."""
-        element = {np.dtype(np.float32): f32, np.dtype(np.int32): i32}[values.dtype]
-        type = TensorType(element, values.shape)
-        return self.add(literal(self.module, f"{self.key}.{what}", values, type, buffer=True))
-
-    def integer_product(self, integers: SSAValue, zero: int) -> SSAValue:
-        """The exact sums, without the optional steps; pads stand for the real number 0."""
-        product = self.product
-        if isinstance(product, ternary.MatmulOp):
-            return self.add(ternary.LinearOp(integers, product.weight))
-        bare = product.rebuild(
-            input=integers, scale=None, bias=None, thresholds=None, activation="none"
-        )
-        if isinstance(bare, ternary.ConvOp) and zero and any(bare.padding.get_values()):
-            padding, rank = bare.padding.get_values(), tensor_type(integers).get_num_dims()
-            low, high = padding[: rank - 2], padding[rank - 2 :]
-            padded = tensor.PadToOp(integers, (0, 0, *low), (0, 0, *high), float(zero))
-            bare = ternary.ConvOp(
-                self.add(padded),
-                product.weight,
-                strides=bare.strides.get_values(),
-                padding=[0] * len(padding),
-                dilation=bare.dilation.get_values(),
-                groups=bare.groups.value.data,
-                sparsity=product.sparsity,
-            )
-        return self.add(bare)
-
-    def followed(self, accumulated: SSAValue, scale: float, zero: int) -> SSAValue:
-        """What the product computed, from the integer sums."""
-        product = self.product
-        offset = np.array(0, np.int32)
-        if zero:
-            offset = (zero * self._weight_sums()).astype(np.int32)
-        result = self.add(
-            tensor.DequantizeOp(
-                accumulated,
-                self._scale(scale),
-                self.constant("zero_point", offset),
-                axis=self.channel_axis,
-            )
-        )
-        element = tensor_type(product.result).element_type
-        if isinstance(product, ternary.MatmulOp):
-            return result if element == f32 else self.add(tensor.ConvertOp(result, element))
-        target = tensor_type(product.bias or product.input).element_type
-        if target != f32:
-            result = self.add(tensor.ConvertOp(result, target))
-        if product.bias is not None:
-            result = self.add(tensor.AddOp(result, self._per_channel(product.bias)))
-        if product.activation.data != "none":
-            kind = tensor.ReluOp if product.activation.data == "relu" else tensor.Relu6Op
-            result = self.add(kind(result))
-        if product.thresholds is not None:
-            axis = self.channel_axis
-            result = self.add(tensor.MultiThresholdOp(result, product.thresholds, axis=axis))
-        return result
-
-    def _weight_sums(self) -> Array:
-        weight = literal_value(self.product.weight)
-        if weight is None:
-            raise PassError(
-                error_at(
-                    self.product,
-                    "a grid with a zero point needs the values of the weight; run 'ternarize' or "
-                    "'fold-constants' first, or use symmetric=true",
-                )
-            )
-        channel = 0 if isinstance(self.product, ternary.ConvOp) else 1
-        axes = tuple(axis for axis in range(weight.ndim) if axis != channel)
-        return weight.sum(axes, dtype=np.int64)
-
-    def _scale(self, activation: float) -> SSAValue:
-        own = self.product.scale
-        if own is None:
-            return self.constant("scale", np.array(activation, np.float32))
-        values = literal_value(own)
-        if values is not None:
-            product = np.float32(activation) * values.astype(np.float32)
-            return self.constant("scale", np.asarray(product, np.float32))
-        factor = self.constant("scale", np.array(activation, np.float32))
-        if tensor_type(own).element_type != f32:
-            own = self.add(tensor.ConvertOp(own, f32))
-        return self.add(tensor.MulOp(own, factor))
-
-    def _per_channel(self, vector: SSAValue) -> SSAValue:
-        """A vector of channels, shaped to be added to the product's result."""
-        trailing = tensor_type(self.product.result).get_num_dims() - 2
-        if self.channel_axis == -1 or trailing == 0:
-            return vector
-        values = literal_value(vector)
-        if values is None or values.dtype != np.float32:
-            return self.add(tensor.UnsqueezeOp(vector, list(range(1, trailing + 1))))
-        return self.constant("bias", values.reshape(-1, *[1] * trailing))
+    rewriting = IntegerProduct(module, product)
+    accumulated = rewriting.sums(restored.input, int(zero))
+    replace_results(product, [rewriting.followed(accumulated, float(scale), int(zero))])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 
 
 def insert_before(anchor: Operation, op: Operation, source: Operation | None = None) -> None:
@@ -50,4 +51,17 @@ def erase_unused(ops: Sequence[Operation]) -> None:
     """Remove those of `ops`, pure ones in program order, whose results are not used."""
     for op in reversed(ops):
         if op.parent is not None and not any(result.first_use for result in op.results):
+            erase(op)
+
+
+def unused_ops(block: Block) -> set[Operation]:
+    """The ops of `block` whose results nobody uses."""
+    return {op for op in block.ops if not any(result.first_use for result in op.results)}
+
+
+def erase_unused_except(block: Block, kept: Collection[Operation]) -> None:
+    """Remove the pure ops of `block` whose results are not used, but for those in `kept`."""
+    for op in reversed(list(block.ops)):
+        used = any(result.first_use for result in op.results)
+        if not used and op not in kept and op.has_trait(Pure):
             erase(op)
