@@ -129,8 +129,8 @@ def zero_block_share(matrix: NDArray[np.int8], block: tuple[int, int]) -> float:
     if not matrix.size:
         return 0.0
     rows, columns = matrix.shape
-    row_starts: NDArray[np.intp] = np.arange(0, rows, block[0])
-    column_starts: NDArray[np.intp] = np.arange(0, columns, block[1])
+    row_starts = np.asarray(range(0, rows, block[0]), np.intp)
+    column_starts = np.asarray(range(0, columns, block[1]), np.intp)
     used = np.logical_or.reduceat(matrix != 0, row_starts, axis=0)
     used = np.logical_or.reduceat(used, column_starts, axis=1)
     heights = np.minimum(block[0], rows - row_starts)
