@@ -137,6 +137,7 @@ def ternary_module(ops: int) -> str:
 def large_module(folder: Path, gigabytes: float) -> Path:
     """A module whose parameter file has the given size."""
     import numpy as np
+
     from triton_dsl.ir.store import save_arrays
 
     layers, width = 16, 1024
