@@ -1,0 +1,95 @@
+"""`triton-translate`: import, targets, stages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from triton_dsl.ir.store import save_arrays
+from triton_dsl.tools.translate import main
+
+SOURCE = """layer Net {
+    param weight: TernaryTensor[6, 3]
+    fn forward(x: Tensor[N, 6]) -> Tensor[N, 3] { return x @ weight }
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.tri").write_text(SOURCE)
+    save_arrays(tmp_path / "w.safetensors", {"weight": np.ones((6, 3), np.int8)})
+    return tmp_path
+
+
+def test_import_then_emit_is_the_same_as_emit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["net.tri", "--import", "-w", "w.safetensors", "-o", "net.mlir"]) == 0
+    assert "ternary.matmul" in Path("net.mlir").read_text()
+    assert Path("net.safetensors").is_file()
+    assert main(["net.mlir", "-t", "onnx", "-o", "a.onnx"]) == 0
+    assert main(["net.tri", "-w", "w.safetensors", "-t", "onnx", "-o", "b.onnx"]) == 0
+    assert main(["net.tri", "-t", "pytorch"]) == 0
+    assert "class Net(nn.Module)" in capsys.readouterr().out
+    import onnx
+
+    first, second = (onnx.load(name).graph for name in ("a.onnx", "b.onnx"))
+    assert [n.op_type for n in first.node] == [n.op_type for n in second.node]
+
+
+def test_locations_are_printed_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["net.tri", "--import", "--print-debuginfo"]) == 0
+    assert 'loc("net.tri":3:58)' in capsys.readouterr().out
+
+
+def test_targets_are_listed_with_their_stages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-targets", "--json"]) == 0
+    targets = {row["target"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"pytorch", "onnx"} <= set(targets)
+    assert "opset=21" in targets["onnx"]["options"]
+    assert main(["--list-targets"]) == 0
+    assert "onnx" in capsys.readouterr().out
+
+
+def test_stages_can_be_edited_and_taken_up_again() -> None:
+    assert main(["net.tri", "-w", "w.safetensors", "-t", "onnx", "-o", "a.onnx",
+                 "--dump-stages", "stages"]) == 0  # fmt: skip
+    dumps = sorted(Path("stages").glob("*.mlir"))
+    assert dumps[0].name.startswith("00-input")
+    assert main([str(dumps[-1]), "-t", "onnx", "-o", "b.onnx"]) == 0
+    import onnxruntime
+
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    results = [
+        onnxruntime.InferenceSession(name).run(None, {"x": x})[0] for name in ("a.onnx", "b.onnx")
+    ]
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["net.tri"], 2, "give either --import or -t"),
+        (["net.tri", "--import", "-t", "onnx"], 2, "give either --import or -t"),
+        (["none.tri", "--import"], 1, "no such file"),
+        (["none.mlir", "--import"], 1, "none.mlir"),
+        (["net.tri", "-t", "verilogg"], 2, "unknown target"),
+        (["net.tri", "-t", "onnx{", "-o", "x.onnx"], 2, "onnx{"),
+        (["net.tri", "-t", "onnx{opset=9}", "-o", "x.onnx"], 2, "opset"),
+        (["broken.mlir", "--import"], 1, "broken.mlir:1"),
+        (["bytes.mlir", "--import"], 1, "not UTF-8"),
+    ],
+)
+def test_a_wrong_call_gets_one_message(
+    arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("broken.mlir").write_text("func.func @forward(")
+    Path("bytes.mlir").write_bytes(b"\xff\xfe\x00")
+    before = sorted(Path().iterdir())
+    assert main(arguments) == code
+    shown = capsys.readouterr().err
+    assert message in shown and "Traceback" not in shown
+    assert sorted(Path().iterdir()) == before
