@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
@@ -13,7 +11,7 @@ from ...dialects.shapes import axis_index, is_float
 from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.ternary.types import is_trit
 from .expressions import Expr, binary, call, sequence, unary
-from .forward import Forward, bits_of, dtype_of
+from .forward import Forward, dtype_of
 
 BINARY_OPERATORS: dict[type[Operation], str] = {
     tensor.AddOp: "+",
@@ -130,16 +128,8 @@ def clamp(op: tensor.ClampOp, e: Forward) -> Expr:
         return x
     if is_float(tensor_type(op.operand)):
         return call("torch.clamp", x, min=low, max=high)
-    return call("torch.clamp", x, min=_whole(low, op), max=_whole(high, op))
-
-
-def _whole(bound: float | None, op: tensor.ClampOp) -> int | None:
-    """A bound as an integer of the operand's type: truncated and saturated."""
-    if bound is None or math.isnan(bound):
-        return None if bound is None else 0
-    half = 1 << bits_of(op.operand) - 1
-    limited = min(max(bound, -half), half - 1)
-    return min(math.trunc(limited), half - 1)
+    whole = (None if bound is None else int(bound) for bound in (low, high))
+    return call("torch.clamp", x, **dict(zip(("min", "max"), whole, strict=True)))
 
 
 def relu6(op: tensor.Relu6Op, e: Forward) -> Expr:
@@ -214,9 +204,25 @@ def symmetric(padding: tuple[int, ...]) -> bool:
 def max_pool(op: tensor.MaxPoolOp, e: Forward) -> Expr:
     """The maximum of each window."""
     kernel, strides, padding = _window(op)
+    floats = is_float(tensor_type(op.operand))
+    x = e.value(op.operand)
+    if len(kernel) == 1 and not floats:  # torch has no 1-d pooling of integers
+        x = x.method("unsqueeze", 2)
+        (k,), (s,), (low, high) = kernel, strides, padding
+        kernel, strides, padding = (1, k), (1, s), (0, low, 0, high)
+        return _max_pool(x, kernel, strides, padding, op).method("squeeze", 2)
+    return _max_pool(x, kernel, strides, padding, op)
+
+
+def _max_pool(
+    x: Expr,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    op: tensor.MaxPoolOp,
+) -> Expr:
     name = f"F.max_pool{len(kernel)}d"
     stride = None if strides == kernel else compact(strides)
-    x = e.value(op.operand)
     if symmetric(padding):
         low = padding[: len(kernel)]
         return call(

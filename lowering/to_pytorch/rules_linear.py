@@ -10,7 +10,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import AnyTensor, is_float
 from ...dialects.ternary.linear import FusedOp
 from .expressions import Expr, binary, call, sequence
-from .forward import Forward, dtype_of
+from .forward import INLINE, Forward, dtype_of
 from .rules_elementwise import compact, pads, symmetric
 from .rules_quantization import along, count_thresholds, rescale
 
@@ -40,8 +40,7 @@ def conv(op: tensor.ConvOp, e: Forward) -> Expr:
         result = e.library("convolve_wrapping", x, weight, *window)
     if op.bias is None:
         return result
-    bias = along(e.value(op.bias), op.bias, type.get_num_dims(), 1)
-    return binary("+", result, bias)
+    return binary("+", result, along(e.value(op.bias), op.bias, type.get_num_dims(), 1))
 
 
 def _bits(type: AnyTensor) -> int:
@@ -119,11 +118,13 @@ def _product(input: SSAValue, weight: SSAValue, e: Forward) -> Expr:
 
 def ternary_linear(op: ternary.LinearOp, e: Forward) -> Expr:
     """x · W and the optional steps."""
+    e.local(op.input)
     return _finish(op, _product(op.input, op.weight, e), e, bias_done=False)
 
 
 def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
     """A convolution with trits and the optional steps."""
+    e.local(op.input)
     if is_float(tensor_type(op.input)):
         weight = e.trits(op.weight, dtype_of(op.input))
         inside = op.bias is not None and op.scale is None
@@ -146,21 +147,23 @@ def _finish(op: FusedOp, result: Expr, e: Forward, *, bias_done: bool) -> Expr:
     """The optional steps of a fused op, in their order."""
     rank, axis = tensor_type(op.result).get_num_dims(), op.CHANNEL_AXIS
     if op.scale is not None:
-        result = binary("*", result, along(e.operand(op.scale), op.scale, rank, axis))
+        scale = along(e.operand(op.scale), op.scale, rank, axis)
+        result = binary("*", _short(op, result, e), scale)
     if op.bias is not None and not bias_done:
-        result = binary("+", result, along(e.operand(op.bias), op.bias, rank, axis))
-    if op.activation.data == "relu":
-        result = call("torch.relu", result)
-    elif op.activation.data == "relu6":
-        result = call("F.relu6", result)
+        bias = along(e.operand(op.bias), op.bias, rank, axis)
+        result = binary("+", _short(op, result, e), bias)
+    if op.activation.data != "none":
+        name = {"relu": "torch.relu", "relu6": "F.relu6"}[op.activation.data]
+        result = call(name, _short(op, result, e))
     if op.thresholds is not None:
+        result = _short(op, result, e)
         return count_thresholds(result, op.thresholds, axis, dtype_of(op.result), e)
     if op.multiplier is None:
         return result
     assert op.shift is not None and op.zero_point is not None
     assert op.low is not None and op.high is not None
     return rescale(
-        result,
+        _short(op, result, e),
         (op.multiplier, op.shift, op.zero_point),
         (op.low.value.data, op.high.value.data),
         rank,
@@ -168,6 +171,11 @@ def _finish(op: FusedOp, result: Expr, e: Forward, *, bias_done: bool) -> Expr:
         dtype_of(op.result),
         e,
     )
+
+
+def _short(op: FusedOp, expression: Expr, e: Forward) -> Expr:
+    """The expression itself, or a name for a long one."""
+    return expression if len(expression.text) <= INLINE else e.bind(op, "product", expression)
 
 
 RULES = {

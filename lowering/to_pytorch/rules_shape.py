@@ -17,8 +17,10 @@ def reshape(op: tensor.ReshapeToOp, e: Forward) -> Expr:
     free = list(target).count(-1)
     sizes: list[str] = []
     for size, result in zip(target, known, strict=True):
-        if result != DYNAMIC or size == -1:
+        if result != DYNAMIC:
             sizes.append(str(result))
+        elif size == -1:
+            sizes.append("-1")
         elif not free and known.count(DYNAMIC) == 1:
             sizes.append("-1")
         else:

@@ -129,7 +129,7 @@ def test_devices_and_doctor_speak_json(capsys: pytest.CaptureFixture[str]) -> No
         (["run", "net.tri", "--layer", "Nets"], 1, "Net"),
         (["compile", "net.tri", "-t", "onnx{opsett=13}"], 2, "did you mean 'opset'"),
         (["compile", "net.tri", "-t", "onnx"], 1, "weight"),
-        (["compile", "net.tri", "-o", "net.tri/net.py"], 1, "net.tri"),
+        (["compile", "net.tri", "-o", "net.tri/net.py"], 2, "net.tri"),
         (["verify", "net.tri", "--samples", "0"], 2, "samples"),
         (["info"], 2, "Missing argument"),
         (["frobnicate"], 2, "frobnicate"),

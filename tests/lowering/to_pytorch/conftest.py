@@ -1,0 +1,113 @@
+"""What the tests of the PyTorch target share: a module in, the generated one against the interpreter."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.parameters import attach_store
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.artifact import Artifact
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_pytorch.load import load_module
+
+torch = pytest.importorskip("torch")
+
+Array = NDArray[Any]
+Weights = Mapping[str, Array]
+
+
+def compile_text(text: str, weights: Weights | None = None, **options: object) -> Artifact:
+    """The artefact of textual IR."""
+    module = parse_module(text, "model.mlir")
+    attach_store(module, ParameterStore.of(weights or {}))
+    return compile_to_target(module, "pytorch", options)
+
+
+def run_generated(artifact: Artifact, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """Results of the generated module."""
+    model = load_module(artifact)
+    with torch.no_grad():
+        results = model(*(torch.from_numpy(np.array(x)) for x in inputs))
+    return tuple(r.numpy() for r in (results if isinstance(results, tuple) else (results,)))
+
+
+def check_style(source: str) -> None:
+    """The source is what ruff makes of it, lints clean and stays within 100 columns."""
+    ruff = shutil.which("ruff") or shutil.which(
+        "ruff", path=str(Path(__import__("sys").executable).parent)
+    )
+    if ruff is None:
+        pytest.skip("ruff is not installed")
+    command = [ruff, "format", "--isolated", "--line-length", "100", "--diff", "-"]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    lint = [ruff, "check", "--isolated", "--line-length", "100", "--select", "E,F,W,I,B", "-"]
+    done = subprocess.run(lint, input=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(name="compile_text")
+def compile_text_fixture() -> Callable[..., Artifact]:
+    return compile_text
+
+
+@pytest.fixture(name="check_style")
+def check_style_fixture() -> Callable[[str], None]:
+    return check_style
+
+
+@pytest.fixture
+def agree() -> Callable[..., Artifact]:
+    """Run IR in the interpreter and as a generated module, and compare; the artefact."""
+
+    def check(
+        text: str,
+        inputs: Sequence[Array],
+        weights: Weights | None = None,
+        *,
+        tolerance: float = 2e-6,
+        style: bool = True,
+    ) -> Artifact:
+        artifact = compile_text(text, weights)
+        module = parse_module(text)
+        attach_store(module, ParameterStore.of(weights or {}))
+        expected = run_module(module, inputs)
+        actual = run_generated(artifact, inputs)
+        assert len(actual) == len(expected)
+        for got, wanted in zip(actual, expected, strict=True):
+            assert got.shape == wanted.shape
+            assert got.dtype == wanted.dtype
+            if wanted.dtype.kind == "f":
+                scale = max(1.0, float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0)))
+                np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * scale)
+            else:
+                np.testing.assert_array_equal(got, wanted)
+        if style:
+            check_style(artifact.text())
+        return artifact
+
+    return check
+
+
+@pytest.fixture
+def function() -> Callable[[str], str]:
+    """`body` as a function @forward: arguments are `%name : type`, the last line returns."""
+
+    def build(body: str) -> str:
+        arguments = dict.fromkeys(re.findall(r"arg (%\w+ : \S+)\n", body))
+        rest = re.sub(r" *arg %\w+ : \S+\n", "", body)
+        results = re.findall(r"return [^:]*: (.*)", rest)[0]
+        text = rest.replace("return ", "func.return ")
+        return f"func.func @forward({', '.join(arguments)}) -> ({results}) {{\n{text}\n}}"
+
+    return build
