@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from .emitter import Emitter, rule
+from ...dialects.shapes import DYNAMIC
+from .emitter import Emitter, Inexpressible, rule
 from .graph import Element
+from .integer import DOUBLE_EXACT
 
 _REDUCE = {
     tensor.ReduceSumOp: "ReduceSum",
@@ -24,7 +27,44 @@ def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
     if not axes:
         e.bind(op.result, e.apply("Identity", [x]))
         return
-    e.bind(op.result, reduce_axes(e, _REDUCE[type(op)], x, axes, bool(op.keepdims.value.data)))
+    keepdims = bool(op.keepdims.value.data)
+    op_type = _REDUCE[type(op)]
+    if op_type == "ReduceSum" and not e.element(x).is_float:
+        shape = tensor_type(op.operand).get_shape()
+        terms = prod(DYNAMIC_TERMS if shape[a] == DYNAMIC else shape[a] for a in axes)
+        e.bind(op.result, sum_integers(e, x, axes, keepdims, terms))
+        return
+    e.bind(op.result, reduce_axes(e, op_type, x, axes, keepdims))
+
+
+DYNAMIC_TERMS = 1 << 24
+"""How many elements a dynamic axis may have for integer sums to be exact."""
+
+
+def sum_integers(e: Emitter, name: str, axes: list[int], keepdims: bool, terms: int) -> str:
+    """A sum that wraps around, of `terms` integers.
+
+    ONNX Runtime sums integers in float64 and saturates. Pieces of so few bits that their sums stay
+    below 2^53 are exact; they are put together in INT64.
+    """
+    element = e.element(name)
+    bits = (DOUBLE_EXACT // max(terms, 1)).bit_length() - 1
+    if bits < 8:
+        raise Inexpressible(f"sums of {terms} integers are not exact in ONNX Runtime")
+    rest, shift, total = e.cast(name, Element.INT64), 0, None
+    width = 1 if element is Element.BOOL else element.dtype.itemsize * 8
+    while True:
+        last = width - shift <= bits
+        base = e.scalar(1 << min(bits, 62), Element.INT64)
+        piece = rest if last else e.apply("Mod", [rest, base])
+        part = reduce_axes(e, "ReduceSum", piece, axes, keepdims)
+        if shift:
+            part = e.apply("Mul", [part, e.scalar(1 << shift, Element.INT64)])
+        total = part if total is None else e.apply("Add", [total, part])
+        if last:
+            return e.cast(total, element)
+        rest = e.apply("Div", [e.apply("Sub", [rest, piece]), base])
+        shift += bits
 
 
 def reduce_axes(e: Emitter, op_type: str, name: str, axes: list[int], keepdims: bool) -> str:

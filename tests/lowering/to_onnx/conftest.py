@@ -20,7 +20,9 @@ Array = np.ndarray[Any, Any]
 Body = Callable[..., Any]
 
 
-def build(types: Sequence[Attribute], body: Body, store: dict[str, Array] | None = None) -> ModuleOp:
+def build(
+    types: Sequence[Attribute], body: Body, store: dict[str, Array] | None = None
+) -> ModuleOp:
     """A module whose `@forward` has arguments of `types`; `body(add, *arguments)` makes results.
 
     `add(op)` inserts an op and gives its result, or the list of its results.

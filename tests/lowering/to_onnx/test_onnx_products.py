@@ -1,0 +1,162 @@
+"""Dense products, convolution and attention: the interpreter beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import TensorType, f16, f32, f64, i1, i8, i16, i32, i64
+from xdsl.ir import Attribute
+
+from triton_dsl.dialects import tensor
+from triton_dsl.dialects.elements import numpy_dtype
+from triton_dsl.dialects.shapes import DYNAMIC
+from triton_dsl.ir.errors import UnsupportedError
+
+Array = np.ndarray[Any, Any]
+ANY = DYNAMIC
+INTEGERS = (i8, i16, i32, i64)
+
+
+def values(element: Attribute, shape: tuple[int, ...], seed: int = 0) -> Array:
+    """Random numbers; integers over their whole range, first the least."""
+    random = np.random.default_rng(seed)
+    dtype = numpy_dtype(element)
+    if dtype.kind == "i":
+        info = np.iinfo(dtype)
+        array = random.integers(info.min, info.max, shape, dtype, endpoint=True)
+        array.reshape(-1)[: array.size // 3] = info.min
+        return array
+    return random.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("element", (f16, f32, f64, *INTEGERS), ids=str)
+@pytest.mark.parametrize(
+    ("lhs", "rhs"),
+    [
+        ((3, 4), (4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((4,), (4,)),
+        ((2, 3, 4), (4, 5)),
+        ((2, 1, 3, 4), (6, 4, 2)),
+    ],
+)
+def test_matmul(
+    bench: Any, opset: int, lhs: tuple[int, ...], rhs: tuple[int, ...], element: Attribute
+) -> None:
+    types = [TensorType(element, lhs), TensorType(element, rhs)]
+    module = bench.build(types, lambda add, x, y: add(tensor.MatmulOp(x, y)))
+    bench.check(module, [values(element, lhs), values(element, rhs, 1)], opset, scale=5)
+
+
+@pytest.mark.parametrize("batch", [1, 5, 0])
+@pytest.mark.parametrize("element", (f32, f64, i8, i32), ids=str)
+def test_linear(bench: Any, opset: int, element: Attribute, batch: int) -> None:
+    types = [TensorType(element, s) for s in ([ANY, 6], [6, 3], [3])]
+    module = bench.build(
+        types,
+        lambda add, x, w, b: [add(tensor.LinearOp(x, w, b)), add(tensor.LinearOp(x, w))],
+    )
+    shapes = ((batch, 6), (6, 3), (3,))
+    bench.check(module, [values(element, s, i) for i, s in enumerate(shapes)], opset)
+
+
+@pytest.mark.parametrize("element", (f32, f16, *INTEGERS), ids=str)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_conv(bench: Any, opset: int, element: Attribute, groups: int) -> None:
+    shapes = ((2, 4, 6, 5), (6, 4 // groups, 3, 2), (6,))
+    types = [TensorType(element, [ANY, 4, 6, 5]), *(TensorType(element, s) for s in shapes[1:])]
+    module = bench.build(
+        types,
+        lambda add, x, w, b: [
+            add(tensor.ConvOp(x, w, b, padding=(1, 0, 2, 1), groups=groups)),
+            add(tensor.ConvOp(x, w, strides=(2, 1), dilation=(2, 3), groups=groups)),
+        ],
+    )
+    inputs = [values(element, s, i) for i, s in enumerate(shapes)]
+    bench.check(module, inputs, opset, scale=4)
+
+
+def test_conv_in_one_dimension(bench: Any, opset: int) -> None:
+    types = [TensorType(f32, [ANY, 3, 9]), TensorType(f32, [4, 3, 3])]
+    module = bench.build(
+        types,
+        lambda add, x, w: add(
+            tensor.ConvOp(x, w, strides=[2], padding=[1, 2], dilation=[2], groups=1)
+        ),
+    )
+    bench.check(module, [values(f32, (2, 3, 9)), values(f32, (4, 3, 3), 1)], opset)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_integer_conv_of_any_size_is_exact(bench: Any, data: st.DataObject) -> None:
+    draw = data.draw
+    element = draw(st.sampled_from(INTEGERS))
+    groups, channels, outputs = (draw(st.integers(1, n)) for n in (2, 3, 3))
+    kernel = [draw(st.integers(1, 3)) for _ in range(2)]
+    size = [k + draw(st.integers(0, 3)) for k in kernel]
+    shapes = ((1, groups * channels, *size), (groups * outputs, channels, *kernel))
+    module = bench.build(
+        [TensorType(element, s) for s in shapes],
+        lambda add, x, w: add(tensor.ConvOp(x, w, groups=groups)),
+    )
+    seed = draw(st.integers(0, 1000))
+    bench.check(module, [values(element, s, seed) for s in shapes], draw(st.sampled_from([13, 21])))
+
+
+def test_integer_conv_with_too_many_terms_is_refused(bench: Any) -> None:
+    types = [TensorType(i32, [1, 1 << 23, 1, 1]), TensorType(i32, [1, 1 << 23, 1, 1])]
+    module = bench.build(types, lambda add, x, w: add(tensor.ConvOp(x, w)))
+    with pytest.raises(UnsupportedError, match="8388608 integer products"):
+        bench.bytes_of(module)
+
+
+@pytest.mark.parametrize("element", (f32, f64, i8, i32), ids=str)
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("bij,bjk->bik", ((2, 3, 4), (2, 4, 5))),
+        ("ij->ji", ((3, 4),)),
+        ("ij,j,k->ik", ((3, 4), (4,), (2,))),
+        ("ij,ij->", ((3, 4), (3, 4))),
+    ],
+)
+def test_einsum(
+    bench: Any, opset: int, equation: str, shapes: tuple[tuple[int, ...], ...], element: Attribute
+) -> None:
+    types = [TensorType(element, shape) for shape in shapes]
+    module = bench.build(types, lambda add, *x: add(tensor.EinsumOp(x, equation)))
+    bench.check(module, [values(element, s, i) for i, s in enumerate(shapes)], opset, scale=4)
+
+
+@pytest.mark.parametrize("element", (f16, f32, f64), ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("mask", [None, i1, "float"])
+def test_attention(
+    bench: Any, opset: int, element: Attribute, causal: bool, mask: Attribute | str | None
+) -> None:
+    types = [TensorType(element, [ANY, 2, ANY, 8]), *[TensorType(element, [ANY, 2, ANY, 8])] * 2]
+    inputs = [values(element, (3, 2, 5, 8)), *(values(element, (3, 2, 6, 8), i) for i in (1, 2))]
+    if mask is not None:
+        kind = element if isinstance(mask, str) else mask
+        types.append(TensorType(kind, [5, 6]))
+        keep = np.random.default_rng(0).random((5, 6)) < 0.7
+        keep[:, 0] = True
+        inputs.append(keep if kind == i1 else np.where(keep, 0, -2).astype(numpy_dtype(kind)))
+    module = bench.build(
+        types,
+        lambda add, *x: add(tensor.ScaledDotProductAttentionOp(*x, is_causal=causal, scale=0.4)),
+    )
+    # ONNX Runtime fuses the scale into its product as float32, in float64 too.
+    bench.check(module, inputs, opset, scale=1e6 if element == f64 else 1)
+
+
+def test_attention_scales_by_the_query_size(bench: Any, opset: int) -> None:
+    type = TensorType(f32, [4, 8])
+    module = bench.build([type] * 3, lambda add, *x: add(tensor.ScaledDotProductAttentionOp(*x)))
+    bench.check(module, [values(f32, (4, 8), i) for i in range(3)], opset)
