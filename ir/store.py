@@ -216,7 +216,7 @@ def _read_tensor(file: Any, name: str, path: Path) -> Array:
 
     try:
         array: Array = file.get_tensor(name)
-    except (SafetensorError, TypeError, ValueError) as error:
+    except (SafetensorError, AttributeError, TypeError, ValueError) as error:
         raise ParameterError(f"entry '{name}' of '{path}' cannot be read: {error}") from None
     array.flags.writeable = False
     return array
