@@ -184,6 +184,7 @@ class Calls(BuiltinCalls):
             return self._stand_in(target, span)
         frame = Frame(target.module, target.instance, function)
         known = self.known_names(frame)
+        self.step(span, 5)
         self.enter(span)
         try:
             for pass_ in (self._match_argument, self._solve_argument, self._convert_argument):

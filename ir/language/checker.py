@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from .diagnostics import Diagnostic, DiagnosticBag, suggest
 from .elaborate import Elaborator, GenericValue
@@ -16,7 +17,7 @@ from .elaborated import Elaborated
 from .loader import Loader, Module
 from .nodes import Const, FunctionDef, LayerDef, Let, Program
 from .scope import check_names
-from .session import Abandon, Limits
+from .session import Abandon, Budget, Limits
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class TypedProgram:
     warnings: tuple[Diagnostic, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     limits: Limits = field(default_factory=Limits, repr=False)
+
+    def __post_init__(self) -> None:
+        for layer in self.layers:
+            _program_of_layer[id(layer)] = self
 
     @property
     def layers(self) -> Sequence[LayerDef]:
@@ -79,7 +84,7 @@ class TypedProgram:
             bag.error("no layer has a fn forward and defaults for all its arguments", None)
             bag.raise_if_errors(self.sources)
             raise AssertionError
-        elaborator = Elaborator(bag, self.limits, is_final=True)
+        elaborator = Elaborator(bag, Budget(self.limits), is_final=True)
         result: list[Elaborated | None] = [None]
 
         def run() -> None:
@@ -93,6 +98,17 @@ class TypedProgram:
             bag.raise_if_errors(self.sources)
             raise AssertionError
         return graph
+
+
+_program_of_layer: WeakValueDictionary[int, TypedProgram] = WeakValueDictionary()
+
+
+def program_of(layer: LayerDef) -> TypedProgram | None:
+    """The checked program that declares `layer`, while something else refers to that program."""
+    program = _program_of_layer.get(id(layer))
+    if program is None or not any(known is layer for known in program.layers):
+        return None
+    return program
 
 
 def guarded(
@@ -136,23 +152,24 @@ class TypeChecker:
         bag = DiagnosticBag(diagnostics)
         loader = Loader(self.search_paths, bag)
         module = loader.load(program)
+        budget = Budget(self.limits)
         for loaded in loader.modules:
-            self._check_module(loaded, bag)
+            self._check_module(loaded, bag, budget)
         # A misspelt name makes another look unused: warnings wait until the errors are gone.
         errors = DiagnosticBag(d for d in bag.diagnostics if d.severity == "error")
         errors.raise_if_errors(loader.sources)
         return TypedProgram(program, module, tuple(bag.warnings), loader.sources, self.limits)
 
-    def _check_module(self, module: Module, bag: DiagnosticBag) -> None:
+    def _check_module(self, module: Module, bag: DiagnosticBag, budget: Budget) -> None:
         try:
             check_names(module, bag)
         except RecursionError:
             bag.error("the program is nested too deeply", module.program.span)
             return
         for definition in module.program.declarations:
-            if bag.is_full:
+            if bag.is_full or budget.is_spent:
                 return
-            elaborator = Elaborator(bag, self.limits, is_final=False)
+            elaborator = Elaborator(bag, budget, is_final=False)
             match definition:
                 case Const() | Let():
                     guarded(

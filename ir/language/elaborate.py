@@ -24,7 +24,7 @@ from .nodes import (
     ScalarTypeNode,
     Statement,
 )
-from .session import Limits
+from .session import Budget
 from .signatures import Opaque
 from .types import TensorType
 from .values import (
@@ -52,8 +52,8 @@ _GOES_ON = Flow(False)
 class Elaborator(Layers):
     """Evaluates statements and layers."""
 
-    def __init__(self, bag: DiagnosticBag, limits: Limits, *, is_final: bool) -> None:
-        super().__init__(bag, limits, is_final=is_final)
+    def __init__(self, bag: DiagnosticBag, budget: Budget, *, is_final: bool) -> None:
+        super().__init__(bag, budget, is_final=is_final)
         self._constants = {}
         self._evaluating = []
 

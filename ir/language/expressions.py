@@ -422,7 +422,7 @@ class Expressions(Indexing):
         if value is not None:
             return _COMPARE[symbol](value, 0)
         if self.is_final and not difference.symbols() & self.assumptions.generics:
-            return self._open(node, difference)
+            return self._open(node, y if x.constant() is not None else x)
         if symbol in ("==", "!="):
             for name, other in ((x, y), (y, x)):
                 symbols = name.symbols()

@@ -52,6 +52,7 @@ class Layers(Calls):
                     notes=[(f"{definition.name} is declared here", definition.name_span)],
                 )
                 return POISON
+        self.step(span, 10 + 5 * len(definition.members))
         instance = LayerInstance(definition, target.module, path, span)
         before = self.error_count
         for generic in definition.generics:

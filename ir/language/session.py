@@ -25,15 +25,26 @@ class Limits:
 
     Attributes:
         iterations: loop passes in one evaluation.
-        steps: expressions evaluated.
+        steps: expressions evaluated; a call counts as several.
         operations: operations made.
         depth: nesting of calls and expressions.
     """
 
     iterations: int = 100_000
-    steps: int = 5_000_000
+    steps: int = 1_000_000
     operations: int = 1_000_000
     depth: int = 120
+
+
+@dataclass
+class Budget:
+    """What is left of the limits; several evaluations of one run share it."""
+
+    limits: Limits
+    iterations: int = 0
+    steps: int = 0
+    operations: int = 0
+    is_spent: bool = False
 
 
 class Abandon(Exception):
@@ -55,14 +66,15 @@ class Session:
 
     Args:
         bag: takes the diagnostics.
-        limits: bounds on the work done.
+        budget: bounds on the work done.
         is_final: whether generics are all known, so that the result is a program; otherwise sizes
             and generics may be symbolic and conditions on them stay open.
     """
 
-    def __init__(self, bag: DiagnosticBag, limits: Limits, *, is_final: bool) -> None:
+    def __init__(self, bag: DiagnosticBag, budget: Budget, *, is_final: bool) -> None:
         self.bag = bag
-        self.limits = limits
+        self.budget = budget
+        self.limits = budget.limits
         self.is_final = is_final
         self.assumptions = Assumptions()
         self.calls: list[Activation] = []
@@ -71,9 +83,6 @@ class Session:
         self.declared_at: dict[ParameterValue, Span] = {}
         self.error_count: int = 0
         self._places: set[Span] = set()
-        self._iterations = 0
-        self._steps = 0
-        self._operations = 0
         self._depth = 0
 
     # Diagnostics
@@ -130,17 +139,22 @@ class Session:
 
     # Limits
 
-    def step(self, span: Span) -> None:
-        """Count one evaluated expression."""
-        self._steps += 1
-        if self._steps > self.limits.steps:
-            self.stop(f"the program takes more than {self.limits.steps:,} steps to evaluate", span)
+    def exhaust(self, message: str, span: Span) -> None:
+        """Report an error that ends every evaluation of the run."""
+        self.budget.is_spent = True
+        self.stop(message, span)
+
+    def step(self, span: Span, count: int = 1) -> None:
+        """Count evaluated expressions."""
+        self.budget.steps += count
+        if self.budget.steps > self.limits.steps:
+            self.exhaust(f"the program takes more than {self.limits.steps:,} steps to evaluate", span)
 
     def iteration(self, span: Span) -> None:
         """Count one pass of a loop."""
-        self._iterations += 1
-        if self._iterations > self.limits.iterations:
-            self.stop(
+        self.budget.iterations += 1
+        if self.budget.iterations > self.limits.iterations:
+            self.exhaust(
                 f"loops take more than {self.limits.iterations:,} passes in all; they are unrolled",
                 span,
             )
@@ -166,9 +180,9 @@ class Session:
         attributes: Mapping[str, object] | None = None,
     ) -> Operation:
         """A new operation, placed at the user's source."""
-        self._operations += 1
-        if self._operations > self.limits.operations:
-            self.stop(f"the program makes more than {self.limits.operations:,} operations", span)
+        self.budget.operations += 1
+        if self.budget.operations > self.limits.operations:
+            self.exhaust(f"the program makes more than {self.limits.operations:,} operations", span)
         types = result if isinstance(result, tuple) else (result,)
         for found in types:
             self.check_size(found, span)

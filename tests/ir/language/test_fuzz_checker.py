@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from triton_dsl.ir.errors import CompilationError
 from triton_dsl.ir.language import TritonParser, TypeChecker
 from triton_dsl.ir.language.builtins import BUILTINS
@@ -78,12 +79,98 @@ layer Attention(dim: int = 16, heads: int = 4) {
 ]
 
 WORDS = [
-    *"layer fn let const param buffer if else for in return import range trit true false".split(),
-    *"Tensor TernaryTensor SpikeTensor int float bool string int8 int64 float16".split(),
-    *"Linear Conv2d BatchNorm1d LayerNorm LIF Embedding MultiHeadAttention Block Net".split(),
-    *"x y h weights bias channels stride N H W _batch hidden block blocks stem".split(),
-    *"0 1 2 3 -1 10 784 0.5 1e30 9223372036854775807".split(),
-    *'"rate" "subtract" "channel" ? : , . ; = == != < <= > >= + - * / % @ && || ! -> ( ) [ ] { }'.split(),
+    *[
+        "layer",
+        "fn",
+        "let",
+        "const",
+        "param",
+        "buffer",
+        "if",
+        "else",
+        "for",
+        "in",
+        "return",
+        "import",
+        "range",
+        "trit",
+        "true",
+        "false",
+    ],
+    *[
+        "Tensor",
+        "TernaryTensor",
+        "SpikeTensor",
+        "int",
+        "float",
+        "bool",
+        "string",
+        "int8",
+        "int64",
+        "float16",
+    ],
+    *[
+        "Linear",
+        "Conv2d",
+        "BatchNorm1d",
+        "LayerNorm",
+        "LIF",
+        "Embedding",
+        "MultiHeadAttention",
+        "Block",
+        "Net",
+    ],
+    *[
+        "x",
+        "y",
+        "h",
+        "weights",
+        "bias",
+        "channels",
+        "stride",
+        "N",
+        "H",
+        "W",
+        "_batch",
+        "hidden",
+        "block",
+        "blocks",
+        "stem",
+    ],
+    *["0", "1", "2", "3", "-1", "10", "784", "0.5", "1e30", "9223372036854775807"],
+    *[
+        '"rate"',
+        '"subtract"',
+        '"channel"',
+        "?",
+        ":",
+        ",",
+        ".",
+        ";",
+        "=",
+        "==",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "@",
+        "&&",
+        "||",
+        "!",
+        "->",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+    ],
     *BUILTINS,
 ]
 
@@ -156,9 +243,10 @@ def expressions() -> st.SearchStrategy[str]:
     return st.recursive(st.one_of(NAMES, NUMBERS), grow, max_leaves=8)
 
 
+EXPRESSIONS = expressions()
 DIMS = st.one_of(
     st.sampled_from(["?", "N", "K", "n", "n / 2", "N * 2", "3", "0", "_b", "N - 1", "n / K", "i"]),
-    expressions(),
+    EXPRESSIONS,
 )
 TYPES = st.one_of(
     st.tuples(
@@ -172,20 +260,20 @@ TYPES = st.one_of(
 def statements() -> st.SearchStrategy[str]:
     """Well-formed statements."""
     simple = st.one_of(
-        st.tuples(NAMES, expressions()).map(lambda t: f"let {t[0]} = {t[1]}"),
-        st.tuples(NAMES, TYPES, expressions()).map(lambda t: f"let {t[0]}: {t[1]} = {t[2]}"),
-        st.tuples(NAMES, expressions()).map(lambda t: f"{t[0]} = {t[1]}"),
-        expressions().map(lambda t: f"return {t}"),
-        expressions(),
+        st.tuples(NAMES, EXPRESSIONS).map(lambda t: f"let {t[0]} = {t[1]}"),
+        st.tuples(NAMES, TYPES, EXPRESSIONS).map(lambda t: f"let {t[0]}: {t[1]} = {t[2]}"),
+        st.tuples(NAMES, EXPRESSIONS).map(lambda t: f"{t[0]} = {t[1]}"),
+        EXPRESSIONS.map(lambda t: f"return {t}"),
+        EXPRESSIONS,
     )
 
     def grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         block = st.lists(inner, max_size=3).map("; ".join)
         return st.one_of(
-            st.tuples(expressions(), block, block).map(
+            st.tuples(EXPRESSIONS, block, block).map(
                 lambda t: f"if {t[0]} {{ {t[1]} }} else {{ {t[2]} }}"
             ),
-            st.tuples(NAMES, expressions(), block).map(
+            st.tuples(NAMES, EXPRESSIONS, block).map(
                 lambda t: f"for {t[0]} in {t[1]} {{ {t[2]} }}"
             ),
         )
@@ -193,31 +281,34 @@ def statements() -> st.SearchStrategy[str]:
     return st.recursive(simple, grow, max_leaves=6)
 
 
+STATEMENTS = statements()
+
+
 @st.composite
 def programs(draw: st.DrawFn) -> str:
     """A well-formed program of two layers, a function and a constant."""
-    body = st.lists(statements(), max_size=4).map("\n".join)
+    body = st.lists(STATEMENTS, max_size=4).map("\n".join)
     generic = draw(st.sampled_from(["", "n: int", "n: int = 4", "n: float = 2.0, b: bool"]))
     result = draw(st.one_of(st.just(""), TYPES.map(lambda t: f"-> {t}")))
     return f"""
-const K: {draw(TYPES)} = {draw(expressions())}
+const K: {draw(TYPES)} = {draw(EXPRESSIONS)}
 fn helper(x: {draw(TYPES)}, n: {draw(TYPES)}) {result} {{
 {draw(body)}
 }}
 layer Block({generic}) {{
     param w: {draw(TYPES)}
-    fn f(x: {draw(TYPES)}) {{ return {draw(expressions())} }}
+    fn f(x: {draw(TYPES)}) {{ return {draw(EXPRESSIONS)} }}
     fn forward(x: {draw(TYPES)}) -> {draw(TYPES)} {{
 {draw(body)}
     }}
 }}
 layer Net(n: int = 3) {{
-    let sub = {draw(expressions())}
+    let sub = {draw(EXPRESSIONS)}
     let subs = [Block(2), Block()]
     if n == {draw(NUMBERS)} {{ param b: {draw(TYPES)} }}
     fn forward(x: {draw(TYPES)}, y: {draw(TYPES)}) {{
 {draw(body)}
-    return {draw(expressions())}
+    return {draw(EXPRESSIONS)}
     }}
 }}
 """
