@@ -42,7 +42,7 @@ func.func @blocks(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
 // CHECK: sparsity = #ternary.sparsity<3 : i64, array<i64: 2, 3>, array<i64: 2, 3>, array<i64: 4, 256>, "0">
 // CHECK-NOT: ternary.form
 // FACTS-LABEL: func.func @blocks
-// FACTS: {sparsity = #ternary.sparsity<3 : i64, array<i64: 2, 3>, array<i64: 2, 3>, array<i64: 2, 2>, "e">, ternary.form = "block_sparse"}
+// FACTS: {ternary.form = "block_sparse", sparsity = #ternary.sparsity<3 : i64, array<i64: 2, 3>, array<i64: 2, 3>, array<i64: 2, 2>, "e">}
 
 // -----
 
