@@ -25,7 +25,8 @@ from ..ir.store import ParameterStore
 from ..ir.trits import pack_trits
 from .elements import numpy_dtype
 from .interpret import run_module
-from .parameters import attach_store, parameters, store_of
+from .parameters import attach_store, parameters
+from .tensor.storage import STORE_ATTRIBUTE, StoreAttr
 from .ternary.types import TritType
 
 Array = NDArray[Any]
@@ -160,7 +161,8 @@ class SemanticsCheck(Instrument):
     def _with_parameters(self, module: ModuleOp) -> ModuleOp:
         """A copy of the module whose every parameter has a value."""
         copy = module.clone()
-        store = store_of(module)
+        attribute = module.attributes.get(STORE_ATTRIBUTE)
+        store = attribute.data if isinstance(attribute, StoreAttr) else ParameterStore.unsaved()
         known = set(store.names())
         arrays: dict[str, Array] = {}
         for op in parameters(copy):

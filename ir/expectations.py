@@ -18,7 +18,7 @@ _COMMENT = re.compile(
     r"(?P<place>@[ ]*(?:[-+]\d+|above|below|unknown))?[ ]*(?P<count>\d+|\*)?[ ]*"
     r"\{\{(?P<text>.*?)\}\}(?P<rest>[^\n]*)"
 )
-_STARTED = re.compile(r"expected-(?:error|warning|note|remark)\b[^\n]*")
+_STARTED = re.compile(r"expected-(?:error|warning|note|remark)(?:-re)?\s*[@{\d*][^\n]*")
 _PLACED = re.compile(
     r"(?P<file>[^\n]*?):(?P<line>\d+):(?P<column>\d+): (?:(?P<kind>error|warning|note|remark): )?"
 )

@@ -239,7 +239,11 @@ class TritonOptMain(xDSLOptMain):
 
     def _read_ir(self, stream: IO[bytes]) -> ModuleOp:
         text = _decode(stream.read(), self.get_input_name(), self._first_line)
+        if not text.strip():
+            raise SourceError(f"{self.get_input_name()}: error: the input is empty")
         text = self._take_reproducer(text)
+        if all(not line.strip() or line.lstrip().startswith("//") for line in text.split("\n")):
+            return ModuleOp([])
         with self._timed("Parser"):
             try:
                 return self._parse(text)
@@ -443,7 +447,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
                 traceback.print_exc()
             print_error(TOOL, _message(error))
-            return error.exit_code if isinstance(error, TritonError) else 1
+            usage = isinstance(error, ArgSpecParseError)
+            return error.exit_code if isinstance(error, TritonError) else 1 + usage
         except KeyboardInterrupt:
             print(f"{TOOL}: interrupted", file=sys.stderr)
             return 130
