@@ -7,13 +7,13 @@ ops carry the place they were read from. Options of command lines are the busine
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects as get_upstream_dialects
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -96,6 +96,7 @@ def parse_module(
     *,
     verify: bool = True,
     first_line: int = 1,
+    implicit_module: bool = True,
 ) -> ModuleOp:
     """Read textual IR as a module; ops outside a `builtin.module` are put into one.
 
@@ -106,6 +107,7 @@ def parse_module(
         ctx: the dialects; all of them by default.
         verify: whether to verify the module too.
         first_line: the number of the first line, for a part of a larger file.
+        implicit_module: whether ops may stand outside a `builtin.module`.
 
     Raises:
         SourceError: the text is not IR.
@@ -116,9 +118,9 @@ def parse_module(
     try:
         # The lexer reads the first token here and may refuse it.
         parser = LocatingParser(ctx or triton_context(), text, name, first_line=first_line)
-        module = parser.parse_module()
+        module = parser.parse_module(implicit_module)
     except ParseError as error:
-        start = error.span.start
+        start = _start_of_unregistered(error, text)
         raise SourceError(_message_in_text(text, name, start, error.msg, first_line)) from None
     except RecursionError:
         raise SourceError(f"{name}: error: the text nests too deeply") from None
@@ -132,6 +134,14 @@ def parse_module(
     if verify:
         verify_module(module)
     return module
+
+
+def _start_of_unregistered(error: ParseError, text: str) -> int:
+    """Where an unregistered name begins: xDSL gives the place of the token after it."""
+    start = error.span.start
+    found = re.fullmatch(r"(?:Operation )?'?([\w.$-]+)'? is not registered", error.msg)
+    at = text.rfind(found[1], 0, start) if found else -1
+    return start if at < 0 else at
 
 
 def _at_parser(
@@ -186,6 +196,8 @@ def _culprit(module: ModuleOp) -> Operation | None:
 def _verify_order(module: ModuleOp) -> None:
     # xDSL's verifier lets an op use what a later op of its block defines. Elsewhere than in
     # functions that may be right: modules and hardware are graph regions.
+    from xdsl.dialects.func import FuncOp
+
     for function in module.walk():
         if not isinstance(function, FuncOp):
             continue
