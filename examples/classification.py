@@ -49,6 +49,8 @@ class Schedule:
     seed: int = 0
     shift: int = 0
     """Images are moved by up to this many pixels while training."""
+    threads: int = 1
+    """Of PyTorch; small networks are fastest with one."""
 
 
 def train(
@@ -56,6 +58,7 @@ def train(
 ) -> dict[str, Array]:
     """Train one layer of a `.tri` file; its `state_dict`, ternary weights as float latents."""
     torch.manual_seed(schedule.seed)
+    torch.set_num_threads(schedule.threads)
     program = import_tri(source, layer=layer, trainable=True)
     module = load_module(compile_to_target(program, "pytorch"))
     initialise(module)

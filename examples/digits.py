@@ -20,12 +20,13 @@ from rich.progress import Progress
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.store import save_arrays
+from triton_dsl.tools.commands.info import describe_module
 from triton_dsl.tools.commands.verify import comparison_table
 from triton_dsl.tools.console import table
 from triton_dsl.tools.verify import verify_module
 
 SOURCE = Path(__file__).parent / "models" / "digits.tri"
-NETWORKS = (("MLP", Schedule(epochs=60)), ("CNN", Schedule(epochs=30)))
+NETWORKS = (("MLP", Schedule(epochs=40)), ("CNN", Schedule(epochs=15)))
 
 
 def load_data() -> Data:
@@ -48,6 +49,7 @@ def main() -> int:
     accuracies: list[tuple[object, ...]] = []
     sizes: list[tuple[object, ...]] = []
     checks: list[tuple[str, Any]] = []
+    float_onnx = 0
     console = Console(width=None if sys.stdout.isatty() else 120)
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         for name, schedule in NETWORKS:
@@ -62,14 +64,32 @@ def main() -> int:
                 (logits[kind],) = run_module(module, [data.test_images])
                 stem = folder / f"{name.lower()}-{kind}"
                 python = write(module, "pytorch", stem.with_suffix(".py"))
-                sizes.append((stem.name, python, write(module, "onnx", stem.with_suffix(".onnx"))))
+                onnx = write(module, "onnx", stem.with_suffix(".onnx"))
+                float_onnx = onnx if kind == "float" else float_onnx
+                weights = describe_module(module)
+                sizes.append(
+                    (
+                        stem.name,
+                        weights["stored_bytes"],
+                        f"{weights['compression']:.1f}x",
+                        python,
+                        onnx,
+                        f"{float_onnx / onnx:.1f}x",
+                    )
+                )
                 if kind != "float":
                     rows = verify_module(module, [data.test_images])
                     checks.append((f"{kind} {name}, {len(data.test_images)} test images", rows))
             scores = [f"{accuracy(logits[kind], data.test_labels):.2%}" for kind in logits]
             accuracies.append((name, *scores))
     console.print(table("test accuracy", ["network", "float", "ternary", "integer"], accuracies))
-    console.print(table("bytes of the files", ["model", "PyTorch", "ONNX"], sizes))
+    console.print(
+        table(
+            "bytes, and how many times smaller",
+            ["model", "weights", "than float32", "PyTorch", "ONNX", "than float"],
+            sizes,
+        )
+    )
     for title, rows in checks:
         console.print(comparison_table(f"{title}: engines against the interpreter", rows))
     console.print(f"files: {folder.resolve()}")

@@ -70,7 +70,7 @@ def main() -> int:
     data = load_data(find_data())
     folder = Path(sys.argv[2] if len(sys.argv) > 2 else "build/mnist")
     folder.mkdir(parents=True, exist_ok=True)
-    schedule = Schedule(epochs=20, batch=128, rate=1e-2, shift=1)
+    schedule = Schedule(epochs=20, batch=128, rate=1e-2, shift=1, threads=2)
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         state = train(SOURCE, "TernaryMLP", data, schedule, progress)
     ternary = deploy(SOURCE, "TernaryMLP", state)
