@@ -230,7 +230,8 @@ def interval(value: SSAValue) -> tuple[int, int]:
         bounds = [interval(operand) for operand in op.operands]
         return min(low for low, _ in bounds), max(high for _, high in bounds)
     size = int(magnitude(value).max())
-    return -size, size
+    most = 127 if tensor_type(value).element_type == i8 else ACCUMULATOR_LIMIT
+    return -size, min(size, most)
 
 
 def part_grid(scale: float) -> Grid:

@@ -67,14 +67,10 @@ class IntegerProduct:
         offset = np.array(0, np.int32)
         if zero:
             offset = (zero * self._weight_sums()).astype(np.int32)
-        result = self.add(
-            tensor.DequantizeOp(
-                accumulated,
-                self._scale(scale),
-                self.constant("zero_point", offset),
-                axis=self.channel_axis,
-            )
-        )
+        factor, zeros = self._scale(scale), self.constant("zero_point", offset)
+        per_channel = any(tensor_type(v).get_shape() for v in (factor, zeros))
+        axis = self.channel_axis if per_channel else 1
+        result = self.add(tensor.DequantizeOp(accumulated, factor, zeros, axis=axis))
         element = tensor_type(product.result).element_type
         if isinstance(product, ternary.MatmulOp):
             return result if element == f32 else self.add(tensor.ConvertOp(result, element))
@@ -88,8 +84,8 @@ class IntegerProduct:
             kind = tensor.ReluOp if product.activation.data == "relu" else tensor.Relu6Op
             result = self.add(kind(result))
         if product.thresholds is not None:
-            axis = self.channel_axis
-            result = self.add(tensor.MultiThresholdOp(result, product.thresholds, axis=axis))
+            counted = tensor.MultiThresholdOp(result, product.thresholds, axis=self.channel_axis)
+            result = self.add(counted)
         return result
 
     def _weight_sums(self) -> Array:

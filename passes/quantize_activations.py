@@ -346,6 +346,7 @@ def _insert_pair(module: ModuleOp, block: Block, value: SSAValue, grid: Quantiza
         if source is None:
             op.location = getattr(value, "location", op.location)
     if value.name_hint:
+        scale.result.name_hint = f"{value.name_hint}_scale"
         quantized.result.name_hint = f"{value.name_hint}_q"
         restored.result.name_hint = f"{value.name_hint}_dq"
     for use in users:

@@ -110,6 +110,7 @@ class _Requantizing:
         self.module = module
         self.block = block
         self.emit = IntegerEmitter(module, block.last_op)
+        self.original = set(block.ops)
         self.known: dict[tuple[SSAValue, Grid], SSAValue] = {}
         self.forms: dict[tuple[SSAValue, Grid | None], Combination] = {}
         self.moved: dict[tuple[Operation, Grid], Operation] = {}
@@ -135,7 +136,7 @@ class _Requantizing:
         except NotIntegerError:
             return
         (old,) = op.results
-        if result.name_hint is None:
+        if old.name_hint is not None and result.owner not in self.original:
             result.name_hint = old.name_hint
         old.replace_all_uses_with(result)
 
