@@ -98,7 +98,7 @@ def ternarize(op: ternary.TernarizeOp, e: Forward) -> list[Expr]:
         mean = e.library("mean_magnitude", x, *([] if axis is None else [axis]))
         trits = e.library("ternarize", x, binary("*", Expr("0.7"), mean))
     wish = x.text.removeprefix("self.")
-    name = e.bind(op, op.trits.name_hint or f"{wish}_trits", trits)
+    name = e.bind(op, f"{wish}_ternary", trits)
     e.set_trits(op.trits, name, dtype)
     if op.scale is None:
         return [name]

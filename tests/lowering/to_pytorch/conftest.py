@@ -1,10 +1,10 @@
-"""What the tests of the PyTorch target share: a module in, the generated one against the interpreter."""
+"""What tests of the PyTorch target share: the generated module against the interpreter."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
@@ -43,9 +44,7 @@ def run_generated(artifact: Artifact, inputs: Sequence[Array]) -> tuple[Array, .
 
 def check_style(source: str) -> None:
     """The source is what ruff makes of it, lints clean and stays within 100 columns."""
-    ruff = shutil.which("ruff") or shutil.which(
-        "ruff", path=str(Path(__import__("sys").executable).parent)
-    )
+    ruff = shutil.which("ruff") or shutil.which("ruff", path=str(Path(sys.executable).parent))
     if ruff is None:
         pytest.skip("ruff is not installed")
     command = [ruff, "format", "--isolated", "--line-length", "100", "--diff", "-"]
@@ -97,17 +96,3 @@ def agree() -> Callable[..., Artifact]:
         return artifact
 
     return check
-
-
-@pytest.fixture
-def function() -> Callable[[str], str]:
-    """`body` as a function @forward: arguments are `%name : type`, the last line returns."""
-
-    def build(body: str) -> str:
-        arguments = dict.fromkeys(re.findall(r"arg (%\w+ : \S+)\n", body))
-        rest = re.sub(r" *arg %\w+ : \S+\n", "", body)
-        results = re.findall(r"return [^:]*: (.*)", rest)[0]
-        text = rest.replace("return ", "func.return ")
-        return f"func.func @forward({', '.join(arguments)}) -> ({results}) {{\n{text}\n}}"
-
-    return build

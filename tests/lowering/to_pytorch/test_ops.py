@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.ternary import TernarizeOp
 from triton_dsl.ir.trits import pack_trits
@@ -17,7 +19,7 @@ from triton_dsl.lowering.to_pytorch.module_source import RULES
 Array = NDArray[Any]
 RNG = np.random.default_rng(7)
 
-DTYPES = {
+DTYPES: dict[str, Any] = {
     "f16": np.float16,
     "f32": np.float32,
     "f64": np.float64,
@@ -35,7 +37,7 @@ def random_array(type_text: str, rng: np.random.Generator = RNG) -> Array:
     """Values for a tensor type; `?` is 3."""
     *sizes, element = type_text.removeprefix("tensor<").removesuffix(">").split("x")
     shape = [3 if size == "?" else int(size) for size in sizes]
-    dtype = np.dtype(DTYPES[element])
+    dtype: np.dtype[Any] = np.dtype(DTYPES[element])
     if element == "!ternary.trit":
         return rng.integers(-1, 2, shape).astype(np.int8)
     if dtype.kind == "f":
@@ -56,162 +58,24 @@ def op_text(line: str) -> tuple[str, list[str]]:
     name, _, attributes = head.partition(" ")
     names = ", ".join(f"%a{i}" for i in range(len(operand_types)))
     outs = ", ".join(f"%r{i}" for i in range(len(result_types)))
-    body = f"{outs} = {name} {names} {attributes} : ({', '.join(operand_types)}) -> ({', '.join(result_types)})"
-    returned = f"func.return {outs} : {', '.join(result_types)}"
-    return (
-        f"func.func @forward({arguments}) -> ({', '.join(result_types)}) {{\n  {body}\n  {returned}\n}}",
-        operand_types,
-    )
+    returned = ", ".join(result_types)
+    text = f"""
+func.func @forward({arguments}) -> ({returned}) {{
+  {outs} = {name} {names} {attributes} : ({", ".join(operand_types)}) -> ({returned})
+  func.return {outs} : {returned}
+}}
+"""
+    return text, operand_types
 
 
-def unary(name: str, *elements: str) -> list[str]:
-    return [f"tensor.{name} : tensor<?x5x{e}> -> tensor<?x5x{e}>" for e in elements]
-
-
-def binary(name: str, *elements: str) -> list[str]:
-    return [f"tensor.{name} : tensor<?x5x{e}>, tensor<5x{e}> -> tensor<?x5x{e}>" for e in elements]
-
-
-FLOATS, INTEGERS = ("f16", "f32", "f64"), ("i8", "i32", "i64")
+BINARY = "tensor.{name} : tensor<?x5x{element}>, tensor<5x{element}> -> tensor<?x5x{element}>"
 
 LINES = [
-    *(line for n in ("add", "sub", "mul") for line in binary(n, *FLOATS, *INTEGERS)),
-    *binary("div", "f32"),
-    *binary("maximum", "f32", "i8", "i64"),
-    *binary("minimum", "f32", "i8", "i64"),
-    *binary("and", "i1"),
-    *binary("or", "i1"),
-    *(
-        f'tensor.compare {{predicate = "{p}"}} : tensor<4x{e}>, tensor<3x4x{e}> -> tensor<3x4xi1>'
-        for p in ("eq", "ne", "lt", "le", "gt", "ge")
-        for e in ("f32", "i8")
-    ),
-    "tensor.where : tensor<4xi1>, tensor<3x4xf32>, tensor<f32> -> tensor<3x4xf32>",
-    *(
-        f"tensor.convert : tensor<64x{a}> -> tensor<64x{b}>"
-        for a in ("f32", "i32", "i8", "i64", "i1")
-        for b in ("f16", "f32", "f64", "i1", "i8", "i32", "i64")
-    ),
-    "tensor.convert : tensor<3x4x!ternary.trit> -> tensor<3x4xf32>",
-    "tensor.convert : tensor<3x4x!ternary.trit> -> tensor<3x4xi32>",
-    *(line for n in ("neg", "abs", "sign", "relu") for line in unary(n, "f32", "i8", "i64")),
-    *unary("not", "i1"),
-    *(
-        line
-        for n in (
-            "exp erf floor round silu sigmoid tanh hard_swish hard_tanh gelu softmax log_softmax "
-            "relu6 leaky_relu"
-        ).split()
-        for line in unary(n, "f16", "f32", "f64")
-    ),
-    *unary("relu6", "i8"),
-    "tensor.leaky_relu {alpha = 0.25 : f64} : tensor<3x4xf32> -> tensor<3x4xf32>",
-    'tensor.gelu {approximate = "tanh"} : tensor<3x4xf32> -> tensor<3x4xf32>',
-    "tensor.softmax {axis = 0 : i64} : tensor<3x4xf32> -> tensor<3x4xf32>",
-    "tensor.log_softmax {axis = -2 : i64} : tensor<3x4xf32> -> tensor<3x4xf32>",
-    "tensor.clamp {min = -0.5 : f64, max = 0.75 : f64} : tensor<9xf32> -> tensor<9xf32>",
-    "tensor.clamp {min = -0.5 : f64} : tensor<9xf32> -> tensor<9xf32>",
-    "tensor.clamp {max = 100.0 : f64, min = -3.0 : f64} : tensor<9xi8> -> tensor<9xi8>",
-    *(
-        f"tensor.matmul : tensor<?x8x{e}>, tensor<8x4x{e}> -> tensor<?x4x{e}>"
-        for e in ("f32", "f64", "i8", "i32", "i64")
-    ),
-    "tensor.matmul : tensor<2x3x4xf32>, tensor<2x4x5xf32> -> tensor<2x3x5xf32>",
-    "tensor.matmul : tensor<4xf32>, tensor<4x5xf32> -> tensor<5xf32>",
-    *(
-        f"tensor.linear : tensor<?x8x{e}>, tensor<8x4x{e}>, tensor<4x{e}> -> tensor<?x4x{e}>"
-        for e in ("f32", "i32")
-    ),
-    "tensor.linear : tensor<2x?x8xf32>, tensor<8x4xf32> -> tensor<2x?x4xf32>",
-    *(
-        "tensor.conv {strides = array<i64: 2, 1>, padding = array<i64: 1, 0, 2, 1>, "
-        "dilation = array<i64: 1, 2>, groups = 2 : i64} : "
-        f"tensor<?x4x7x8x{e}>, tensor<6x2x3x3x{e}>, tensor<6x{e}> -> tensor<?x6x4x5x{e}>"
-        for e in ("f32", "i8", "i16", "i32", "i64")
-    ),
-    "tensor.conv {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>, "
-    "dilation = array<i64: 1, 1>} : tensor<?x3x8x8xf32>, tensor<4x3x3x3xf32> "
-    "-> tensor<?x4x8x8xf32>",
-    *(
-        "tensor.conv {strides = array<i64: 2>, padding = array<i64: 1, 1>, "
-        f"dilation = array<i64: 1>}} : tensor<?x3x9x{e}>, tensor<4x3x3x{e}> -> tensor<?x4x5x{e}>"
-        for e in ("f32", "i8", "i64")
-    ),
-    'tensor.einsum {equation = "bij,bjk->ik"} : tensor<2x3x4xf32>, tensor<2x4x5xf32> -> tensor<3x5xf32>',
-    'tensor.einsum {equation = "ij,jk->ki"} : tensor<3x4xi32>, tensor<4x5xi32> -> tensor<5x3xi32>',
-    "tensor.scaled_dot_product_attention : tensor<2x4x8xf32>, tensor<2x5x8xf32>, tensor<2x5x6xf32> -> tensor<2x4x6xf32>",
-    "tensor.scaled_dot_product_attention {scale = 0.5 : f64, is_causal = true} : tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x4x8xf32>",
-    "tensor.scaled_dot_product_attention : tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<4x4xf32> -> tensor<2x4x8xf32>",
-    "tensor.scaled_dot_product_attention {is_causal = true} : tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<4x4xf32> -> tensor<2x4x8xf32>",
-    "tensor.reshape_to {shape = array<i64: -2, 2, -1>} : tensor<?x8xf32> -> tensor<?x2x4xf32>",
-    "tensor.reshape_to {shape = array<i64: -1>} : tensor<?x8xf32> -> tensor<?xf32>",
-    "tensor.reshape_to {shape = array<i64: -3, -2, 2, 2>} : tensor<?x?x4xf32> -> tensor<?x?x2x2xf32>",
-    "tensor.reshape_to {shape = array<i64>} : tensor<1x1xf32> -> tensor<f32>",
-    "tensor.flatten : tensor<?x2x4xf32> -> tensor<?x8xf32>",
-    "tensor.flatten {start = 0 : i64, end = 1 : i64} : tensor<?x2x4xf32> -> tensor<?x4xf32>",
-    "tensor.permute {perm = array<i64: 2, 0, 1>} : tensor<?x2x4xf32> -> tensor<4x?x2xf32>",
-    "tensor.permute {perm = array<i64: 1, 0>} : tensor<2x4x!ternary.trit> -> tensor<4x2x!ternary.trit>",
-    "tensor.concatenate {axis = 1 : i64} : tensor<?x2xf32>, tensor<?x3xf32> -> tensor<?x5xf32>",
-    "tensor.split {axis = 1 : i64, sizes = array<i64: 2, 3>} : tensor<?x5xf32> -> tensor<?x2xf32>, tensor<?x3xf32>",
-    "tensor.split {axis = 1 : i64, sizes = array<i64: 5>} : tensor<?x5xf32> -> tensor<?x5xf32>",
-    "tensor.slice {starts = array<i64: 1, -4>, ends = array<i64: 9223372036854775807, -1>, steps = array<i64: 1, 2>} : tensor<?x5xf32> -> tensor<?x2xf32>",
-    *(
-        "tensor.pad_to {low = array<i64: 0, 1, 0>, high = array<i64: 0, 0, 2>, value = 3.0 : f64}"
-        f" : tensor<?x2x4x{e}> -> tensor<?x3x6x{e}>"
-        for e in ("f32", "i8", "i64")
-    ),
-    "tensor.squeeze {axes = array<i64: 1, -1>} : tensor<?x1x4x1xf32> -> tensor<?x4xf32>",
-    "tensor.unsqueeze {axes = array<i64: -1, 1>} : tensor<?x4xf32> -> tensor<?x1x4x1xf32>",
-    "tensor.expand {shape = array<i64: 2, 3, -1>} : tensor<1x4xf32> -> tensor<2x3x4xf32>",
-    "tensor.max_pool {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>} : tensor<?x2x4x4xf32> -> tensor<?x2x2x2xf32>",
-    *(
-        "tensor.max_pool {kernel = array<i64: 3, 2>, strides = array<i64: 2, 1>, padding = array<i64: 1, 0, 0, 1>}"
-        f" : tensor<?x2x6x4x{e}> -> tensor<?x2x3x4x{e}>"
-        for e in ("f32", "i8", "i32", "i64")
-    ),
-    *(
-        "tensor.max_pool {kernel = array<i64: 3>, strides = array<i64: 2>, padding = array<i64: 1, 1>}"
-        f" : tensor<?x2x6x{e}> -> tensor<?x2x3x{e}>"
-        for e in ("f32", "i8", "i32")
-    ),
-    *(
-        f"tensor.avg_pool {{kernel = array<i64: 3, 2>, strides = array<i64: 2, 1>, padding = array<i64: {p}>{c}}}"
-        f" : tensor<?x2x6x4xf32> -> tensor<?x2x3x{w}xf32>"
-        for p, w in (("1, 0, 0, 1", 4), ("1, 1, 1, 1", 5), ("1, 0, 0, 0", 3))
-        for c in ("", ", count_include_pad = false")
-    ),
-    "tensor.avg_pool {kernel = array<i64: 2>, strides = array<i64: 2>, padding = array<i64: 0, 0>} : tensor<?x2x6xf32> -> tensor<?x2x3xf32>",
-    "tensor.global_avg_pool : tensor<?x3x4x5xf32> -> tensor<?x3x1x1xf32>",
-    *(
-        f"tensor.reduce_{n} {{axes = array<i64: 1, -1>{k}}} : tensor<?x2x4x{e}> -> tensor<?{s}x{e}>"
-        for n, kinds in (
-            ("sum", ("f32", "i8", "i64")),
-            ("mean", ("f32",)),
-            ("max", ("f32", "i8")),
-            ("min", ("f32", "i64")),
-        )
-        for e in kinds
-        for k, s in (("", ""), (", keepdims = true", "x1x1"))
-    ),
-    "tensor.reduce_sum {axes = array<i64>} : tensor<2x4xf32> -> tensor<2x4xf32>",
-    "tensor.argmax : tensor<?x7xf32> -> tensor<?xi64>",
-    "tensor.argmax {axis = 0 : i64, keepdims = true} : tensor<?x7xi8> -> tensor<1x7xi64>",
-    "tensor.rms_norm : tensor<?x5x8xf32>, tensor<5x8xf32> -> tensor<?x5x8xf32>",
-    "tensor.rms_norm {epsilon = 0.001 : f64} : tensor<?x5x8xf64>, tensor<8xf64> -> tensor<?x5x8xf64>",
-    "tensor.multi_threshold : tensor<?x4xi32>, tensor<4x5xi32> -> tensor<?x4xi8>",
-    "tensor.multi_threshold {axis = 1 : i64} : tensor<?x4x3xf32>, tensor<1x5xf32> -> tensor<?x4x3xi8>",
-    "tensor.multi_threshold : tensor<?x4xi8>, tensor<1x130xi8> -> tensor<?x4xi32>",
-    "ternary.pack : tensor<3x5x!ternary.trit> -> tensor<4xui8>",
-    "ternary.dequantize : tensor<3x5x!ternary.trit>, tensor<5xf32> -> tensor<3x5xf32>",
-    "ternary.dequantize {axis = 0 : i64} : tensor<3x5x!ternary.trit>, tensor<3xf16> -> tensor<3x5xf16>",
-    "ternary.dequantize : tensor<3x5x!ternary.trit> -> tensor<3x5xf32>",
-    "ternary.adder_graph {inputs = 3 : i64, nodes = array<i64: 0, 1, -1, 0, 3, 2, 1, 4>, "
-    "outputs = array<i64: 3, 1, 4, -1, 0, 0>} : tensor<?x3xi8> -> tensor<?x3xi32>",
-    "ternary.adder_graph {inputs = 2 : i64, nodes = array<i64: 0, 1, -1, 31>, "
-    "outputs = array<i64: 2, 1>} : tensor<?x2xi64> -> tensor<?x1xi32>",
-    "ternary.adder_graph {inputs = 2 : i64, nodes = array<i64: 0, 1, -1, 2>, "
-    "outputs = array<i64: 2, -1, 1, 1>} : tensor<?x2xf32> -> tensor<?x2xf32>",
+    line
+    for line in Path(__file__).with_name("ops.txt").read_text().splitlines()
+    if not line.startswith("#")
 ]
+
 
 Agree = Callable[..., Any]
 
@@ -232,20 +96,20 @@ def test_op(line: str, agree: Agree) -> None:
 
 @pytest.mark.parametrize("name", ["log", "sqrt", "rsqrt"])
 def test_op_on_positive_numbers(name: str, agree: Agree) -> None:
-    text, types = op_text(unary(name, "f32")[0])
+    text, types = op_text(f"tensor.{name} : tensor<?x5xf32> -> tensor<?x5xf32>")
     agree(text, [np.abs(random_array(types[0])) + 0.01])
 
 
 @pytest.mark.parametrize("element", ["f32", "i8", "i32", "i64"])
 @pytest.mark.parametrize("name", ["div", "mod"])
 def test_division(name: str, element: str, agree: Agree) -> None:
-    text, types = op_text(binary(name, element)[0])
+    text, types = op_text(BINARY.format(name=name, element=element))
     x, y = (random_array(t) for t in types)
     agree(text, [x // 2 if element[0] == "i" else x, np.where(y == 0, 3, y).astype(y.dtype)])
 
 
 def test_power(agree: Agree) -> None:
-    text, types = op_text(binary("pow", "f32")[0])
+    text, types = op_text(BINARY.format(name="pow", element="f32"))
     agree(text, [np.abs(random_array(types[0])) + 0.1, random_array(types[1])], tolerance=1e-5)
 
 
@@ -320,7 +184,9 @@ func.func @forward(%x : tensor<?x3x4xf32>) -> tensor<?x3x4xf32> {
   %b = tensor.parameter "bn.bias" : tensor<3xf32>
   %m = tensor.parameter "bn.running_mean" buffer : tensor<3xf32>
   %v = tensor.parameter "bn.running_var" buffer : tensor<3xf32>
-  %y = tensor.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-3 : f64} : (tensor<?x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<?x3x4xf32>
+  %y = tensor.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-3 : f64}
+    : (tensor<?x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    -> tensor<?x3x4xf32>
   func.return %y : tensor<?x3x4xf32>
 }
 """
@@ -446,10 +312,12 @@ def test_fused_products(kind: str, element: str, options: str, agree: Agree) -> 
     "line",
     [
         "ternary.matmul %a, %w : tensor<2x?x8xf32>, tensor<8x4x!ternary.trit> -> tensor<2x?x4xf32>",
-        "ternary.matmul %a, %w scale(%s : tensor<4xf32>) : tensor<?x8xf32>, tensor<8x4x!ternary.trit> -> tensor<?x4xf32>",
+        "ternary.matmul %a, %w scale(%s : tensor<4xf32>) "
+        ": tensor<?x8xf32>, tensor<8x4x!ternary.trit> -> tensor<?x4xf32>",
         "ternary.matmul %a, %w : tensor<8xf32>, tensor<8x4x!ternary.trit> -> tensor<4xf32>",
         "ternary.matmul %a, %w : tensor<8xi8>, tensor<8x4x!ternary.trit> -> tensor<4xi32>",
-        "ternary.matmul %a, %w : tensor<3x8x!ternary.trit>, tensor<8x4x!ternary.trit> -> tensor<3x4xi32>",
+        "ternary.matmul %a, %w "
+        ": tensor<3x8x!ternary.trit>, tensor<8x4x!ternary.trit> -> tensor<3x4xi32>",
     ],
 )
 def test_ternary_matmul(line: str, agree: Agree) -> None:
@@ -467,13 +335,15 @@ func.func @forward(%a : {operand}, %s : tensor<4xf32>) -> {result} {{
 
 def test_constants(agree: Agree) -> None:
     text = """
-func.func @forward(%x : tensor<?x4xf32>, %n : tensor<?x4xi8>) -> (tensor<?x4xf32>, tensor<?x4xi8>, tensor<?x2xf32>, tensor<4xf32>, tensor<?x4xf32>) {
+func.func @forward(%x : tensor<?x4xf32>, %n : tensor<?x4xi8>)
+    -> (tensor<?x4xf32>, tensor<?x4xi8>, tensor<?x2xf32>, tensor<4xf32>, tensor<?x4xf32>) {
   %c = tensor.constant dense<-0.1> : tensor<f32>
   %i = tensor.constant dense<-7> : tensor<i8>
   %v = tensor.constant dense<[1.0, 2.0, 3.0, 4.5]> : tensor<4xf32>
   %o = tensor.constant dense<1.5> : tensor<100xf32>
   %t = ternary.constant [1, 0, -1, 1, 0, 1, 1, -1] : tensor<4x2x!ternary.trit>
-  %s = tensor.slice %o {starts = array<i64: 0>, ends = array<i64: 4>, steps = array<i64: 1>} : (tensor<100xf32>) -> tensor<4xf32>
+  %s = tensor.slice %o {starts = array<i64: 0>, ends = array<i64: 4>, steps = array<i64: 1>}
+    : (tensor<100xf32>) -> tensor<4xf32>
   %0 = tensor.mul %x, %c : (tensor<?x4xf32>, tensor<f32>) -> tensor<?x4xf32>
   %1 = tensor.sub %c, %0 : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
   %2 = tensor.add %1, %v : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
@@ -482,7 +352,8 @@ func.func @forward(%x : tensor<?x4xf32>, %n : tensor<?x4xi8>) -> (tensor<?x4xf32
   %5 = tensor.mul %c, %c : (tensor<f32>, tensor<f32>) -> tensor<f32>
   %6 = tensor.pow %2, %5 : (tensor<?x4xf32>, tensor<f32>) -> tensor<?x4xf32>
   %7 = tensor.abs %6 : (tensor<?x4xf32>) -> tensor<?x4xf32>
-  func.return %2, %3, %4, %s, %0 : tensor<?x4xf32>, tensor<?x4xi8>, tensor<?x2xf32>, tensor<4xf32>, tensor<?x4xf32>
+  func.return %2, %3, %4, %s, %0
+    : tensor<?x4xf32>, tensor<?x4xi8>, tensor<?x2xf32>, tensor<4xf32>, tensor<?x4xf32>
 }
 """
     agree(text, [random_array("tensor<?x4xf32>"), random_array("tensor<?x4xi8>")])
@@ -493,7 +364,8 @@ def test_random_trits_are_refused(compile_text: Callable[..., Any]) -> None:
 
     text = """
 func.func @forward(%x : tensor<4xf32>) -> tensor<4x!ternary.trit> {
-  %t = ternary.ternarize %x {mode = "stochastic", seed = 3 : i64} : (tensor<4xf32>) -> tensor<4x!ternary.trit>
+  %t = ternary.ternarize %x {mode = "stochastic", seed = 3 : i64}
+    : (tensor<4xf32>) -> tensor<4x!ternary.trit>
   func.return %t : tensor<4x!ternary.trit>
 }
 """
