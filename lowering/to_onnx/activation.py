@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import pi, sqrt
 
 from ...dialects import tensor
-from .elementwise import choose, clip
+from .elementwise import choose, clip, extreme
 from .emitter import Emitter, rule
 from .graph import Element
 
@@ -21,7 +21,7 @@ def rectify(e: Emitter, name: str) -> str:
     element = e.element(name)
     if element.is_float:
         return e.apply("Relu", [name])
-    return e.apply("Max", [name, e.scalar(0, element)])
+    return extreme(e, "Max", name, e.scalar(0, element))
 
 
 @rule(tensor.Relu6Op)

@@ -21,14 +21,11 @@ _UNARY = {
     tensor.NegOp: "Neg",
     tensor.NotOp: "Not",
     tensor.RoundOp: "Round",
-    tensor.SignOp: "Sign",
     tensor.SqrtOp: "Sqrt",
 }
 _BINARY = {
     tensor.AddOp: "Add",
     tensor.AndOp: "And",
-    tensor.MaximumOp: "Max",
-    tensor.MinimumOp: "Min",
     tensor.MulOp: "Mul",
     tensor.OrOp: "Or",
     tensor.PowOp: "Pow",
@@ -54,6 +51,34 @@ def unary(e: Emitter, op: tensor.AbsOp) -> None:
 def binary(e: Emitter, op: tensor.AddOp) -> None:
     """One operator on two operands; ONNX broadcasts as NumPy does."""
     e.bind(op.result, e.apply(_BINARY[type(op)], [e.value(op.lhs), e.value(op.rhs)]))
+
+
+@rule(tensor.MaximumOp, tensor.MinimumOp)
+def extremum(e: Emitter, op: tensor.MaximumOp) -> None:
+    """The greater or the smaller of two."""
+    op_type = "Max" if isinstance(op, tensor.MaximumOp) else "Min"
+    e.bind(op.result, extreme(e, op_type, e.value(op.lhs), e.value(op.rhs)))
+
+
+def extreme(e: Emitter, op_type: str, lhs: str, rhs: str) -> str:
+    """Max or Min; by a comparison for INT64, where ONNX Runtime's are wrong."""
+    if e.element(lhs) is not Element.INT64:
+        return e.apply(op_type, [lhs, rhs])
+    comparison = "Greater" if op_type == "Max" else "Less"
+    return choose(e, e.node(comparison, [lhs, rhs], Element.BOOL), lhs, rhs)
+
+
+@rule(tensor.SignOp)
+def sign(e: Emitter, op: tensor.SignOp) -> None:
+    """Sign; by comparisons for INT64, where ONNX Runtime's is wrong."""
+    x = e.value(op.operand)
+    element = e.element(x)
+    if element is not Element.INT64:
+        e.bind(op.result, e.apply("Sign", [x]))
+        return
+    zero = e.scalar(0, element)
+    sides = [e.node(side, [x, zero], Element.BOOL) for side in ("Greater", "Less")]
+    e.bind(op.result, e.apply("Sub", [e.cast(side, element) for side in sides]))
 
 
 @rule(tensor.RsqrtOp)
@@ -169,6 +194,10 @@ def clip(e: Emitter, name: str, low: float | None, high: float | None) -> str:
         "" if b is None else e.scalar(int(min(max(b, info.min), info.max)), wide)
         for b in (low, high)
     ]
+    if element is Element.INT64:
+        for bound, op_type in zip(cut, ("Max", "Min"), strict=True):
+            name = extreme(e, op_type, name, bound) if bound else name
+        return name
     return e.cast(e.node("Clip", [e.cast(name, wide), *cut], wide), element)
 
 

@@ -259,7 +259,9 @@ class Emitter:
     def scalar(self, value: float, element: Element) -> str:
         """One stored number."""
         text = f"{value:g}".replace("-", "minus_")
-        return self.constant(np.array(value).astype(element.dtype), f"{element.name.lower()}_{text}")
+        return self.constant(
+            np.array(value).astype(element.dtype), f"{element.name.lower()}_{text}"
+        )
 
     def indices(self, values: Sequence[int], hint: str = "sizes") -> str:
         """Stored INT64 numbers: axes, sizes, positions."""

@@ -42,7 +42,8 @@ def layer_norm(e: Emitter, op: tensor.LayerNormOp) -> None:
         return
     element = e.element(inputs[0])
     x, *rest = (e.cast(name, _wide(element)) for name in inputs)
-    axes = list(range(-rank, 0))
+    depth = tensor_type(op.input).get_num_dims()
+    axes = list(range(depth - rank, depth))
     centred = e.apply("Sub", [x, reduce_axes(e, "ReduceMean", x, axes, True)])
     out = _over_rms(e, centred, axes, epsilon)
     out = e.apply("Mul", [out, rest[0]])
@@ -56,7 +57,8 @@ def rms_norm(e: Emitter, op: tensor.RmsNormOp) -> None:
     """x/√(mean(x²) + ε)·scale."""
     element = e.element(e.value(op.input))
     x, scale = (e.cast(e.value(v), _wide(element)) for v in (op.input, op.scale))
-    axes = list(range(-tensor_type(op.scale).get_num_dims(), 0))
+    depth = tensor_type(op.input).get_num_dims()
+    axes = list(range(depth - tensor_type(op.scale).get_num_dims(), depth))
     out = _over_rms(e, x, axes, op.epsilon.value.data)
     e.bind(op.result, e.cast(e.apply("Mul", [out, scale]), element))
 

@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
+from .elementwise import clip
 from .emitter import Emitter, rule
 from .graph import Array, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
@@ -127,9 +128,7 @@ def rescale(e: Emitter, x: str, bound: int, to: Rescaling) -> str:
     return _place(e, out, to, element)
 
 
-def _rescale_double(
-    e: Emitter, x: str, factor: Array, to: Rescaling, element: Element
-) -> str:
+def _rescale_double(e: Emitter, x: str, factor: Array, to: Rescaling, element: Element) -> str:
     wide = Element.DOUBLE
     laid = factor.reshape([-1] + [1] * (to.rank - 1 - to.axis % to.rank)) if factor.ndim else factor
     scaled = e.apply("Mul", [e.cast(x, wide), e.constant(laid, "rescale")])
@@ -143,8 +142,7 @@ def _place(e: Emitter, name: str, to: Rescaling, element: Element) -> str:
     zero = constant_of(to.zero_point)
     if zero is None or zero.any():
         name = e.apply("Add", [name, e.cast(e.value(to.zero_point), wide)])
-    bounds = [e.scalar(to.low, wide), e.scalar(to.high, wide)]
-    return e.cast(e.node("Clip", [name, *bounds], wide), element)
+    return e.cast(clip(e, name, to.low, to.high), element)
 
 
 @rule(tensor.MultiThresholdOp)
@@ -157,10 +155,11 @@ def multi_threshold(e: Emitter, op: tensor.MultiThresholdOp) -> None:
 
 def count_thresholds(e: Emitter, x: str, thresholds: SSAValue, axis: int, rank: int) -> str:
     """How many thresholds are ≤ x, as INT32: comparisons on a new last axis, then a sum."""
+    if tensor_type(thresholds).get_shape()[1] == 0:
+        nothing = e.apply("Less", [x, x], result=Element.BOOL)
+        return e.cast(nothing, Element.INT32)
     behind = rank - 1 - axis % rank
     levels = e.unsqueeze(e.value(thresholds), list(range(1, behind + 1)))
-    passed = e.apply("LessOrEqual", [levels, e.unsqueeze(x, [-1])], result=Element.BOOL)
+    passed = e.apply("LessOrEqual", [levels, e.unsqueeze(x, [rank])], result=Element.BOOL)
     counted = e.cast(passed, Element.INT32)
-    return e.apply("ReduceSum", [counted], rest=[e.indices([-1], "axes")], keepdims=0)
-
-
+    return e.apply("ReduceSum", [counted], rest=[e.indices([rank], "axes")], keepdims=0)

@@ -27,6 +27,7 @@ def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
     if not axes:
         e.bind(op.result, e.apply("Identity", [x]))
         return
+    axes = [axis % tensor_type(op.operand).get_num_dims() for axis in axes]
     keepdims = bool(op.keepdims.value.data)
     op_type = _REDUCE[type(op)]
     if op_type == "ReduceSum" and not e.element(x).is_float:
@@ -34,7 +35,26 @@ def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
         terms = prod(DYNAMIC_TERMS if shape[a] == DYNAMIC else shape[a] for a in axes)
         e.bind(op.result, sum_integers(e, x, axes, keepdims, terms))
         return
+    if e.element(x) is Element.INT64:
+        e.bind(op.result, _extreme_int64(e, op_type, x, axes, keepdims))
+        return
     e.bind(op.result, reduce_axes(e, op_type, x, axes, keepdims))
+
+
+def _extreme_int64(e: Emitter, op_type: str, x: str, axes: list[int], keepdims: bool) -> str:
+    """The elements at ArgMax: ONNX Runtime's ReduceMax and ReduceMin are wrong on INT64.
+
+    The least x is -1 - y for the greatest y = -1 - x, which does not overflow.
+    """
+    wide, mirror = Element.INT64, e.scalar(-1, Element.INT64)
+    if op_type == "ReduceMin":
+        x = e.apply("Sub", [mirror, x])
+    for axis in axes:
+        place = e.node("ArgMax", [x], wide, axis=axis, keepdims=1)
+        x = e.node("GatherElements", [x, place], wide, axis=axis)
+    if op_type == "ReduceMin":
+        x = e.apply("Sub", [mirror, x])
+    return x if keepdims else e.node("Squeeze", [x, e.indices(axes, "axes")], wide)
 
 
 DYNAMIC_TERMS = 1 << 24
@@ -68,7 +88,10 @@ def sum_integers(e: Emitter, name: str, axes: list[int], keepdims: bool, terms: 
 
 
 def reduce_axes(e: Emitter, op_type: str, name: str, axes: list[int], keepdims: bool) -> str:
-    """One Reduce* operator; axes became an input with opset 13 for sums, 18 for the others."""
+    """One Reduce* operator; axes became an input with opset 13 for sums, 18 for the others.
+
+    `axes` are counted from the front: on empty tensors ONNX Runtime takes -1 for no axis.
+    """
     if op_type == "ReduceSum" or e.opset >= 18:
         rest = [e.indices(axes, "axes")]
         return e.apply(op_type, [name], rest=rest, keepdims=int(keepdims))
@@ -82,7 +105,7 @@ def argmax(e: Emitter, op: tensor.ArgmaxOp) -> None:
         "ArgMax",
         [e.value(op.operand)],
         result=Element.INT64,
-        axis=op.axis.value.data,
+        axis=op.axis.value.data % tensor_type(op.operand).get_num_dims(),
         keepdims=int(bool(op.keepdims.value.data)),
     )
     e.bind(op.result, out)

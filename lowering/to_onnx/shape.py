@@ -35,9 +35,7 @@ def flatten(e: Emitter, op: tensor.FlattenOp) -> None:
 
 def _wishes(wishes: Sequence[int], known: Sequence[int]) -> list[int]:
     """Known sizes in place of what `tensor.reshape_to` says."""
-    return [
-        wish if size == DYNAMIC else size for size, wish in zip(known, wishes, strict=True)
-    ]
+    return [wish if size == DYNAMIC else size for size, wish in zip(known, wishes, strict=True)]
 
 
 def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: list[int]) -> None:
@@ -51,9 +49,7 @@ def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: list[int])
         e.bind(result, e.reshape_with_copies(x, wishes))
         return
     shape = tensor_type(operand).get_shape()
-    pieces = [
-        e.dimension(x, -2 - w, shape[-2 - w]) if w <= -2 else e.indices([w]) for w in wishes
-    ]
+    pieces = [e.dimension(x, -2 - w, shape[-2 - w]) if w <= -2 else e.indices([w]) for w in wishes]
     sizes = e.node("Concat", pieces, Element.INT64, axis=0)
     literal = {"allowzero": 1} if 0 in wishes and e.opset >= 14 else {}
     e.bind(result, e.node("Reshape", [x, sizes], e.element(x), **literal))

@@ -83,7 +83,10 @@ def _blocks(e: Emitter, op: ternary.LinearOp) -> str | None:
 
     Codes are trit + 2, the operator's default zero point. The scale goes into the blocks.
     """
-    if e.form != "fast" or tensor_type(op.input).element_type != tensor_type(op.result).element_type:
+    if (
+        e.form != "fast"
+        or tensor_type(op.input).element_type != tensor_type(op.result).element_type
+    ):
         return None
     x = e.value(op.input)
     weight = op.weight.owner

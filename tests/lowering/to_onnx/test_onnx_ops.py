@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from xdsl.dialects.builtin import TensorType, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute
 
@@ -244,3 +246,28 @@ def test_bfloat16_between_conversions(bench: Any, opset: int, kind: Callable[...
 
     module = bench.build([TensorType(f32, [4, 4])], body)
     bench.check(module, [values(f32, (4, 4))], opset, scale=800.0)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_int64_near_powers_of_two(bench: Any, data: st.DataObject) -> None:
+    """ONNX Runtime's own Max, Min, Clip, Sign, ReduceMax and ReduceMin fail here."""
+    near = st.tuples(st.integers(0, 62), st.integers(-2, 2), st.sampled_from([-1, 1]))
+    number = near.map(lambda t: t[2] * ((1 << t[0]) + t[1]))
+    x, y = (np.array(data.draw(st.lists(number, min_size=12, max_size=12)), np.int64) for _ in "xy")
+    type = TensorType(i64, [ANY, 4])
+    module = bench.build(
+        [type, type],
+        lambda add, x, y: [
+            add(tensor.MaximumOp(x, y)),
+            add(tensor.MinimumOp(x, y)),
+            add(tensor.SignOp(x)),
+            add(tensor.ReluOp(x)),
+            add(tensor.ClampOp(x, min=-128.0, max=127.0)),
+            add(tensor.ReduceMaxOp(x, [0])),
+            add(tensor.ReduceMinOp(x, [1, 0], keepdims=True)),
+            add(tensor.ReduceSumOp(x, [0, 1])),
+            add(tensor.ArgmaxOp(x)),
+        ],
+    )
+    bench.check(module, [x.reshape(3, 4), y.reshape(3, 4)], data.draw(st.sampled_from([13, 21])))

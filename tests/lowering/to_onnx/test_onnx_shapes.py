@@ -222,3 +222,17 @@ def test_what_has_no_kernel_in_double_precision_is_refused_at_once(bench: Any) -
         bench.bytes_of(module)
     assert [name for name, _, _ in caught.value.problems] == ["tensor.avg_pool", "tensor.erf"]
     assert "float32" in str(caught.value)
+
+
+def test_reductions_of_an_empty_batch(bench: Any, opset: int) -> None:
+    kinds = [tensor.ReduceSumOp, tensor.ReduceMaxOp, tensor.ReduceMeanOp]
+    module = bench.build(
+        [TensorType(f32, [ANY, 3, 4]), TensorType(f32, [4])],
+        lambda add, x, s: [
+            *(add(kind(x, [-1])) for kind in kinds),
+            add(tensor.ArgmaxOp(x)),
+            add(tensor.RmsNormOp(x, s)),
+            add(tensor.LayerNormOp(x, s)),
+        ],
+    )
+    bench.check(module, [np.zeros((0, 3, 4), "f"), np.ones(4, "f")], opset)
