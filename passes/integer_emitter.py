@@ -12,7 +12,7 @@ from ..dialects.inference import tensor_type
 from ..dialects.parameters import Array
 from ..dialects.tensor.fixed_point import fixed_points
 from .compile_time import literal
-from .integer_forms import Grid, NotIntegerError, along_axis, interval
+from .integer_forms import FACTOR_LIMIT, Grid, NotIntegerError, along_axis, interval
 from .replacement import insert_before
 
 
@@ -71,7 +71,7 @@ class IntegerEmitter:
 
     def requantize(self, value: SSAValue, factor: Array, grid: Grid, source: Operation) -> SSAValue:
         """round(value·factor) on `grid`."""
-        if np.any(np.abs(factor) >= 2.0**30):
+        if np.any(np.abs(factor) > FACTOR_LIMIT):
             raise NotIntegerError
         factors, axis = along_axis(factor, tensor_type(value).get_num_dims())
         multipliers, shifts = fixed_points(np.asarray(factors))

@@ -49,6 +49,9 @@ BIAS_ERROR = 1 / 4
 GUARD_BITS = 16
 """Sums of several integers are formed on a grid finer by up to so many bits."""
 
+FACTOR_LIMIT = 2.0**30 - 1
+"""The largest factor that a multiplier and a shift express."""
+
 DEAD_FACTOR = 2.0**-16
 """The factor of a channel whose accumulators are always 0, so that its bias carries the value."""
 
@@ -132,7 +135,7 @@ def rescaling(term: Term, offset: Numbers, grid: Grid, error: float = BIAS_ERROR
     scale, offset, bound = np.broadcast_arrays(term.scale, offset, magnitude(term.value))
     dead = bound == 0
     factor = np.where(dead, DEAD_FACTOR, scale / grid.scale)
-    if np.any(np.abs(factor) >= 2.0**30) or np.any((factor == 0) & (offset != 0)):
+    if np.any(np.abs(factor) > FACTOR_LIMIT) or np.any((factor == 0) & (offset != 0)):
         raise NotIntegerError
     exact = np.divide(offset, factor * grid.scale, out=np.zeros_like(factor), where=factor != 0)
     room = np.maximum(ACCUMULATOR_LIMIT - bound, 0)

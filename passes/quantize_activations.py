@@ -324,8 +324,8 @@ def _insert_pair(module: ModuleOp, block: Block, value: SSAValue, grid: Quantiza
     owner = value.owner
     anchor = owner.next_op if isinstance(owner, Operation) else block.first_op
     assert anchor is not None
-    source = owner if isinstance(owner, Operation) else None
     users = list(value.uses)
+    source = owner if isinstance(owner, Operation) else users[0].operation
     element = tensor_type(value).element_type
     scale = literal(module, "scale", np.array(grid.scale, np.float32), TensorType(f32, []))
     zero = literal(module, "zero", np.array(grid.zero_point, np.int8), TensorType(i8, []))
@@ -343,8 +343,6 @@ def _insert_pair(module: ModuleOp, block: Block, value: SSAValue, grid: Quantiza
         result = convert.result
     for op in ops:
         insert_before(anchor, op, source)
-        if source is None:
-            op.location = getattr(value, "location", op.location)
     if value.name_hint:
         scale.result.name_hint = f"{value.name_hint}_scale"
         quantized.result.name_hint = f"{value.name_hint}_q"

@@ -36,18 +36,12 @@ def fixed_point(factor: float) -> tuple[int, int]:
     """
     if not isfinite(factor):
         raise PassError(f"expected a finite scale factor, got {factor}")
-    mantissa, exponent = frexp(factor)
-    multiplier = round(ldexp(mantissa, MULTIPLIER_BITS))
-    shift = MULTIPLIER_BITS - exponent
+    shift = min(MULTIPLIER_BITS - frexp(factor)[1], MAXIMAL_SHIFT)
+    multiplier = round(ldexp(factor, shift))
     if abs(multiplier) == 1 << MULTIPLIER_BITS:
         multiplier, shift = multiplier // 2, shift - 1
     if multiplier == 0:
         return 0, 1
-    if shift > MAXIMAL_SHIFT:
-        excess = shift - MAXIMAL_SHIFT
-        multiplier, shift = round(ldexp(multiplier, -excess)), MAXIMAL_SHIFT
-        if multiplier == 0:
-            return 0, 1
     if shift < 1:
         raise PassError(f"expected a scale factor below 2^30, got {factor}")
     while shift > 1 and multiplier % 2 == 0:
