@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
@@ -54,7 +55,7 @@ class Tolerance:
         """The largest difference allowed from `reference`."""
         finite = np.abs(_wide(reference)[np.isfinite(_wide(reference))])
         largest = float(finite.max()) if finite.size else 0.0
-        precision = 2.0 ** -{1: 2, 2: 8, 4: 23, 8: 52}[reference.dtype.itemsize]
+        precision = float(finfo(reference.dtype).eps)
         return self.absolute + max(self.relative, 8 * precision) * largest
 
 

@@ -76,11 +76,11 @@ def describe_dialect(universe: Universe, name: str, *, json: bool) -> None:
     if name not in universe.all_dialects:
         hint = did_you_mean(name, universe.all_dialects)
         raise OptionError(f"unknown dialect '{name}'{hint}")
-    dialect = universe.all_dialects[name]()
-    module = inspect.getmodule(next(iter(dialect.operations), type(dialect)))
+    getter = universe.all_dialects[name]
+    dialect = getter()
     found = {
         "name": name,
-        "package": module.__name__.split(".")[0] if module else "",
+        "package": getter.__module__.split(".")[0],
         "operations": [_entry(op.name, op) for op in _operations(dialect)],
         "attributes": [_entry(a.name, a) for a in sorted(dialect.attributes, key=lambda a: a.name)],
     }

@@ -1,6 +1,7 @@
 """`expected-error` comments against reported messages."""
 
 import pytest
+
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.expectations import Reported, check, expectations
 

@@ -6,11 +6,12 @@ from typing import Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from triton_dsl.ir.errors import OptionError
-from triton_dsl.ir.pipeline import MAXIMUM_NESTING, parse_pipeline, pipeline_text
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+
+from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.pipeline import MAXIMUM_NESTING, parse_pipeline, pipeline_text
 
 
 class NoOp(ModulePass):

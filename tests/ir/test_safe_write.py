@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from triton_dsl.ir.safe_write import PendingFiles, check_writable
 
 
@@ -80,9 +81,7 @@ def test_a_device_is_written_to_and_stays(tmp_path: Path) -> None:
         ("file/below", NotADirectoryError),
     ],
 )
-def test_impossible_places_are_refused(
-    place: str, error: type[OSError], tmp_path: Path
-) -> None:
+def test_impossible_places_are_refused(place: str, error: type[OSError], tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(error) as caught:
