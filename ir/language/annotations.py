@@ -36,6 +36,7 @@ from .values import POISON, Frame, Poison, Trit, describe, is_list
 _KINDS = {keyword: kind for kind, keyword in KEYWORDS.items()}
 
 TRIT_RULE = "a trit is -1, 0 or 1"
+ONE_PACK = "only one dimension of a type may stand for several"
 TERNARIZE_RULE = "a TernaryTensor takes a dense value only through ternarize(…)"
 DECODE_RULE = "a SpikeTensor is used as a dense tensor only through decode(…)"
 
@@ -157,13 +158,15 @@ class Annotations(Session):
             known: names that mean something outside the signature.
         """
         if isinstance(node, TensorTypeNode):
+            packs = [d for d in node.dimensions if isinstance(d, Name) and is_pack(d.identifier)]
+            if len(packs) > 1:
+                self.error(ONE_PACK, packs[1].span)
             for dimension in node.dimensions:
                 for name in dimension_names(dimension):
                     if name.identifier in known or name.identifier in frame.dims:
                         continue
                     if is_pack(name.identifier):
-                        symbol = Dim.symbol(name.identifier.lstrip("_") or "batch")
-                        frame.dims[name.identifier] = (symbol,)
+                        frame.dims[name.identifier] = (Dim.symbol(name.identifier),)
                     else:
                         frame.dims[name.identifier] = Dim.symbol(name.identifier)
 
@@ -182,7 +185,7 @@ class Annotations(Session):
             first = packs[0]
             after = len(dims) - first - 1
             if len(packs) > 1:
-                return "only one dimension of a type may stand for several"
+                return ONE_PACK
             if len(sizes) < len(dims) - 1:
                 return f"it needs at least {len(dims) - 1} axes"
             stop = len(sizes) - after

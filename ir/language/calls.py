@@ -267,12 +267,12 @@ class Calls(BuiltinCalls):
                 if declared is not None:
                     frame.results.append(declared)
         self.calls.append(Activation(span, self._title(target), function, target.instance))
-        doubt = self.assumptions.doubt
+        doubt, values = self.assumptions.doubt, self.assumptions.values
         try:
             frame.blocks.append({})
             flow = self.execute(function.body, frame)
         finally:
-            self.assumptions.doubt = doubt
+            self.assumptions.doubt, self.assumptions.values = doubt, values
             self.calls.pop()
         if not flow.returned and self.error_count == before:
             self.error(

@@ -12,6 +12,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from .diagnostics import Diagnostic, DiagnosticBag, suggest
+from .dims import DimError
 from .elaborate import Elaborator, GenericValue
 from .elaborated import Elaborated
 from .loader import Loader, Module
@@ -121,6 +122,8 @@ def guarded(
         action()
     except Abandon:
         pass
+    except DimError as error:
+        elaborator.bag.error(f"in '{definition.name}': {error}", definition.name_span)
     except RecursionError:
         elaborator.bag.error(f"'{definition.name}' is nested too deeply", definition.name_span)
 

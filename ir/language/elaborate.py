@@ -172,6 +172,10 @@ class Elaborator(Layers):
             return then if not isinstance(then.value, Poison) else otherwise
         if not isinstance(condition, Condition):
             self.assumptions.doubt += 1
+        elif then.returned != otherwise.returned and condition.is_equal == otherwise.returned:
+            # Only the branch in which the two are equal goes on.
+            known = {condition.symbol: condition.value}
+            self.assumptions.values = {**self.assumptions.values, **known}
         if otherwise.returned:
             frame.blocks = after_then
         elif not then.returned:

@@ -148,7 +148,9 @@ class Session:
         """Count evaluated expressions."""
         self.budget.steps += count
         if self.budget.steps > self.limits.steps:
-            self.exhaust(f"the program takes more than {self.limits.steps:,} steps to evaluate", span)
+            self.exhaust(
+                f"the program takes more than {self.limits.steps:,} steps to evaluate", span
+            )
 
     def iteration(self, span: Span) -> None:
         """Count one pass of a loop."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -330,3 +332,21 @@ def test_mixed_elements_are_cast() -> None:
     assert isinstance(left, Operation)
     assert (left.function, left.attributes) == ("cast", {"dtype": "float32"})
     assert {operand.type.element for operand in found.operands} == {"float32"}
+
+
+def test_the_reference_shows_every_signature() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
+    missing = [
+        b.signature for b in BUILTINS.values() if f"| `{b.signature}` | {b.doc} |" not in text
+    ]
+    assert missing == []
+
+
+def test_the_examples_of_the_reference_are_valid() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```tri\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(examples) >= 6
+    for example in examples:
+        typed = TypeChecker().check(TritonParser().parse(example))
+        if typed.entry() is not None:
+            assert typed.elaborate().outputs
