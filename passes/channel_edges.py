@@ -79,7 +79,7 @@ class ChannelEdge:
         if not removed.any():
             return False
         for reader, values in zip(self.readers, constants, strict=True):
-            folded = np.where((removed & dead & ~reader.unread)[:, None], values, 0)
+            folded = np.where((removed & ~reader.unread)[:, None], values, 0)
             features = np.repeat(~removed, reader.spread)
             reader.layer.drop_inputs(features, folded.astype(values.dtype).reshape(-1))
         self.source.drop_outputs(~removed)

@@ -1,6 +1,6 @@
 """Modules with random weights, passes applied to them, and what they compute before and after."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ Samples = Callable[..., list[Array]]
 
 
 def random_array(rng: np.random.Generator, type: TensorType[Any], batch: int = 3) -> Array:
-    """Values of `type`, `?` being `batch`; floats are normal, integers of full range up to 8 bit."""
+    """Values of `type`, `?` being `batch`: normal floats, integers in [-100, 100]."""
     shape = [batch if n < 0 else n for n in type.get_shape()]
     dtype = numpy_dtype(type.element_type)
     if isinstance(type.element_type, TritType):
@@ -80,7 +80,7 @@ def apply_passes() -> ApplyPasses:
 def samples() -> Samples:
     """`samples(module, seed=0)`: random inputs of `forward`."""
 
-    def draw(module: ModuleOp, seed: int = 0, batch: int = 3) -> Sequence[Array]:
+    def draw(module: ModuleOp, seed: int = 0, batch: int = 3) -> list[Array]:
         rng = np.random.default_rng(seed + 1_000_000)
         types = entry_function(module, "forward").function_type.inputs
         return [random_array(rng, t, batch) for t in types if isinstance(t, TensorType)]

@@ -21,20 +21,20 @@ Samples = Callable[..., list[NDArray[Any]]]
 
 LINEAR = ("tensor<?x6xf32>", "tensor<?x4xf32>", "4")
 CONV = ("tensor<?x2x6x6xf32>", "tensor<?x4x4x4xf32>", "4x1x1")
-WINDOW = (
-    "strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>"
-)
+WINDOW = "strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>"
 
 PRODUCTS = {
     "ternary.linear": (
         *LINEAR,
         '%w = ternary.parameter "w" : tensor<6x4x!ternary.trit>\n'
-        "%0 = ternary.linear %x, %w : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>",
+        "%0 = ternary.linear %x, %w"
+        " : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>",
     ),
     "ternary.matmul": (
         *LINEAR,
         '%w = ternary.parameter "w" : tensor<6x4x!ternary.trit>\n'
-        "%0 = ternary.matmul %x, %w : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>",
+        "%0 = ternary.matmul %x, %w"
+        " : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>",
     ),
     "ternary.conv": (
         *CONV,
@@ -169,6 +169,30 @@ def test_locations_and_names_are_kept(filled: Filled, apply_passes: Apply) -> No
     (fused,) = [op for op in module.walk() if op.name == "ternary.linear"]
     assert fused.location == before["ternary.matmul"]
     assert fused.results[0].name_hint == "s2"
+
+
+def test_batch_norm_on_another_axis_stays(
+    filled: Filled, apply_passes: Apply, samples: Samples
+) -> None:
+    """On [batch, time, channels] batch normalisation is over time, not channels."""
+    vectors = "tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>"
+    module = filled(
+        f"""
+        func.func @forward(%x: tensor<?x4x6xf32>) -> tensor<?x4x4xf32> {{
+          %w = ternary.parameter "w" : tensor<6x4x!ternary.trit>
+          %p = tensor.parameter "var" : tensor<4xf32>
+          %0 = ternary.linear %x, %w
+            : tensor<?x4x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4x4xf32>
+          %1 = tensor.batch_norm %0, %p, %p, %p, %p
+            : (tensor<?x4x4xf32>, {vectors}) -> tensor<?x4x4xf32>
+          func.return %1 : tensor<?x4x4xf32>
+        }}
+        """
+    )
+    inputs = samples(module)
+    before = run_module(module, inputs)[0]
+    assert "tensor.batch_norm" in apply_passes(module, "fuse-linear")
+    np.testing.assert_array_equal(run_module(module, inputs)[0], before)
 
 
 INTEGERS = """

@@ -79,7 +79,8 @@ def test_the_parameter_file_is_not_opened(
 
     monkeypatch.setattr(ParameterStore, "_open", refuse)
     module = parse_module(
-        'module attributes {tensor.parameters = #tensor.store<"absent.safetensors", sha256 = "0">} {'
+        "module attributes {tensor.parameters ="
+        ' #tensor.store<"absent.safetensors", sha256 = "0">} {'
         " func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x2xf32> {"
         ' %w = tensor.parameter "w" : tensor<4x2xf32>'
         " %y = tensor.linear %x, %w : (tensor<?x4xf32>, tensor<4x2xf32>) -> tensor<?x2xf32>"

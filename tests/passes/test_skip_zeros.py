@@ -1,6 +1,7 @@
 """`skip-zeros` removes exactly what no input or no output needs, and changes no result."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def integer_mlp(sizes: list[int], biases: list[bool], after: list[str]) -> str:
         "%shift = tensor.constant dense<2> : tensor<i32>",
         "%zero = tensor.constant dense<3> : tensor<i8>",
     ]
-    for i, (k, n) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (k, n) in enumerate(pairwise(sizes)):
         bias = ""
         if biases[i]:
             lines.append(f'%b{i} = tensor.parameter "b{i}" : tensor<{n}xi32>')
@@ -106,7 +107,7 @@ def test_integer_networks(
     seed = data.draw(st.integers(0, 1000))
     zeros = data.draw(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
     rng = np.random.default_rng(seed)
-    weights = [sparse_trits(rng, s, zeros) for s in zip(sizes, sizes[1:], strict=False)]
+    weights = [sparse_trits(rng, s, zeros) for s in pairwise(sizes)]
     values = {f"w{i}": w for i, w in enumerate(weights)}
     fuse = data.draw(st.booleans())
 
@@ -145,13 +146,16 @@ func.func @forward(%x: tensor<?x2x8x8xf32>) -> tensor<?x3xf32> {{
     padding = array<i64: {pad}, {pad}, {pad}, {pad}>}}
     : (tensor<?x6x8x8xf32>) -> tensor<?x6x{size}x{size}xf32>
   %w1 = ternary.parameter "w1" : tensor<5x6x3x3x!ternary.trit>
-  %3 = ternary.conv %2, %w1 {{strides = array<i64: 1, 1>, dilation = array<i64: 1, 1>,
+  %s1 = tensor.parameter "s1" : tensor<5xf32>
+  %3 = ternary.conv %2, %w1 scale(%s1 : tensor<5xf32>)
+    {{strides = array<i64: 1, 1>, dilation = array<i64: 1, 1>,
     padding = array<i64: {border}, {border}, {border}, {border}>}}
     : tensor<?x6x{size}x{size}xf32>, tensor<5x6x3x3x!ternary.trit> -> tensor<?x5x{last}x{last}xf32>
   %4 = tensor.hard_swish %3 : (tensor<?x5x{last}x{last}xf32>) -> tensor<?x5x{last}x{last}xf32>
   %5 = {flatten} : (tensor<?x5x{last}x{last}xf32>) -> tensor<?x{features}xf32>
   %w2 = tensor.parameter "w2" : tensor<{features}x3xf32>
-  %y = tensor.linear %5, %w2 : (tensor<?x{features}xf32>, tensor<{features}x3xf32>) -> tensor<?x3xf32>
+  %y = tensor.linear %5, %w2
+    : (tensor<?x{features}xf32>, tensor<{features}x3xf32>) -> tensor<?x3xf32>
   func.return %y : tensor<?x3xf32>
 }}
 """
@@ -208,6 +212,56 @@ def test_float_convolutions(
     assert apply_passes(module, "skip-zeros") == text
 
 
+def test_channels_on_the_last_axis(filled: Filled, apply_passes: Apply, samples: Samples) -> None:
+    """Sequences [batch, time, channels]; the middle layer has a constant and an unread channel."""
+    module = filled(
+        """
+        func.func @forward(%x: tensor<?x5x4xf32>) -> tensor<?x5x3xf32> {
+          %w = ternary.parameter "w" : tensor<4x6x!ternary.trit>
+          %b = tensor.parameter "b" : tensor<6xf32>
+          %u = ternary.parameter "u" : tensor<6x3x!ternary.trit>
+          %s = tensor.parameter "s" : tensor<f32>
+          %0 = ternary.linear %x, %w bias(%b : tensor<6xf32>)
+            : tensor<?x5x4xf32>, tensor<4x6x!ternary.trit> -> tensor<?x5x6xf32>
+          %1 = tensor.gelu %0 : (tensor<?x5x6xf32>) -> tensor<?x5x6xf32>
+          %2 = ternary.matmul %1, %u scale(%s : tensor<f32>)
+            : tensor<?x5x6xf32>, tensor<6x3x!ternary.trit> -> tensor<?x5x3xf32>
+          func.return %2 : tensor<?x5x3xf32>
+        }
+        """,
+        0,
+        {
+            "w": np.array([1, 1, 0, 1, 1, 1], np.int8) * np.ones((4, 6), np.int8),
+            "u": np.array([[1], [0], [1], [-1], [1], [1]], np.int8) * np.ones((6, 3), np.int8),
+        },
+    )
+    inputs = samples(module)
+    before = run_module(module, inputs)[0]
+    text = apply_passes(module, "skip-zeros")
+    assert "tensor<4x4x!ternary.trit>" in text and "tensor<4x3x!ternary.trit>" in text
+    np.testing.assert_allclose(run_module(module, inputs)[0], before, rtol=1e-4, atol=1e-5)
+
+
+def test_a_softmax_mixes_channels(filled: Filled, apply_passes: Apply) -> None:
+    module = filled(
+        """
+        func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x3xf32> {
+          %w = ternary.parameter "w" : tensor<4x3x!ternary.trit>
+          %u = ternary.parameter "u" : tensor<3x3x!ternary.trit>
+          %0 = ternary.linear %x, %w
+            : tensor<?x4xf32>, tensor<4x3x!ternary.trit> -> tensor<?x3xf32>
+          %1 = tensor.softmax %0 {axis = 1 : i64} : (tensor<?x3xf32>) -> tensor<?x3xf32>
+          %2 = ternary.linear %1, %u
+            : tensor<?x3xf32>, tensor<3x3x!ternary.trit> -> tensor<?x3xf32>
+          func.return %2 : tensor<?x3xf32>
+        }
+        """,
+        0,
+        {"w": np.ones((4, 3), np.int8), "u": DEAD_IN_BOTH},
+    )
+    assert "tensor<4x3x!ternary.trit>" in apply_passes(module, "skip-zeros")
+
+
 def two_readers(second: str) -> str:
     return f"""
     func.func @forward(%x: tensor<?x4xf32>) -> (tensor<?x3xf32>, tensor<?x3xf32>) {{
@@ -224,9 +278,7 @@ def two_readers(second: str) -> str:
     """
 
 
-LINEAR = (
-    "ternary.linear %0, %v : tensor<?x3xf32>, tensor<3x3x!ternary.trit> -> tensor<?x3xf32>"
-)
+LINEAR = "ternary.linear %0, %v : tensor<?x3xf32>, tensor<3x3x!ternary.trit> -> tensor<?x3xf32>"
 ADD = "tensor.add %0, %1 : (tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x3xf32>"
 DEAD_IN_BOTH = np.array([[0, 0, 0], [1, 0, -1], [1, 1, 1]], np.int8)
 

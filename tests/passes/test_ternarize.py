@@ -139,7 +139,8 @@ def test_convolutions(
           %w = tensor.parameter "w" : tensor<6x2x3x3xf32>
           %b = tensor.parameter "b" : tensor<6xf32>
           %y = tensor.conv %x, %w, %b {{strides = array<i64: 1, 1>, dilation = array<i64: 1, 1>,
-            padding = array<i64: {padding}, {padding}, {padding}, {padding}>, groups = {groups} : i64}}
+            padding = array<i64: {padding}, {padding}, {padding}, {padding}>,
+            groups = {groups} : i64}}
             : (tensor<?x{2 * groups}x5x5xf32>, tensor<6x2x3x3xf32>, tensor<6xf32>)
             -> tensor<?x6x{size}x{size}xf32>
           func.return %y : tensor<?x6x{size}x{size}xf32>
@@ -151,11 +152,8 @@ def test_convolutions(
     apply_passes(module, f"ternarize{{scale={scale}}}")
     x = np.random.default_rng(0).normal(size=(2, 2 * groups, 5, 5)).astype(np.float32)
     weight = dequantized(w.reshape(6, -1).T, "twn", scale, None).T.reshape(w.shape)
-    expected = torch.nn.functional.conv2d(
-        *(torch.from_numpy(a.astype(np.float64)) for a in (x, weight, b)),
-        padding=padding,
-        groups=groups,
-    )
+    image, kernel, bias = (torch.from_numpy(a.astype(np.float64)) for a in (x, weight, b))
+    expected = torch.nn.functional.conv2d(image, kernel, bias, padding=padding, groups=groups)
     np.testing.assert_allclose(run_module(module, [x])[0], expected, rtol=1e-4, atol=1e-4)
 
 
