@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
+from xdsl.utils.hints import isa
 
 from ..ir.errors import PassError, TritonError, UnsupportedError
 from ..ir.instrument import Instrument
@@ -53,7 +54,7 @@ class Tolerance:
 
     def bound(self, reference: Array) -> float:
         """The largest difference allowed from `reference`."""
-        finite = np.abs(_wide(reference)[np.isfinite(_wide(reference))])
+        finite: Array = np.abs(_wide(reference)[np.isfinite(_wide(reference))])
         largest = float(finite.max()) if finite.size else 0.0
         precision = float(finfo(reference.dtype).eps)
         return self.absolute + max(self.relative, 8 * precision) * largest
@@ -223,7 +224,7 @@ def random_inputs(
     """
     inputs: list[Array] = []
     for argument in type.inputs:
-        if not isinstance(argument, TensorType):
+        if not isa(argument, TensorType):
             raise TritonError(f"no random values of type {argument}")
         shape = tuple(
             sizes[min(axis, len(sizes) - 1)] if dim < 0 else dim

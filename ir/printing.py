@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import Attribute, Dialect, Operation
@@ -35,13 +36,12 @@ class ElidingPrinter(Printer):
     elide_above: int = 0
 
     def print_attribute(self, attribute: Attribute) -> None:
-        if (
-            isinstance(attribute, DenseIntOrFPElementsAttr)
-            and len(attribute) > self.elide_above
-            and not attribute.is_splat()
-        ):
-            self.print_string("dense_resource<__elided__> : ")
-            attribute = attribute.get_type()
+        if isinstance(attribute, DenseIntOrFPElementsAttr):
+            constant = cast(DenseIntOrFPElementsAttr[Any], attribute)
+            if len(constant) > self.elide_above and not constant.is_splat():
+                self.print_string("dense_resource<__elided__> : ")
+                super().print_attribute(constant.get_type())
+                return
         super().print_attribute(attribute)
 
 

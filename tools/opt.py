@@ -51,9 +51,10 @@ _REPRODUCER_PIPELINE = re.compile(r'\bpipeline\s*:\s*"((?:[^"\\]|\\.)*)"')
 
 
 class TritonOptMain(xDSLOptMain):
-    """xDSL's driver with our dialects, options and messages; `run` gives the exit code."""
+    """xDSL's driver with our dialects, options and messages."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
+        self.exit_code = 0
         self._arguments = list(arguments)
         self._first_line = 1
         self._timing = Timing()
@@ -118,15 +119,15 @@ class TritonOptMain(xDSLOptMain):
             return module_text(prog, self._print_options(), self.ctx.loaded_dialects)
         return super().output_resulting_program(prog)
 
-    def run(self) -> int:
-        """Do what the arguments ask for.
+    def run(self) -> None:
+        """Do what the arguments ask for; sets `exit_code`.
 
         Raises:
             TritonError: anything a user can have caused; nothing has been written to `-o` then.
             OSError: a file cannot be read or written.
         """
         if self._inform():
-            return 0
+            return
         if self.args.dump_pass_pipeline:
             count = len(self.pipeline.passes)
             text = pipeline_text(self.pipeline.passes)
@@ -145,7 +146,7 @@ class TritonOptMain(xDSLOptMain):
             if not self.args.shrink:
                 raise
             print("Success, can shrink")
-            return 0
+            return
         finally:
             if self.args.mlir_pass_statistics:
                 print(self._statistics.report(), file=sys.stderr)
@@ -155,7 +156,7 @@ class TritonOptMain(xDSLOptMain):
             print_error(TOOL, problem)
         if self.args.shrink:
             print("Failure, can't shrink")
-        return int(bool(problems) or self.args.shrink)
+        self.exit_code = int(bool(problems) or self.args.shrink)
 
     def _inform(self) -> bool:
         """Print the information that was asked for, if any."""
@@ -436,7 +437,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     with _restored_globals():
         try:
-            return TritonOptMain(arguments).run()
+            driver = TritonOptMain(arguments)
+            driver.run()
+            return driver.exit_code
         except SystemExit as error:
             return error.code if isinstance(error.code, int) else int(error.code is not None)
         except BrokenPipeError:

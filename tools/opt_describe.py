@@ -78,7 +78,7 @@ def describe_dialect(universe: Universe, name: str, *, json: bool) -> None:
         raise OptionError(f"unknown dialect '{name}'{hint}")
     getter = universe.all_dialects[name]
     dialect = getter()
-    found = {
+    found: dict[str, Any] = {
         "name": name,
         "package": getter.__module__.split(".")[0],
         "operations": [_entry(op.name, op) for op in _operations(dialect)],

@@ -1,5 +1,6 @@
 """Running passes with observers."""
 
+import contextlib
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -136,10 +137,8 @@ def test_failed_verification_names_the_pass() -> None:
 def printed(*passes: ModulePass, **options: object) -> list[str]:
     stream = io.StringIO()
     printer = PrintIR(stream=stream, **options)  # pyright: ignore[reportArgumentType]
-    try:
+    with contextlib.suppress(PassError):
         run(*passes, instruments=[printer])
-    except PassError:
-        pass
     return [
         line.removeprefix("// -----// IR Dump ").removesuffix(" //----- //")
         for line in stream.getvalue().splitlines()
