@@ -250,6 +250,7 @@ class Forward:
         self._values[value] = Expr(name)
 
     def _return(self, op: func.ReturnOp) -> None:
+        place = op.operands[0].owner if op.operands and op.operands[0] in self._pending else op
         values = [self._returned(value) for value in op.operands]
         text = ", ".join(map(str, values)) or "()"
         if len(text) > LONGEST + 12 and len(values) > 1:
@@ -258,7 +259,7 @@ class Forward:
             text = ", ".join(str(self._returned(value)) for value in op.operands)
         if len(values) > 1 and len(text) > LONGEST + 12:
             text = f"({text})"
-        self._write(op, f"return {text}")
+        self._write(place if isinstance(place, Operation) else op, f"return {text}")
 
     def _returned(self, value: SSAValue) -> Expr:
         trits = value in self._trits and value not in self._pending

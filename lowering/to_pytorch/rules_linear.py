@@ -38,9 +38,11 @@ def conv(op: tensor.ConvOp, e: Forward) -> Expr:
         result = e.library("convolve_integers", x, weight, *window, dtype_of(op.result))
     else:
         result = e.library("convolve_wrapping", x, weight, *window)
-    if op.bias is None:
-        return result
-    return binary("+", result, along(e.value(op.bias), op.bias, type.get_num_dims(), 1))
+    return result if op.bias is None else binary("+", result, _along_channels(op.bias, op, e))
+
+
+def _along_channels(vector: SSAValue, op: tensor.ConvOp, e: Forward) -> Expr:
+    return along(e.value(vector), vector, tensor_type(op.input).get_num_dims(), 1)
 
 
 def _bits(type: AnyTensor) -> int:

@@ -19,9 +19,7 @@ def reshape(op: tensor.ReshapeToOp, e: Forward) -> Expr:
     for size, result in zip(target, known, strict=True):
         if result != DYNAMIC:
             sizes.append(str(result))
-        elif size == -1:
-            sizes.append("-1")
-        elif not free and known.count(DYNAMIC) == 1:
+        elif size == -1 or (not free and known.count(DYNAMIC) == 1):
             sizes.append("-1")
         else:
             sizes.append(e.size(op.operand, -2 - size))

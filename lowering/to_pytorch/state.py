@@ -93,13 +93,14 @@ def torch_dtype(element: Attribute) -> str:
 @dataclass(eq=False)
 class _Node:
     children: dict[str, _Node | Entry] = field(default_factory=dict[str, "_Node | Entry"])
+    is_root: bool = False
 
     @property
     def container(self) -> str:
         names = list(self.children)
-        if names == [str(i) for i in range(len(names))] and not any(
-            isinstance(child, Entry) for child in self.children.values()
-        ):
+        numbered = names == [str(i) for i in range(len(names))]
+        leaves = any(isinstance(child, Entry) for child in self.children.values())
+        if numbered and not leaves and not self.is_root:
             return "nn.ModuleList()"
         return "nn.Module()"
 
@@ -131,7 +132,7 @@ class State:
 
     def place(self) -> _Node:
         """Give each entry its path and the expression that reads it; the tree of containers."""
-        root = _Node()
+        root = _Node(is_root=True)
         prefixes = {
             key[:i] for key in self.entries for i in range(len(key)) if key[i] == "."
         } & self.entries.keys()
@@ -158,8 +159,11 @@ class State:
 
 
 def _path(key: str, prefixes: set[str], taken: set[str]) -> tuple[str, ...]:
-    """The parts of a key; one that runs through another entry's key is cut there."""
-    parts = [part or "_" for part in key.split(".")]
+    """The parts of a key; one that runs through another entry's key is cut there.
+
+    `training` becomes `training_`: `nn.Module.train` assigns to that name.
+    """
+    parts = [{"": "_", "training": "training_"}.get(part, part) for part in key.split(".")]
     for end in range(len(parts) - 1, 0, -1):
         if ".".join(parts[:end]) in prefixes:
             merged = "_".join(parts[end - 1 :])

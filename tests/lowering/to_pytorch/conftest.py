@@ -27,10 +27,10 @@ Array = NDArray[Any]
 Weights = Mapping[str, Array]
 
 
-def compile_text(text: str, weights: Weights | None = None, **options: object) -> Artifact:
-    """The artefact of textual IR."""
+def compile_text(text: str, values: Weights | None = None, **options: object) -> Artifact:
+    """The artefact of textual IR with the given values of parameters."""
     module = parse_module(text, "model.mlir")
-    attach_store(module, ParameterStore.of(weights or {}))
+    attach_store(module, ParameterStore.of(values or {}))
     return compile_to_target(module, "pytorch", options)
 
 
