@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from math import pi, sqrt
 
+from xdsl.ir import Operation
+
 from ...dialects import tensor
 from .elementwise import choose, clip, extreme
-from .emitter import Emitter, rule
+from .emitter import Emitter, Rule
 from .graph import Element
 
 
-@rule(tensor.ReluOp)
 def relu(e: Emitter, op: tensor.ReluOp) -> None:
     """max(x, 0)."""
     e.bind(op.result, rectify(e, e.value(op.operand)))
@@ -24,19 +25,16 @@ def rectify(e: Emitter, name: str) -> str:
     return extreme(e, "Max", name, e.scalar(0, element))
 
 
-@rule(tensor.Relu6Op)
 def relu6(e: Emitter, op: tensor.Relu6Op) -> None:
     """min(max(x, 0), 6)."""
     e.bind(op.result, clip(e, e.value(op.operand), 0, 6))
 
 
-@rule(tensor.HardTanhOp)
 def hard_tanh(e: Emitter, op: tensor.HardTanhOp) -> None:
     """min(max(x, -1), 1)."""
     e.bind(op.result, clip(e, e.value(op.operand), -1, 1))
 
 
-@rule(tensor.LeakyReluOp)
 def leaky_relu(e: Emitter, op: tensor.LeakyReluOp) -> None:
     """x where x ≥ 0, else alpha·x; float64 has no kernel and is written out."""
     x, alpha = e.value(op.operand), op.alpha.value.data
@@ -48,7 +46,6 @@ def leaky_relu(e: Emitter, op: tensor.LeakyReluOp) -> None:
     e.bind(op.result, choose(e, below, negative, x))
 
 
-@rule(tensor.GeluOp)
 def gelu(e: Emitter, op: tensor.GeluOp) -> None:
     """Gelu from opset 20 on, written out before that and for float64."""
     x, form = e.value(op.operand), op.approximate.data
@@ -70,26 +67,22 @@ def gelu(e: Emitter, op: tensor.GeluOp) -> None:
     e.bind(op.result, e.cast(e.apply("Mul", [half, factor]), element))
 
 
-@rule(tensor.SiluOp)
 def silu(e: Emitter, op: tensor.SiluOp) -> None:
     """x·sigmoid(x)."""
     x = e.value(op.operand)
     e.bind(op.result, e.apply("Mul", [x, e.apply("Sigmoid", [x])]))
 
 
-@rule(tensor.SigmoidOp)
 def sigmoid(e: Emitter, op: tensor.SigmoidOp) -> None:
     """1/(1 + e^(-x))."""
     e.bind(op.result, e.apply("Sigmoid", [e.value(op.operand)]))
 
 
-@rule(tensor.TanhOp)
 def tanh(e: Emitter, op: tensor.TanhOp) -> None:
     """tanh(x)."""
     e.bind(op.result, e.apply("Tanh", [e.value(op.operand)]))
 
 
-@rule(tensor.HardSwishOp)
 def hard_swish(e: Emitter, op: tensor.HardSwishOp) -> None:
     """HardSwish from opset 14 on, written out before that and for float64."""
     x = e.value(op.operand)
@@ -104,13 +97,26 @@ def hard_swish(e: Emitter, op: tensor.HardSwishOp) -> None:
     e.bind(op.result, e.cast(product, element))
 
 
-@rule(tensor.SoftmaxOp)
 def softmax(e: Emitter, op: tensor.SoftmaxOp) -> None:
     """Softmax along one axis."""
     e.bind(op.result, e.apply("Softmax", [e.value(op.operand)], axis=op.axis.value.data))
 
 
-@rule(tensor.LogSoftmaxOp)
 def log_softmax(e: Emitter, op: tensor.LogSoftmaxOp) -> None:
     """Logarithm of softmax along one axis."""
     e.bind(op.result, e.apply("LogSoftmax", [e.value(op.operand)], axis=op.axis.value.data))
+
+
+RULES: dict[type[Operation], Rule] = {
+    tensor.ReluOp: relu,
+    tensor.Relu6Op: relu6,
+    tensor.HardTanhOp: hard_tanh,
+    tensor.LeakyReluOp: leaky_relu,
+    tensor.GeluOp: gelu,
+    tensor.SiluOp: silu,
+    tensor.SigmoidOp: sigmoid,
+    tensor.TanhOp: tanh,
+    tensor.HardSwishOp: hard_swish,
+    tensor.SoftmaxOp: softmax,
+    tensor.LogSoftmaxOp: log_softmax,
+}

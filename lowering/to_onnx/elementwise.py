@@ -9,7 +9,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.ternary.types import is_trit
-from .emitter import Emitter, rule
+from .emitter import Emitter, Rule
 from .graph import Element, element_type
 
 _UNARY = {
@@ -41,20 +41,17 @@ _COMPARISON = {
 }
 
 
-@rule(*_UNARY)
 def unary(e: Emitter, op: tensor.AbsOp) -> None:
     """One operator on one operand."""
     e.bind(op.result, e.apply(_UNARY[type(op)], [e.value(op.operand)]))
 
 
-@rule(*_BINARY)
 def binary(e: Emitter, op: tensor.AddOp) -> None:
     """One operator on two operands; ONNX broadcasts as NumPy does."""
     e.bind(op.result, e.apply(_BINARY[type(op)], [e.value(op.lhs), e.value(op.rhs)]))
 
 
-@rule(tensor.MaximumOp, tensor.MinimumOp)
-def extremum(e: Emitter, op: tensor.MaximumOp) -> None:
+def extremum(e: Emitter, op: tensor.MaximumOp | tensor.MinimumOp) -> None:
     """The greater or the smaller of two."""
     op_type = "Max" if isinstance(op, tensor.MaximumOp) else "Min"
     e.bind(op.result, extreme(e, op_type, e.value(op.lhs), e.value(op.rhs)))
@@ -68,7 +65,6 @@ def extreme(e: Emitter, op_type: str, lhs: str, rhs: str) -> str:
     return choose(e, e.node(comparison, [lhs, rhs], Element.BOOL), lhs, rhs)
 
 
-@rule(tensor.SignOp)
 def sign(e: Emitter, op: tensor.SignOp) -> None:
     """Sign; by comparisons for INT64, where ONNX Runtime's is wrong."""
     x = e.value(op.operand)
@@ -81,13 +77,11 @@ def sign(e: Emitter, op: tensor.SignOp) -> None:
     e.bind(op.result, e.apply("Sub", [e.cast(side, element) for side in sides]))
 
 
-@rule(tensor.RsqrtOp)
 def rsqrt(e: Emitter, op: tensor.RsqrtOp) -> None:
     """1/√x."""
     e.bind(op.result, e.apply("Reciprocal", [e.apply("Sqrt", [e.value(op.operand)])]))
 
 
-@rule(tensor.CompareOp)
 def compare(e: Emitter, op: tensor.CompareOp) -> None:
     """A comparison; `ne` is the negation of `eq`, which is right for NaN too."""
     predicate = op.predicate.data
@@ -96,7 +90,6 @@ def compare(e: Emitter, op: tensor.CompareOp) -> None:
     e.bind(op.result, e.apply("Not", [out]) if predicate == "ne" else out)
 
 
-@rule(tensor.WhereOp)
 def where(e: Emitter, op: tensor.WhereOp) -> None:
     """A choice by condition."""
     condition, lhs, rhs = e.value(op.condition), e.value(op.lhs), e.value(op.rhs)
@@ -115,7 +108,6 @@ def choose(e: Emitter, condition: str, lhs: str, rhs: str) -> str:
     return e.cast(e.node("Where", inputs, wide), element)
 
 
-@rule(tensor.DivOp)
 def div(e: Emitter, op: tensor.DivOp) -> None:
     """A quotient; integers truncate, as they do in ONNX Runtime."""
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
@@ -145,7 +137,6 @@ def _may_trap(divisor: SSAValue) -> bool:
     return values is None or bool(np.isin(values, (0, -1)).any())
 
 
-@rule(tensor.ModOp)
 def mod(e: Emitter, op: tensor.ModOp) -> None:
     """The remainder with the sign of the divisor; ONNX has it for integers."""
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
@@ -173,7 +164,6 @@ def mod(e: Emitter, op: tensor.ModOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-@rule(tensor.ClampOp)
 def clamp(e: Emitter, op: tensor.ClampOp) -> None:
     """A limit on one side or both."""
     low = None if op.min is None else op.min.value.data
@@ -182,7 +172,7 @@ def clamp(e: Emitter, op: tensor.ClampOp) -> None:
 
 
 def clip(e: Emitter, name: str, low: float | None, high: float | None) -> str:
-    """min(max(x, low), high). Bounds of integers are truncated, and saturate to the type's range."""
+    """min(max(x, low), high). Bounds of integers are truncated and saturate to the type."""
     element = e.element(name)
     if element.is_float:
         wide = Element.FLOAT if element is Element.BFLOAT16 else element
@@ -201,7 +191,6 @@ def clip(e: Emitter, name: str, low: float | None, high: float | None) -> str:
     return e.cast(e.node("Clip", [e.cast(name, wide), *cut], wide), element)
 
 
-@rule(tensor.ConvertOp)
 def convert(e: Emitter, op: tensor.ConvertOp) -> None:
     """A change of the element type: casts, and saturation from float to integer."""
     element = element_type(tensor_type(op.result).element_type)
@@ -233,3 +222,19 @@ def saturating_cast(e: Emitter, name: str, element: Element) -> str:
     over = e.node("Greater", [finite, e.scalar(top, exact)], Element.BOOL)
     most = e.constant(np.array(info.max, element.dtype), "int64_max")
     return choose(e, over, most, inside)
+
+
+RULES: dict[type[Operation], Rule] = {
+    **dict.fromkeys(_UNARY, unary),
+    **dict.fromkeys(_BINARY, binary),
+    tensor.MaximumOp: extremum,
+    tensor.MinimumOp: extremum,
+    tensor.SignOp: sign,
+    tensor.RsqrtOp: rsqrt,
+    tensor.CompareOp: compare,
+    tensor.WhereOp: where,
+    tensor.DivOp: div,
+    tensor.ModOp: mod,
+    tensor.ClampOp: clamp,
+    tensor.ConvertOp: convert,
+}

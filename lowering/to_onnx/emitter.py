@@ -6,8 +6,8 @@ kernels; `Emitter.trits` is the one place that knows how packed weights become n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -32,21 +32,7 @@ class Inexpressible(Exception):
 
 
 Rule: TypeAlias = Callable[["Emitter", Any], None]
-RuleT = TypeVar("RuleT", bound=Rule)
-
-RULES: dict[type[Operation], Rule] = {}
-"""The rule of each op."""
-
-
-def rule(*kinds: type[Operation]) -> Callable[[RuleT], RuleT]:
-    """Register the decorated function as the rule of these ops."""
-
-    def register(function: RuleT) -> RuleT:
-        for kind in kinds:
-            RULES[kind] = function
-        return function
-
-    return register
+"""Writes the nodes of one op."""
 
 
 class Emitter:
@@ -79,18 +65,10 @@ class Emitter:
         """The version of the default operator set."""
         return self.graph.opset
 
-    def emit(self, op: Operation) -> None:
-        """Write the nodes of one op.
-
-        Raises:
-            Inexpressible: there are none for it.
-        """
+    def start(self, op: Operation) -> None:
+        """Name what follows after `op`."""
         hint = op.results[0].name_hint if op.results else None
         self._hint = hint or op.name.rpartition(".")[2]
-        found = RULES.get(type(op))
-        if found is None:
-            raise Inexpressible("the op has no form in ONNX")
-        found(self, op)
 
     # Values of the IR.
 
@@ -206,11 +184,20 @@ class Emitter:
         op_type: str,
         inputs: Sequence[str],
         element: Element,
-        *,
-        domain: str = "",
         **attributes: AttributeValue,
     ) -> str:
-        """One node with one output of type `element`, as it is."""
+        """One standard node with one output of type `element`, as it is."""
+        return self.call("", op_type, inputs, element, attributes)
+
+    def call(
+        self,
+        domain: str,
+        op_type: str,
+        inputs: Sequence[str],
+        element: Element,
+        attributes: Mapping[str, AttributeValue],
+    ) -> str:
+        """One node of any domain with one output of type `element`."""
         name = f"{self._hint}.{op_type.rpartition('.')[2].lower()}"
         return self.graph.add_node(op_type, inputs, [element], [name], attributes, domain)[0]
 
@@ -271,9 +258,17 @@ class Emitter:
 
     def reshape(self, name: str, shape: Sequence[int]) -> str:
         """`name` in another shape; one size may be -1."""
-        literal = {"allowzero": 1} if 0 in shape and self.opset >= 14 else {}
-        sizes = self.indices(shape, "shape")
-        return self.node("Reshape", [name, sizes], self.element(name), **literal)
+        return self.reshape_to(name, self.indices(shape, "shape"), literal_zero=0 in shape)
+
+    def reshape_to(self, name: str, sizes: str, *, literal_zero: bool = False) -> str:
+        """`name` in the shape that the INT64 vector `sizes` holds.
+
+        A size of 0 keeps the operand's axis, unless `literal_zero` (from opset 14 on).
+        """
+        element = self.element(name)
+        if literal_zero and self.opset >= 14:
+            return self.node("Reshape", [name, sizes], element, allowzero=1)
+        return self.node("Reshape", [name, sizes], element)
 
     def reshape_with_copies(self, name: str, shape: Sequence[int]) -> str:
         """`name` in another shape; sizes of -2 and below keep the axis they stand on.
@@ -283,7 +278,7 @@ class Emitter:
         if min(shape, default=0) >= -1:
             return self.reshape(name, shape)
         sizes = self.indices([0 if size <= -2 else size for size in shape], "shape")
-        return self.node("Reshape", [name, sizes], self.element(name))
+        return self.reshape_to(name, sizes)
 
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """`name` with axes of size 1 inserted."""

@@ -171,21 +171,23 @@ class Graph:
             self._constants[key] = self.add_initializer(wish, array)
         return self._constants[key]
 
-    def add_output(self, name: str, port: Port) -> None:
+    def add_output(self, name: str, port: Port) -> str:
         """Make a value the output `port`, whose name has been given out already.
 
         The value takes that name; a copy does where it is no node's result or an output already.
+        Gives the name that the value has now.
         """
         self.outputs.append(port)
-        makers = [node for node in self.nodes if name in node.outputs]
-        if not makers or any(other.name == name for other in self.outputs):
+        made = any(name in node.outputs for node in self.nodes)
+        if not made or any(other.name == name for other in self.outputs):
             self.nodes.append(Node("Identity", [name], [port.name], {}))
             self.elements[port.name] = port.element
-            return
+            return name
         for node in self.nodes:
             node.inputs = [port.name if value == name else value for value in node.inputs]
             node.outputs = [port.name if value == name else value for value in node.outputs]
         self.elements[port.name] = self.elements.pop(name)
+        return port.name
 
     def rename_last(self, name: str, wish: str) -> str:
         """Give an output of the last node a better name while nothing reads it yet."""

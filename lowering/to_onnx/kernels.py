@@ -1,8 +1,9 @@
 """Which element types ONNX Runtime's CPU provider computes each operator in.
 
-Measured with ONNX Runtime 1.31.1 on one-node models of opsets 13 to 23: the types listed load in all
-of them. An operator outside its types is computed in a wider one that holds every value, between
-casts. (Half precision counts as supported where the runtime puts casts around the node itself.)
+Measured with ONNX Runtime 1.31.1 on one-node models of opsets 13 to 23: the types listed load in
+all of them. An operator outside its types is computed in a wider one that holds every value,
+between casts. (Half precision counts as supported where the runtime puts casts around the node
+itself.)
 
 Left out although they load, because they give wrong numbers: Max, Min, Clip, Sign, ReduceMax and
 ReduceMin on INT64 (they compare the lower halves as signed numbers). ReduceSum on integers rounds

@@ -6,24 +6,23 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from .elementwise import choose
-from .emitter import Emitter, rule
+from .emitter import Emitter, Rule
 from .graph import Element
 from .integer import exact_product
 from .shape import arange
 
 
-@rule(tensor.MatmulOp)
 def matmul(e: Emitter, op: tensor.MatmulOp) -> None:
     """MatMul; integers wrap around in their own type."""
     e.bind(op.result, e.apply("MatMul", [e.value(op.lhs), e.value(op.rhs)]))
 
 
-@rule(tensor.LinearOp)
 def linear(e: Emitter, op: tensor.LinearOp) -> None:
     """MatMul and Add."""
     out = e.apply("MatMul", [e.value(op.input), e.value(op.weight)])
@@ -32,7 +31,6 @@ def linear(e: Emitter, op: tensor.LinearOp) -> None:
     e.bind(op.result, out)
 
 
-@rule(tensor.ConvOp)
 def conv(e: Emitter, op: tensor.ConvOp) -> None:
     """Conv; on integers exactly, by pieces that float32 holds."""
     x, w = e.value(op.input), e.value(op.weight)
@@ -68,14 +66,12 @@ def window_attributes(op: Any) -> dict[str, Any]:
     }
 
 
-@rule(tensor.EinsumOp)
 def einsum(e: Emitter, op: tensor.EinsumOp) -> None:
     """Einsum."""
     inputs = [e.value(v) for v in op.inputs]
     e.bind(op.result, e.apply("Einsum", inputs, equation=op.equation.data))
 
 
-@rule(tensor.ScaledDotProductAttentionOp)
 def scaled_dot_product_attention(e: Emitter, op: tensor.ScaledDotProductAttentionOp) -> None:
     """Written out: the operator Attention came with opset 23 alone."""
     result = e.element(e.value(op.query))
@@ -113,3 +109,12 @@ def _attention_scale(
         return e.scalar(shape[-1] ** -0.5, wide)
     size = e.cast(e.dimension(query, len(shape) - 1, shape[-1]), wide)
     return e.apply("Reciprocal", [e.apply("Sqrt", [size])])
+
+
+RULES: dict[type[Operation], Rule] = {
+    tensor.MatmulOp: matmul,
+    tensor.LinearOp: linear,
+    tensor.ConvOp: conv,
+    tensor.EinsumOp: einsum,
+    tensor.ScaledDotProductAttentionOp: scaled_dot_product_attention,
+}

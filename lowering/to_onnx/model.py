@@ -1,4 +1,4 @@
-"""From a finished graph to a checked `ModelProto` and its bytes. The only file that needs `onnx`."""
+"""From a finished graph to a checked `ModelProto` and its bytes; the one file that needs `onnx`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ IR_VERSIONS = {
 
 FILE_LIMIT = 1 << 31
 """Protocol buffers hold less than this many bytes in one message."""
+
+FUNCTIONS = ("ternary.unpack", "ternary.matmul")
+"""The model-local functions, each behind those it calls."""
 
 _LARGE = 1 << 20
 _CHECK_WHOLE = 1 << 26
@@ -152,7 +155,7 @@ def _model(graph: Graph, info: ModelInfo) -> Any:
         proto,
         opset_imports=opsets,
         ir_version=IR_VERSIONS[graph.opset],
-        functions=[_function(name, graph.opset) for name in sorted(graph.functions)],
+        functions=[_function(name, graph.opset) for name in FUNCTIONS if name in graph.functions],
         producer_name="triton-dsl",
         producer_version=info.version,
         doc_string=info.doc,

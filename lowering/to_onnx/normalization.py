@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Operation
+
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from .emitter import Emitter, rule
+from .emitter import Emitter, Rule
 from .graph import Element
 from .reduction import reduce_axes
 
 
-@rule(tensor.BatchNormOp)
 def batch_norm(e: Emitter, op: tensor.BatchNormOp) -> None:
     """BatchNormalization with fixed statistics; written out for float64, since its ε is float32."""
     operands = [op.input, op.scale, op.bias, op.mean, op.variance]
@@ -25,7 +26,6 @@ def batch_norm(e: Emitter, op: tensor.BatchNormOp) -> None:
     e.bind(op.result, e.apply("BatchNormalization", inputs, epsilon=op.epsilon.value.data))
 
 
-@rule(tensor.LayerNormOp)
 def layer_norm(e: Emitter, op: tensor.LayerNormOp) -> None:
     """LayerNormalization from opset 17 on where the scale has the full shape, else written out."""
     inputs = [e.value(v) for v in (op.input, op.scale, op.bias) if v is not None]
@@ -52,7 +52,6 @@ def layer_norm(e: Emitter, op: tensor.LayerNormOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-@rule(tensor.RmsNormOp)
 def rms_norm(e: Emitter, op: tensor.RmsNormOp) -> None:
     """x/√(mean(x²) + ε)·scale."""
     element = e.element(e.value(op.input))
@@ -72,3 +71,10 @@ def _over_rms(e: Emitter, x: str, axes: list[int], epsilon: float) -> str:
     square = reduce_axes(e, "ReduceMean", e.apply("Mul", [x, x]), axes, True)
     root = e.apply("Sqrt", [e.apply("Add", [square, e.scalar(epsilon, e.element(x))])])
     return e.apply("Div", [x, root])
+
+
+RULES: dict[type[Operation], Rule] = {
+    tensor.BatchNormOp: batch_norm,
+    tensor.LayerNormOp: layer_norm,
+    tensor.RmsNormOp: rms_norm,
+}

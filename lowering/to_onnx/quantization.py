@@ -15,7 +15,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from .elementwise import clip
-from .emitter import Emitter, rule
+from .emitter import Emitter, Rule
 from .graph import Array, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
 
@@ -25,7 +25,6 @@ def constant_of(value: SSAValue) -> Array | None:
     return constant_value(value.owner) if isinstance(value.owner, Operation) else None
 
 
-@rule(tensor.QuantizeOp)
 def quantize(e: Emitter, op: tensor.QuantizeOp) -> None:
     """QuantizeLinear over the whole range of 8 or 16 bits, else written out."""
     element = element_type(tensor_type(op.result).element_type)
@@ -37,7 +36,8 @@ def quantize(e: Emitter, op: tensor.QuantizeOp) -> None:
     info = np.iinfo(element.dtype)
     if native and scale_shape == zero_shape and (low, high) == (info.min, info.max):
         attributes = {"axis": axis} if scale_shape else {}
-        e.bind(op.result, e.node("QuantizeLinear", [x, scale, zero], element, **attributes))
+        inputs = [x, scale, zero]
+        e.bind(op.result, e.call("", "QuantizeLinear", inputs, element, attributes))
         return
     out = e.apply("Div", [x, e.along_axis(scale, scale_shape, axis, rank)])
     shift = e.along_axis(e.cast(zero, Element.FLOAT), zero_shape, axis, rank)
@@ -48,7 +48,6 @@ def quantize(e: Emitter, op: tensor.QuantizeOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-@rule(tensor.DequantizeOp)
 def dequantize(e: Emitter, op: tensor.DequantizeOp) -> None:
     """The difference in a type that holds it, then one product in float32."""
     x, zero = e.value(op.input), e.value(op.zero_point)
@@ -76,7 +75,6 @@ class Rescaling:
     rank: int
 
 
-@rule(tensor.RequantizeOp)
 def requantize(e: Emitter, op: tensor.RequantizeOp) -> None:
     """See `rescale`."""
     rescaling = Rescaling(
@@ -103,7 +101,8 @@ def rescale(e: Emitter, x: str, bound: int, to: Rescaling) -> str:
     multiplier, shift = constant_of(to.multiplier), constant_of(to.shift)
     if multiplier is not None and shift is not None:
         m, s = np.broadcast_arrays(multiplier.astype(object), shift.astype(object))
-        reach = max((abs(a) * bound + (1 << b - 1) for a, b in zip(m.flat, s.flat)), default=0)
+        pairs = zip(m.flat, s.flat, strict=True)
+        reach = max((abs(a) * bound + (1 << b - 1) for a, b in pairs), default=0)
         if reach < DOUBLE_EXACT:
             factor = np.ldexp(m.astype(np.float64), -s.astype(np.int64))
             return _rescale_double(e, x, factor, to, element)
@@ -145,7 +144,6 @@ def _place(e: Emitter, name: str, to: Rescaling, element: Element) -> str:
     return e.cast(clip(e, name, to.low, to.high), element)
 
 
-@rule(tensor.MultiThresholdOp)
 def multi_threshold(e: Emitter, op: tensor.MultiThresholdOp) -> None:
     """See `count_thresholds`."""
     axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
@@ -163,3 +161,11 @@ def count_thresholds(e: Emitter, x: str, thresholds: SSAValue, axis: int, rank: 
     passed = e.apply("LessOrEqual", [levels, e.unsqueeze(x, [rank])], result=Element.BOOL)
     counted = e.cast(passed, Element.INT32)
     return e.apply("ReduceSum", [counted], rest=[e.indices([rank], "axes")], keepdims=0)
+
+
+RULES: dict[type[Operation], Rule] = {
+    tensor.QuantizeOp: quantize,
+    tensor.DequantizeOp: dequantize,
+    tensor.RequantizeOp: requantize,
+    tensor.MultiThresholdOp: multi_threshold,
+}

@@ -7,10 +7,11 @@ program order, so that no recursion is needed.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor, ternary
+from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import is_float
@@ -102,11 +103,13 @@ def reduction_size(op: ternary.FusedOp) -> int:
 def type_magnitude(value: SSAValue) -> int:
     """The greatest absolute value of the element type; 1 for trits and `i1`."""
     type = tensor_type(value)
-    element = type.element_type
-    if is_trit(type) or not isinstance(element, IntegerType) or element.width.data == 1:
+    if is_trit(type):
         return 1
-    width = element.width.data
-    return (1 << width) - 1 if element.signedness.data == Signedness.UNSIGNED else 1 << width - 1
+    dtype = numpy_dtype(type.element_type)
+    if dtype == np.bool_:
+        return 1
+    info = np.iinfo(dtype)
+    return max(int(info.max), -int(info.min))
 
 
 def _greatest(values: np.ndarray) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from xdsl.ir import Operation
+
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
-from .emitter import Emitter, Inexpressible, rule
+from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element
 from .integer import DOUBLE_EXACT
 
@@ -20,7 +22,6 @@ _REDUCE = {
 }
 
 
-@rule(*_REDUCE)
 def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
     """A reduction; without axes nothing happens, where ONNX would reduce all."""
     x, axes = e.value(op.operand), list(op.axes.get_values())
@@ -98,7 +99,6 @@ def reduce_axes(e: Emitter, op_type: str, name: str, axes: list[int], keepdims: 
     return e.apply(op_type, [name], axes=axes, keepdims=int(keepdims))
 
 
-@rule(tensor.ArgmaxOp)
 def argmax(e: Emitter, op: tensor.ArgmaxOp) -> None:
     """The first maximum."""
     out = e.apply(
@@ -111,13 +111,11 @@ def argmax(e: Emitter, op: tensor.ArgmaxOp) -> None:
     e.bind(op.result, out)
 
 
-@rule(tensor.MaxPoolOp)
 def max_pool(e: Emitter, op: tensor.MaxPoolOp) -> None:
     """MaxPool; int16 and int32 go through a float type that holds them."""
     e.bind(op.result, e.apply("MaxPool", [e.value(op.operand)], **_window(op)))
 
 
-@rule(tensor.AvgPoolOp)
 def avg_pool(e: Emitter, op: tensor.AvgPoolOp) -> None:
     """AveragePool."""
     counted = int(bool(op.count_include_pad.value.data))
@@ -133,7 +131,6 @@ def _window(op: Any) -> dict[str, Any]:
     }
 
 
-@rule(tensor.GlobalAvgPoolOp)
 def global_avg_pool(e: Emitter, op: tensor.GlobalAvgPoolOp) -> None:
     """GlobalAveragePool; a mean for float64."""
     x = e.value(op.operand)
@@ -142,3 +139,12 @@ def global_avg_pool(e: Emitter, op: tensor.GlobalAvgPoolOp) -> None:
         e.bind(op.result, reduce_axes(e, "ReduceMean", x, axes, True))
         return
     e.bind(op.result, e.apply("GlobalAveragePool", [x]))
+
+
+RULES: dict[type[Operation], Rule] = {
+    **dict.fromkeys(_REDUCE, reduce),
+    tensor.ArgmaxOp: argmax,
+    tensor.MaxPoolOp: max_pool,
+    tensor.AvgPoolOp: avg_pool,
+    tensor.GlobalAvgPoolOp: global_avg_pool,
+}

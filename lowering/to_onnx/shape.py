@@ -6,24 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.shape import SLICE_END
-from .emitter import Emitter, rule
+from .emitter import Emitter, Rule
 from .graph import Element
 
 
-@rule(tensor.ReshapeToOp)
 def reshape_to(e: Emitter, op: tensor.ReshapeToOp) -> None:
     """Reshape; -2 - i takes the size of the operand's axis i."""
     known = tensor_type(op.result).get_shape()
     _reshape(e, op.operand, op.result, _wishes(op.shape.get_values(), known))
 
 
-@rule(tensor.FlattenOp)
 def flatten(e: Emitter, op: tensor.FlattenOp) -> None:
     """The merged axes become -1, the others keep their size."""
     rank = tensor_type(op.operand).get_num_dims()
@@ -51,24 +49,20 @@ def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: list[int])
     shape = tensor_type(operand).get_shape()
     pieces = [e.dimension(x, -2 - w, shape[-2 - w]) if w <= -2 else e.indices([w]) for w in wishes]
     sizes = e.node("Concat", pieces, Element.INT64, axis=0)
-    literal = {"allowzero": 1} if 0 in wishes and e.opset >= 14 else {}
-    e.bind(result, e.node("Reshape", [x, sizes], e.element(x), **literal))
+    e.bind(result, e.reshape_to(x, sizes, literal_zero=0 in wishes))
 
 
-@rule(tensor.PermuteOp)
 def permute(e: Emitter, op: tensor.PermuteOp) -> None:
     """Transpose."""
     e.bind(op.result, e.apply("Transpose", [e.value(op.operand)], perm=op.perm.get_values()))
 
 
-@rule(tensor.ConcatenateOp)
 def concatenate(e: Emitter, op: tensor.ConcatenateOp) -> None:
     """Concat."""
     inputs = [e.value(v) for v in op.inputs]
     e.bind(op.result, e.apply("Concat", inputs, axis=op.axis.value.data))
 
 
-@rule(tensor.SplitOp)
 def split(e: Emitter, op: tensor.SplitOp) -> None:
     """Split by sizes, the form that every opset from 13 on has."""
     x, sizes = e.value(op.operand), op.sizes.get_values()
@@ -85,7 +79,6 @@ def split(e: Emitter, op: tensor.SplitOp) -> None:
         e.bind(piece, name)
 
 
-@rule(tensor.SliceOp)
 def slice_(e: Emitter, op: tensor.SliceOp) -> None:
     """Slice on those axes that are cut."""
     bounds = zip(op.starts.get_values(), op.ends.get_values(), op.steps.get_values(), strict=True)
@@ -102,7 +95,6 @@ def slice_(e: Emitter, op: tensor.SliceOp) -> None:
     e.bind(op.result, e.slice_axes(x, starts, ends, axes, steps))
 
 
-@rule(tensor.PadToOp)
 def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
     """Pad with a constant."""
     x = e.value(op.operand)
@@ -113,13 +105,11 @@ def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
     e.bind(op.result, e.cast(e.node("Pad", [e.cast(x, wide), pads, fill], wide), element))
 
 
-@rule(tensor.SqueezeOp)
 def squeeze(e: Emitter, op: tensor.SqueezeOp) -> None:
     """Squeeze; without axes nothing is dropped, where ONNX would drop all."""
     _with_axes(e, op, "Squeeze")
 
 
-@rule(tensor.UnsqueezeOp)
 def unsqueeze(e: Emitter, op: tensor.UnsqueezeOp) -> None:
     """Unsqueeze."""
     _with_axes(e, op, "Unsqueeze")
@@ -134,7 +124,6 @@ def _with_axes(e: Emitter, op: Any, op_type: str) -> None:
     e.bind(op.result, e.apply(op_type, [x], rest=[e.indices(axes, "axes")]))
 
 
-@rule(tensor.ExpandOp)
 def expand(e: Emitter, op: tensor.ExpandOp) -> None:
     """Expand; a size of 1 keeps the operand's."""
     sizes = [1 if size == -1 else size for size in op.shape.get_values()]
@@ -142,7 +131,6 @@ def expand(e: Emitter, op: tensor.ExpandOp) -> None:
     e.bind(op.result, e.apply("Expand", [x], rest=[e.indices(sizes)]))
 
 
-@rule(tensor.GatherRowsOp)
 def gather_rows(e: Emitter, op: tensor.GatherRowsOp) -> None:
     """Gather on axis 0."""
     table, indices = e.value(op.table), e.value(op.indices)
@@ -156,3 +144,18 @@ def arange(e: Emitter, count: str) -> str:
     limit = e.node("Squeeze", [count, e.indices([0], "axes")], Element.INT64)
     zero, one = (e.constant(np.array(v, np.int64), f"int64_{v}") for v in (0, 1))
     return e.node("Range", [zero, limit, one], Element.INT64)
+
+
+RULES: dict[type[Operation], Rule] = {
+    tensor.ReshapeToOp: reshape_to,
+    tensor.FlattenOp: flatten,
+    tensor.PermuteOp: permute,
+    tensor.ConcatenateOp: concatenate,
+    tensor.SplitOp: split,
+    tensor.SliceOp: slice_,
+    tensor.PadToOp: pad_to,
+    tensor.SqueezeOp: squeeze,
+    tensor.UnsqueezeOp: unsqueeze,
+    tensor.ExpandOp: expand,
+    tensor.GatherRowsOp: gather_rows,
+}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Literal
+from typing import Literal, cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
@@ -21,19 +21,10 @@ from ..emission import UnsupportedOps, argument_names, entry_function, result_na
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..targets import Target, source_hash
-from . import (  # noqa: F401 (each registers its rules)
-    activation,
-    elementwise,
-    linear,
-    normalization,
-    quantization,
-    reduction,
-    shape,
-)
-from . import ternary as ternary_rules  # noqa: F401
 from .emitter import Emitter, Inexpressible
 from .graph import Graph, Port, element_type
 from .model import IR_VERSIONS, ModelInfo, needs_external_data, serialize
+from .rules import write
 
 DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
 """The argument and result attribute that holds the dimensions as the source writes them."""
@@ -157,9 +148,11 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     unsupported.raise_if_any()
     batch = next((size for port in graph.inputs for size in port.shape[:1]), "batch")
     ports = _symbols(end.arguments, function.res_attrs, outputs, batch)
+    current: dict[str, str] = {}
     for value, name, (_, sizes) in zip(end.arguments, outputs, ports, strict=True):
         element = element_type(tensor_type(value).element_type)
-        graph.add_output(emitter.value(value), Port(name, element, sizes))
+        made = emitter.value(value)
+        current[made] = graph.add_output(current.get(made, made), Port(name, element, sizes))
     return graph
 
 
@@ -175,7 +168,7 @@ def _emit_op(emitter: Emitter, op: Operation, unsupported: UnsupportedOps) -> No
     if isinstance(op, stored):
         return
     try:
-        emitter.emit(op)
+        write(emitter, op)
     except Inexpressible as reason:
         unsupported.add(op, str(reason))
         emitter.stand_in(op)
@@ -212,4 +205,5 @@ def _written(attributes: DictionaryAttr | None) -> list[str]:
     value = None if attributes is None else attributes.data.get(DIMENSIONS_ATTRIBUTE)
     if not isinstance(value, ArrayAttr):
         return []
-    return [item.data for item in value.data if isinstance(item, StringAttr)]
+    items = cast("ArrayAttr[Attribute]", value)
+    return [item.data for item in items if isinstance(item, StringAttr)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import ternary
 from ...dialects.inference import tensor_type
@@ -14,7 +14,7 @@ from ...dialects.shapes import is_float
 from ...ir.trits import pack_trits
 from .activation import rectify
 from .elementwise import choose, clip
-from .emitter import FUNCTION_OPSET, Emitter, Inexpressible, rule, unpack_attributes
+from .emitter import FUNCTION_OPSET, Emitter, Inexpressible, Rule, unpack_attributes
 from .graph import DOMAIN, FOREIGN_DOMAIN, Element, element_type
 from .integer import FLOAT_EXACT, exact_product
 from .linear import window_attributes
@@ -26,7 +26,6 @@ BLOCK = 128
 """Weights that share a scale in MatMulNBits; the size measured fastest."""
 
 
-@rule(ternary.MatmulOp)
 def matmul(e: Emitter, op: ternary.MatmulOp) -> None:
     """A product with trits."""
     out = _product(e, op.input, op.weight)
@@ -35,7 +34,6 @@ def matmul(e: Emitter, op: ternary.MatmulOp) -> None:
     e.bind(op.result, out)
 
 
-@rule(ternary.LinearOp)
 def linear(e: Emitter, op: ternary.LinearOp) -> None:
     """A product with trits and the steps behind it."""
     scale = op.scale
@@ -57,13 +55,9 @@ def _product(e: Emitter, input: SSAValue, weight: SSAValue) -> str:
         if packed is None or e.opset < FUNCTION_OPSET:
             return e.cast(e.apply("MatMul", [e.cast(x, wide), e.trits(weight, wide)]), element)
         e.graph.functions.update(("ternary.matmul", "ternary.unpack"))
-        out = e.node(
-            "ternary.matmul",
-            [e.cast(x, wide), packed],
-            wide,
-            domain=DOMAIN,
-            **unpack_attributes(shape, wide),
-        )
+        inputs = [e.cast(x, wide), packed]
+        attributes = unpack_attributes(shape, wide)
+        out = e.call(DOMAIN, "ternary.matmul", inputs, wide, attributes)
         return e.cast(out, element)
     terms = type.get_shape()[-1] if type.get_shape()[-1] > 0 else shape[0]
     bound = e.magnitudes.of(input)
@@ -111,20 +105,10 @@ def _blocks(e: Emitter, op: ternary.LinearOp) -> str | None:
         e.constant(bytes_, f"{name}.blocks"),
         e.constant(scales.reshape(-1), f"{name}.scales"),
     ]
-    return e.node(
-        "MatMulNBits",
-        inputs,
-        Element.FLOAT,
-        domain=FOREIGN_DOMAIN,
-        K=depth,
-        N=width,
-        bits=2,
-        block_size=BLOCK,
-        accuracy_level=4,
-    )
+    attributes = {"K": depth, "N": width, "bits": 2, "block_size": BLOCK, "accuracy_level": 4}
+    return e.call(FOREIGN_DOMAIN, "MatMulNBits", inputs, Element.FLOAT, attributes)
 
 
-@rule(ternary.ConvOp)
 def conv(e: Emitter, op: ternary.ConvOp) -> None:
     """Conv with unpacked trits and the steps behind it; on integers exactly."""
     x = e.value(op.input)
@@ -180,7 +164,6 @@ def _finish(
     e.bind(op.result, out)
 
 
-@rule(ternary.AdderGraphOp)
 def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
     """A product with the matrix that the graph stands for."""
     x, matrix = e.value(op.operand), op.matrix()
@@ -201,7 +184,6 @@ def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
     e.bind(op.result, e.cast(out, element_type(tensor_type(op.result).element_type)))
 
 
-@rule(ternary.DequantizeOp)
 def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:
     """scale·t."""
     element = element_type(tensor_type(op.result).element_type)
@@ -214,7 +196,6 @@ def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:
     e.bind(op.result, out)
 
 
-@rule(ternary.TernarizeOp)
 def ternarize(e: Emitter, op: ternary.TernarizeOp) -> None:
     """The deterministic rules; `scale` from the mean of what is kept."""
     if op.mode.data == "stochastic":
@@ -259,7 +240,6 @@ def ternarize(e: Emitter, op: ternary.TernarizeOp) -> None:
     e.bind(op.trits, e.cast(trits, Element.INT8))
 
 
-@rule(ternary.PackOp)
 def pack(e: Emitter, op: ternary.PackOp) -> None:
     """Codes weighed by 1, 4, 16, 64 and summed in fours."""
     count = prod(tensor_type(op.operand).get_shape())
@@ -274,8 +254,19 @@ def pack(e: Emitter, op: ternary.PackOp) -> None:
     e.bind(op.result, e.cast(reduce_axes(e, "ReduceSum", weighed, [1], False), Element.UINT8))
 
 
-@rule(ternary.UnpackOp)
 def unpack(e: Emitter, op: ternary.UnpackOp) -> None:
     """Bytes to trits. The reserved code, which ONNX cannot refuse, gives 0."""
     shape = tensor_type(op.result).get_shape()
     e.bind(op.result, e.unpack(e.value(op.operand), shape, Element.INT8))
+
+
+RULES: dict[type[Operation], Rule] = {
+    ternary.MatmulOp: matmul,
+    ternary.LinearOp: linear,
+    ternary.ConvOp: conv,
+    ternary.AdderGraphOp: adder_graph,
+    ternary.DequantizeOp: dequantize,
+    ternary.TernarizeOp: ternarize,
+    ternary.PackOp: pack,
+    ternary.UnpackOp: unpack,
+}

@@ -60,7 +60,8 @@ def run_onnx(data: bytes, inputs: Sequence[Array], *, optimize: bool = True) -> 
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     names = [port.name for port in session.get_inputs()]
-    return session.run(None, dict(zip(names, inputs, strict=True)))
+    results: list[Any] = list(session.run(None, dict(zip(names, inputs, strict=True))))
+    return results
 
 
 def assert_same(actual: Iterable[Array], expected: Iterable[Array], scale: float = 1.0) -> None:

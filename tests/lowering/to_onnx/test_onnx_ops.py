@@ -248,7 +248,9 @@ def test_bfloat16_between_conversions(bench: Any, opset: int, kind: Callable[...
     bench.check(module, [values(f32, (4, 4))], opset, scale=800.0)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_int64_near_powers_of_two(bench: Any, data: st.DataObject) -> None:
     """ONNX Runtime's own Max, Min, Clip, Sign, ReduceMax and ReduceMin fail here."""

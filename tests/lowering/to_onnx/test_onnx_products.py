@@ -92,7 +92,9 @@ def test_conv_in_one_dimension(bench: Any, opset: int) -> None:
     bench.check(module, [values(f32, (2, 3, 9)), values(f32, (4, 3, 3), 1)], opset)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_integer_conv_of_any_size_is_exact(bench: Any, data: st.DataObject) -> None:
     draw = data.draw

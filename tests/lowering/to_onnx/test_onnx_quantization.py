@@ -106,7 +106,9 @@ def rescaled(x: int, multiplier: int, shift: int, zero: int, low: int, high: int
     return min(max(((x * multiplier + (1 << shift - 1)) >> shift) + zero, low), high)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_requantize_is_exact_for_every_operand(bench: Any, data: st.DataObject) -> None:
     draw = data.draw

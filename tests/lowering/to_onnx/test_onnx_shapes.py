@@ -84,7 +84,9 @@ def test_reshape_keeps_several_dynamic_axes(bench: Any, opset: int, shape: list[
     bench.check(module, [values(f32, (2, 6, 4))], opset)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_reshape_of_any_shape(bench: Any, data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
@@ -117,7 +119,7 @@ def test_gather_rows(bench: Any, opset: int, index: Attribute) -> None:
 
 @pytest.mark.parametrize("element", (f16, f32, f64, i8, i16, i32, i64), ids=str)
 def test_reductions(bench: Any, opset: int, element: Attribute) -> None:
-    kinds = [tensor.ReduceSumOp, tensor.ReduceMaxOp, tensor.ReduceMinOp]
+    kinds: list[Any] = [tensor.ReduceSumOp, tensor.ReduceMaxOp, tensor.ReduceMinOp]
     if element in (f16, f32, f64):
         kinds.append(tensor.ReduceMeanOp)
     choices: list[tuple[list[int], bool]] = [([1], False), ([0, -1], True), ([], False)]

@@ -8,8 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, bf16, f16, f32, f64
-from xdsl.dialects.builtin import i8, i16, i32, i64
+from xdsl.dialects.builtin import (
+    IntegerType,
+    Signedness,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute
 
 from triton_dsl.dialects import tensor, ternary
@@ -336,7 +347,9 @@ def test_adder_graph(bench: Any, opset: int, element: Attribute, shift: int) -> 
     bench.check(module, [values(element, (4, 3))], opset)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_linear_of_any_size(bench: Any, data: st.DataObject) -> None:
     draw = data.draw
