@@ -111,14 +111,15 @@ def broadcast(*shapes: Shape) -> Shape:
         dims = [s[axis] for s in shapes if len(s) >= -axis]
         known = {d for d in dims if d not in (1, DYNAMIC)}
         if len(known) > 1:
-            shown = " and ".join("x".join(map(_show, s)) or "scalar" for s in shapes)
+            shown = " and ".join(map(show_shape, shapes))
             raise ShapeError(f"cannot broadcast shapes {shown} together")
         result.append(known.pop() if known else DYNAMIC if DYNAMIC in dims else 1)
     return tuple(result)
 
 
-def _show(dim: int) -> str:
-    return "?" if dim == DYNAMIC else str(dim)
+def show_shape(shape: Shape) -> str:
+    """`shape` as in a type: `?x8`; "scalar" for rank 0."""
+    return "x".join("?" if d == DYNAMIC else str(d) for d in shape) or "scalar"
 
 
 def broadcasts_to(shape: Shape, target: Shape) -> bool:

@@ -42,6 +42,7 @@ from ..shapes import (
     is_float,
     matmul_shape,
     merge_dim,
+    show_shape,
     window_output,
     with_shape,
 )
@@ -215,9 +216,10 @@ def conv_shape(
             f"got ranks {len(input)} and {len(weight)}"
         )
     check_window(spatial, strides, padding, dilation)
-    if groups < 1 or weight[0] % groups:
+    if groups < 1 or (weight[0] != DYNAMIC and weight[0] % groups):
         fail(f"expects groups that divide {weight[0]} output channels, got {groups}")
-    merge_dim(input[1], weight[1] * groups, "input channels")
+    if weight[1] != DYNAMIC:
+        merge_dim(input[1], weight[1] * groups, "input channels")
     return (
         input[0],
         weight[0],
@@ -356,5 +358,5 @@ class ScaledDotProductAttentionOp(InferredOp):
             if mask.element_type not in (i1, query.element_type):
                 fail(f"expects a mask of i1 or {query.element_type}, got {mask}")
             if not broadcasts_to(mask.get_shape(), scores):
-                fail(f"expects a mask that broadcasts to {list(scores)}, got {mask}")
+                fail(f"expects a mask that broadcasts to {show_shape(scores)}, got {mask}")
         return [with_shape(query, (*batch, q[-2], v[-1]))]

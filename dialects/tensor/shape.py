@@ -44,6 +44,7 @@ from ..shapes import (
     is_float,
     is_integer,
     merge_dim,
+    show_shape,
     with_shape,
 )
 from .linear import same_elements
@@ -128,18 +129,17 @@ def resolve_reshape(shape: Shape, target: Sequence[int]) -> Shape:
             result[index] = DYNAMIC
         elif known == 0 or total % known:
             fail(
-                f"cannot reshape {_show(shape)} to {list(target)}: "
+                f"cannot reshape {show_shape(shape)} to {list(target)}: "
                 f"{total} is no multiple of {known}"
             )
         else:
             result[index] = total // known
     elif total is not None and known is not None and total != known:
-        fail(f"cannot reshape {_show(shape)} to {list(target)}: {total} elements against {known}")
+        fail(
+            f"cannot reshape {show_shape(shape)} to {list(target)}: "
+            f"{total} elements against {known}"
+        )
     return tuple(result)
-
-
-def _show(shape: Shape) -> str:
-    return "x".join("?" if d == DYNAMIC else str(d) for d in shape) or "scalar"
 
 
 @irdl_op_definition
@@ -408,10 +408,10 @@ class ExpandOp(_ShapeOp):
         target = self.shape.get_values()
         lead = len(target) - len(shape)
         if lead < 0 or min(target, default=0) < -1 or -1 in target[:lead]:
-            fail(f"cannot expand {_show(shape)} to {list(target)}")
+            fail(f"cannot expand {show_shape(shape)} to {list(target)}")
         result = tuple(shape[a - lead] if size == -1 else size for a, size in enumerate(target))
         if not broadcasts_to(shape, result):
-            fail(f"cannot expand {_show(shape)} to {list(target)}")
+            fail(f"cannot expand {show_shape(shape)} to {list(target)}")
         return result
 
 
