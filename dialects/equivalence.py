@@ -54,10 +54,10 @@ class Tolerance:
 
     def bound(self, reference: Array) -> float:
         """The largest difference allowed from `reference`."""
-        finite: Array = np.abs(_wide(reference)[np.isfinite(_wide(reference))])
-        largest = float(finite.max()) if finite.size else 0.0
-        precision = float(finfo(reference.dtype).eps)
-        return self.absolute + max(self.relative, 8 * precision) * largest
+        wide = _wide(reference)
+        largest = float(np.max(np.abs(wide), initial=0.0, where=np.isfinite(wide)))
+        precision: Any = finfo(reference.dtype).eps
+        return self.absolute + max(self.relative, 8 * float(precision)) * largest
 
 
 @dataclass

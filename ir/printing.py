@@ -42,7 +42,7 @@ class ElidingPrinter(Printer):
                 self.print_string("dense_resource<__elided__> : ")
                 super().print_attribute(constant.get_type())
                 return
-        super().print_attribute(attribute)
+        super().print_attribute(cast(Attribute, attribute))
 
 
 def module_text(

@@ -8,7 +8,6 @@ does stands in `ir.instrument`, `ir.expectations`, `dialects.equivalence` and
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..dialects.registry import parse_module, verify_module
-from ..ir.errors import OptionError, PassError, SourceError, TritonError, VerifyError
+from ..ir.errors import OptionError, PassError, SourceError, TritonError
 from ..ir.instrument import (
     CrashReproducer,
     Instrument,
@@ -36,6 +35,7 @@ from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..ir.printing import PrintOptions, module_text
 from .console import error as print_error
 from .opt_arguments import add_arguments, normalise
+from .opt_reading import check_roundtrip, decode, is_comment, with_hint, without_reproducer
 from .universe import everything
 
 if TYPE_CHECKING:
@@ -44,10 +44,6 @@ if TYPE_CHECKING:
 
 TOOL = "triton-opt"
 SEPARATOR = "// -----\n"
-
-_UNREGISTERED = re.compile(r"(Operation )?'?([A-Za-z_]\w*)(\.[\w.$-]+)?'? is not registered")
-_REPRODUCER = re.compile(r"\{-#\s*external_resources.*?mlir_reproducer.*?#-\}", re.DOTALL)
-_REPRODUCER_PIPELINE = re.compile(r'\bpipeline\s*:\s*"((?:[^"\\]|\\.)*)"')
 
 
 class TritonOptMain(xDSLOptMain):
@@ -211,7 +207,8 @@ class TritonOptMain(xDSLOptMain):
         if not self.args.disable_verify:
             verify_module(module)
         if self.args.verify_roundtrip:
-            self._check_roundtrip(module)
+            with self._timed("Round trip"):
+                check_roundtrip(module, self._parse, self.ctx)
         self.apply_passes(module)
         with self._timed("Output"):
             if output is not None:
@@ -239,17 +236,19 @@ class TritonOptMain(xDSLOptMain):
         return check(expected, reported, self.get_input_name())
 
     def _read_ir(self, stream: IO[bytes]) -> ModuleOp:
-        text = _decode(stream.read(), self.get_input_name(), self._first_line)
-        if not text.strip():
-            raise SourceError(f"{self.get_input_name()}: error: the input is empty")
-        text = self._take_reproducer(text)
-        if all(not line.strip() or line.lstrip().startswith("//") for line in text.split("\n")):
+        text = decode(stream.read(), self.get_input_name(), self._first_line)
+        text, pipeline = without_reproducer(text)
+        if self.args.run_reproducer:
+            if pipeline is None:
+                raise SourceError(f"{self.get_input_name()}: error: the file holds no reproducer")
+            self._use_pipeline(pipeline)
+        if is_comment(text):
             return ModuleOp([])
         with self._timed("Parser"):
             try:
                 return self._parse(text)
             except SourceError as error:
-                raise SourceError(self._with_hint(str(error))) from None
+                raise SourceError(with_hint(str(error), self.ctx)) from None
 
     def _parse(self, text: str) -> ModuleOp:
         return parse_module(
@@ -264,19 +263,9 @@ class TritonOptMain(xDSLOptMain):
     def _read_tri(self, stream: IO[bytes]) -> ModuleOp:
         from ..lowering.from_tri import import_tri
 
-        text = _decode(stream.read(), self.get_input_name(), self._first_line)
+        text = decode(stream.read(), self.get_input_name(), self._first_line)
         with self._timed("Frontend"):
             return import_tri(Path(self.args.input_file) if self.args.input_file else text)
-
-    def _take_reproducer(self, text: str) -> str:
-        """Blank out a reproducer's resource; with `--run-reproducer`, run its pipeline."""
-        found = _REPRODUCER.search(text)
-        if self.args.run_reproducer:
-            pipeline = found and _REPRODUCER_PIPELINE.search(found[0])
-            if pipeline is None:
-                raise SourceError(f"{self.get_input_name()}: error: the file holds no reproducer")
-            self._use_pipeline(re.sub(r"\\(.)", r"\1", pipeline[1]))
-        return _REPRODUCER.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), text)
 
     def _use_pipeline(self, text: str) -> None:
         passes = parse_pipeline(text, self.available_passes)
@@ -294,43 +283,6 @@ class TritonOptMain(xDSLOptMain):
             hint = did_you_mean(last, names)
             raise OptionError(f"--stop-after {last}: no such pass in the pipeline{hint}")
         return names.index(last) + 1
-
-    def _with_hint(self, message: str) -> str:
-        """Add to the message about an unknown op or type which name may be meant."""
-        first, line_break, rest = message.partition("\n")
-        found = _UNREGISTERED.search(first)
-        if found is None:
-            return message
-        dialect, tail = found[2], found[3]
-        if dialect not in self.ctx.registered_dialect_names:
-            hint = did_you_mean(dialect, list(self.ctx.registered_dialect_names))
-            first += f": unknown dialect '{dialect}'{hint or ' (--show-dialects lists them)'}"
-            first += "; --allow-unregistered-dialect accepts it"
-        elif tail:
-            known = self.ctx.get_dialect(dialect)
-            members = known.operations if found[1] else known.attributes
-            first += did_you_mean(dialect + tail, [member.name for member in members])
-        return first + line_break + rest
-
-    def _check_roundtrip(self, module: ModuleOp) -> None:
-        with self._timed("Round trip"):
-            expected = module_text(module, dialects=self.ctx.loaded_dialects)
-            for generic in (False, True):
-                form = "generic" if generic else "custom"
-                options = PrintOptions(generic=generic)
-                text = module_text(module, options, self.ctx.loaded_dialects)
-                try:
-                    again = module_text(self._parse(text), dialects=self.ctx.loaded_dialects)
-                except TritonError as error:
-                    reason = str(error).split("\n", 1)[0].split(": error: ", 1)[-1]
-                    raise VerifyError(
-                        f"--verify-roundtrip: the {form} form cannot be read: {reason}"
-                    ) from None
-                if again != expected:
-                    raise VerifyError(
-                        f"--verify-roundtrip: the {form} form reads as another module: "
-                        f"{_first_difference(expected, again)}"
-                    )
 
     def _print_options(self) -> PrintOptions:
         return PrintOptions(
@@ -409,27 +361,6 @@ class TritonOptMain(xDSLOptMain):
             yield
         finally:
             self._timing.record(name, perf_counter() - start)
-
-
-def _decode(content: bytes, name: str, first_line: int) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = content[: error.start]
-        line = first_line + before.count(b"\n")
-        column = error.start - (before.rfind(b"\n") + 1) + 1
-        raise SourceError(
-            f"{name}:{line}:{column}: error: not UTF-8 text (byte 0x{content[error.start]:02x})"
-        ) from None
-
-
-def _first_difference(expected: str, actual: str) -> str:
-    for number, (a, b) in enumerate(
-        zip(expected.split("\n"), actual.split("\n"), strict=False), start=1
-    ):
-        if a != b:
-            return f"line {number} '{a.strip()}' became '{b.strip()}'"
-    return "one text ends before the other"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
