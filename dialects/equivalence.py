@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from ml_dtypes import finfo
@@ -56,8 +56,8 @@ class Tolerance:
         """The largest difference allowed from `reference`."""
         wide = _wide(reference)
         largest = float(np.max(np.abs(wide), initial=0.0, where=np.isfinite(wide)))
-        precision: Any = finfo(reference.dtype).eps
-        return self.absolute + max(self.relative, 8 * float(precision)) * largest
+        precision = float(cast(Any, finfo)(reference.dtype).eps)
+        return self.absolute + max(self.relative, 8 * precision) * largest
 
 
 @dataclass

@@ -68,7 +68,7 @@ def test_reproducers() -> None:
 @pytest.mark.parametrize(
     ("message", "hint"),
     [
-        ("Operation arith.adi is not registered", "; did you mean 'arith.addi'?"),
+        ("Operation arith.add is not registered", "; did you mean 'arith.addi'?"),
         ("Operation arith.zzzzzz is not registered", ""),
         ("Operation return is not registered", ": unknown dialect 'return'"),
         ("'ternary.tri' is not registered", "; did you mean 'ternary.trit'?"),
