@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -47,6 +47,8 @@ class TernarizePass(ModulePass):
     """
 
     name = "ternarize"
+    approximate: ClassVar[bool] = True
+    """The result is another one; checks of passes report by how much, and go on from it."""
 
     threshold: float | int | None = None
     """Δ of the rule `fixed`: weights with |w| ≤ Δ become 0."""

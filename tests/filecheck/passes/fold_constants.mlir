@@ -1,4 +1,4 @@
-// RUN: triton-opt %s -p fold-constants --split-input-file | filecheck %s
+// RUN: triton-opt %s -p fold-constants --split-input-file --verify-semantics | filecheck %s
 // RUN: triton-opt %s -p 'fold-constants{limit=2}' --split-input-file | filecheck %s --check-prefix=LIMIT
 
 // Only what the rest of the program uses is left.

@@ -1,4 +1,4 @@
-// RUN: triton-opt %s -p fuse-linear --split-input-file | filecheck %s
+// RUN: triton-opt %s -p fuse-linear --split-input-file --verify-semantics | filecheck %s
 // RUN: triton-opt %s -p 'fuse-linear{exact=true}' --split-input-file | filecheck %s --check-prefix=EXACT
 
 // Scale, bias and activation in a row.

@@ -1,4 +1,4 @@
-// RUN: triton-opt %s -p skip-zeros --split-input-file | filecheck %s
+// RUN: triton-opt %s -p skip-zeros --split-input-file --verify-semantics | filecheck %s
 // RUN: triton-opt %s -p 'skip-zeros{prune=false block=2,2 sparse=blocks}' --split-input-file | filecheck %s --check-prefix=FACTS
 // RUN: not triton-opt %s -p 'skip-zeros{block=4}' --split-input-file 2>&1 | filecheck %s --check-prefix=BLOCK
 
