@@ -16,6 +16,7 @@ from triton_dsl.dialects.parameters import store_of
 from triton_dsl.dialects.registry import triton_context, verify_module
 from triton_dsl.ir.errors import PassError
 from triton_dsl.ir.trits import unpack_trits
+from triton_dsl.passes.compile_time import literal_value
 from triton_dsl.passes.quantize_activations import (
     QuantizeActivationsPass,
     activations,
@@ -31,10 +32,13 @@ func.func @forward(%x: tensor<?x20xf32>) -> tensor<?x5xf32> {
   %w1 = ternary.parameter "fc1.weight" : tensor<20x70x!ternary.trit>
   %s1 = tensor.parameter "fc1.scale" : tensor<70xf32>
   %b1 = tensor.parameter "fc1.bias" : tensor<70xf32>
-  %h = ternary.linear %x, %w1 scale(%s1 : tensor<70xf32>) bias(%b1 : tensor<70xf32>) {activation = "relu"} : tensor<?x20xf32>, tensor<20x70x!ternary.trit> -> tensor<?x70xf32>
+  %h = ternary.linear %x, %w1 scale(%s1 : tensor<70xf32>) bias(%b1
+      : tensor<70xf32>) {activation = "relu"} : tensor<?x20xf32>, tensor<20x70x!ternary.trit>
+      -> tensor<?x70xf32>
   %w2 = ternary.parameter "fc2.weight" : tensor<70x5x!ternary.trit>
   %s2 = tensor.parameter "fc2.scale" : tensor<f32>
-  %y = ternary.linear %h, %w2 scale(%s2 : tensor<f32>) : tensor<?x70xf32>, tensor<70x5x!ternary.trit> -> tensor<?x5xf32>
+  %y = ternary.linear %h, %w2 scale(%s2 : tensor<f32>)
+      : tensor<?x70xf32>, tensor<70x5x!ternary.trit> -> tensor<?x5xf32>
   func.return %y : tensor<?x5xf32>
 }
 """
@@ -43,7 +47,11 @@ CONV = """
 func.func @forward(%x: tensor<?x3x9x7xf32>) -> tensor<?x6x5x7xf32> {{
   %w = ternary.parameter "conv.weight" : tensor<6x{inputs}x3x2x!ternary.trit>
   %b = tensor.parameter "conv.bias" : tensor<6xf32>
-  %y = ternary.conv %x, %w bias(%b : tensor<6xf32>) {{activation = "relu6", strides = array<i64: 2, 1>, padding = array<i64: 1, 0, 1, 1>, dilation = array<i64: 1, 1>, groups = {groups} : i64}} : tensor<?x3x9x7xf32>, tensor<6x{inputs}x3x2x!ternary.trit> -> tensor<?x6x5x7xf32>
+  %y = ternary.conv %x, %w bias(%b
+      : tensor<6xf32>) {{activation = "relu6", strides = array<i64: 2, 1>,
+      padding = array<i64: 1, 0, 1, 1>, dilation = array<i64: 1, 1>,
+          groups = {groups} : i64}} : tensor<?x3x9x7xf32>, tensor<6x{inputs}x3x2x!ternary.trit>
+              -> tensor<?x6x5x7xf32>
   func.return %y : tensor<?x6x5x7xf32>
 }}
 """
@@ -74,10 +82,9 @@ def grids(module: ModuleOp) -> list[tuple[float, int, int, int]]:
     found: list[tuple[float, int, int, int]] = []
     for op in module.walk():
         if isinstance(op, tensor.QuantizeOp):
-            scale, zero = op.scale.owner, op.zero_point.owner
-            assert isinstance(scale, tensor.ConstantOp) and isinstance(zero, tensor.ConstantOp)
-            values = scale.value.get_values()[0], zero.value.get_values()[0]
-            found.append((float(values[0]), int(values[1]), op.low.value.data, op.high.value.data))
+            scale, zero = literal_value(op.scale), literal_value(op.zero_point)
+            assert scale is not None and zero is not None
+            found.append((float(scale), int(zero), op.low.value.data, op.high.value.data))
     return found
 
 
@@ -173,8 +180,10 @@ def test_thresholds_and_other_floats(filled: Filled) -> None:
           %v = ternary.parameter "a" : tensor<4x4x!ternary.trit>
           %s = tensor.parameter "s" : tensor<4xf64>
           %t = tensor.constant dense<[[-1.0, 0.0, 1.0]]> : tensor<1x3xf64>
-          %y = ternary.linear %x, %v scale(%s : tensor<4xf64>) : tensor<?x4xf64>, tensor<4x4x!ternary.trit> -> tensor<?x4xf64>
-          %z = ternary.linear %x, %v thresholds(%t : tensor<1x3xf64>) : tensor<?x4xf64>, tensor<4x4x!ternary.trit> -> tensor<?x4xi8>
+          %y = ternary.linear %x, %v scale(%s : tensor<4xf64>)
+              : tensor<?x4xf64>, tensor<4x4x!ternary.trit> -> tensor<?x4xf64>
+          %z = ternary.linear %x, %v thresholds(%t : tensor<1x3xf64>)
+              : tensor<?x4xf64>, tensor<4x4x!ternary.trit> -> tensor<?x4xi8>
           func.return %y, %z : tensor<?x4xf64>, tensor<?x4xi8>
         }
         """
