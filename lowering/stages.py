@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.printer import Printer
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, PassFailedException, VerifyException
 
 from ..dialects.parameters import attach_store, parameters, store_of
 from ..dialects.tensor.storage import STORE_ATTRIBUTE
 from ..ir.errors import OptionError, PassError, VerifyError
+from ..ir.printing import PrintOptions, module_text
 from ..ir.store import ParameterStore, StoreReference
 
 
@@ -111,11 +110,9 @@ def _run_stage(
             ) from None
 
 
-def module_text(module: ModuleOp) -> str:
+def located_text(module: ModuleOp) -> str:
     """The module as text with locations."""
-    stream = StringIO()
-    Printer(stream, print_debuginfo=True).print_op(module)
-    return stream.getvalue() + "\n"
+    return module_text(module, PrintOptions(locations=True))
 
 
 def _write_snapshots(folder: Path, snapshots: Sequence[tuple[str, ModuleOp]]) -> None:
@@ -125,7 +122,7 @@ def _write_snapshots(folder: Path, snapshots: Sequence[tuple[str, ModuleOp]]) ->
         for index, (name, module) in enumerate(snapshots):
             if reference is not None:
                 attach_store(module, ParameterStore(reference))
-            (folder / f"{index:02}-{name}.mlir").write_text(module_text(module))
+            (folder / f"{index:02}-{name}.mlir").write_text(located_text(module))
     except OSError as error:
         raise OptionError(f"cannot write '{folder}': {error.strerror or error}") from None
 

@@ -20,7 +20,7 @@ from ..dialects.parameters import parameters, store_of
 from ..ir.errors import OptionError, UnsupportedError
 from .artifact import Artifact
 from .options import TargetOptions, parse_options, parse_target_spec
-from .stages import Stage, module_text, run_stages
+from .stages import Stage, located_text, run_stages
 
 __all__ = [
     "Stage",
@@ -160,7 +160,7 @@ def compile_to_target(
 
 def source_hash(module: ModuleOp) -> str:
     """The SHA-256 of a module: its text, and the weights it names that are in no file."""
-    digest = hashlib.sha256(module_text(module).encode())
+    digest = hashlib.sha256(located_text(module).encode())
     added = {op.key.data for op in parameters(module)}
     if added:
         store = store_of(module)

@@ -28,6 +28,9 @@ from .state import Entry, State, torch_dtype
 INLINE = 48
 """The longest expression that is put into its user."""
 
+RETURNED = 84
+"""The longest expression that is put into `return`."""
+
 LONGEST = 76
 """The longest expression with others inside; above it the inner ones get names."""
 
@@ -232,7 +235,10 @@ class Forward:
             self.set_trits(value, name, kinds.pop() or "" if len(kinds) == 1 else "torch.int8")
             return
         uses = value.uses.get_length()
-        if uses == 1 and value.name_hint is None and len(expression.text) <= INLINE:
+        users = [use.operation for use in value.uses]
+        returned = uses == 1 and isinstance(users[0], func.ReturnOp) and len(users[0].operands) == 1
+        room = RETURNED if returned else INLINE
+        if uses == 1 and value.name_hint is None and len(expression.text) <= room:
             self._pending[value] = expression
         elif uses:
             self._assign(op, value, expression)

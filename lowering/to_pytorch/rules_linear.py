@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import AnyTensor, is_float
+from ...dialects.shapes import is_float
 from ...dialects.ternary.linear import FusedOp
 from .expressions import Expr, binary, call, sequence
-from .forward import INLINE, Forward, dtype_of
+from .forward import INLINE, Forward, bits_of, dtype_of
 from .rules_elementwise import compact, pads, symmetric
 from .rules_quantization import along, count_thresholds, rescale
 
@@ -28,13 +27,12 @@ def linear(op: tensor.LinearOp, e: Forward) -> Expr:
 
 def conv(op: tensor.ConvOp, e: Forward) -> Expr:
     """A convolution; integers wrap around."""
-    type = tensor_type(op.input)
-    if is_float(type):
+    if is_float(tensor_type(op.input)):
         bias = None if op.bias is None else e.value(op.bias)
         return _float_conv(op, e.value(op.input), e.value(op.weight), bias)
     x, weight = e.value(op.input), e.value(op.weight)
     window = _window(op)
-    if _bits(type) <= 16:
+    if bits_of(op.input) <= 16:
         result = e.library("convolve_integers", x, weight, *window, dtype_of(op.result))
     else:
         result = e.library("convolve_wrapping", x, weight, *window)
@@ -43,11 +41,6 @@ def conv(op: tensor.ConvOp, e: Forward) -> Expr:
 
 def _along_channels(vector: SSAValue, op: tensor.ConvOp, e: Forward) -> Expr:
     return along(e.value(vector), vector, tensor_type(op.input).get_num_dims(), 1)
-
-
-def _bits(type: AnyTensor) -> int:
-    assert isinstance(type.element_type, IntegerType)
-    return type.element_type.width.data
 
 
 def _window(op: tensor.ConvOp | ternary.ConvOp) -> tuple[str, str, str, str]:
@@ -134,15 +127,10 @@ def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
         return _finish(op, _float_conv(op, e.value(op.input), weight, bias), e, bias_done=inside)
     weight = e.trits(op.weight, "torch.float64")
     x = e.value(op.input)
-    if _bits_or_trit(op.input) > 32:
+    if bits_of(op.input) > 32:
         x = x.method("to", "torch.int32")
     product = e.library("convolve_integers", x, weight, *_window(op), "torch.int32")
     return _finish(op, product, e, bias_done=False)
-
-
-def _bits_or_trit(value: SSAValue) -> int:
-    type = tensor_type(value)
-    return _bits(type) if isinstance(type.element_type, IntegerType) else 2
 
 
 def _finish(op: FusedOp, result: Expr, e: Forward, *, bias_done: bool) -> Expr:

@@ -29,7 +29,8 @@ def reshape(op: tensor.ReshapeToOp, e: Forward) -> Expr:
 def flatten(op: tensor.FlattenOp, e: Forward) -> Expr:
     """Merge neighbouring axes."""
     start, end = op.start.value.data, op.end.value.data
-    return call("torch.flatten", e.value(op.operand), start, *([] if end == -1 else [end]))
+    last = end in (-1, tensor_type(op.operand).get_num_dims() - 1)
+    return call("torch.flatten", e.value(op.operand), start, *([] if last else [end]))
 
 
 def permute(op: tensor.PermuteOp, e: Forward) -> Expr:

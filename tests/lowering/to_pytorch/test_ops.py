@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from triton_dsl.dialects import tensor, ternary
@@ -78,6 +80,8 @@ LINES = [
 
 
 Agree = Callable[..., Any]
+
+ELEMENTS = st.sampled_from(["f32", "i8", "i32", "i64"])
 
 
 def test_table_has_a_rule_for_every_op() -> None:
@@ -372,3 +376,64 @@ func.func @forward(%x : tensor<4xf32>) -> tensor<4x!ternary.trit> {
     assert TernarizeOp in RULES
     with pytest.raises(UnsupportedError, match="run 'fold-constants' first"):
         compile_text(text)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_convolutions_of_any_shape(data: st.DataObject, agree: Agree) -> None:
+    draw = data.draw
+    small = st.integers(1, 3)
+    spatial, groups, element = draw(small.filter(lambda n: n < 3)), draw(small), draw(ELEMENTS)
+    kernel = draw(st.tuples(*[small] * spatial))
+    strides, dilation = draw(st.tuples(*[small] * spatial)), draw(st.tuples(*[small] * spatial))
+    padding = draw(st.tuples(*[st.integers(0, 2)] * (2 * spatial)))
+    sizes = [k * 3 + draw(st.integers(0, 3)) for k in kernel]
+    channels, outputs = groups * draw(small), groups * draw(small)
+    out = [
+        (n + padding[a] + padding[spatial + a] - dilation[a] * (kernel[a] - 1) - 1) // strides[a]
+        + 1
+        for a, n in enumerate(sizes)
+    ]
+    x = f"tensor<{'x'.join(map(str, [2, channels, *sizes]))}x{element}>"
+    w = "x".join(map(str, [outputs, channels // groups, *kernel]))
+    y = "x".join(map(str, [2, outputs, *out]))
+    dense = draw(st.booleans())
+    weight = f"tensor<{w}x{element}>" if dense else f"tensor<{w}x!ternary.trit>"
+    result = element if dense or element == "f32" else "i32"
+    ints = ", ".join(
+        f"{name} = array<i64: {', '.join(map(str, values))}>"
+        for name, values in (("strides", strides), ("padding", padding), ("dilation", dilation))
+    )
+    operands = f"({x}, {weight}) -> " if dense else f"{x}, {weight} -> "
+    text = f"""
+func.func @forward(%x : {x}, %w : {weight}) -> tensor<{y}x{result}> {{
+  %y = {"tensor" if dense else "ternary"}.conv %x, %w {{{ints}, groups = {groups} : i64}}
+    : {operands}tensor<{y}x{result}>
+  func.return %y : tensor<{y}x{result}>
+}}
+"""
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    agree(text, [random_array(x, rng), random_array(weight, rng)], style=False, tolerance=1e-5)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_matrix_products_of_any_shape(data: st.DataObject, agree: Agree) -> None:
+    draw = data.draw
+    batch = draw(st.lists(st.integers(1, 3), max_size=2))
+    rows, inner, columns = (draw(st.integers(1, 9)) for _ in range(3))
+    element = draw(ELEMENTS)
+    x = f"tensor<{'x'.join(map(str, [*batch, rows, inner]))}x{element}>"
+    result = "f32" if element == "f32" else "i32"
+    y = f"tensor<{'x'.join(map(str, [*batch, rows, columns]))}x{result}>"
+    weight = f"tensor<{inner}x{columns}x!ternary.trit>"
+    text = f"""
+func.func @forward(%x : {x}) -> {y} {{
+  %w = ternary.parameter "w" : {weight}
+  %y = ternary.matmul %x, %w : {x}, {weight} -> {y}
+  func.return %y : {y}
+}}
+"""
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    trits = random_array(weight, rng)
+    agree(text, [random_array(x, rng)], {"w": pack_trits(trits)}, style=False, tolerance=1e-5)
