@@ -6,6 +6,8 @@ program order, so that no recursion is needed.
 
 from __future__ import annotations
 
+from math import ceil, isfinite
+
 import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -71,6 +73,9 @@ class Magnitudes:
             return self._fused(op)
         if isinstance(op, ternary.MatmulOp):
             return tensor_type(op.input).get_shape()[-1] * self.of(op.input)
+        if isinstance(op, tensor.ClampOp) and op.min is not None and op.max is not None:
+            bound = max(abs(op.min.value.data), abs(op.max.value.data))
+            return ceil(bound) if isfinite(bound) else None
         if isinstance(op, tensor.ConcatenateOp):
             return max(map(self.of, op.inputs))
         if isinstance(op, tensor.AddOp | tensor.SubOp):
