@@ -42,6 +42,15 @@ def run_generated(artifact: Artifact, inputs: Sequence[Array]) -> tuple[Array, .
     return tuple(r.numpy() for r in (results if isinstance(results, tuple) else (results,)))
 
 
+def check_other_device(artifact: Artifact, inputs: Sequence[Array]) -> None:
+    """The module runs where its parameters are: on `meta` any tensor left on the CPU is an error."""
+    model = load_module(artifact).to("meta")
+    with torch.no_grad():
+        results = model(*(torch.from_numpy(np.array(x)).to("meta") for x in inputs))
+    for result in results if isinstance(results, tuple) else (results,):
+        assert result.device.type == "meta"
+
+
 def check_style(source: str) -> None:
     """The source is what ruff makes of it, lints clean and stays within 100 columns."""
     ruff = shutil.which("ruff") or shutil.which("ruff", path=str(Path(sys.executable).parent))
@@ -91,6 +100,7 @@ def agree() -> Callable[..., Artifact]:
                 np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * scale)
             else:
                 np.testing.assert_array_equal(got, wanted)
+        check_other_device(artifact, inputs)
         if style:
             check_style(artifact.text())
         return artifact
