@@ -15,7 +15,13 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
-from ...dialects.parameters import ParameterLike, constant_value, parameter_value
+from ...dialects.parameters import (
+    ParameterLike,
+    constant_value,
+    module_of,
+    parameter_value,
+    store_of,
+)
 from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.ternary.types import is_trit
 from ...ir.trits import pack_trits
@@ -115,7 +121,7 @@ class Emitter:
         if key not in self._parameters:
             array = parameter_value(op)
             if isinstance(op, ternary.ParameterOp):
-                array = pack_trits(array)
+                array = store_of(module_of(op)).read(key)  # checked above, packed already
             self._parameters.add(key)
             self.graph.set_initializer(self._keys[key], array)
         return self._keys[key]
