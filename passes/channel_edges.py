@@ -112,7 +112,10 @@ def channel_edges(module: ModuleOp) -> tuple[list[PrunableLayer], list[ChannelEd
 def _edge_from(
     source: PrunableLayer, layers: Mapping[SSAValue, PrunableLayer]
 ) -> ChannelEdge | None:
-    """The edge from `source`; `None` if something else than layers sees its channels."""
+    """The edge from `source`; `None` if something else than layers sees its channels.
+
+    An edge between float layers alone is left out too.
+    """
     if source.grouped:
         return None
     steps: list[PathOp] = []
@@ -138,6 +141,8 @@ def _edge_from(
             steps.append(step)
             after = (step.result_axis, step.result_spread)
             waiting.append((step.op.results[0], *after, (*path, step)))
+    if not any(layer.is_ternary for layer in (source, *(r.layer for r in readers))):
+        return None  # float weights alone: zeros are rare, and reading them is not free
     return ChannelEdge(source, tuple(steps), tuple(readers)) if readers else None
 
 

@@ -21,7 +21,7 @@ from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.parameters import Array, module_of
 from ..dialects.shapes import AnyTensor, with_shape
 from ..dialects.ternary.linear import accumulator
-from .compile_time import literal, literal_value
+from .compile_time import has_value, is_literal, literal, literal_value
 from .layers import (
     Layer,
     channel_axis,
@@ -40,29 +40,30 @@ _PER_CHANNEL = ("scale", "bias", "thresholds", "multiplier", "shift")
 
 
 class PrunableLayer:
-    """A layer whose weight and options are known numbers.
+    """A layer whose weight and options are known numbers, read when first asked for."""
 
-    Attributes:
-        op: the layer in the module.
-        arrays: the values by operand name (`weight`, `bias`, …), those dropped left out.
-    """
-
-    def __init__(self, op: Layer, arrays: dict[str, Array]) -> None:
+    def __init__(self, op: Layer) -> None:
         self.op: Layer = op
-        self.arrays = arrays
         self._sources = {"weight": weight_of(op), **options_of(op)}
         self._changed: set[str] = set()
 
     @staticmethod
     def of(op: Layer) -> PrunableLayer | None:
-        """The layer, if all of its values are known."""
-        arrays: dict[str, Array] = {}
-        for name, value in {"weight": weight_of(op), **options_of(op)}.items():
-            array = literal_value(value)
-            if array is None:
-                return None
-            arrays[name] = array
-        return PrunableLayer(op, arrays)
+        """The layer, if all of its values are known. Reads none."""
+        layer = PrunableLayer(op)
+        owners = [value.owner for value in layer._sources.values()]
+        return layer if all(is_literal(o) and has_value(o) for o in owners) else None
+
+    @cached_property
+    def arrays(self) -> dict[str, Array]:
+        """The values by operand name (`weight`, `bias`, …); those dropped are left out."""
+        found = {name: literal_value(value) for name, value in self._sources.items()}
+        return {name: array for name, array in found.items() if array is not None}
+
+    @property
+    def is_ternary(self) -> bool:
+        """Whether the weight is made of trits."""
+        return is_ternary(self.op)
 
     @property
     def grouped(self) -> bool:
@@ -152,7 +153,7 @@ class PrunableLayer:
     @property
     def _accumulator(self) -> Any:
         type = tensor_type(input_of(self.op))
-        return accumulator(type) if is_ternary(self.op) else type.element_type
+        return accumulator(type) if self.is_ternary else type.element_type
 
     def _set(self, name: str, array: Array) -> None:
         self.arrays[name] = array
@@ -161,7 +162,7 @@ class PrunableLayer:
             self.__dict__.pop(mask, None)
 
     def _rebuilt(self, operands: Mapping[str, SSAValue]) -> InferredOp:
-        facts = {"sparsity": None} if is_ternary(self.op) else {}
+        facts = {"sparsity": None} if self.is_ternary else {}
         return rebuilt(self.op, **operands, **facts)
 
     def commit(self) -> None:

@@ -59,7 +59,7 @@ class SkipZerosPass(ModulePass):
     is marked when at least `min_share` of it lies in zero blocks. The mark changes no meaning.
 
     Layers whose values are not known (weights never given, or still to be folded: run
-    `fold-constants` before) are left alone.
+    `fold-constants` before) are left alone, and so are the channels between two float layers.
     """
 
     name = "skip-zeros"

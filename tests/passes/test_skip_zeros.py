@@ -15,7 +15,9 @@ from triton_dsl.dialects import ternary
 from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import parameter_value, parameters
+from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.store import ParameterStore
 from triton_dsl.passes.skip_zeros import SkipZerosPass, zero_block_share
 
 Apply = Callable[[ModuleOp, str], str]
@@ -240,6 +242,28 @@ def test_channels_on_the_last_axis(filled: Filled, apply_passes: Apply, samples:
     text = apply_passes(module, "skip-zeros")
     assert "tensor<4x4x!ternary.trit>" in text and "tensor<4x3x!ternary.trit>" in text
     np.testing.assert_allclose(run_module(module, inputs)[0], before, rtol=1e-4, atol=1e-5)
+
+
+def test_float_weights_are_not_read(apply_passes: Apply, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        pytest.fail("the parameter file was opened")
+
+    monkeypatch.setattr(ParameterStore, "_open", refuse)
+    types = "(tensor<?x4xf32>, tensor<4x4xf32>) -> tensor<?x4xf32>"
+    module = parse_module(
+        f"""
+        module attributes {{tensor.parameters = #tensor.store<"absent", sha256 = "0">}} {{
+          func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {{
+            %w = tensor.parameter "w" : tensor<4x4xf32>
+            %0 = tensor.linear %x, %w : {types}
+            %1 = tensor.linear %0, %w : {types}
+            func.return %1 : tensor<?x4xf32>
+          }}
+        }}
+        """
+    )
+    text = str(module)
+    assert apply_passes(module, "skip-zeros") == text
 
 
 def test_a_softmax_mixes_channels(filled: Filled, apply_passes: Apply) -> None:

@@ -1,0 +1,51 @@
+"""What holds for every pass of the table: names, options, documentation."""
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from xdsl.passes import ModulePass
+
+from triton_dsl.passes import get_all_passes
+from triton_dsl.tools.universe import UNIVERSE
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = (ROOT / "docs" / "passes.md").read_text(encoding="utf-8")
+PASSES = sorted(get_all_passes())
+
+
+def sections() -> dict[str, str]:
+    """The text under each heading of the document."""
+    parts = re.split(r"^## (.+)$", DOCUMENT, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_goes_by_the_name_of_its_file(name: str) -> None:
+    kind = get_all_passes()[name]()
+    assert issubclass(kind, ModulePass) and dataclasses.is_dataclass(kind)
+    assert kind.name == name
+    assert Path(inspect.getfile(kind)).name == name.replace("-", "_") + ".py"
+    assert kind.__name__ == "".join(part.capitalize() for part in name.split("-")) + "Pass"
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_shows_what_it_does(name: str) -> None:
+    kind = get_all_passes()[name]()
+    assert kind.__doc__ is not None and "becomes" in kind.__doc__
+    assert (ROOT / "tests" / "filecheck" / "passes" / f"{name.replace('-', '_')}.mlir").exists()
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_and_its_options_are_documented(name: str) -> None:
+    kind = get_all_passes()[name]()
+    text = sections()[name]
+    options = [field.name.replace("_", "-") for field in dataclasses.fields(kind)]
+    assert [option for option in options if f"`{option}`" not in text] == []
+
+
+def test_plain_xdsl_opt_gets_the_passes() -> None:
+    assert set(UNIVERSE.all_passes) == set(PASSES)
+    assert "ternary" in UNIVERSE.all_dialects and "tensor" not in UNIVERSE.all_dialects
