@@ -3,8 +3,8 @@
     python benchmarks/compiler.py [--rounds N] [--sizes 1000,10000,40000] [--gigabytes 1] [--json]
 
 `triton-opt` and plain `xdsl-opt` run as processes, in turn, on the same text; a figure is the
-median of the rounds, in seconds of processor time (wall time in brackets would measure what else
-the machine does). Exit code 1 if a figure is over its limit.
+median of the rounds in seconds of processor time, which other work on the machine disturbs less
+than wall time. The exit code is 1 if a figure is over its limit.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def show(rows: Sequence[Row], parameters: Parameters | None) -> None:
 def main() -> int:
     """Measure and print; 1 if a limit is broken."""
     parser = argparse.ArgumentParser(description="Benchmarks of the compiler.")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", default="1000,10000,40000", help="numbers of ops")
     parser.add_argument("--gigabytes", type=float, default=1.0, help="0 leaves that part out")
     parser.add_argument("--json", action="store_true")

@@ -15,8 +15,10 @@ from xdsl.context import Context
 from xdsl.dialects import get_all_dialects as get_upstream_dialects
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.ir import Dialect, Operation
-from xdsl.parser import Parser
+from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRLexer
 
 from ..ir.errors import ParameterError, SourceError, TritonError, VerifyError
 from ..ir.locations import error_at, location_text, one_line
@@ -48,6 +50,14 @@ def triton_context(*, allow_unregistered: bool = False) -> Context:
     return context
 
 
+class LinearLexer(MLIRLexer):
+    """xDSL's lexer, in linear time: its own pattern takes exponential time on an open string."""
+
+    _unescaped_characters_regex = re.compile(
+        r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"'
+    )
+
+
 class LocatingParser(Parser):
     """xDSL's parser; each op without a written location gets the place where its text starts.
 
@@ -68,7 +78,8 @@ class LocatingParser(Parser):
         while at >= 0:
             self._line_starts.append(at + 1)
             at = text.find("\n", at + 1)
-        super().__init__(ctx, text, name)
+        super().__init__(ctx, "", name)
+        self._parser_state = ParserState(LinearLexer(Input(text, name)))
 
     def line_and_column(self, position: int) -> tuple[int, int]:
         """The 1-based line and column of an offset into the text."""
