@@ -149,15 +149,20 @@ def rescaling(term: Term, offset: Numbers, grid: Grid, error: float = BIAS_ERROR
     return Rescaling(factor, bias.astype(np.int64))
 
 
-def guard_bits(combination: Combination, grid: Grid) -> int:
-    """By how many bits the terms can be put on a finer grid before they are summed.
+def common_grid(combination: Combination, grid: Grid) -> tuple[Grid, int]:
+    """The grid that terms go on before they are summed, and by how many bits it is finer.
 
-    The largest k ≤ 16 with which no sum of terms leaves 30 bits.
+    The most bits up to 16 with which no sum of terms leaves 30 bits. Where not even `grid` itself
+    has room, each term is cut to its share of an i32.
     """
     size = float(np.max(np.abs(combination.offset)))
     for term in combination.terms:
         size += float(np.max(np.abs(term.scale) * magnitude(term.value)))
-    return max(0, min(GUARD_BITS, floor(30 - log2(max(size / grid.scale, 1.0)))))
+    bits = min(GUARD_BITS, floor(30 - log2(max(size / grid.scale, 1.0))))
+    limit = ACCUMULATOR_LIMIT
+    if bits < 0:
+        bits, limit = 0, limit // (len(combination.terms) + 1)
+    return Grid(grid.scale * 2.0**-bits, 0, -limit, limit, i32), bits
 
 
 def shaped(values: NDArray[Any], axis: int, rank: int) -> NDArray[Any]:

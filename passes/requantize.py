@@ -33,8 +33,8 @@ from .integer_forms import (
     NotIntegerError,
     Term,
     along_axis,
+    common_grid,
     dequantized,
-    guard_bits,
     limits,
     mean_count,
     on_grid,
@@ -238,9 +238,7 @@ class _Requantizing:
         """A sum of terms, formed on a finer grid."""
         if not form.terms:
             raise NotIntegerError
-        bits = guard_bits(form, grid)
-        limit = ACCUMULATOR_LIMIT // (len(form.terms) + 1)
-        fine = Grid(grid.scale * 2.0**-bits, 0, -limit, limit, i32)
+        fine, bits = common_grid(form, grid)
         offset, parts = form.offset, list[SSAValue]()
         for term in form.terms:
             value = term.value
@@ -256,7 +254,7 @@ class _Requantizing:
             parts.append(self.emit.requantize(value, term.scale / fine.scale, fine, source))
         total = reduce(lambda a, b: self.emit.add(tensor.AddOp(a, b), source), parts)
         if np.any(offset != 0):
-            rest = np.clip(np.rint(offset / fine.scale), -limit, limit)
+            rest = np.clip(np.rint(offset / fine.scale), fine.low, fine.high)
             total = self.emit.plus(total, rest.astype(np.int64))
         return self.emit.requantize(total, np.array(2.0**-bits), grid, source)
 
