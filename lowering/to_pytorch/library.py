@@ -1,28 +1,31 @@
 """The functions that generated modules call, as they are copied into generated files.
 
-This file is read as text: a generated module carries those functions it uses and imports torch
-alone. It is never imported by the compiler. Trits are packed as in `ir.trits`.
+This file is read as text: a generated module carries those functions it uses and imports torch by
+itself. Nothing calls them here. Trits are packed as in `ir.trits`.
 """
+
+from __future__ import annotations
 
 import base64
 import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-import torch.nn.functional as F
+if TYPE_CHECKING:
+    import torch
+    import torch.nn.functional as F
 
 
 def unpack_ternary(
-    packed: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32
+    packed: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
 ) -> torch.Tensor:
-    """The trits in packed bytes, 2 bits each: 00 = 0, 01 = +1, 10 = -1, low bits first."""
+    """The trits in packed bytes, 2 bits each: 00 = 0, 01 = +1, 10 = -1; float32 by default."""
     shifts = torch.arange(0, 8, 2, dtype=torch.uint8, device=packed.device)
     codes = (packed.unsqueeze(1) >> shifts) & 3
     trits = (codes & 1).to(torch.int8) - (codes >> 1).to(torch.int8)
-    return trits.flatten()[: math.prod(shape)].reshape(shape).to(dtype)
+    return trits.flatten()[: math.prod(shape)].reshape(shape).to(dtype or torch.float32)
 
 
 def pack_ternary(trits: torch.Tensor) -> torch.Tensor:

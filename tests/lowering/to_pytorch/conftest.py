@@ -43,7 +43,7 @@ def run_generated(artifact: Artifact, inputs: Sequence[Array]) -> tuple[Array, .
 
 
 def check_other_device(artifact: Artifact, inputs: Sequence[Array]) -> None:
-    """The module runs where its parameters are: on `meta` any tensor left on the CPU is an error."""
+    """The module runs where its parameters are: on `meta`, tensors left on the CPU are errors."""
     model = load_module(artifact).to("meta")
     with torch.no_grad():
         results = model(*(torch.from_numpy(np.array(x)).to("meta") for x in inputs))
