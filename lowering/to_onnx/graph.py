@@ -189,6 +189,11 @@ class Graph:
         self.elements[port.name] = self.elements.pop(name)
         return port.name
 
+    def drop_unused_values(self) -> None:
+        """Remove initialisers that no node reads."""
+        used = {name for node in self.nodes for name in node.inputs}
+        self.initializers = {n: array for n, array in self.initializers.items() if n in used}
+
     def rename_last(self, name: str, wish: str) -> str:
         """Give an output of the last node a better name while nothing reads it yet."""
         if not self.nodes or name not in self.nodes[-1].outputs or self._uses[name]:

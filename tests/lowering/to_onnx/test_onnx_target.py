@@ -19,6 +19,7 @@ from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
 from triton_dsl.ir.trits import pack_trits, unpack_trits
 from triton_dsl.lowering.artifact import write_artifact
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 
 ANY = DYNAMIC
@@ -226,6 +227,36 @@ def test_an_integer_network_is_exact(bench: Any) -> None:
     for opset in (13, 18, 21):
         data = bench.check(module, [x], opset)
         bench.same(bench.run(data, [x], optimize=False), run_module(module, [x]))
+        read = {name for node in onnx.load_from_string(data).graph.node for name in node.input}
+        assert set(initializers(data)) <= read
+
+
+@pytest.mark.parametrize("options", ["", "bits=4 signed=false", "symmetric=false"])
+def test_a_quantised_model_is_exact(bench: Any, tmp_path: Path, options: str) -> None:
+    source = """
+layer Net {
+    param w1: TernaryTensor[64, 48]
+    param b1: Tensor[48]
+    param w2: TernaryTensor[48, 10]
+    fn forward(x: Tensor[N, 64]) -> Tensor[N, 10] {
+        return relu(x @ w1 + b1) @ w2
+    }
+}
+"""
+    weights = {"w1": trits((64, 48)), "b1": floats((48,)), "w2": trits((48, 10), 1)}
+    module = import_tri(source, weights=weights)
+    x = np.abs(floats((300, 64), 2))
+    np.savez(tmp_path / "samples.npz", x=x)
+    pipeline = (
+        "canonicalize,fuse-linear,fold-constants,canonicalize,"
+        f'quantize-activations{{data="{tmp_path / "samples.npz"}" {options}}},requantize,cse,dce'
+    )
+    run_stages(module, [Stage("quantise", pipeline)])
+    (expected,) = run_module(module, [x])
+    for opset in (13, 18, 21):
+        data = model_bytes(module, f"onnx{{opset={opset}}}")
+        assert b"MatMulInteger" in data
+        np.testing.assert_array_equal(bench.run(data, [x])[0], expected)
 
 
 def test_missing_weights_are_one_error() -> None:
@@ -309,6 +340,7 @@ import sys
 import triton_dsl.lowering.to_onnx.target
 assert "onnx" not in sys.modules
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 import numpy as np
 source = '''
