@@ -32,6 +32,18 @@ class SparsityAttr(ParametrizedAttribute):
     block: DenseArrayBase[IntegerType]
     zero_blocks: StringAttr
 
+    def verify(self) -> None:
+        block = self.block.get_values()
+        if len(block) != 2 or min(block) < 1:
+            raise VerifyException(
+                f"'{self.name}' expects two block sizes of at least 1, got {list(block)}"
+            )
+        digits = self.zero_blocks.data
+        if not digits or not set(digits) <= set("0123456789abcdef"):
+            raise VerifyException(
+                f"'{self.name}' expects zero blocks as lower-case hexadecimal, got '{digits}'"
+            )
+
 
 DEFAULT_BLOCK = (4, 256)
 """Rows and columns of a tile: the smallest zero block that pays on a CPU with 512-bit vectors."""

@@ -3,6 +3,7 @@
 import inspect
 import re
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -66,3 +67,8 @@ def test_the_interpreter_has_a_rule(kind: type[Operation]) -> None:
 def test_the_lists_are_whole() -> None:
     assert len(set(OPERATIONS)) == len(OPERATIONS)
     assert set(interpret.RULES) == set(OPERATIONS)
+
+
+def test_the_reference_lists_every_op() -> None:
+    reference = (Path(__file__).parents[2] / "docs" / "dialects.md").read_text(encoding="utf-8")
+    assert [op.name for op in OPERATIONS if f"| `{op.name}` |" not in reference] == []
