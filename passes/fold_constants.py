@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from ..dialects import tensor, ternary
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.parameters import Array, constant_value, module_of
+from ..dialects.tensor.storage import INLINE_LIMIT
 from ..dialects.ternary.types import is_trit
 from ..ir.errors import OptionError, TritonError
 from ..ir.locations import error_at
@@ -57,17 +58,20 @@ class FoldConstantsPass(ModulePass):
     limit: int = 1 << 26
     """The largest number of elements that a result may have."""
 
+    keep_packed: bool = False
+    """Leave the unpacking of stored trits to the program: as floats they take 16 times the room."""
+
     def __post_init__(self) -> None:
         if self.limit < 0:
             raise OptionError(f"fold-constants expects a limit of at least 0, got {self.limit}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold(op.walk(), self.limit)
+        fold(op.walk(), self.limit, keep_packed=self.keep_packed)
 
 
-def fold(ops: Iterable[Operation], limit: int = 1 << 26) -> None:
+def fold(ops: Iterable[Operation], limit: int = 1 << 26, *, keep_packed: bool = False) -> None:
     """Evaluate and replace those of `ops`, in program order, that depend on literals alone."""
-    folding = _Folding(limit)
+    folding = _Folding(limit, keep_packed)
     for op in ops:
         folding.visit(op)
     folding.replace()
@@ -76,8 +80,9 @@ def fold(ops: Iterable[Operation], limit: int = 1 << 26) -> None:
 class _Folding:
     """The values found so far; ops change in `replace` alone."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, keep_packed: bool = False) -> None:
         self.limit = limit
+        self.keep_packed = keep_packed
         self.literals: dict[SSAValue, Literal] = {}
         self.folded: dict[SSAValue, InferredOp] = {}
         # Values that an op outside may still use; those that no longer can be are dropped.
@@ -105,6 +110,8 @@ class _Folding:
 
     def _visit_computation(self, op: InferredOp) -> None:
         if any(prod(tensor_type(r).get_shape()) > self.limit for r in op.results):
+            return
+        if self.keep_packed and _unpacks(op):
             return
         try:
             results = evaluate(op, [self._value(v) for v in op.operands])
@@ -158,6 +165,14 @@ class _Folding:
         for source in sources:
             if is_literal(source) and source.parent is not None and not source.result.first_use:
                 erase(source)
+
+
+def _unpacks(op: Operation) -> bool:
+    """Whether an op makes numbers of more trits than stand inline."""
+    return any(
+        is_trit(tensor_type(v)) and prod(tensor_type(v).get_shape()) > INLINE_LIMIT
+        for v in op.operands
+    ) and not all(is_trit(tensor_type(r)) for r in op.results)
 
 
 def _has_nan(array: Array) -> bool:

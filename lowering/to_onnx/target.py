@@ -97,8 +97,8 @@ class OnnxTarget(Target):
 
 STAGES: tuple[Stage, ...] = (
     Stage("simplify", "canonicalize,cse,dce"),
-    Stage("fold", "fold-constants,canonicalize,dce"),
-    Stage("fuse", "fuse-linear,fold-constants,canonicalize,cse,dce"),
+    Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
+    Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
 )
 """The pipeline before emission."""
 

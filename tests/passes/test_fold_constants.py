@@ -112,6 +112,24 @@ def test_a_store_may_hold_more_than_the_program_names(apply_passes: Apply, fille
     assert extra.added_names == ["fc.weight", "fc.weight.trits", "other"]
 
 
+def test_trits_stay_packed_on_request(filled: Filled, apply_passes: Apply) -> None:
+    source = """
+    func.func @forward(%x: tensor<?x16xf32>) -> tensor<?x8xf32> {
+      %w = tensor.parameter "fc.weight" : tensor<16x8xf32>
+      %t, %s = ternary.ternarize %w {rule = "twn", scale = "channel", axis = 1 : i64}
+        : (tensor<16x8xf32>) -> (tensor<16x8x!ternary.trit>, tensor<8xf32>)
+      %d = ternary.dequantize %t, %s {axis = 1 : i64}
+        : (tensor<16x8x!ternary.trit>, tensor<8xf32>) -> tensor<16x8xf32>
+      %y = tensor.matmul %x, %d : (tensor<?x16xf32>, tensor<16x8xf32>) -> tensor<?x8xf32>
+      func.return %y : tensor<?x8xf32>
+    }
+    """
+    assert "ternary" not in apply_passes(filled(source), "fold-constants,canonicalize,dce")
+    text = apply_passes(filled(source), "fold-constants{keep-packed=true},canonicalize,dce")
+    assert 'ternary.parameter "fc.weight.trits"' in text
+    assert "ternary.dequantize" in text and "ternarize" not in text
+
+
 def test_the_limit_is_checked() -> None:
     with pytest.raises(OptionError, match="a limit of at least 0, got -1"):
         FoldConstantsPass(limit=-1)

@@ -144,6 +144,24 @@ layer Big {
     np.testing.assert_allclose(bench.run(data, [x])[0], x @ weight.astype(np.float32), 0, 2e-4)
 
 
+def test_a_scaled_ternary_matrix_stays_packed(bench: Any) -> None:
+    source = """
+layer Scaled {
+    param w: TernaryTensor[256, 64]
+    param s: Tensor[64]
+    fn forward(x: Tensor[N, 256]) -> Tensor[N, 64] {
+        return x @ (w * s)
+    }
+}
+"""
+    module = import_tri(source, weights={"w": trits((256, 64)), "s": floats((64,))})
+    data = model_bytes(module)
+    assert len(initializers(data)["w"].raw_data) == 256 * 64 // 4
+    assert len(data) < 8000
+    x = floats((3, 256), 1)
+    bench.same(bench.run(data, [x]), run_module(module, [x]), 5)
+
+
 def test_trainable_weights_are_packed_too(weights: dict[str, Any], bench: Any) -> None:
     latent = {**weights, "weights": floats((784, 10), 3)}
     module = import_tri(LINEAR_CLASSIFIER, weights=latent, trainable=True)
