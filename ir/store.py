@@ -9,7 +9,7 @@ one store. What an entry means (dtype, shape, trits) is the reader's business.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ParameterError
+from .safe_write import PendingFiles
 
 Array = NDArray[Any]
 
@@ -161,22 +162,19 @@ def file_sha256(path: Path) -> str:
 
 def save_arrays(path: Path, arrays: Mapping[str, Array]) -> str:
     """Write `arrays` as one safetensors file, sorted by name, whole or not at all; its SHA-256."""
-    import os
-    import tempfile
+    import safetensors.numpy
 
-    from safetensors.numpy import save_file
-
+    save_file: Callable[[dict[str, Array], Path], None] = safetensors.numpy.save_file
     contiguous = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    os.close(handle)
-    try:
+    digest = ""
+
+    def write(temporary: Path) -> None:
+        nonlocal digest
         save_file(contiguous, temporary)
-        digest = file_sha256(Path(temporary))
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        digest = file_sha256(temporary)
+
+    with PendingFiles() as pending:
+        pending.add_written(path, write)
     return digest
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from ..ir.errors import LoweringError, OptionError
+from ..ir.safe_write import PendingFiles
 
 
 @dataclass(frozen=True)
@@ -135,17 +134,10 @@ def _place(folder: Path, contents: Mapping[str, bytes], stem: str, force: bool) 
             raise OptionError(f"cannot write '{target}': it is a folder")
     folder.mkdir(parents=True, exist_ok=True)
     stale = _listed(folder / f"{stem}.manifest.json") - contents.keys()
-    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".writing-"))
-    try:
-        for name, data in contents.items():
-            part = temporary / name
-            part.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(data)
-        for name, target in zip(contents, targets, strict=True):
+    with PendingFiles() as pending:
+        for target, data in zip(targets, contents.values(), strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(temporary / name, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            pending.add(target, data)
     for name in stale:
         (folder / name).unlink(missing_ok=True)
     return targets

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +27,7 @@ def fmt(
     """
     from ...ir.language.format import format_source
     from ...ir.language.parser import read_source
+    from ...ir.safe_write import PendingFiles
     from ..console import error
 
     failed = changed = False
@@ -52,7 +51,8 @@ def fmt(
         elif check:
             print(f"would change {file}")
         else:
-            _replace(file, formatted)
+            with PendingFiles() as pending:
+                pending.add(file, formatted.encode())
             print(f"changed {file}")
     if failed or (changed and check):
         raise typer.Exit(1)
@@ -65,16 +65,3 @@ def _print_diff(name: str, old: str, new: str) -> None:
         old.splitlines(keepends=True), new.splitlines(keepends=True), name, f"{name} (formatted)"
     )
     sys.stdout.writelines(line if line.endswith("\n") else line + "\n" for line in lines)
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write beside the file, keep its mode, and move into place."""
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        os.chmod(temporary, file.stat().st_mode)
-        os.replace(temporary, file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
