@@ -257,12 +257,14 @@ def test_one_term_is_within_a_step_of_the_exact_value(
     """
     result, _ = rescaled(apply_passes, body, [EVERY_INTEGER])
     bounds = {"relu": (0, 10**9), "relu6": (0, 6), "hard_tanh": (-1, 1)}
+    # Terms that are millions of steps and cancel leave the common grid few extra bits.
+    loss = Fraction(256 * scale * abs(factor) / step + abs(offset / step)) / 2**28
     least, most = bounds.get(activation, (-(10**9), 10**9))
     for integer, level in zip(EVERY_INTEGER.tolist(), result.tolist(), strict=True):
         value = (integer - source_zero) * Fraction(scale) * Fraction(factor) + Fraction(offset)
         value = min(max(value, Fraction(least)), Fraction(most))
         error = abs(level - exact_level(value, step, zero, low, high))
-        assert error <= Fraction(3, 4) + Fraction(1, 1000)
+        assert error <= Fraction(3, 4) + Fraction(1, 1000) + loss
 
 
 @given(st.lists(st.tuples(scales, st.sampled_from([1, -1])), min_size=2, max_size=4), scales)
