@@ -53,9 +53,7 @@ def triton_context(*, allow_unregistered: bool = False) -> Context:
 class LinearLexer(MLIRLexer):
     """xDSL's lexer, in linear time: its own pattern takes exponential time on an open string."""
 
-    _unescaped_characters_regex = re.compile(
-        r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"'
-    )
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
 class LocatingParser(Parser):
