@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,7 +164,10 @@ def save_arrays(path: Path, arrays: Mapping[str, Array]) -> str:
     """Write `arrays` as one safetensors file, sorted by name, whole or not at all; its SHA-256."""
     import safetensors.numpy
 
-    save_file: Callable[[dict[str, Array], Path], None] = safetensors.numpy.save_file
+    save_file = cast(
+        Callable[[dict[str, Array], Path], None],
+        safetensors.numpy.save_file,  # pyright: ignore[reportUnknownMemberType]
+    )
     contiguous = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
     digest = ""
 
