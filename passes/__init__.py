@@ -23,6 +23,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     xDSL's own (`canonicalize`, `cse`, `dce`, …) are not among them: the command line adds those.
     """
 
+    def get_convert_tensor_to_linalg() -> type[ModulePass]:
+        from .convert_tensor_to_linalg import ConvertTensorToLinalgPass
+
+        return ConvertTensorToLinalgPass
+
     def get_fold_constants() -> type[ModulePass]:
         from .fold_constants import FoldConstantsPass
 
@@ -59,6 +64,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         return TernarizePass
 
     return {
+        "convert-tensor-to-linalg": get_convert_tensor_to_linalg,
         "fold-constants": get_fold_constants,
         "fuse-linear": get_fuse_linear,
         "infer-shapes": get_infer_shapes,
