@@ -6,21 +6,21 @@ their weights stand in one `parameters.safetensors` beside them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass, PassPipeline
-from xdsl.utils.arg_spec import parse_pipeline
-from xdsl.utils.exceptions import ArgSpecParseError, PassFailedException, VerifyException
 
 from ..dialects.parameters import attach_store, parameters, store_of
+from ..dialects.registry import triton_context, verify_module
 from ..dialects.tensor.storage import STORE_ATTRIBUTE
-from ..ir.errors import OptionError, PassError, VerifyError
+from ..ir.errors import OptionError, TritonError
+from ..ir.instrument import VerifyEach, run_passes
+from ..ir.pipeline import parse_pipeline
 from ..ir.printing import PrintOptions, module_text
 from ..ir.store import ParameterStore, StoreReference
+from ..passes.universe import everything
 
 
 @dataclass(frozen=True)
@@ -29,42 +29,6 @@ class Stage:
 
     name: str
     pipeline: str
-
-
-def available_passes() -> dict[str, Callable[[], type[ModulePass]]]:
-    """The passes a stage may name: ours, then xDSL's."""
-    from xdsl.transforms import get_all_passes as upstream_passes
-
-    from .. import passes
-
-    return {**upstream_passes(), **passes.get_all_passes()}
-
-
-def parse_passes(pipeline: str) -> tuple[ModulePass, ...]:
-    """The passes of pipeline text, with their options.
-
-    Raises:
-        OptionError: bad syntax, an unknown pass (with the nearest known one) or a bad option.
-    """
-    available = available_passes()
-    try:
-        specs = tuple(parse_pipeline(pipeline))
-    except ArgSpecParseError as error:
-        reason = str(error).strip().splitlines()[-1].strip(" ^")
-        raise OptionError(f"pipeline '{pipeline}': {reason}") from None
-    passes: list[ModulePass] = []
-    for spec in specs:
-        if spec.name not in available:
-            from difflib import get_close_matches
-
-            close = get_close_matches(spec.name, available, 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            raise OptionError(f"unknown pass '{spec.name}'{hint}")
-        try:
-            passes.append(available[spec.name]().from_spec(spec))
-        except ValueError as error:
-            raise OptionError(f"pass '{spec.name}': {error}") from None
-    return tuple(passes)
 
 
 def run_stages(
@@ -79,35 +43,22 @@ def run_stages(
         PassError: a pass refuses; the message names stage and pass.
         VerifyError: a pass leaves ill-formed IR.
     """
-    from ..dialects.registry import triton_context
-
     context = triton_context()
-    pipelines = [(stage, parse_passes(stage.pipeline)) for stage in stages]
+    available = everything().all_passes
+    pipelines = [(stage, parse_pipeline(stage.pipeline, available)) for stage in stages]
     snapshots = [("input", module.clone())] if dump_stages is not None else []
     try:
         for stage, passes in pipelines:
-            _run_stage(context, module, stage, passes)
+            try:
+                run_passes(context, module, passes, [VerifyEach(verify_module)])
+            except TritonError as error:
+                error.args = (f"stage '{stage.name}': {error}", *error.args[1:])
+                raise
             if dump_stages is not None:
                 snapshots.append((stage.name, module.clone()))
     finally:
         if dump_stages is not None:
             _write_snapshots(dump_stages, snapshots)
-
-
-def _run_stage(
-    context: Context, module: ModuleOp, stage: Stage, passes: tuple[ModulePass, ...]
-) -> None:
-    for one in passes:
-        try:
-            PassPipeline((one,)).apply(context, module)
-            module.verify()
-        except PassFailedException as error:
-            raise PassError(f"stage '{stage.name}', pass '{one.name}': {error}") from None
-        except VerifyException as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise VerifyError(
-                f"stage '{stage.name}': the IR is ill-formed after pass '{one.name}': {reason}"
-            ) from None
 
 
 def located_text(module: ModuleOp) -> str:

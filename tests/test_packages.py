@@ -102,7 +102,7 @@ def test_a_command_line_exists(command: str) -> None:
 
 def test_plain_xdsl_opt_sees_the_project() -> None:
     (entry,) = entry_points(group="xdsl.universe", name="triton_dsl")
-    assert entry.value == "triton_dsl.tools.universe:UNIVERSE"
+    assert entry.value == "triton_dsl.passes.universe:UNIVERSE"
     entry.load()
 
 

@@ -33,10 +33,10 @@ from ..ir.instrument import (
 )
 from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..ir.printing import PrintOptions, module_text
+from ..passes.universe import everything
 from .console import error as print_error
 from .opt_arguments import add_arguments, normalise
 from .opt_reading import check_roundtrip, decode, is_comment, with_hint, without_reproducer
-from .universe import everything
 
 if TYPE_CHECKING:
     from ..dialects.equivalence import SemanticsCheck

@@ -193,7 +193,7 @@ def test_stages_are_dumped_up_to_the_failure(
 
     monkeypatch.setattr(DeadCodeElimination, "apply", fail)
     monkeypatch.setattr(CountTarget, "table", (table[0], Stage("broken", "dce")))
-    with pytest.raises(PassError, match="stage 'broken', pass 'dce': no way"):
+    with pytest.raises(PassError, match="stage 'broken': pass 'dce': no way"):
         compile_to_target(module(), "count", dump_stages=tmp_path)
     assert sorted(p.name for p in tmp_path.glob("*.mlir")) == ["00-input.mlir", "01-simplify.mlir"]
 

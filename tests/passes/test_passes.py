@@ -8,7 +8,7 @@ import pytest
 from xdsl.passes import ModulePass
 
 from triton_dsl.passes import get_all_passes
-from triton_dsl.tools.universe import UNIVERSE
+from triton_dsl.passes.universe import UNIVERSE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs" / "passes.md").read_text(encoding="utf-8")

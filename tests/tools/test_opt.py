@@ -19,7 +19,8 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from triton_dsl.dialects.parameters import add_parameter
-from triton_dsl.tools import opt, universe
+from triton_dsl.passes import universe
+from triton_dsl.tools import opt
 
 UNUSED = """func.func @unused(%x: i32) -> i32 {
   %dead = arith.addi %x, %x : i32

@@ -10,27 +10,14 @@ from __future__ import annotations
 import sys
 from functools import cache
 
-from xdsl.ir import Dialect
 from xdsl.universe import Universe
 
-from ..passes import get_all_passes
+from ..dialects.registry import get_all_dialects
+from . import get_all_passes
 
-
-def get_ternary() -> Dialect:
-    """The `ternary` dialect."""
-    from ..dialects.ternary import Ternary
-
-    return Ternary
-
-
-def get_tensor() -> Dialect:
-    """The `tensor` dialect, extended."""
-    from ..dialects.tensor import Tensor
-
-    return Tensor
-
-
-UNIVERSE = Universe(all_dialects={"ternary": get_ternary}, all_passes={**get_all_passes()})
+UNIVERSE = Universe(
+    all_dialects={"ternary": get_all_dialects()["ternary"]}, all_passes={**get_all_passes()}
+)
 
 
 @cache
@@ -44,7 +31,7 @@ def everything() -> Universe:
     from xdsl.universe import XDSL_UNIVERSE
 
     merged = Universe(
-        all_dialects={**XDSL_UNIVERSE.all_dialects, **UNIVERSE.all_dialects, "tensor": get_tensor},
+        all_dialects=get_all_dialects(),
         all_passes={**XDSL_UNIVERSE.all_passes, **UNIVERSE.all_passes},
         all_targets={**XDSL_UNIVERSE.all_targets},
     )
