@@ -1,23 +1,26 @@
 """How large integers can get: bounds on |x| from the ops that made x and their weights.
 
-Used to choose scales that cannot overflow, and of use wherever a bit width is chosen.
+Used to choose scales that cannot overflow, to prove that a product can be summed in floating point
+without rounding, and wherever a bit width is chosen.
 """
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Sequence
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from ..ir.errors import ParameterError
 from . import tensor, ternary
+from .elements import numpy_dtype
 from .inference import tensor_type
 from .parameters import constant_value
-from .shapes import DYNAMIC, axis_index
+from .shapes import DYNAMIC, axis_index, is_float
+from .ternary.types import is_trit
 
 Bound = NDArray[np.float64]
 """A bound for all elements (a scalar), or one that broadcasts to the value's shape."""
@@ -42,71 +45,127 @@ _SAME_ELEMENTS = (
 
 
 def magnitude(value: SSAValue) -> Bound:
-    """An upper bound of |x| for the elements x of an integer tensor.
+    """An upper bound of |x| for the elements x of an integer tensor; see `Magnitudes.of`."""
+    return Magnitudes().of(value)
 
-    The accumulators of a product have one bound a channel: the nonzero weights of the channel times
-    the bound of the input. What is not understood is bounded by its element type.
-    """
-    limit = _type_bound(value)
-    owner = value.owner
-    if not isinstance(owner, Operation):
+
+class Magnitudes:
+    """Bounds of integer values, each computed once; for a module that does not change meanwhile."""
+
+    def __init__(self) -> None:
+        self._known: dict[SSAValue, Bound] = {}
+
+    def of(self, value: SSAValue) -> Bound:
+        """An upper bound of |x| for the elements x of an integer tensor.
+
+        The accumulators of a product have one bound a channel: the nonzero weights of the channel
+        times the bound of the input. What is not understood is bounded by its element type.
+        """
+        stack = [value]
+        while stack:
+            current = stack[-1]
+            waiting = [v for v in _sources(current) if v not in self._known]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if current not in self._known:
+                self._known[current] = self._compute(current)
+        return self._known[value]
+
+    def greatest(self, value: SSAValue) -> int:
+        """One bound for all elements."""
+        return int(np.max(self.of(value), initial=0.0))
+
+    def accumulator(self, op: ternary.FusedOp) -> int:
+        """The bound of a product's sum itself, before bias; wrapping around is not excluded."""
+        return int(np.max(sum_terms(op), initial=0)) * self.greatest(op.input)
+
+    def _compute(self, value: SSAValue) -> Bound:
+        limit = np.array(float(type_magnitude(value)))
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            return limit
+        return np.minimum(self._bound(owner, limit), limit)
+
+    def _bound(self, op: Operation, limit: Bound) -> Bound:
+        if isinstance(op, tensor.QuantizeOp | tensor.RequantizeOp):
+            return np.array(float(max(abs(op.low.value.data), abs(op.high.value.data))))
+        if isinstance(op, tensor.MultiThresholdOp):
+            return np.array(float(tensor_type(op.thresholds).get_shape()[1]))
+        if isinstance(op, ternary.FusedOp):
+            return self._fused(op, limit)
+        if isinstance(op, ternary.MatmulOp):
+            terms = tensor_type(op.input).get_shape()[-1]
+            return limit if terms == DYNAMIC else np.array(float(terms * self.greatest(op.input)))
+        if isinstance(op, tensor.AddOp | tensor.SubOp):
+            return self._known[op.lhs] + self._known[op.rhs]
+        if isinstance(op, tensor.MulOp):
+            return self._known[op.lhs] * self._known[op.rhs]
+        if isinstance(op, tensor.ParameterOp | tensor.ConstantOp):
+            values = _values(op.result)
+            return limit if values is None else np.abs(values.astype(np.float64))
+        if isinstance(op, tensor.ClampOp) and op.min is not None and op.max is not None:
+            most = max(abs(op.min.value.data), abs(op.max.value.data))
+            return np.array(most) if isfinite(most) else limit
+        if isinstance(op, tensor.PadToOp):
+            return np.array(float(max(self.greatest(op.operand), abs(op.value.value.data))))
+        if isinstance(op, tensor.ReduceSumOp):
+            type = tensor_type(op.operand)
+            axes = {axis_index(a, type.get_num_dims()) for a in op.axes.get_values()}
+            sizes = [type.get_shape()[axis] for axis in axes]
+            most = self.greatest(op.operand) * prod(sizes)
+            return limit if DYNAMIC in sizes else np.array(float(most))
+        if isinstance(op, _SAME_ELEMENTS) and len(_sources(op.results[0])) == len(op.operands):
+            return np.array(float(max(self.greatest(v) for v in op.operands)))
         return limit
-    return np.minimum(_bound(owner, limit), limit)
+
+    def _fused(self, op: ternary.FusedOp, limit: Bound) -> Bound:
+        if op.thresholds is not None:
+            return np.array(float(tensor_type(op.thresholds).get_shape()[1]))
+        if op.low is not None and op.high is not None:
+            return np.array(float(max(abs(op.low.value.data), abs(op.high.value.data))))
+        bound = sum_terms(op).astype(np.float64) * float(self.greatest(op.input))
+        if op.bias is not None:
+            bias = _values(op.bias)
+            if bias is None:
+                return limit
+            bound = bound + np.abs(bias.astype(np.float64))
+        trailing = tensor_type(op.result).get_num_dims() - 2 if op.CHANNEL_AXIS == 1 else 0
+        return bound.reshape(-1, *[1] * trailing)
 
 
-def _type_bound(value: SSAValue) -> Bound:
-    element = tensor_type(value).element_type
-    if isinstance(element, ternary.TritType):
-        return np.array(1.0)
-    assert isinstance(element, IntegerType)
-    return np.array(2.0 ** (element.bitwidth - 1))
+def _sources(value: SSAValue) -> Sequence[SSAValue]:
+    """The integer values whose bounds the bound of `value` is made from."""
+    op = value.owner
+    if not isinstance(op, Operation) or isinstance(op, tensor.QuantizeOp | tensor.RequantizeOp):
+        return ()
+    if isinstance(op, ternary.FusedOp | ternary.MatmulOp | tensor.MultiThresholdOp):
+        candidates: Sequence[SSAValue] = op.operands[:1]
+    else:
+        candidates = op.operands
+    return [v for v in candidates if not is_float(tensor_type(v))]
 
 
-def _bound(op: Operation, limit: Bound) -> Bound:
-    if isinstance(op, tensor.QuantizeOp | tensor.RequantizeOp):
-        return np.array(float(max(abs(op.low.value.data), abs(op.high.value.data))))
-    if isinstance(op, ternary.FusedOp):
-        return _fused_bound(op, limit)
-    if isinstance(op, tensor.AddOp | tensor.SubOp):
-        return magnitude(op.lhs) + magnitude(op.rhs)
-    if isinstance(op, tensor.ConstantOp):
-        values = constant_value(op)
-        assert values is not None
-        return np.abs(values.astype(np.float64))
-    if isinstance(op, tensor.PadToOp):
-        return np.array(max(float(magnitude(op.operand).max()), abs(op.value.value.data)))
-    if isinstance(op, tensor.ReduceSumOp):
-        type = tensor_type(op.operand)
-        axes = {axis_index(a, type.get_num_dims()) for a in op.axes.get_values()}
-        sizes = [type.get_shape()[axis] for axis in axes]
-        most = float(magnitude(op.operand).max())
-        return limit if DYNAMIC in sizes else np.array(most * prod(sizes))
-    if isinstance(op, _SAME_ELEMENTS):
-        return np.array(float(max(float(magnitude(v).max()) for v in op.operands)))
-    return limit
-
-
-def _fused_bound(op: ternary.FusedOp, limit: Bound) -> Bound:
-    if op.thresholds is not None:
-        return np.array(float(tensor_type(op.thresholds).get_shape()[1]))
-    if op.low is not None and op.high is not None:
-        return np.array(float(max(abs(op.low.value.data), abs(op.high.value.data))))
+def sum_terms(op: ternary.FusedOp) -> NDArray[np.int64]:
+    """How many products each channel's sum has; weights that are zero do not count."""
     channel = 0 if isinstance(op, ternary.ConvOp) else 1
     shape = tensor_type(op.weight).get_shape()
     weight = _values(op.weight)
     if weight is None:
-        counts: NDArray[Any] = np.full(shape[channel], prod(shape) // max(shape[channel], 1))
-    else:
-        axes = tuple(axis for axis in range(weight.ndim) if axis != channel)
-        counts = np.count_nonzero(weight, axis=axes)
-    bound = counts.astype(np.float64) * float(magnitude(op.input).max())
-    if op.bias is not None:
-        bias = _values(op.bias)
-        if bias is None:
-            return limit
-        bound = bound + np.abs(bias.astype(np.float64))
-    trailing = tensor_type(op.result).get_num_dims() - 2 if op.CHANNEL_AXIS == 1 else 0
-    return bound.reshape(-1, *[1] * trailing)
+        return np.full(shape[channel], prod(shape) // max(shape[channel], 1))
+    axes = tuple(axis for axis in range(weight.ndim) if axis != channel)
+    return np.asarray(np.count_nonzero(weight, axis=axes), dtype=np.int64)
+
+
+def type_magnitude(value: SSAValue) -> int:
+    """The greatest absolute value of the element type; 1 for trits and `i1`."""
+    type = tensor_type(value)
+    dtype = numpy_dtype(type.element_type)
+    if is_trit(type) or dtype == np.bool_:
+        return 1
+    info = np.iinfo(dtype)
+    return max(int(info.max), -int(info.min))
 
 
 def _values(value: SSAValue) -> NDArray[Any] | None:

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
+from ...dialects.magnitude import Magnitudes
 from ...dialects.parameters import (
     ParameterLike,
     constant_value,
@@ -27,7 +28,6 @@ from ...dialects.ternary.types import is_trit
 from ...ir.trits import pack_trits
 from .graph import DOMAIN, Array, AttributeValue, Element, Graph, element_type
 from .kernels import compute_type
-from .ranges import Magnitudes
 
 FUNCTION_OPSET = 15
 """Model-local functions need IR version 8, which came with opset 15."""
@@ -47,7 +47,7 @@ class Emitter:
     Attributes:
         graph: what has been written.
         form: `exact`, or `fast` for ONNX Runtime's own 2-bit product.
-        magnitudes: bounds of the integer values written so far.
+        magnitudes: bounds of the integer values.
     """
 
     def __init__(self, graph: Graph, form: Literal["exact", "fast"] = "exact") -> None:

@@ -43,8 +43,8 @@ def conv(e: Emitter, op: tensor.ConvOp) -> None:
     accumulator = Element.INT64 if element is Element.INT64 else Element.INT32
     out = exact_product(
         e,
-        (x, e.magnitudes.of(op.input)),
-        (w, e.magnitudes.of(op.weight)),
+        (x, e.magnitudes.greatest(op.input)),
+        (w, e.magnitudes.greatest(op.weight)),
         prod(tensor_type(op.weight).get_shape()[1:]),
         accumulator,
         lambda a, b: e.node("Conv", [a, b], Element.FLOAT, **window),

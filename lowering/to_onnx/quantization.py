@@ -86,7 +86,7 @@ def requantize(e: Emitter, op: tensor.RequantizeOp) -> None:
         op.axis.value.data,
         tensor_type(op.input).get_num_dims(),
     )
-    e.bind(op.result, rescale(e, e.value(op.input), e.magnitudes.of(op.input), rescaling))
+    e.bind(op.result, rescale(e, e.value(op.input), e.magnitudes.greatest(op.input), rescaling))
 
 
 def rescale(e: Emitter, x: str, bound: int, to: Rescaling) -> str:

@@ -165,7 +165,6 @@ def _reserve_keys(function: func.FuncOp, emitter: Emitter) -> None:
 
 def _emit_op(emitter: Emitter, op: Operation, unsupported: UnsupportedOps) -> None:
     stored = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
-    emitter.magnitudes.note(op)
     if isinstance(op, stored):
         return
     try:

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import ternary
 from ...dialects.inference import tensor_type
+from ...dialects.magnitude import sum_terms
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import is_float
 from ...ir.trits import pack_trits
@@ -19,7 +20,6 @@ from .graph import DOMAIN, FOREIGN_DOMAIN, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT, exact_product
 from .linear import window_attributes
 from .quantization import Rescaling, constant_of, count_thresholds, rescale
-from .ranges import reduction_size
 from .reduction import reduce_axes
 
 BLOCK = 128
@@ -60,7 +60,7 @@ def _product(e: Emitter, input: SSAValue, weight: SSAValue) -> str:
         out = e.call(DOMAIN, "ternary.matmul", inputs, wide, attributes)
         return e.cast(out, element)
     terms = type.get_shape()[-1] if type.get_shape()[-1] > 0 else shape[0]
-    bound = e.magnitudes.of(input)
+    bound = e.magnitudes.greatest(input)
     ranks = min(type.get_num_dims(), len(shape))
     if element is Element.INT8 and ranks >= 2 and terms * 255 < 1 << 31:
         return _byte_product(e, x, e.trits(weight, Element.INT8))
@@ -138,9 +138,9 @@ def conv(e: Emitter, op: ternary.ConvOp) -> None:
         return
     out = exact_product(
         e,
-        (x, e.magnitudes.of(op.input)),
+        (x, e.magnitudes.greatest(op.input)),
         (e.trits(op.weight, Element.FLOAT), 1),
-        reduction_size(op),
+        int(np.max(sum_terms(op), initial=0)),
         Element.INT32,
         lambda a, b: e.node("Conv", [a, b], Element.FLOAT, **window),
     )
@@ -168,7 +168,7 @@ def _finish(
     elif op.multiplier is not None:
         assert op.shift is not None and op.zero_point is not None
         assert op.low is not None and op.high is not None
-        bias = 0 if op.bias is None else e.magnitudes.of(op.bias)
+        bias = 0 if op.bias is None else e.magnitudes.greatest(op.bias)
         bound = min(e.magnitudes.accumulator(op) + bias, 1 << 31)
         low, high = op.low.value.data, op.high.value.data
         to = Rescaling(op.multiplier, op.shift, op.zero_point, low, high, axis, rank)
@@ -185,7 +185,7 @@ def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
     if element is Element.BFLOAT16:
         wide = Element.FLOAT
     elif not element.is_float:
-        terms = e.magnitudes.of(op.operand) * int(np.abs(matrix).sum(axis=0).max(initial=0))
+        terms = e.magnitudes.greatest(op.operand) * int(np.abs(matrix).sum(axis=0).max(initial=0))
         wide = Element.FLOAT if terms <= FLOAT_EXACT else Element.INT32
     if greatest <= 1:
         weight = e.unpack(e.constant(pack_trits(matrix), f"{e.hint}.matrix"), matrix.shape, wide)

@@ -36,4 +36,5 @@ def test_what_follows_a_product() -> None:
     assert magnitude(tensor.ReduceSumOp(wide, [0]).result) == 2.0**31
     assert magnitude(tensor.AddOp(wide, wide).result) == 256
     assert magnitude(tensor.PadToOp(x, [0, 0, 1], [0, 0, 1], -3.0).result) == 128
-    assert magnitude(tensor.MulOp(wide, wide).result) == 2.0**31
+    assert magnitude(tensor.MulOp(wide, wide).result) == 128 * 128
+    assert magnitude(tensor.DivOp(wide, wide).result) == 2.0**31
