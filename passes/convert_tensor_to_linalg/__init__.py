@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
     ModuleOp,
-    TensorType,
     f32,
 )
 from xdsl.dialects.func import FuncOp
@@ -25,6 +24,7 @@ from xdsl.passes import ModulePass
 from ...dialects import tensor
 from ...dialects import ternary as ternary_dialect
 from ...dialects.inference import tensor_type
+from ...dialects.shapes import with_element
 from ...ir.errors import OptionError, UnsupportedError
 from ...ir.locations import location_text
 from ..replacement import replace_results
@@ -174,8 +174,8 @@ def _lowered(emitter: Emitter, op: Operation, rule: Rule) -> list[SSAValue]:
 def _replace(emitter: Emitter, op: Operation, values: list[SSAValue]) -> None:
     fitting: list[SSAValue] = []
     for value, result in zip(values, op.results, strict=True):
-        wanted = signature.lowered_type(result.type)
-        assert isinstance(wanted, TensorType)
+        wanted = tensor_type(result)
+        wanted = with_element(wanted, Emitter.signless(wanted.element_type))
         fitting.append(emitter.cast_to(value, wanted))
         if signature.is_unsigned_tensor(result.type):
             emitter.unsigned.add(fitting[-1])

@@ -7,7 +7,7 @@ they are known, else values of type `index` (`Size`). Not here: what an op of ou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
@@ -35,8 +35,22 @@ from ...dialects.ternary import TritType
 from .scalars import Number, Scalars
 
 Size = int | SSAValue
-Body = Callable[..., SSAValue]
+Body: TypeAlias = (
+    Callable[[Scalars, SSAValue], SSAValue]
+    | Callable[[Scalars, SSAValue, SSAValue], SSAValue]
+    | Callable[[Scalars, SSAValue, SSAValue, SSAValue], SSAValue]
+    | Callable[[Scalars, SSAValue, SSAValue, SSAValue, SSAValue, SSAValue], SSAValue]
+)
 """`body(scalars, *elements)`: the element of the result."""
+
+Step: TypeAlias = Callable[[Scalars, SSAValue, SSAValue], SSAValue]
+"""`step(scalars, element, so_far)`: one step of a reduction."""
+
+GenericBody: TypeAlias = (
+    Callable[[Scalars, SSAValue, SSAValue], Sequence[SSAValue]]
+    | Callable[[Scalars, SSAValue, SSAValue, SSAValue], Sequence[SSAValue]]
+)
+"""`body(scalars, *inputs, *outputs)`: the new elements of the outputs."""
 
 Rule = Callable[..., SSAValue | tuple[SSAValue, ...]]
 """`rule(emitter, op, *operands)`: the values that take the place of the results.
@@ -113,7 +127,9 @@ class Emitter(Scalars):
     @staticmethod
     def is_unsigned_type(type: Attribute) -> bool:
         """Whether `type` is an unsigned integer."""
-        return isinstance(type, IntegerType) and type.signedness.data == Signedness.UNSIGNED
+        if not isinstance(type, IntegerType):
+            return False
+        return cast("IntegerType[Any]", type).signedness.data == Signedness.UNSIGNED
 
     @staticmethod
     def signless(type: Attribute) -> Attribute:
@@ -238,7 +254,7 @@ class Emitter(Scalars):
         inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
         outputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
         iterators: Sequence[IteratorTypeAttr],
-        body: Callable[..., Sequence[SSAValue]],
+        body: GenericBody,
     ) -> list[SSAValue]:
         """A `linalg.generic` whose body is `body(scalars, *elements)`, inputs before outputs."""
         operands = [*inputs, *outputs]
@@ -268,11 +284,15 @@ class Emitter(Scalars):
     ) -> SSAValue:
         """`map` with given result sizes."""
         result = dims(len(sizes))
+
+        def element_of_result(s: Scalars, *elements: SSAValue) -> list[SSAValue]:
+            return [body(s, *elements[:-1])]
+
         (mapped,) = self.generic(
             [(v, broadcast_exprs(tensor_type(v).get_shape(), result, sizes)) for v in values],
             [(self.empty(sizes, type), result)],
             [PARALLEL] * len(sizes),
-            lambda scalars, *elements: [body(scalars, *elements[:-1])],
+            element_of_result,
         )
         return mapped
 
@@ -284,9 +304,9 @@ class Emitter(Scalars):
         return self.map([value], lambda s, x: s.convert(x, type, unsigned=unsigned), type)
 
     def reduce(
-        self, value: SSAValue, axes: Sequence[int], body: Body, start: Number, *, keepdims: bool
+        self, value: SSAValue, axes: Sequence[int], step: Step, start: Number, *, keepdims: bool
     ) -> SSAValue:
-        """`body(scalars, element, so_far)` over `axes`, beginning with `start`."""
+        """`step` over all elements along `axes`, beginning with `start`."""
         count = rank(value)
         reduced = {axis % count for axis in axes}
         sizes = self.sizes(value)
@@ -297,7 +317,7 @@ class Emitter(Scalars):
             [(value, every)],
             [(init, [every[axis] for axis in kept])],
             [REDUCTION if axis in reduced else PARALLEL for axis in range(count)],
-            lambda scalars, x, so_far: [body(scalars, x, so_far)],
+            lambda s, x, so_far: [step(s, x, so_far)],
         )
         if not keepdims:
             return result

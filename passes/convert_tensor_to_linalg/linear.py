@@ -14,7 +14,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from ...dialects import tensor
+from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from .elementwise import softmax_along
 from .emitter import (
@@ -136,7 +136,7 @@ def convolution(
     emitter: Emitter,
     x: SSAValue,
     weight: SSAValue,
-    op: tensor.ConvOp,
+    op: tensor.ConvOp | ternary.ConvOp,
     type: Attribute,
 ) -> SSAValue:
     """`tensor.conv` without its bias, sums in `type`; `op` has the properties of a window."""
@@ -278,14 +278,17 @@ def _scaled_scores(
         multiply_add,
     )
     width = emitter.size(query, -1)
-    if op.scale is not None or isinstance(width, int):
-        scale = 1 / sqrt(width) if op.scale is None else op.scale.value.data
-        return emitter.map([scores], lambda s, a: s.mul(a, scale), type)
+    scale = None if op.scale is None else op.scale.value.data
+    if scale is None and isinstance(width, int):
+        scale = 1 / sqrt(width)
 
-    def divided(s: Scalars, score: SSAValue) -> SSAValue:
+    def multiplied(s: Scalars, score: SSAValue) -> SSAValue:
+        if scale is not None:
+            return s.mul(score, scale)
+        assert isinstance(width, SSAValue)
         return s.div(score, s.sqrt(s.convert(width, type)))
 
-    return emitter.map([scores], divided, type)
+    return emitter.map([scores], multiplied, type)
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.shapes import bit_width
-from .emitter import PARALLEL, REDUCTION, Body, Emitter, Rule, Size, dims, element, rank
+from .emitter import PARALLEL, REDUCTION, Emitter, Rule, Size, Step, dims, element, rank
 from .linear import along, window_sizes
 from .reshaping import reshape
 from .scalars import Number, Scalars
@@ -43,7 +43,7 @@ def addition(s: Scalars, x: SSAValue, total: SSAValue) -> SSAValue:
     return s.add(total, x)
 
 
-def maximum(emitter: Emitter, x: SSAValue) -> Body:
+def maximum(emitter: Emitter, x: SSAValue) -> Step:
     """One step of a maximum over elements of `x`."""
     unsigned = is_unsigned(emitter, x)
     return lambda s, a, most: s.maximum(most, a, unsigned=unsigned)
@@ -53,10 +53,10 @@ def pool(
     emitter: Emitter,
     op: tensor.MaxPoolOp | tensor.AvgPoolOp,
     x: SSAValue,
-    body: Body,
+    step: Step,
     start: Number,
 ) -> SSAValue:
-    """`body` over each window of `x`, pads filled with `start`."""
+    """`step` over each window of `x`, pads filled with `start`."""
     kernel, strides = op.kernel.get_values(), op.strides.get_values()
     spatial = len(kernel)
     padded = _padded(emitter, op, x, start)
@@ -74,7 +74,7 @@ def pool(
         [(padded, [*result_dims[:2], *places]), (window, taps)],
         [(emitter.fill(sizes, start, element(x)), result_dims)],
         [PARALLEL] * len(sizes) + [REDUCTION] * spatial,
-        lambda s, a, _, so_far: [body(s, a, so_far)],
+        lambda s, a, _, so_far: [step(s, a, so_far)],
     )
     return result
 
@@ -155,9 +155,9 @@ def reduce_mean(emitter: Emitter, op: tensor.ReduceMeanOp, x: SSAValue) -> SSAVa
 
 def reduce_max(emitter: Emitter, op: tensor.ReduceMaxOp, x: SSAValue) -> SSAValue:
     """`tensor.reduce_max`."""
-    body, start = maximum(emitter, x), least(emitter, x)
+    step, start = maximum(emitter, x), least(emitter, x)
     keepdims = bool(op.keepdims.value.data)
-    return emitter.reduce(x, op.axes.get_values(), body, start, keepdims=keepdims)
+    return emitter.reduce(x, op.axes.get_values(), step, start, keepdims=keepdims)
 
 
 def reduce_min(emitter: Emitter, op: tensor.ReduceMinOp, x: SSAValue) -> SSAValue:

@@ -34,12 +34,11 @@ def reshape(emitter: Emitter, value: SSAValue, sizes: Sequence[Size]) -> SSAValu
     """
     source = emitter.sizes(value)
     groups = split_into_groups(source, sizes)
-    if not source or not sizes:
-        # A scalar is one group of no axes; what faces it has axes of size 1 alone.
-        value = emitter.cast_to(value, with_shape(tensor_type(value), [1] * len(source)))
-        value = _collapse(emitter, value, [], []) if source else value
-        value = _expand(emitter, value, [], [1] * len(sizes)) if sizes else value
-        return value
+    if not source and sizes:
+        return _wrapped(emitter, value, len(sizes))
+    if not sizes:
+        ones = with_shape(tensor_type(value), [1] * len(source))
+        return _collapse(emitter, emitter.cast_to(value, ones), [], []) if source else value
     if any(_count_free(sizes[axis] for axis in after) > 1 for _, after in groups):
         return _reshape_freely(emitter, value, sizes)
     joined = [_product_or_dynamic([sizes[axis] for axis in after]) for _, after in groups]
@@ -134,6 +133,13 @@ def _merge_one_sided(groups: list[Group]) -> list[Group]:
 
 def _count_free(sizes: Iterable[Size]) -> int:
     return sum(isinstance(size, SSAValue) for size in sizes)
+
+
+def _wrapped(emitter: Emitter, scalar: SSAValue, count: int) -> SSAValue:
+    """A scalar with `count` axes of size 1. xDSL has no `expand_shape` of a scalar."""
+    number = emitter.insert(upstream.ExtractOp(scalar, [], element(scalar)))
+    type = with_shape(tensor_type(scalar), [1] * count)
+    return emitter.insert(upstream.FromElementsOp(number, result_type=type))
 
 
 def _reshape_freely(emitter: Emitter, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:

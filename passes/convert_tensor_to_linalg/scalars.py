@@ -213,7 +213,7 @@ class Scalars:
         inside = self.both(self.compare("ge", x, float(least)), self.compare("lt", x, end))
         safe = self.select(inside, x, 0.0)
         make = arith.FPToUIOp if unsigned else arith.FPToSIOp
-        result = self.insert(make(safe, target))
+        result = self.insert(make(safe, cast("IntegerType[Any]", target)))
         result = self.select(self.compare("ge", x, end), _signed(most, bits), result)
         return self.select(self.compare("lt", x, float(least)), least, result)
 

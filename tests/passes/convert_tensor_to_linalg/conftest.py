@@ -85,7 +85,7 @@ def descriptor_view(place: int, rank: int, dtype: np.dtype[Any]) -> Array:
         return np.empty(shape, dtype)
     last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
     memory = (ctypes.c_char * (last * dtype.itemsize)).from_address(start)
-    flat = np.frombuffer(memory, dtype)
+    flat = np.frombuffer(memoryview(memory), dtype)
     return np.lib.stride_tricks.as_strided(flat, shape, [s * dtype.itemsize for s in strides])
 
 
@@ -164,7 +164,12 @@ class Cases:
         return [random_values(rng, t, batch) for t in types if isinstance(t, TensorType)]
 
     def check(
-        self, name: str, inputs: Sequence[Array] | None = None, **tolerance: float
+        self,
+        name: str,
+        inputs: Sequence[Array] | None = None,
+        *,
+        rtol: float | None = None,
+        atol: float | None = None,
     ) -> tuple[Array, ...]:
         """Compare LLVM with the reference interpreter: integers exactly; what LLVM computed."""
         arrays = self.inputs(name) if inputs is None else inputs
@@ -176,9 +181,11 @@ class Cases:
                 np.testing.assert_array_equal(have, want)
             else:
                 digits = 1e-2 if want.dtype.itemsize == 2 else 2e-5
-                limits = {"rtol": digits, "atol": digits / 10, **tolerance}
                 np.testing.assert_allclose(
-                    have.astype(np.float64), want.astype(np.float64), **limits
+                    have.astype(np.float64),
+                    want.astype(np.float64),
+                    rtol=digits if rtol is None else rtol,
+                    atol=digits / 10 if atol is None else atol,
                 )
         return got
 
