@@ -7,7 +7,6 @@ tolerance. Meant for `--verify-semantics` and for tests of passes.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -15,21 +14,14 @@ from typing import Any, cast
 import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
-from xdsl.utils.hints import isa
 
 from ..ir.errors import PassError, TritonError, UnsupportedError
 from ..ir.instrument import Instrument
-from ..ir.store import ParameterStore
-from ..ir.trits import pack_trits
-from .elements import numpy_dtype
 from .interpret import run_module
-from .parameters import attach_store, parameters
-from .tensor.storage import STORE_ATTRIBUTE, StoreAttr
-from .ternary.types import TritType
+from .random_values import fill_parameters, random_inputs
 
 Array = NDArray[Any]
 Results = tuple[Array, ...]
@@ -86,10 +78,9 @@ class SemanticsCheck(Instrument):
     skipped: dict[str, str] = field(default_factory=dict[str, str])
     _inputs: dict[str, list[list[Array]]] = field(default_factory=dict[str, list[list[Array]]])
     _results: dict[str, list[Results]] = field(default_factory=dict[str, list[Results]])
-    _made: dict[str, Array] = field(default_factory=dict[str, Array])
 
     def start(self, module: ModuleOp) -> None:
-        runnable = self._with_parameters(module)
+        runnable = fill_parameters(module, self.seed)
         for function in _functions(module):
             name = function.sym_name.data
             try:
@@ -101,7 +92,7 @@ class SemanticsCheck(Instrument):
         if not self._results:
             return
         current = rest[0]
-        runnable = self._with_parameters(module)
+        runnable = fill_parameters(module, self.seed)
         present = {function.sym_name.data for function in _functions(module)}
         for name in list(self._results):
             if name not in present:
@@ -160,25 +151,6 @@ class SemanticsCheck(Instrument):
         assert problem is not None
         raise problem
 
-    def _with_parameters(self, module: ModuleOp) -> ModuleOp:
-        """A copy of the module whose every parameter has a value."""
-        copy = module.clone()
-        attribute = module.attributes.get(STORE_ATTRIBUTE)
-        store = attribute.data if isinstance(attribute, StoreAttr) else ParameterStore.unsaved()
-        known = set(store.names())
-        arrays: dict[str, Array] = {}
-        for op in parameters(copy):
-            key, type = op.key.data, op.result.type
-            assert isinstance(type, TensorType)
-            if key in known:
-                arrays[key] = store.read(key)
-            else:
-                if key not in self._made:
-                    self._made[key] = random_parameter(key, type, self.seed)
-                arrays[key] = self._made[key]
-        attach_store(copy, ParameterStore.of(arrays))
-        return copy
-
 
 def is_approximate(current: ModulePass) -> bool:
     """Whether a pass changes results on purpose."""
@@ -212,62 +184,6 @@ def difference(before: Results, after: Results, tolerance: Tolerance | None) -> 
                 f"{_shown(old, worst)}, a difference of {gap.max():.4g} (allowed: {bound:.2g})"
             )
     return None
-
-
-def random_inputs(
-    type: FunctionType, rng: np.random.Generator, sizes: Sequence[int], bound: int
-) -> list[Array]:
-    """One random array an argument; a dynamic dimension at position i has size `sizes[i]`.
-
-    Raises:
-        TritonError: an argument that is not a tensor.
-    """
-    inputs: list[Array] = []
-    for argument in type.inputs:
-        if not isa(argument, TensorType):
-            raise TritonError(f"no random values of type {argument}")
-        shape = tuple(
-            sizes[min(axis, len(sizes) - 1)] if dim < 0 else dim
-            for axis, dim in enumerate(argument.get_shape())
-        )
-        inputs.append(random_array(argument.element_type, shape, rng, bound))
-    return inputs
-
-
-def random_array(
-    element: Attribute, shape: Sequence[int], rng: np.random.Generator, bound: int = 16
-) -> Array:
-    """Random values: normal floats, any bytes, wider integers below `bound`, trits, booleans."""
-    if isinstance(element, TritType):
-        return rng.integers(-1, 2, shape).astype(np.int8)
-    dtype = numpy_dtype(element)
-    if dtype.kind == "b":
-        return rng.integers(0, 2, shape).astype(np.bool_)
-    if dtype.kind in "iu":
-        if dtype.itemsize == 1:
-            info = np.iinfo(dtype)
-            return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
-        return rng.integers(0, bound, shape).astype(dtype)
-    return rng.standard_normal(shape).astype(dtype)
-
-
-def random_parameter(key: str, type: TensorType[Attribute], seed: int) -> Array:
-    """The random value of a parameter, as its store holds it; the same for the same key and seed.
-
-    Floats are normal with variance 1 / fan-in, so that deep networks keep their scale; entries that
-    are variances by their name are positive.
-    """
-    rng = np.random.default_rng([seed, zlib.crc32(key.encode())])
-    shape = type.get_shape()
-    if isinstance(type.element_type, TritType):
-        return pack_trits(rng.integers(-1, 2, shape).astype(np.int8))
-    dtype = numpy_dtype(type.element_type)
-    if dtype.kind in "iub":
-        return random_array(type.element_type, shape, rng)
-    if "var" in key.rsplit(".", 1)[-1]:
-        return rng.uniform(0.5, 1.5, shape).astype(dtype)
-    fan_in = max(int(np.prod(shape[1:])), 1) if len(shape) > 1 else 1
-    return (rng.standard_normal(shape) / np.sqrt(fan_in)).astype(dtype)
 
 
 def _functions(module: ModuleOp) -> Iterator[FuncOp]:

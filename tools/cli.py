@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import typer
 
-from ..ir.errors import TritonError
 from .commands.check import check
 from .commands.compile import compile
 from .commands.devices import devices
@@ -54,19 +53,17 @@ def _root(  # pyright: ignore[reportUnusedFunction]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Errors are one message, never a traceback."""
-    from .console import error
+    from .console import guarded
 
     arguments = list(sys.argv[1:] if argv is None else argv)
+    return guarded("triton", lambda: _run(arguments))
+
+
+def _run(arguments: list[str]) -> int:
     try:
         app(arguments, prog_name="triton")
     except SystemExit as done:  # how typer ends: help, usage errors, typer.Exit
         return done.code if isinstance(done.code, int) else int(done.code is not None)
-    except TritonError as wrong:
-        error("triton", str(wrong))
-        return wrong.exit_code
-    except OSError as wrong:
-        error("triton", f"{wrong.filename}: {wrong.strerror}" if wrong.filename else str(wrong))
-        return 1
     return 0
 
 

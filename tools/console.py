@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -79,3 +80,36 @@ def error(tool: str, message: str) -> None:
     first = message.split("\n", 1)[0]
     located = ": error: " in first or ": warning: " in first
     print(message if located else f"{tool}: error: {message}", file=sys.stderr)
+
+
+def guarded(tool: str, run: Callable[[], int]) -> int:
+    """The exit code of `run`, or of the one message for what it raised; never a traceback.
+
+    A defect of ours is one line too; with the variable TRITON_DEBUG set it is raised as it is.
+    """
+    from xdsl.utils.exceptions import DiagnosticException
+
+    from ..ir.errors import TritonError
+
+    try:
+        return run()
+    except TritonError as wrong:
+        error(tool, str(wrong))
+        return wrong.exit_code
+    except DiagnosticException as wrong:
+        error(tool, " ".join(str(wrong).split()))
+        return 1
+    except KeyboardInterrupt:
+        error(tool, "interrupted")
+        return 130
+    except BrokenPipeError:
+        return 1
+    except OSError as wrong:
+        error(tool, f"{wrong.filename}: {wrong.strerror}" if wrong.filename else str(wrong))
+        return 1
+    except Exception as defect:
+        if os.environ.get("TRITON_DEBUG"):
+            raise
+        reason = " ".join(str(defect).split())
+        error(tool, f"internal error: {type(defect).__name__}: {reason} (set TRITON_DEBUG=1)")
+        return 1

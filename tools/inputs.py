@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..ir.errors import OptionError, ParameterError, SourceError
+from ..ir.errors import OptionError, SourceError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
 
@@ -60,24 +59,6 @@ def apply_passes(module: ModuleOp, pipeline: str) -> None:
     from ..lowering.stages import Stage, run_stages
 
     run_stages(module, [Stage("passes", pipeline)])
-
-
-def load_inputs(path: Path) -> dict[str, NDArray[Any]]:
-    """Input arrays by name from `.npz` or `.safetensors`, or one array (named `""`) from `.npy`.
-
-    Raises:
-        ParameterError: no such file or broken content.
-    """
-    if path.suffix == ".npy":
-        import numpy as np
-
-        try:
-            return {"": np.load(path, allow_pickle=False)}
-        except (OSError, ValueError, EOFError) as error:
-            raise ParameterError(f"input file '{path}': {error}") from None
-    from ..lowering.weights import load_weights
-
-    return load_weights(path)
 
 
 def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
@@ -147,32 +128,31 @@ def argument_names(function: Any) -> list[str]:
     ]
 
 
-def random_inputs(
-    module: ModuleOp, samples: int, seed: int, rng: np.random.Generator | None = None
-) -> list[NDArray[Any]]:
-    """Seeded inputs of the argument types: dynamic dimensions take `samples`.
-
-    Floats are standard normal, integers uniform in [-8, 8) (or [0, 8) unsigned), trits and booleans
-    uniform.
-    """
+def random_arrays(module: ModuleOp, samples: int, seed: int) -> list[NDArray[Any]]:
+    """Seeded inputs of the types of `@forward`'s arguments; dynamic dimensions take `samples`."""
     import numpy as np
 
-    from ..dialects.elements import numpy_dtype
-    from ..dialects.inference import tensor_type
-    from ..dialects.ternary.types import is_trit
+    from ..dialects.random_values import random_inputs
 
-    rng = rng or np.random.default_rng(seed)
-    arrays: list[NDArray[Any]] = []
-    for argument in forward_function(module).body.block.args:
-        type = tensor_type(argument)
-        shape = [samples if size < 0 else size for size in type.get_shape()]
-        dtype = numpy_dtype(type.element_type)
-        if is_trit(type):
-            arrays.append(rng.integers(-1, 2, shape, dtype=np.int8))
-        elif dtype.kind == "b":
-            arrays.append(rng.integers(0, 2, shape).astype(bool))
-        elif dtype.kind in "iu":
-            arrays.append(rng.integers(0 if dtype.kind == "u" else -8, 8, shape).astype(dtype))
-        else:
-            arrays.append(rng.standard_normal(shape).astype(dtype))
-    return arrays
+    type = forward_function(module).function_type
+    return random_inputs(type, np.random.default_rng(seed), [samples], 16)
+
+
+def prepare(
+    module: ModuleOp, *, passes: str, inputs: Path | None, samples: int, seed: int, fill: bool
+) -> tuple[ModuleOp, list[NDArray[Any]]]:
+    """The module after `passes`, and its inputs: those of a file, or random ones.
+
+    With `fill`, parameters without values get seeded random ones before the passes run.
+    """
+    if fill:
+        from ..dialects.random_values import fill_parameters
+
+        module = fill_parameters(module, seed)
+    if passes:
+        apply_passes(module, passes)
+    if inputs is None:
+        return module, random_arrays(module, samples, seed)
+    from ..ir.samples import read_samples
+
+    return module, bind_inputs(module, read_samples(inputs))

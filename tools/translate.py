@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..ir.errors import OptionError, TritonError
+from ..ir.errors import OptionError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -16,22 +16,10 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Errors are one message, never a traceback."""
-    from .console import error
+    from .console import guarded
 
     arguments = _parser().parse_args(argv)
-    try:
-        return _run(arguments)
-    except TritonError as wrong:
-        error("triton-translate", str(wrong))
-        return wrong.exit_code
-    except BrokenPipeError:
-        return 1
-    except OSError as wrong:
-        error(
-            "triton-translate",
-            f"{wrong.filename}: {wrong.strerror}" if wrong.filename else str(wrong),
-        )
-        return 1
+    return guarded("triton-translate", lambda: _run(arguments))
 
 
 def _parser() -> argparse.ArgumentParser:

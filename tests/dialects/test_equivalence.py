@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32, i1, i8, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
@@ -17,16 +17,12 @@ from triton_dsl.dialects.equivalence import (
     SemanticsCheck,
     Tolerance,
     difference,
-    random_inputs,
-    random_parameter,
 )
 from triton_dsl.dialects.parameters import attach_store, store_of
 from triton_dsl.dialects.registry import parse_module, triton_context
-from triton_dsl.dialects.ternary.types import trit_tensor
 from triton_dsl.ir.errors import PassError
 from triton_dsl.ir.instrument import run_passes
 from triton_dsl.ir.store import ParameterStore
-from triton_dsl.ir.trits import unpack_trits
 
 LINEAR = """
 func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x3xf32> {
@@ -226,26 +222,3 @@ def test_differences(before: np.ndarray, after: np.ndarray, expected: str | None
 
 def test_another_number_of_results() -> None:
     assert difference((ONE,), (), Tolerance()) == "1 results became 0"
-
-
-def test_random_inputs_share_dynamic_sizes() -> None:
-    types = [TensorType(f32, [-1, 7]), TensorType(i64, [-1, -1]), TensorType(i1, []),
-             TensorType(i8, [5]), trit_tensor(2, 2)]  # fmt: skip
-    type = FunctionType.from_lists(types, [])
-    one, two = (random_inputs(type, np.random.default_rng(1), (3, 4), 16) for _ in range(2))
-    assert [a.shape for a in one] == [(3, 7), (3, 4), (), (5,), (2, 2)]
-    assert [str(a.dtype) for a in one] == ["float32", "int64", "bool", "int8", "int8"]
-    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
-    assert set(np.unique(one[4])) <= {-1, 0, 1}
-
-
-def test_random_parameters_follow_key_and_seed() -> None:
-    type = TensorType(f32, [64, 256])
-    first = random_parameter("a", type, 0)
-    assert np.array_equal(first, random_parameter("a", type, 0))
-    assert not np.array_equal(first, random_parameter("b", type, 0))
-    assert not np.array_equal(first, random_parameter("a", type, 1))
-    assert abs(float(first.std()) - 1 / 16) < 0.01
-    assert random_parameter("bn.running_var", type, 0).min() > 0
-    trits = unpack_trits(random_parameter("t", trit_tensor(3, 3), 0), (3, 3))
-    assert set(np.unique(trits)) <= {-1, 0, 1}

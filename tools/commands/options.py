@@ -19,6 +19,10 @@ Weights = Annotated[
         "--weights", "-w", metavar="FILE", help="Weights: .safetensors, .npz, .pt or .pth."
     ),
 ]
+RandomWeights = Annotated[
+    bool,
+    typer.Option("--random-weights", help="Give parameters without values seeded random ones."),
+]
 Layer = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Entry layer. By default the last one in the file."),

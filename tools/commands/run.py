@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Inputs, Json, Layer, Passes, Program, Samples, Seed, Weights
+from .options import Inputs, Json, Layer, Passes, Program, RandomWeights, Samples, Seed, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +17,7 @@ def run(
     file: Program,
     inputs: Inputs = None,
     weights: Weights = None,
+    random_weights: RandomWeights = False,
     layer: Layer = None,
     passes: Passes = "",
     engine: Annotated[
@@ -36,17 +37,18 @@ def run(
     Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
     """
     from ..console import print_json, progress, show, table
-    from ..inputs import apply_passes, bind_inputs, load_inputs, load_module, random_inputs
+    from ..inputs import load_module, prepare
 
     with progress() as bar:
         bar.add_task(f"Running {file}", total=None)
         module = load_module(file, weights=weights, layer=layer)
-        if passes:
-            apply_passes(module, passes)
-        arrays = (
-            bind_inputs(module, load_inputs(inputs))
-            if inputs is not None
-            else random_inputs(module, samples, seed)
+        module, arrays = prepare(
+            module,
+            passes=passes,
+            inputs=inputs,
+            samples=samples,
+            seed=seed,
+            fill=random_weights,
         )
         name, outputs = _run(module, engine, arrays)
     if output is not None:

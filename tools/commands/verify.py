@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Inputs, Json, Layer, Passes, Program, Samples, Seed, Weights
+from .options import Inputs, Json, Layer, Passes, Program, RandomWeights, Samples, Seed, Weights
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,6 +29,7 @@ def verify(
     ] = None,
     inputs: Inputs = None,
     weights: Weights = None,
+    random_weights: RandomWeights = False,
     layer: Layer = None,
     passes: Passes = "",
     samples: Samples = 16,
@@ -44,18 +45,19 @@ def verify(
     Example: triton verify model.tri -w model.safetensors -i test.npz
     """  # fmt: skip
     from ..console import print_json, progress, show
-    from ..inputs import apply_passes, bind_inputs, load_inputs, load_module, random_inputs
+    from ..inputs import load_module, prepare
     from ..verify import verify_module
 
     with progress() as bar:
         bar.add_task(f"Verifying {file}", total=None)
         module = load_module(file, weights=weights, layer=layer)
-        if passes:
-            apply_passes(module, passes)
-        arrays = (
-            bind_inputs(module, load_inputs(inputs))
-            if inputs is not None
-            else random_inputs(module, samples, seed)
+        module, arrays = prepare(
+            module,
+            passes=passes,
+            inputs=inputs,
+            samples=samples,
+            seed=seed,
+            fill=random_weights,
         )
         rows = verify_module(module, arrays, target or ("pytorch", "onnx"), rtol=rtol, atol=atol)
     if json:

@@ -1,0 +1,61 @@
+"""What command lines print: tables, JSON, and one line for whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+from xdsl.utils.exceptions import VerifyException
+
+from triton_dsl.ir.errors import OptionError, ParameterError
+from triton_dsl.tools.console import guarded, print_json, table
+
+
+def raiser(error: BaseException) -> Callable[[], int]:
+    def run() -> NoReturn:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ParameterError("no weights"), 1, "t: error: no weights"),
+        (OptionError("bad option"), 2, "t: error: bad option"),
+        (ParameterError("a.tri:1:2: error: bad"), 1, "a.tri:1:2: error: bad"),
+        (VerifyException("broken\n  IR"), 1, "t: error: broken IR"),
+        (PermissionError(13, "Permission denied", "x"), 1, "t: error: x: Permission denied"),
+        (KeyboardInterrupt(), 130, "t: error: interrupted"),
+        (ZeroDivisionError("oh"), 1, "t: error: internal error: ZeroDivisionError: oh"),
+    ],
+)
+def test_every_failure_is_one_line(
+    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guarded("t", raiser(error)) == code
+    shown = capsys.readouterr().err
+    assert shown.startswith(message) and shown.count("\n") == 1
+
+
+def test_a_defect_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        guarded("t", raiser(ZeroDivisionError()))
+
+
+def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"b": [float("nan"), 1.5], "a": (float("inf"), "é")})
+    text = capsys.readouterr().out
+    assert json.loads(text) == {"a": [None, "é"], "b": [None, 1.5]}
+    assert "é" in text and text.index('"a"') < text.index('"b"')
+
+
+def test_numbers_stand_to_the_right() -> None:
+    made = table(
+        "t", ["name", "count", "share", "note"], [("a", 1234567, 0.5, "x"), ("b", 2, None, "")]
+    )
+    assert [column.justify for column in made.columns] == ["left", "right", "right", "left"]
+    assert "1,234,567" in str(list(made.columns[1].cells)[0])
