@@ -58,4 +58,4 @@ def test_numbers_stand_to_the_right() -> None:
         "t", ["name", "count", "share", "note"], [("a", 1234567, 0.5, "x"), ("b", 2, None, "")]
     )
     assert [column.justify for column in made.columns] == ["left", "right", "right", "left"]
-    assert "1,234,567" in str(list(made.columns[1].cells)[0])
+    assert "1,234,567" in str(next(iter(made.columns[1].cells)))
