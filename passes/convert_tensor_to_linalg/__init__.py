@@ -135,7 +135,7 @@ def _lower(function: FuncOp, as_arguments: bool) -> dict[str, FuncOp]:
     if not ops:
         return {}
     emitter = Emitter(ops[0])
-    signature.lower_value_types(function, emitter)
+    signature.lower_argument_types(function, emitter)
     arguments = signature.ParameterArguments(function)
     for op in ops:
         emitter.move_to(op)
@@ -147,9 +147,7 @@ def _lower(function: FuncOp, as_arguments: bool) -> dict[str, FuncOp]:
             _replace(emitter, op, _lowered(emitter, op, rule))
         else:
             for result in op.results:
-                if signature.is_unsigned_tensor(result.type):
-                    emitter.unsigned.add(result)
-                signature.set_type(result, signature.lowered_type(result.type))
+                signature.lower_type_of(result, emitter)
     return emitter.declarations
 
 

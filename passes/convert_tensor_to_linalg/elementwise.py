@@ -14,7 +14,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import bit_width
 from .emitter import Emitter, Rule, element, rank
-from .scalars import Number, Scalars
+from .scalars import Number, Scalars, integer_range, signed_bits
 
 Unary = Callable[[Scalars, SSAValue], SSAValue]
 Binary = Callable[[Scalars, SSAValue, SSAValue, bool], SSAValue]
@@ -33,6 +33,15 @@ def unary(function: Unary) -> Rule:
     return rule
 
 
+def unless_unsigned(on_signed: Unary, on_unsigned: Unary) -> Rule:
+    """The rule that maps one of two functions over the operand: by the sign of its integers."""
+
+    def rule(emitter: Emitter, op: Operation, x: SSAValue) -> SSAValue:
+        return emitter.map([x], on_unsigned if x in emitter.unsigned else on_signed, element(x))
+
+    return rule
+
+
 def binary(function: Binary) -> Rule:
     """The rule that maps `function` over two operands; its last argument says "unsigned"."""
 
@@ -41,6 +50,10 @@ def binary(function: Binary) -> Rule:
         return emitter.map([x, y], lambda s, a, b: function(s, a, b, unsigned), element(x))
 
     return rule
+
+
+def _same(s: Scalars, x: SSAValue) -> SSAValue:
+    return x
 
 
 def _absolute(s: Scalars, x: SSAValue) -> SSAValue:
@@ -113,9 +126,9 @@ def convert(emitter: Emitter, op: tensor.ConvertOp, x: SSAValue) -> SSAValue:
 
 def clamp(emitter: Emitter, op: tensor.ClampOp, x: SSAValue) -> SSAValue:
     """`tensor.clamp`; bounds beyond an integer type do not limit."""
-    low = _bound(op.min, x)
-    high = _bound(op.max, x)
     unsigned = x in emitter.unsigned
+    low = _bound(op.min, x, unsigned)
+    high = _bound(op.max, x, unsigned)
 
     def body(s: Scalars, a: SSAValue) -> SSAValue:
         a = a if low is None else s.maximum(a, low, unsigned=unsigned)
@@ -124,16 +137,13 @@ def clamp(emitter: Emitter, op: tensor.ClampOp, x: SSAValue) -> SSAValue:
     return emitter.map([x], body, element(x))
 
 
-def _bound(bound: FloatAttr[Float64Type] | None, x: SSAValue) -> Number | None:
-    if bound is None:
-        return None
+def _bound(bound: FloatAttr[Float64Type] | None, x: SSAValue, unsigned: bool) -> Number | None:
     bits = bit_width(element(x))
-    if bits is None:
-        return bound.value.data
-    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    if numbers.isinf(bound.value.data):
-        return least if bound.value.data < 0 else most
-    return min(max(int(bound.value.data), least), most)
+    if bound is None or bits is None:
+        return None if bound is None else bound.value.data
+    least, most = integer_range(bits, unsigned=unsigned)
+    inside = min(max(bound.value.data, least), most)
+    return signed_bits(int(inside), bits)
 
 
 def leaky_relu(emitter: Emitter, op: tensor.LeakyReluOp, x: SSAValue) -> SSAValue:
@@ -227,8 +237,8 @@ RULES: dict[type[Operation], Rule] = {
     tensor.ConvertOp: convert,
     tensor.NegOp: unary(lambda s, x: s.negate(x)),
     tensor.NotOp: unary(lambda s, x: s.logical_not(x)),
-    tensor.AbsOp: unary(_absolute),
-    tensor.SignOp: unary(_sign),
+    tensor.AbsOp: unless_unsigned(_absolute, _same),
+    tensor.SignOp: unless_unsigned(_sign, lambda s, x: s.minimum(x, 1, unsigned=True)),
     tensor.ExpOp: _of(math.ExpOp),
     tensor.LogOp: _of(math.LogOp),
     tensor.SqrtOp: _of(math.SqrtOp),
@@ -237,8 +247,8 @@ RULES: dict[type[Operation], Rule] = {
     tensor.FloorOp: _of(math.FloorOp),
     tensor.ErfOp: _of(math.ErfOp),
     tensor.ClampOp: clamp,
-    tensor.ReluOp: unary(lambda s, x: s.maximum(x, 0)),
-    tensor.Relu6Op: unary(_relu6),
+    tensor.ReluOp: unless_unsigned(lambda s, x: s.maximum(x, 0), _same),
+    tensor.Relu6Op: unless_unsigned(_relu6, lambda s, x: s.minimum(x, 6, unsigned=True)),
     tensor.LeakyReluOp: leaky_relu,
     tensor.GeluOp: gelu,
     tensor.SiluOp: unary(lambda s, x: s.mul(x, _sigmoid(s, x))),

@@ -14,7 +14,7 @@ from ...dialects.shapes import bit_width
 from .emitter import PARALLEL, REDUCTION, Emitter, Rule, Size, Step, dims, element, rank
 from .linear import along, window_sizes
 from .reshaping import reshape
-from .scalars import Number, Scalars
+from .scalars import Number, Scalars, integer_range, signed_bits
 
 
 def is_unsigned(emitter: Emitter, x: SSAValue) -> bool:
@@ -23,19 +23,21 @@ def is_unsigned(emitter: Emitter, x: SSAValue) -> bool:
 
 
 def least(emitter: Emitter, x: SSAValue) -> Number:
-    """The least number of the elements of `x`; the start of a maximum."""
-    if isinstance(element(x), AnyFloat):
-        return -inf
-    return 0 if is_unsigned(emitter, x) else -(1 << ((bit_width(element(x)) or 0) - 1))
+    """The least number of the elements of `x`: the start of a maximum."""
+    return _ends(emitter, x)[0]
 
 
 def greatest(emitter: Emitter, x: SSAValue) -> Number:
-    """The greatest number of the elements of `x`, its bits read as signed."""
-    if isinstance(element(x), AnyFloat):
-        return inf
-    if element(x) == i1:
-        return 1
-    return -1 if is_unsigned(emitter, x) else (1 << ((bit_width(element(x)) or 0) - 1)) - 1
+    """The greatest number of the elements of `x`: the start of a minimum."""
+    return _ends(emitter, x)[1]
+
+
+def _ends(emitter: Emitter, x: SSAValue) -> tuple[Number, Number]:
+    bits = bit_width(element(x))
+    if bits is None:
+        return -inf, inf
+    low, high = integer_range(bits, unsigned=is_unsigned(emitter, x))
+    return low, high if bits == 1 else signed_bits(high, bits)
 
 
 def addition(s: Scalars, x: SSAValue, total: SSAValue) -> SSAValue:

@@ -207,17 +207,21 @@ class Scalars:
         if cast(AnyFloat, x.type).bitwidth == 16:
             x = self.insert(arith.ExtFOp(x, f64))
         bits = bit_width(target) or 0
-        least = 0 if unsigned else -(1 << (bits - 1))
-        most = (1 << (bits if unsigned else bits - 1)) - 1
+        least, most = integer_range(bits, unsigned=unsigned)
         end = ldexp(1.0, bits if unsigned else bits - 1)  # most + 1, exact in f32 and f64
         inside = self.both(self.compare("ge", x, float(least)), self.compare("lt", x, end))
         safe = self.select(inside, x, 0.0)
         make = arith.FPToUIOp if unsigned else arith.FPToSIOp
         result = self.insert(make(safe, cast("IntegerType[Any]", target)))
-        result = self.select(self.compare("ge", x, end), _signed(most, bits), result)
+        result = self.select(self.compare("ge", x, end), signed_bits(most, bits), result)
         return self.select(self.compare("lt", x, float(least)), least, result)
 
 
-def _signed(value: int, bits: int) -> int:
-    """The signed number with the bits of `value`."""
+def integer_range(bits: int, *, unsigned: bool) -> tuple[int, int]:
+    """The least and the greatest integer of a width."""
+    return (0, (1 << bits) - 1) if unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def signed_bits(value: int, bits: int) -> int:
+    """The signed integer with the bits of `value`: what a signless constant is written as."""
     return value - (1 << bits) if value >= 1 << (bits - 1) else value

@@ -47,19 +47,22 @@ def is_unsigned_tensor(type: Attribute) -> bool:
     )
 
 
-def lower_value_types(function: FuncOp, emitter: Emitter) -> None:
-    """Give the arguments of `function` their lowered types."""
-    for block in function.body.blocks:
-        for argument in block.args:
-            if is_unsigned_tensor(argument.type):
-                emitter.unsigned.add(argument)
-            set_type(argument, lowered_type(argument.type))
+def lower_argument_types(function: FuncOp, emitter: Emitter) -> None:
+    """Give the arguments of all blocks of `function` their lowered types."""
+    for op in function.walk():
+        for block in (block for region in op.regions for block in region.blocks):
+            for argument in block.args:
+                lower_type_of(argument, emitter)
 
 
-def set_type(value: SSAValue, type: Attribute) -> None:
-    """Change the type of `value` if it is another."""
-    if value.type != type:
-        Rewriter.replace_value_with_new_type(value, type)
+def lower_type_of(value: SSAValue, emitter: Emitter) -> None:
+    """Give `value` its lowered type; that it is unsigned is kept in mind."""
+    type, lowered = value.type, lowered_type(value.type)
+    if type == lowered:
+        return
+    changed = Rewriter.replace_value_with_new_type(value, lowered)
+    if is_unsigned_tensor(type):
+        emitter.unsigned.add(changed)
 
 
 def lower_function_type(function: FuncOp) -> None:

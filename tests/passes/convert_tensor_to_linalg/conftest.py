@@ -209,7 +209,8 @@ def random_values(rng: np.random.Generator, type: TensorType[Any], batch: int) -
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(np.bool_)
     if dtype.kind in "iu":
-        return rng.integers(0 if dtype.kind == "u" else -100, 101, shape).astype(dtype)
+        low, high = (0, 256) if dtype.kind == "u" else (-100, 101)
+        return rng.integers(low, high, shape).astype(dtype)
     return (2 * rng.normal(size=shape)).astype(dtype)
 
 

@@ -92,6 +92,7 @@ FLOAT_CASES = {
     "broadcast": (tensor.AddOp, "tensor<?x1x4xf32>; tensor<1x3x1xf32>"),
     "broadcast_scalar": (tensor.MulOp, "tensor<f32>; tensor<?x2xf32>"),
     "scalars": (tensor.SubOp, "tensor<f32>; tensor<f32>"),
+    "free_and_known": (tensor.AddOp, "tensor<?x5xf32>; tensor<3x5xf32>"),
     "many_free": (tensor.AddOp, "tensor<?x?xf32>; tensor<?x?xf32>"),
 }
 
@@ -103,6 +104,12 @@ INTEGER_CASES = {
     },
     **{f"{short(op)}_small": (op, "tensor<40xi8>; tensor<40xi8>") for op in BINARY},
     **{f"compare_{p}_i32": (comparing(p), INTS) for p in PREDICATES},
+    **{
+        f"{short(op)}_ui8": (op, "tensor<40xui8>")
+        for op in (tensor.AbsOp, tensor.SignOp, tensor.ReluOp, tensor.Relu6Op)
+    },
+    "clamp_ui8": (lambda x: tensor.ClampOp(x, min=-3.0, max=200.0), "tensor<40xui8>"),
+    "clamp_ui8_all": (lambda x: tensor.ClampOp(x, min=7.0, max=900.0), "tensor<40xui8>"),
     "maximum_ui8": (tensor.MaximumOp, "tensor<40xui8>; tensor<40xui8>"),
     "div_ui8": (tensor.DivOp, "tensor<40xui8>; tensor<40xui8>"),
     "clamp_i8": (lambda x: tensor.ClampOp(x, min=-7.0, max=900.0), "tensor<?x50xi8>"),

@@ -99,6 +99,34 @@ def test_bounds_of_slices_are_clamped_at_run_time(compiled: Any, size: int) -> N
             compiled.check(name, compiled.inputs(name, batch=size))
 
 
+def random_reshape(rng: np.random.Generator) -> tuple[list[int], list[int], str]:
+    """A shape, what to reshape it to, and its type, with some sizes free."""
+    factors = [int(n) for n in rng.choice([1, 2, 3], rng.integers(1, 6))]
+    shape, target = random_cut(rng, factors), random_cut(rng, factors)
+    target[int(rng.integers(len(target)))] = -1
+    if rng.random() < 0.5:  # an axis leads on both sides
+        shape.insert(0, 2)
+        target.insert(0, -2)
+    sizes = ["?" if rng.random() < 0.4 else str(n) for n in shape]
+    return shape, target, f"tensor<{'x'.join([*sizes, 'f32'])}>"
+
+
+def random_cut(rng: np.random.Generator, factors: Sequence[int]) -> list[int]:
+    """The products of neighbours among `factors`."""
+    ends = [i for i in range(1, len(factors)) if rng.random() < 0.5]
+    return [int(np.prod(part)) for part in np.split(np.array(factors), ends)]
+
+
+def test_random_reshapes(compile_cases: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(5)
+    drawn = {f"random_{i}": random_reshape(rng) for i in range(150)}
+    compiled = compile_cases(
+        {name: (reshape(*target), type) for name, (_, target, type) in drawn.items()}
+    )
+    for name, (shape, _, _) in drawn.items():
+        compiled.check(name, [rng.normal(size=shape).astype(np.float32)])
+
+
 @pytest.mark.parametrize(
     ("source", "target", "groups"),
     [
