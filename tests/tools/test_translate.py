@@ -66,7 +66,7 @@ def test_stages_can_be_edited_and_taken_up_again() -> None:
     results = [
         onnxruntime.InferenceSession(name).run(None, {"x": x})[0] for name in ("a.onnx", "b.onnx")
     ]
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 @pytest.mark.parametrize(
