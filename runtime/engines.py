@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,29 @@ def run_torch(module: Any, inputs: Sequence[Array]) -> list[Array]:
     module.eval()
     try:
         with torch.inference_mode():
-            result: Any = module(*(torch.from_numpy(np.array(x)) for x in inputs))
+            result: Any = module(*(_to_torch(torch, x) for x in inputs))
     except (RuntimeError, ValueError, TypeError) as error:
         raise BackendError(f"PyTorch refuses to run the model: {_first_line(error)}") from error
-    values: Any = result if isinstance(result, tuple | list) else [result]
-    return [value.detach().cpu().numpy() for value in values]
+    several = isinstance(result, tuple | list)
+    values = cast("Sequence[Any]", result) if several else [result]
+    return [_to_numpy(torch, value) for value in values]
+
+
+def _to_torch(torch: Any, array: Array) -> Any:
+    """A tensor with a copy of `array`; NumPy's bfloat16 is a type PyTorch does not know."""
+    copy = np.array(array)
+    if copy.dtype.name == "bfloat16":
+        return torch.from_numpy(copy.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(copy)
+
+
+def _to_numpy(torch: Any, tensor: Any) -> Array:
+    value = tensor.detach().cpu()
+    if value.dtype == torch.bfloat16:
+        import ml_dtypes
+
+        return value.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return value.numpy()
 
 
 def run_onnx(

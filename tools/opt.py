@@ -49,6 +49,8 @@ SEPARATOR = "// -----\n"
 class TritonOptMain(xDSLOptMain):
     """xDSL's driver with our dialects, options and messages."""
 
+    version_format: ClassVar[str] = "triton-opt of triton-dsl, on xDSL {xdsl_version}"
+
     def __init__(self, arguments: Sequence[str]) -> None:
         self.exit_code = 0
         self._arguments = list(arguments)

@@ -100,14 +100,16 @@ def run_artifact(
         from ..lowering.to_pytorch.load import load_module
         from ..runtime.engines import run_torch
 
-        return f"torch {version('torch')}", run_torch(load_module(artifact), inputs)
+        outputs = run_torch(load_module(artifact), inputs)
+        return f"torch {version('torch')}", outputs
     if name == "onnx":
         from ..runtime.engines import run_onnx
 
         main = artifact.main_file
         if main is None:
             raise OptionError("an ONNX model with external data is not verified in memory")
-        return f"onnxruntime {version('onnxruntime')}", run_onnx(artifact.files[main], inputs)
+        outputs = run_onnx(artifact.files[main], inputs)
+        return f"onnxruntime {version('onnxruntime')}", outputs
     raise OptionError(f"target '{name}' has no engine to verify it on")
 
 

@@ -108,3 +108,14 @@ def test_a_target_without_an_engine_is_refused() -> None:
 
     with pytest.raises(OptionError, match="no engine"):
         run_artifact("census", Artifact("a", {"a.txt": b""}), [])
+
+
+def test_bfloat16_goes_in_and_out_of_torch() -> None:
+    import ml_dtypes
+    import torch
+
+    from triton_dsl.runtime.engines import run_torch
+
+    x = np.array([1.5, -2.0, 3.0], ml_dtypes.bfloat16)
+    (y,) = run_torch(torch.nn.ReLU(), [x])
+    assert y.dtype == x.dtype and y.tolist() == [1.5, 0.0, 3.0]
