@@ -38,6 +38,26 @@ HEAVY = {
     "torch",
 }
 
+# What is made of torch's own classes and operators cannot be loaded without it, and nothing else
+# loads it: `import triton_dsl` stays light.
+TORCH_MODULES = {
+    f"{PACKAGE}.runtime.{name}"
+    for name in (
+        "analysis",
+        "layers",
+        "models.bert",
+        "models.blocks",
+        "models.mobilenet",
+        "models.resnet",
+        "models.small",
+        "operators",
+        "packed",
+        "profiler",
+        "quantization",
+        "ternary_tensor",
+    )
+}
+
 
 @dataclass(frozen=True)
 class Import:
@@ -140,13 +160,29 @@ def test_no_cycles_at_load_time() -> None:
 
 
 def test_heavy_libraries_are_imported_in_functions() -> None:
-    wrong = [str(i) for i in IMPORTS if i.at_load and i.imported.split(".")[0] in HEAVY]
+    wrong = [
+        str(found)
+        for found in IMPORTS
+        if found.at_load
+        and (root := found.imported.split(".")[0]) in HEAVY
+        and not (root == "torch" and found.importer in TORCH_MODULES)
+    ]
     assert wrong == []
+
+
+def test_modules_made_of_torch_exist() -> None:
+    """The exceptions above are needed, each of them."""
+    loads = {i.importer for i in IMPORTS if i.at_load and i.imported.split(".")[0] == "torch"}
+    assert loads == TORCH_MODULES
 
 
 def test_loading_every_module_loads_nothing_heavy() -> None:
     """The same as it happens: also what the libraries we import bring along."""
-    modules = [module for module in MODULES if not module.endswith(".__main__")]
+    modules = [
+        module
+        for module in MODULES
+        if not module.endswith(".__main__") and module not in TORCH_MODULES
+    ]
     program = (
         "import importlib, sys\n"
         f"for module in {modules!r}: importlib.import_module(module)\n"

@@ -1,0 +1,138 @@
+"""Floats to trits in PyTorch, with straight-through gradients.
+
+The same rules as the op `ternary.ternarize`. Packing is in `runtime.ternary_tensor`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..ir.errors import OptionError
+
+RULES = ("fixed", "twn", "absmean")
+
+
+def check_rule(rule: str | None, threshold: float | None) -> str:
+    """The rule that two arguments mean: `fixed` with a threshold, else `twn` by default.
+
+    Raises:
+        OptionError: an unknown rule, or a threshold that is missing, superfluous or negative.
+    """
+    chosen = rule or ("twn" if threshold is None else "fixed")
+    if chosen not in RULES:
+        raise OptionError(f"unknown rule '{chosen}'; expected one of {', '.join(RULES)}")
+    if (chosen == "fixed") != (threshold is not None):
+        raise OptionError("a threshold belongs to the rule 'fixed', and only there")
+    if threshold is not None and not 0 <= threshold < math.inf:
+        raise OptionError(f"expected a threshold of at least 0, got {threshold}")
+    return chosen
+
+
+def ternarize(
+    tensor: Tensor,
+    threshold: float | None = None,
+    *,
+    rule: str | None = None,
+    axis: int | None = None,
+) -> Tensor:
+    """Trits of `tensor`, as floats of its type; the gradient goes straight through.
+
+    |x| <= Δ gives 0, else the sign of x. Means are taken in float64 and rounded to x's type.
+
+    Args:
+        tensor: floats of any shape.
+        threshold: Δ of the rule `fixed`, which it selects.
+        rule: `twn`, the default: Δ = 0.7·mean|x| (Li & Liu 2016, eq. 6); `absmean`:
+            clip(round(x / mean|x|), -1, 1) (Ma et al. 2024, BitNet b1.58, eq. 1-3); `fixed`.
+        axis: take the mean for each position on this axis instead of the whole tensor.
+
+    Raises:
+        OptionError: arguments that do not go together, or a tensor that is not of floats.
+    """
+    chosen = check_rule(rule, threshold)
+    _check_floats(tensor)
+    x = tensor.detach()
+    if chosen == "absmean":
+        mean = mean_magnitude(x, axis).to(x.dtype)
+        trits = torch.where(mean > 0, x / mean, 0).round().clamp(-1, 1)
+    else:
+        limit = (
+            torch.full((), threshold, dtype=torch.float64, device=x.device)
+            if threshold is not None
+            else 0.7 * mean_magnitude(x, axis)
+        )
+        trits = torch.where(x.abs() <= limit.to(x.dtype), 0, x.sign())
+    return _straight_through(tensor, trits)
+
+
+def ternarize_stochastic(
+    tensor: Tensor, seed: int | None = None, *, generator: torch.Generator | None = None
+) -> Tensor:
+    """The sign of x with probability |x| / max|x|, else 0; the gradient goes straight through.
+
+    The mean over draws is x / max|x|.
+
+    Args:
+        tensor: floats of any shape.
+        seed: draw as the op `ternary.ternarize` does with this seed, the same on every device.
+        generator: draw from this generator of the tensor's device; by default PyTorch's own.
+
+    Raises:
+        OptionError: both a seed and a generator, a negative seed, or not floats.
+    """
+    if seed is not None and (generator is not None or seed < 0):
+        raise OptionError("expected a seed of at least 0, or a generator, not both")
+    _check_floats(tensor)
+    x = tensor.detach()
+    magnitude = x.abs().double()
+    largest = magnitude.max() if magnitude.numel() else magnitude.sum()
+    if seed is not None:
+        numbers = np.random.Generator(np.random.Philox(seed)).random(tuple(x.shape))
+        draws = torch.as_tensor(numbers, dtype=torch.float64, device=x.device)
+    else:
+        draws = torch.rand(x.shape, generator=generator, dtype=torch.float64, device=x.device)
+    trits = torch.where(draws * largest < magnitude, x.sign(), 0)
+    return _straight_through(tensor, trits)
+
+
+def mean_magnitude(x: Tensor, axis: int | None = None) -> Tensor:
+    """The mean of |x| in float64, or that of each position on `axis`; x's rank is kept."""
+    magnitude = x.detach().abs().double()
+    rest = _other_axes(x, axis)
+    if not rest:
+        return magnitude
+    count = math.prod([x.shape[a] for a in rest])
+    return magnitude.sum(dim=rest, keepdim=True) / max(count, 1)
+
+
+def ternary_scale(x: Tensor, trits: Tensor, axis: int | None = None) -> Tensor:
+    """The mean of |x| over the kept elements: the scale that brings `trits` nearest to `x`.
+
+    A scalar, or a vector with one value for each position on `axis`; 0 where nothing is kept
+    (Li & Liu 2016, eq. 5). Without gradient.
+    """
+    kept = (trits.detach() != 0).double()
+    total = x.detach().abs().double() * kept
+    rest = _other_axes(x, axis)
+    if rest:
+        total, kept = total.sum(dim=rest), kept.sum(dim=rest)
+    return (total / kept.clamp(min=1)).to(x.dtype)
+
+
+def _other_axes(x: Tensor, axis: int | None) -> list[int]:
+    if axis is not None and not -x.dim() <= axis < x.dim():
+        raise OptionError(f"no axis {axis} in a tensor of {x.dim()} axes")
+    return [a for a in range(x.dim()) if axis is None or a != axis % x.dim()]
+
+
+def _check_floats(tensor: Tensor) -> None:
+    if not tensor.is_floating_point():
+        raise OptionError(f"expected floats to ternarize, got {tensor.dtype}")
+
+
+def _straight_through(latent: Tensor, trits: Tensor) -> Tensor:
+    return trits + (latent - latent.detach()) if latent.requires_grad else trits

@@ -1,0 +1,357 @@
+"""Trits of PyTorch: packing, `TernaryTensor`, products of ternary matrices.
+
+Trits are stored as in `ir.trits`, bit for bit: 2 bits each, four to a byte, row-major. Not here:
+how floats become trits (`runtime.quantization`), layers (`runtime.layers`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor
+
+from ..ir.errors import OptionError, ParameterError
+from ..ir.safe_write import PendingFiles
+from ..ir.trits import packed_size
+from .quantization import ternarize, ternary_scale
+
+PRINTED = 64
+"""`repr` shows the values of tensors of at most this many elements."""
+
+
+def pack(trits: Tensor) -> Tensor:
+    """Pack values in {-1, 0, 1} of any shape and dtype into `uint8[packed_size(shape)]`.
+
+    Raises:
+        ParameterError: a value is none of -1, 0, 1.
+    """
+    outside = ~((trits == 0) | (trits == 1) | (trits == -1))
+    if bool(outside.any()):
+        index = int(outside.flatten().to(torch.uint8).argmax())
+        value = trits.flatten()[index].item()
+        raise ParameterError(
+            f"expected trits in {{-1, 0, 1}}, got {value} at element {index}; "
+            "ternarize the tensor first"
+        )
+    return pack_unchecked(trits)
+
+
+def pack_unchecked(trits: Tensor) -> Tensor:
+    """`pack` for values that are known to be trits; can be traced."""
+    flat = trits.detach().flatten().to(torch.int8)
+    codes = torch.where(flat < 0, 2, flat).to(torch.uint8)
+    quads = torch.nn.functional.pad(codes, (0, -flat.numel() % 4)).reshape(-1, 4)
+    return quads[:, 0] | (quads[:, 1] << 2) | (quads[:, 2] << 4) | (quads[:, 3] << 6)
+
+
+def unpack(packed: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.int8) -> Tensor:
+    """Unpack `uint8[packed_size(shape)]` into `dtype[shape]` with values in {-1, 0, 1}.
+
+    Raises:
+        ParameterError: wrong byte count, the reserved code 0b11, or padding that is not zero.
+    """
+    check_packed(packed, shape)
+    return unpack_unchecked(packed, shape, dtype)
+
+
+def check_packed(packed: Tensor, shape: Sequence[int]) -> None:
+    """Refuse bytes that are no packed trits of `shape`; see `unpack`."""
+    if any(size < 0 for size in shape):
+        raise ParameterError(f"expected sizes of at least 0, got shape {list(shape)}")
+    if packed.dtype != torch.uint8 or packed.shape != (packed_size(shape),):
+        raise ParameterError(
+            f"expected uint8[{packed_size(shape)}] for {'x'.join(map(str, shape))} packed trits, "
+            f"got {str(packed.dtype).removeprefix('torch.')}{list(packed.shape)}"
+        )
+    reserved = packed & (packed >> 1) & 0x55
+    if bool(reserved.any()):
+        byte = int((reserved != 0).to(torch.uint8).argmax())
+        place = next(k for k in range(4) if int(reserved[byte]) >> (2 * k) & 1)
+        raise ParameterError(
+            f"reserved trit code 0b11 at element {4 * byte + place}; the file is corrupt"
+        )
+    rest = math.prod(shape) % 4
+    if rest and int(packed[-1]) >> (2 * rest):
+        raise ParameterError("padding bits of the last byte are not zero; the file is corrupt")
+
+
+def unpack_unchecked(packed: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """`unpack` for bytes that are known to be right; can be traced."""
+    shifts = torch.arange(0, 8, 2, dtype=torch.uint8, device=packed.device)
+    codes = (packed.unsqueeze(1) >> shifts) & 3
+    trits = (codes & 1).to(torch.int8) - (codes >> 1).to(torch.int8)
+    return trits.flatten()[: math.prod(shape)].reshape(tuple(shape)).to(dtype)
+
+
+class TernaryTensor:
+    """A tensor of trits, packed four to a byte, with an optional scale for all of them.
+
+    `TernaryTensor(weights)` ternarizes floats as `ternarize` does, and takes integers in {-1, 0, 1}
+    as they are. Values never change: each operation gives a new tensor. `==` compares shape,
+    values and scale, and gives one bool; hence instances cannot be hashed. Pickled and copied
+    instances hold the bytes, and are checked when they are restored.
+
+    Args:
+        values: floats, or integers in {-1, 0, 1}.
+        threshold: magnitudes up to it become 0; by default that of the rule.
+        rule: `twn` (default), `absmean` or `fixed`, see `runtime.quantization.ternarize`.
+        scaled: keep the least-squares scale, so that `to_float` is near the floats given.
+
+    Raises:
+        ParameterError: integers outside {-1, 0, 1}, or NaN.
+    """
+
+    __slots__ = ("_packed", "_scale", "_shape")
+    __hash__: ClassVar[None]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+    _packed: Tensor
+    _scale: Tensor | None
+    _shape: torch.Size
+
+    def __init__(
+        self,
+        values: Tensor,
+        threshold: float | None = None,
+        *,
+        rule: str | None = None,
+        scaled: bool = False,
+    ) -> None:
+        values = values.detach()
+        if not values.is_floating_point():
+            if threshold is not None or rule is not None or scaled:
+                raise OptionError("integers are taken as trits: give floats, or no other argument")
+            trits, scale = values, None
+        else:
+            trits = ternarize(values, threshold, rule=rule)
+            scale = ternary_scale(values, trits) if scaled else None
+        self._packed, self._shape, self._scale = pack(trits), values.shape, scale
+
+    @classmethod
+    def from_packed(
+        cls, packed: Tensor, shape: Sequence[int], scale: Tensor | None = None
+    ) -> TernaryTensor:
+        """The tensor whose bytes are `packed`; a copy.
+
+        Raises:
+            ParameterError: see `unpack`; or a scale that is no single float.
+        """
+        check_packed(packed, shape)
+        if scale is not None and (scale.dim() or not scale.is_floating_point()):
+            raise ParameterError(f"expected one float as scale, got {scale.dtype}")
+        return cls._of(
+            packed.detach().clone(),
+            torch.Size(shape),
+            None if scale is None else scale.detach().to(packed.device, copy=True),
+        )
+
+    @classmethod
+    def _of(cls, packed: Tensor, shape: torch.Size, scale: Tensor | None) -> TernaryTensor:
+        made = cls.__new__(cls)
+        made._packed, made._shape, made._scale = packed, shape, scale
+        return made
+
+    @property
+    def shape(self) -> torch.Size:
+        """The logical shape."""
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._shape)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the bytes are."""
+        return self._packed.device
+
+    @property
+    def packed(self) -> Tensor:
+        """The bytes, `uint8[packed_size(shape)]`, not copied: do not write to them."""
+        return self._packed
+
+    @property
+    def scale(self) -> Tensor | None:
+        """The factor of all elements, a float scalar, if there is one."""
+        return self._scale
+
+    @property
+    def nbytes(self) -> int:
+        """The number of packed bytes."""
+        return self._packed.numel()
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._shape.numel()
+
+    def dim(self) -> int:
+        """The number of axes."""
+        return len(self._shape)
+
+    def to_trits(self) -> Tensor:
+        """The values as int8 in {-1, 0, 1}, without the scale."""
+        return unpack_unchecked(self._packed, self._shape, torch.int8)
+
+    def to_float(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The values as floats, times the scale if there is one."""
+        floats = unpack_unchecked(self._packed, self._shape, dtype)
+        return floats if self._scale is None else floats * self._scale.to(dtype)
+
+    def to(self, device: torch.device | str) -> TernaryTensor:
+        """The same tensor on another device."""
+        scale = None if self._scale is None else self._scale.to(device)
+        return self._of(self._packed.to(device), self._shape, scale)
+
+    def cpu(self) -> TernaryTensor:
+        """The same tensor in main memory."""
+        return self.to("cpu")
+
+    def cuda(self, device: torch.device | str = "cuda") -> TernaryTensor:
+        """The same tensor on a GPU."""
+        return self.to(device)
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file with the entries `packed` and perhaps `scale`.
+
+        Raises:
+            OSError: the file cannot be written; nothing is left behind.
+        """
+        from safetensors.torch import save
+
+        entries = {"packed": self._packed.cpu()}
+        if self._scale is not None:
+            entries["scale"] = self._scale.cpu()
+        content = save(entries, {"shape": json.dumps(list(self._shape))})
+        with PendingFiles() as pending:
+            pending.add(Path(path), content)
+
+    @classmethod
+    def load(cls, path: str | Path, device: torch.device | str = "cpu") -> TernaryTensor:
+        """Read what `save` wrote. No code in the file is run.
+
+        Raises:
+            ParameterError: the file is missing, or not what `save` writes.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            opened: Any = safe_open(str(path), framework="pt", device=str(device))
+            with opened as file:
+                metadata: dict[str, str] = file.metadata() or {}
+                shape: Any = json.loads(metadata.get("shape", "null"))
+                entries: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError:
+            raise ParameterError(f"ternary tensor '{path}': no such file") from None
+        except (SafetensorError, OSError, ValueError) as error:
+            raise ParameterError(f"ternary tensor '{path}' is not safetensors: {error}") from None
+        sizes: list[Any] = cast(list[Any], shape) if isinstance(shape, list) else [None]
+        is_whole = {"packed"} <= set(entries) <= {"packed", "scale"}
+        if not is_whole or any(type(size) is not int for size in sizes):
+            raise ParameterError(f"'{path}' holds no ternary tensor: expected a shape and 'packed'")
+        try:
+            return cls.from_packed(entries["packed"], sizes, entries.get("scale"))
+        except ParameterError as error:
+            raise ParameterError(f"ternary tensor '{path}': {error}") from None
+
+    def __getitem__(self, index: Any) -> TernaryTensor:
+        chosen = self.to_trits()[index]
+        return self._of(pack_unchecked(chosen), chosen.shape, self._scale)
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of a tensor without axes")
+        return self._shape[0]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TernaryTensor):
+            return NotImplemented
+        if self._shape != other._shape or (self._scale is None) != (other._scale is None):
+            return False
+        if not torch.equal(self._packed, other._packed.to(self.device)):
+            return False
+        if self._scale is None or other._scale is None:
+            return True
+        return torch.equal(self._scale.cpu(), other._scale.cpu())
+
+    def __matmul__(self, other: Tensor | TernaryTensor) -> Tensor:
+        return ternary_matmul(self, other)
+
+    def __rmatmul__(self, other: Tensor) -> Tensor:
+        return ternary_matmul(other, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (TernaryTensor.from_packed, (self._packed, tuple(self._shape), self._scale))
+
+    def __repr__(self) -> str:
+        parts = [f"shape={tuple(self._shape)}", f"{self.nbytes} bytes"]
+        if self.numel() <= PRINTED and self.device.type != "meta":
+            parts.insert(0, str(cast(Any, self.to_trits()).tolist()))
+        if self._scale is not None:
+            is_known = self.device.type != "meta"
+            parts.append(f"scale={self._scale.item():g}" if is_known else "scale=…")
+        return f"TernaryTensor({', '.join(parts)}, device='{self.device}')"
+
+
+def ternary_matmul(
+    a: Tensor | TernaryTensor,
+    b: Tensor | TernaryTensor,
+    a_ternary: bool = False,
+    b_ternary: bool = False,
+) -> Tensor:
+    """a · b as `torch.matmul` multiplies, where one or both are ternary; floats.
+
+    Where both are ternary, the steps of the sum are left out at which a column of `a` or a row of
+    `b` is all zero, and sums are taken in float32, exact below 2^24 steps.
+
+    Args:
+        a: float `[..., M, K]`, or a `TernaryTensor`, whose scale is applied.
+        b: float `[..., K, N]`, or a `TernaryTensor`, whose scale is applied.
+        a_ternary: `a` is promised to hold trits; checked. A `TernaryTensor` needs no promise.
+        b_ternary: the same for `b`.
+
+    Raises:
+        ParameterError: an operand that is said to be ternary is not.
+    """
+    a_values, a_scale = _values(a, a_ternary, "a")
+    b_values, b_scale = _values(b, b_ternary, "b")
+    dtype = torch.promote_types(a_values.dtype, b_values.dtype)
+    dtype = dtype if dtype.is_floating_point else torch.float32
+    both = (a_ternary or isinstance(a, TernaryTensor)) and (
+        b_ternary or isinstance(b, TernaryTensor)
+    )
+    if both:
+        exact = torch.promote_types(dtype, torch.float32)
+        product = _skip_zeros(a_values.to(exact), b_values.to(exact)).to(dtype)
+    else:
+        product = torch.matmul(a_values.to(dtype), b_values.to(dtype))
+    for scale in (a_scale, b_scale):
+        if scale is not None:
+            product = product * scale.to(dtype)
+    return product
+
+
+def _values(operand: Tensor | TernaryTensor, ternary: bool, name: str) -> tuple[Tensor, Any]:
+    if isinstance(operand, TernaryTensor):
+        return operand.to_trits(), operand.scale
+    if ternary and not bool(((operand == 0) | (operand.abs() == 1)).all()):
+        raise ParameterError(
+            f"operand {name} is said to be ternary but holds other values than -1, 0 and 1; "
+            f"ternarize it first, or leave {name}_ternary out"
+        )
+    return operand, None
+
+
+def _skip_zeros(a: Tensor, b: Tensor) -> Tensor:
+    # A step that adds nothing to the product can still have a gradient.
+    is_differentiated = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+    if a.dim() == b.dim() == 2 and a.shape[1] == b.shape[0] and not is_differentiated:
+        used = (a != 0).any(dim=0) & (b != 0).any(dim=1)
+        steps = used.nonzero().flatten()
+        if len(steps) < a.shape[1]:
+            a, b = a.index_select(1, steps), b.index_select(0, steps)
+    return torch.matmul(a, b)
