@@ -49,7 +49,7 @@ SEPARATOR = "// -----\n"
 class TritonOptMain(xDSLOptMain):
     """xDSL's driver with our dialects, options and messages."""
 
-    version_format: ClassVar[str] = "triton-opt of triton-dsl, on xDSL {xdsl_version}"
+    version_format: ClassVar[str] = "triton-opt of triton-dsl, built on xdsl {xdsl_version}"
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.exit_code = 0
