@@ -103,7 +103,8 @@ class TernaryTensor:
         scaled: keep the least-squares scale, so that `to_float` is near the floats given.
 
     Raises:
-        ParameterError: integers outside {-1, 0, 1}, or NaN.
+        ParameterError: integers outside {-1, 0, 1}, NaN or infinity.
+        OptionError: other arguments with integers, or a wrong rule or threshold.
     """
 
     __slots__ = ("_packed", "_scale", "_shape")
@@ -127,6 +128,8 @@ class TernaryTensor:
                 raise OptionError("integers are taken as trits: give floats, or no other argument")
             trits, scale = values, None
         else:
+            if not bool(values.isfinite().all()):
+                raise ParameterError("expected finite floats to ternarize, got NaN or infinity")
             trits = ternarize(values, threshold, rule=rule)
             scale = ternary_scale(values, trits) if scaled else None
         self._packed, self._shape, self._scale = pack(trits), values.shape, scale
