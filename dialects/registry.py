@@ -18,7 +18,7 @@ from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input
-from xdsl.utils.mlir_lexer import MLIRLexer
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from ..ir.errors import ParameterError, SourceError, TritonError, VerifyError
 from ..ir.locations import error_at, location_text, one_line
@@ -51,9 +51,25 @@ def triton_context(*, allow_unregistered: bool = False) -> Context:
 
 
 class LinearLexer(MLIRLexer):
-    """xDSL's lexer, in linear time: its own pattern takes exponential time on an open string."""
+    """xDSL's lexer, in linear time: its own pattern takes exponential time on an open string.
+
+    A string of any characters reads as it was printed: xDSL prints those beyond ASCII as escapes,
+    and takes every string with such escapes for bytes.
+    """
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+    def _lex_string_literal(self, start_pos: int) -> MLIRToken:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind is not MLIRTokenKind.BYTES_LIT:
+            return token
+        try:
+            StringLiteral(
+                token.span.start, token.span.end, token.span.input
+            ).bytes_contents.decode()
+        except UnicodeDecodeError:
+            return token
+        return MLIRToken(MLIRTokenKind.STRING_LIT, token.span)
 
 
 class LocatingParser(Parser):

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
+from zlib import error as ZlibError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +35,20 @@ def read_samples(path: Path) -> dict[str, Array]:
         if path.suffix == ".safetensors":
             return read_arrays(path)
         if path.suffix == ".npy":
-            return {"": np.load(path, allow_pickle=False)}
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            arrays = {"": np.load(path, allow_pickle=False)}
+        else:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise OptionError(f"sample file '{path}': No such file or directory") from None
     except ParameterError as error:
         raise OptionError(f"sample file: {error}") from None
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except (OSError, ValueError, EOFError, BadZipFile, TokenError, ZlibError) as error:
         raise OptionError(f"sample file '{path}' cannot be read: {error}") from None
+    for name, array in arrays.items():
+        if not hasattr(array, "dtype") or array.dtype.kind not in "biufV" or array.dtype.names:
+            raise OptionError(f"sample file '{path}': entry '{name}' holds no real numbers")
+    return arrays
 
 
 def batches(arrays: Sequence[Array], size: int) -> Iterator[tuple[Array, ...]]:

@@ -28,6 +28,8 @@ def pack_trits(trits: NDArray[np.generic]) -> NDArray[np.uint8]:
         ParameterError: a value is none of -1, 0, 1.
     """
     flat = np.ascontiguousarray(trits).reshape(-1)
+    if flat.dtype.kind in "cOSU":
+        raise ParameterError(f"expected trits in {{-1, 0, 1}}, got numbers of dtype {flat.dtype}")
     outside = ~np.isin(flat, (-1, 0, 1))
     if outside.any():
         index = int(np.argmax(outside))

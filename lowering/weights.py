@@ -8,6 +8,7 @@ A ternary parameter takes packed bytes (`ir.trits`) or an array of its logical s
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,8 +27,13 @@ from ..ir.trits import pack_trits, packed_size, unpack_trits
 Array = NDArray[Any]
 
 
-def load_weights(path: Path) -> dict[str, Array]:
+def load_weights(path: Path, *, largest: int | None = None) -> dict[str, Array]:
     """Every array of a weights file.
+
+    Args:
+        path: the file.
+        largest: the most elements that an array may have. Archives are compressed: a small one can
+            unpack to more than the memory holds.
 
     Raises:
         ParameterError: no such file, an unknown kind of file, or broken content.
@@ -38,18 +44,36 @@ def load_weights(path: Path) -> dict[str, Array]:
     if suffix == ".safetensors":
         return read_arrays(path)
     if suffix == ".npz":
-        from zipfile import BadZipFile
-
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-        except (ValueError, OSError, EOFError, BadZipFile) as error:
-            raise ParameterError(f"weights file '{path}' is not a NumPy archive: {error}") from None
+        return _load_archive(path, largest)
     if suffix in (".pt", ".pth"):
         return _load_torch(path)
     raise ParameterError(
         f"weights file '{path}': unknown kind '{suffix}'; expected .safetensors, .npz, .pt or .pth"
     )
+
+
+def _load_archive(path: Path, largest: int | None) -> dict[str, Array]:
+    from zipfile import BadZipFile, ZipFile
+    from zlib import error as ZlibError
+
+    what = f"weights file '{path}'"
+    try:
+        if largest is not None:
+            with ZipFile(path) as members:
+                for member in members.infolist():
+                    if member.file_size > _HEADER + largest * _WIDEST:
+                        raise ParameterError(
+                            f"{what}: entry '{member.filename}' has {member.file_size} bytes, "
+                            "more than any parameter of the model"
+                        )
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, BadZipFile, MemoryError, ZlibError) as error:
+        raise ParameterError(f"{what} is not a NumPy archive: {error}") from None
+
+
+_HEADER, _WIDEST = 65536, 8
+"""Bytes that the header of an entry and one element take at most."""
 
 
 def _load_torch(path: Path) -> dict[str, Array]:
@@ -78,15 +102,21 @@ def as_arrays(state: Any, what: str) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, value in cast(Mapping[Any, Any], state).items():
         if hasattr(value, "detach"):
-            tensor = value.detach().cpu()
-            if str(tensor.dtype) == "torch.bfloat16":
-                import ml_dtypes
-
-                arrays[str(name)] = tensor.float().numpy().astype(ml_dtypes.bfloat16)
-                continue
-            value = tensor.numpy()
+            try:
+                value = _torch_array(value.detach())
+            except (TypeError, RuntimeError) as error:
+                reason = str(error).splitlines()[0]
+                raise ParameterError(f"{what}: '{name}' is no plain tensor: {reason}") from None
         arrays[str(name)] = np.asarray(value)
     return arrays
+
+
+def _torch_array(tensor: Any) -> Array:
+    if str(tensor.dtype) == "torch.bfloat16":
+        import ml_dtypes
+
+        return tensor.cpu().float().numpy().astype(ml_dtypes.bfloat16)
+    return tensor.cpu().numpy()
 
 
 def attach_weights(module: ModuleOp, weights: Path | Mapping[str, Any]) -> None:
@@ -99,7 +129,9 @@ def attach_weights(module: ModuleOp, weights: Path | Mapping[str, Any]) -> None:
         ParameterError: lists every missing, extra and unfit entry.
     """
     if isinstance(weights, Path):
-        arrays, source = load_weights(weights), f"weights file '{weights}'"
+        sizes = [prod(tensor_type(op.result).get_shape()) for op in parameters(module)]
+        arrays = load_weights(weights, largest=max(sizes, default=0))
+        source = f"weights file '{weights}'"
     else:
         arrays, source = as_arrays(weights, "weights"), "weights"
     own = set(store_of(module).added_names)

@@ -34,7 +34,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     from rich.text import Text
 
     cells = [[_cell(value) for value in row] for row in rows]
-    made = Table(title=title, title_justify="left")
+    made = Table(title=Text(title), title_justify="left")
     for index, column in enumerate(columns):
         numeric = index > 0 and all(_is_number(row[index]) for row in cells)
         made.add_column(column, justify="right" if numeric else "left", overflow="fold")
@@ -79,7 +79,9 @@ def error(tool: str, message: str) -> None:
     """One error on stderr, with the tool's name unless the message names a source place."""
     first = message.split("\n", 1)[0]
     located = ": error: " in first or ": warning: " in first
-    print(message if located else f"{tool}: error: {message}", file=sys.stderr)
+    placeless = first.startswith(("error: ", "warning: "))
+    prefix = "" if located else f"{tool}: " if placeless else f"{tool}: error: "
+    print(prefix + message, file=sys.stderr)
 
 
 def guarded(tool: str, run: Callable[[], int]) -> int:
@@ -106,6 +108,9 @@ def guarded(tool: str, run: Callable[[], int]) -> int:
         return 1
     except OSError as wrong:
         error(tool, f"{wrong.filename}: {wrong.strerror}" if wrong.filename else str(wrong))
+        return 1
+    except MemoryError as wrong:
+        error(tool, " ".join(f"out of memory: {wrong}".rstrip(": ").split()))
         return 1
     except Exception as defect:
         if os.environ.get("TRITON_DEBUG"):

@@ -10,6 +10,9 @@ from .types import DENSE_ELEMENTS, TensorType, dense
 
 X = Parameter("x")
 
+MAX_RANDOM_TRITS = 2**28
+"""The most trits of one `random_ternary`: the compiler makes them in memory."""
+
 
 def elementwise(call: RuleCall) -> Result:
     """`x` of numbers; the element type is kept."""
@@ -122,8 +125,9 @@ def unpack(call: RuleCall) -> Result:
 def random_ternary(call: RuleCall) -> Result:
     """Trits of the given shape."""
     shape = checked_shape(call)
-    for dim in shape:
-        call.known(dim.simplified())
+    sizes = [call.known(dim.simplified()) for dim in shape]
+    if math.prod(sizes) > MAX_RANDOM_TRITS:
+        call.fail("makes at most 2^28 trits; put larger weights in a file", "shape")
     return TensorType("ternary", "trit", shape)
 
 

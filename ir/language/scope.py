@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .annotations import dimension_names
 from .builtins import BUILTINS, COMPILE_TIME_FUNCTIONS
-from .diagnostics import DiagnosticBag, suggest
+from .diagnostics import MAX_ERRORS, DiagnosticBag, suggest
 from .expressions import member_names
 from .loader import Module
 from .nodes import (
@@ -94,6 +94,7 @@ class _Names:
         self.blocks: list[dict[str, _Binding]] = []
         self.used: set[str] = set()
         self.attributes: set[str] = set()
+        self.unknown = 0
 
     # Top level
 
@@ -238,11 +239,10 @@ class _Names:
             case Assign():
                 self._expression(statement.value)
                 if not any(statement.name in block for block in self.blocks):
-                    names = {name for block in self.blocks for name in block}
                     self.bag.error(
                         f"'{statement.name}' is not declared",
                         statement.name_span,
-                        suggestion=suggest(statement.name, names)
+                        suggestion=self._nearest(statement.name, ())
                         or f"write let {statement.name} = …",
                     )
                     own[statement.name] = _Binding(statement.name_span, is_used=True)
@@ -312,8 +312,16 @@ class _Names:
                 return
         if text in self.outer:
             return
-        visible: Iterable[str] = {*self.outer, *(n for block in self.blocks for n in block)}
-        self.bag.error(f"unknown name '{text}'", name.span, suggestion=suggest(text, visible))
+        self.bag.error(
+            f"unknown name '{text}'", name.span, suggestion=self._nearest(text, self.outer)
+        )
+
+    def _nearest(self, name: str, outer: Iterable[str]) -> str | None:
+        """What `name` may be a misspelling of: slow, so only for the errors that are shown."""
+        self.unknown += 1
+        if self.unknown > MAX_ERRORS:
+            return None
+        return suggest(name, {*outer, *(n for block in self.blocks for n in block)})
 
 
 def type_names(node: TypeNode) -> set[str]:

@@ -17,7 +17,14 @@ from ...dialects.parameters import parameters, store_of
 from ...dialects.shapes import DYNAMIC
 from ...ir.errors import LoweringError, OptionError
 from ..artifact import Artifact
-from ..emission import UnsupportedOps, argument_names, entry_function, result_names, source_place
+from ..emission import (
+    UnsupportedOps,
+    argument_names,
+    entry_function,
+    identifier,
+    result_names,
+    source_place,
+)
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..targets import Target, source_hash
@@ -75,7 +82,7 @@ class OnnxTarget(Target):
         function = entry_function(module, self.name)
         _require_values(module)
         graph = build_graph(function, options)
-        name = module.sym_name.data if module.sym_name is not None else "model"
+        name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
         external = options.external_data == "always" or needs_external_data(graph)
         weights_file = f"{name}-weights.data" if external else None
         info = ModelInfo(

@@ -81,6 +81,25 @@ def sequence(values: object) -> str:
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
+def printable(text: str) -> str:
+    """`text` for a comment or a docstring: what could end either stands as `_`."""
+    return "".join(c if c.isprintable() and c not in '\\"' else "_" for c in text)
+
+
+def string_literal(text: str) -> str:
+    r"""`text` as a Python string in double quotes; whatever could end it stands as `\x22` or so."""
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character.isascii() and character.isprintable() and character not in '"\\':
+        return character
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 def layout(statement: str, indent: int) -> list[str]:
     """The lines of a statement; one that is too long is split at its last pair of brackets."""
     line = " " * indent + statement

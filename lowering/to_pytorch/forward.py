@@ -22,7 +22,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC
 from ..emission import Names, UnsupportedOps, source_place
-from .expressions import Expr, call, layout, sequence
+from .expressions import Expr, call, layout, printable, sequence
 from .state import Entry, State, torch_dtype
 
 INLINE = 48
@@ -313,7 +313,9 @@ def _source_line(op: Operation) -> str | None:
     if place is None:
         return None
     file, line, _ = place.rsplit(":", 2)
-    return f"line {line}" if file.startswith("<") else f"{PurePath(file).name}:{line}"
+    if file.startswith("<"):
+        return f"line {line}"
+    return f"{printable(PurePath(file).name)}:{line}"
 
 
 def _number(op: tensor.ConstantOp) -> Expr:

@@ -28,10 +28,10 @@ from xdsl.ir import Attribute, Operation
 from ...dialects.shapes import DYNAMIC, AnyTensor
 from ...dialects.ternary.types import TritType
 from ...ir.errors import LoweringError
-from ..emission import Names, UnsupportedOps, argument_names, entry_function, identifier
+from ..emission import Names, UnsupportedOps, argument_names, entry_function
 from . import rules_elementwise, rules_linear, rules_quantization, rules_shape
 from .declaration import declare_state
-from .expressions import layout
+from .expressions import layout, printable
 from .forward import Forward, Rule
 from .state import Entry, State, shapes_literal
 
@@ -97,12 +97,12 @@ def module_source(
     if len(function.body.blocks) != 1:
         unsupported.add(function, "control flow is not translated")
     unsupported.raise_if_any()
-    name = identifier(class_name or (module.sym_name.data if module.sym_name else "Model"))
-    state = declare_state(module)
-    registrations = state.registrations()
-    names = Names({"self", "torch", "nn", "F", "load", "WEIGHTS", name, *_library(), *_MODULES})
+    names = Names({"self", "torch", "nn", "F", "load", "WEIGHTS", *_library(), *_MODULES})
     for builtin in dir(builtins):
         names.reserve(builtin)
+    name = names.new(class_name or (module.sym_name.data if module.sym_name else "Model"))
+    state = declare_state(module)
+    registrations = state.registrations()
     forward = Forward(RULES, state, names)
     arguments = [names.new(argument) for argument in argument_names(function)]
     for value, argument in zip(function.args, arguments, strict=True):
@@ -243,7 +243,7 @@ def _origin(module: ModuleOp) -> str | None:
 
 def _file_docstring(module: ModuleOp, name: str) -> str:
     origin = _origin(module)
-    source = f" from {_safe(origin)}" if origin else ""
+    source = f" from {printable(origin)}" if origin else ""
     return "\n".join(
         _docstring(
             [
@@ -255,14 +255,10 @@ def _file_docstring(module: ModuleOp, name: str) -> str:
     )
 
 
-def _safe(text: str) -> str:
-    return "".join(c if c.isprintable() and c not in '\\"' else "_" for c in text)
-
-
 def _class_docstring(function: func.FuncOp, state: State) -> list[str]:
     types = function.function_type
     inputs = [
-        f"{name}: {_show_type(type, sizes)}"
+        f"{printable(name)}: {_show_type(type, sizes)}"
         for name, type, sizes in zip(
             argument_names(function),
             types.inputs,
@@ -299,7 +295,7 @@ def _show_type(type: Attribute, dimensions: Sequence[str] | None) -> str:
     known = cast(AnyTensor, type)
     sizes = ["N" if size == DYNAMIC else str(size) for size in known.get_shape()]
     if dimensions is not None and len(dimensions) == len(sizes):
-        sizes = [_safe(size) for size in dimensions]
+        sizes = [printable(size) for size in dimensions]
     element = "trit" if isinstance(known.element_type, TritType) else str(known.element_type)
     return f"{element}[{', '.join(sizes)}]" if sizes else element
 

@@ -6,7 +6,7 @@ The `state_dict` keys of the generated module are the keys of the program. Parts
 
 from __future__ import annotations
 
-import json
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from keyword import iskeyword
@@ -21,7 +21,7 @@ from ...dialects.parameters import ParameterLike
 from ...dialects.shapes import Shape
 from ...ir.errors import LoweringError
 from ...ir.trits import packed_size
-from .expressions import Expr, sequence
+from .expressions import Expr, sequence, string_literal
 
 MODULE_ATTRIBUTES = frozenset(
     """
@@ -185,6 +185,7 @@ def _sort_numbers(node: _Node) -> None:
 def _plain(name: str) -> bool:
     return (
         name.isidentifier()
+        and name == unicodedata.normalize("NFKC", name)  # as Python reads identifiers
         and not iskeyword(name)
         and not name.startswith("_")
         and name not in MODULE_ATTRIBUTES
@@ -201,7 +202,7 @@ def _access(node: _Node, owner: Expr, name: str) -> Expr:
         table = "_modules"
     else:
         table = "_buffers" if child.buffer else "_parameters"
-    return owner.member(table).index(json.dumps(name))
+    return owner.member(table).index(string_literal(name))
 
 
 def _set_access(node: _Node, owner: Expr) -> None:
@@ -223,7 +224,7 @@ def _register(node: _Node, owner: Expr) -> Iterable[str]:
                 yield f"{access} = {child.container}"
             yield from _register(child, access)
         elif child.buffer and _plain(name):
-            yield f"{owner}.register_buffer({json.dumps(name)}, {child.initial_value})"
+            yield f"{owner}.register_buffer({string_literal(name)}, {child.initial_value})"
         elif child.buffer:
             yield f"{access} = {child.initial_value}"
         else:
@@ -232,7 +233,7 @@ def _register(node: _Node, owner: Expr) -> Iterable[str]:
 
 def shapes_literal(shapes: Mapping[str, Shape]) -> list[str]:
     """The lines of a dictionary of shapes, for the body of a class."""
-    items = [f"{json.dumps(key)}: {sequence(shape)}" for key, shape in shapes.items()]
+    items = [f"{string_literal(key)}: {sequence(shape)}" for key, shape in shapes.items()]
     line = f"    TERNARY_SHAPES = {{{', '.join(items)}}}"
     if len(line) <= 100:
         return [line]
