@@ -1,0 +1,108 @@
+"""What native kernels and those who call them agree on: names, arguments, layouts and sizes.
+
+`lowering.to_native` generates functions of this shape, `runtime.native` calls them; neither imports
+the other. Not here: how a kernel computes.
+
+Weights, for an [outs, ins] matrix of trits, always 2 bits a trit:
+
+- `rows`: row-major, `row_bytes(ins)` bytes a row, value k in bits 2(k mod 4) of byte k div 4, as
+  the biased code u = trit + 1.
+- `stored`: the same with the storage codes of `ir.trits`. Packed trits whose `ins` is a multiple
+  of 256 already have this layout, and are read where they lie.
+- `panels`: 64 rows together. Panel n div 64, then step k div 16, then 256 bytes: byte 4r + t holds
+  row r of the panel, and in its bits 2p the biased code of value 4p + t of the step.
+
+Each layout and kind of activations makes a module of its own with three functions. `linear`
+computes y = x · Wᵀ for x [rows, ins]. `prepare` and `compute` are its two halves, for a range of
+rows and a range of outputs, so that threads can share one call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+VERSION = 1
+BLOCK = 256
+"""Values of one row that are prepared together; rows of weights are padded to it."""
+PANEL = 64
+"""Rows of one panel; ranges of outputs start at a multiple of it."""
+STEP = 16
+"""Values of each row that stand together in a panel."""
+MAX_INS = 1 << 18
+"""Longest row: a step of 16 values adds at most 4 · 128 · 128 to a sum of one lane, and so many
+steps stay inside int32."""
+
+Layout = Literal["rows", "stored", "panels"]
+Order = Literal["planar", "natural"]
+Activations = Literal["i8", "f32", "f32x3"]
+LAYOUTS: tuple[Layout, ...] = ("rows", "stored", "panels")
+
+LINEAR_ARGUMENTS = ("x", "weights", "y", "scratch", "scale", "bias", "rows", "ins", "outs")
+"""`linear`: six pointers, three int64."""
+PREPARE_ARGUMENTS = ("x", "scratch", "rows", "ins", "first", "end")
+"""`prepare`: two pointers, four int64; handles the rows from `first` to `end`."""
+COMPUTE_ARGUMENTS = ("weights", "y", "scratch", "scale", "bias", "rows", "ins", "outs", "n0", "n1")
+"""`compute`: five pointers, five int64; writes the outputs from `n0` to `n1`."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How activations come in: element, int8 digits for each, and the element of the result."""
+
+    activations: Activations
+    digits: int
+    floating: bool
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind("i8", 1, False),
+    Kind("f32", 1, True),
+    Kind("f32x3", 3, True),
+)
+"""`i8` gives exact int32. `f32` quantises each row to int8 (scale = max|x| / 127, round half to
+even); `f32x3` splits each row in three int8 digits in base `DIGIT_BASE`, which keeps the accuracy
+of float32. Both give float32, times `scale[n]`, plus `bias[n]`."""
+
+DIGIT_BASE = 254.0
+"""A remainder of at most 1/2, times this, still rounds to an int8."""
+
+
+def order_of(layout: Layout) -> Order:
+    """The order of prepared activations that a layout of weights is multiplied with.
+
+    `planar`: in each block of 256, value 4j + p stands at 64p + j, beside the field p of byte j.
+    """
+    return "natural" if layout == "panels" else "planar"
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The least multiple of `multiple` that is not below `value`."""
+    return -(-value // multiple) * multiple
+
+
+def row_bytes(ins: int) -> int:
+    """Bytes of a row of weights in the layouts `rows` and `stored`."""
+    return round_up(ins, BLOCK) // 4
+
+
+def weight_bytes(layout: Layout, ins: int, outs: int) -> int:
+    """Bytes of the whole matrix."""
+    if layout == "panels":
+        return round_up(outs, PANEL) * round_up(ins, STEP) // 4
+    return outs * row_bytes(ins)
+
+
+def activation_stride(ins: int) -> int:
+    """Bytes between prepared rows; 64 more than a row, so that rows do not share cache sets."""
+    return round_up(ins, BLOCK) + 64
+
+
+def scratch_bytes(rows: int, ins: int, outs: int, digits: int) -> int:
+    """Bytes of scratch memory: sums and scales, prepared activations, raw int32 results."""
+    count = rows * digits
+    return (
+        2 * round_up(4 * count, 64)
+        + count * activation_stride(ins)
+        + count * round_up(outs, PANEL) * 4
+    )

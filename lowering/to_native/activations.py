@@ -1,0 +1,205 @@
+"""The first half of a kernel: activations to padded int8 rows, their sums and their scales.
+
+A row is handled in blocks of 256 values; the last one, if not full, goes through a zeroed copy on
+the stack, so that nothing past the row is read. `natural` keeps the order; `planar` puts value
+4j + p of a block at 64p + j (see `ir.native_abi`). Not here: the products (`gemv`, `panel`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import f32, i8, i32, i64
+from xdsl.ir import SSAValue
+
+from ...ir.native_abi import BLOCK, DIGIT_BASE, Kind, Order
+from .code import POINTER, Code, function, lanes, suffix, vector
+from .recipes import Recipe
+from .scratch import Scratch
+
+# Adding 1.5 · 2^23 to a float of magnitude below 2^22 leaves its nearest integer, ties to even, in
+# the low bits.
+_MAGIC = 12582912.0
+_MAGNITUDE_BITS = 0x7FFFFFFF
+_SMALLEST = 9 << 23
+"""Bits of 2^-118: 127 divided by less may overflow, and such a row counts as zero."""
+_INFINITE = 0x7F800000
+
+
+def write_prepare(recipe: Recipe, kind: Kind, order: Order) -> llvm.FuncOp:
+    """`prepare`, see `PREPARE_ARGUMENTS`."""
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        x, memory, rows, ins, first, end = arguments
+        scratch = Scratch(code, memory, rows, ins, kind.digits)
+        writer = _Writer(code, recipe, kind, order, scratch, ins)
+
+        def row(index: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            writer.row(x, index)
+            return []
+
+        code.loop(first, end, 1, row)
+
+    kinds = [POINTER] * 2 + [i64] * 4
+    return function("prepare", kinds, body)
+
+
+class _Writer:
+    """Writes the code for one row."""
+
+    def __init__(
+        self, code: Code, recipe: Recipe, kind: Kind, order: Order, scratch: Scratch, ins: SSAValue
+    ) -> None:
+        self._code = code
+        self._recipe = recipe
+        self._kind = kind
+        self._order = order
+        self._scratch = scratch
+        self._ins = ins
+        self._element = f32 if kind.floating else i8
+        self._size = 4 if kind.floating else 1
+        self._last = code.stack(BLOCK * self._size)
+        self._full = code.and_(ins, code.constant(-BLOCK))
+        self._rest = code.sub(ins, self._full)
+
+    def row(self, x: SSAValue, index: SSAValue) -> None:
+        """Prepare row `index` of `x`."""
+        code, kind = self._code, self._kind
+        source = code.at(x, code.mul(index, self._ins), self._element)
+        has_rest = code.compare("sgt", self._rest, code.constant(0))
+
+        def copy_rest() -> None:
+            size = self._size
+            code.clear(self._last, BLOCK * size)
+            tail = code.at(source, self._full, self._element)
+            code.copy(self._last, tail, code.mul(self._rest, code.constant(size)))
+
+        code.when(has_rest, copy_rest)
+        factor = self._scale(source, index) if kind.floating else None
+        first = code.mul(index, code.constant(kind.digits))
+        total = vector(i32, self._recipe.lanes)
+        zeros = [code.constant(0, total)] * kind.digits
+
+        def block(at: SSAValue, place: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+            digits = self._read(at, factor)
+            return [
+                self._put(
+                    digit, code.at(self._scratch.row(code.add(first, code.constant(d))), place), s
+                )
+                for d, (digit, s) in enumerate(zip(digits, sums, strict=True))
+            ]
+
+        def whole(i: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+            return block(code.at(source, i, self._element), i, sums)
+
+        sums = code.loop(code.constant(0), self._full, BLOCK, whole, zeros)
+
+        def partial(_: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+            return block(self._last, self._full, sums)
+
+        once = code.select(has_rest, code.constant(1), code.constant(0))
+        sums = code.loop(code.constant(0), once, 1, partial, sums)
+        for d, parts in enumerate(sums):
+            name = f"llvm.vector.reduce.add.{suffix(total)}"
+            value = code.intrinsic(name, [parts], i32)
+            code.store(value, self._scratch.sum(code.add(first, code.constant(d))))
+
+    def _scale(self, source: SSAValue, index: SSAValue) -> SSAValue:
+        """Store the scale of a row; give 127 / max|x|, or 0 for a row that counts as zero.
+
+        Magnitudes are compared as integers: their bits are ordered like the numbers, with infinity
+        and NaN above. Such a row gets the scale NaN.
+        """
+        code = self._code
+        wide = vector(i32, self._recipe.lanes)
+        mask = code.constant(_MAGNITUDE_BITS, wide)
+        step = self._recipe.lanes
+
+        def largest(base: SSAValue, end: SSAValue, start: SSAValue) -> SSAValue:
+            def body(i: SSAValue, best: Sequence[SSAValue]) -> list[SSAValue]:
+                values = code.load(code.at(base, i, f32), wide)
+                return [code.maximum(best[0], code.and_(values, mask))]
+
+            return code.loop(code.constant(0), end, step, body, [start])[0]
+
+        best = largest(source, self._full, code.constant(0, wide))
+        has_rest = code.compare("sgt", self._rest, code.constant(0))
+        end = code.select(has_rest, code.constant(BLOCK), code.constant(0))
+        best = largest(self._last, end, best)
+        bits = code.intrinsic(f"llvm.vector.reduce.smax.{suffix(wide)}", [best], i32)
+        magnitude = code.bits(bits, f32)
+        limit = code.constant(127.0, f32)
+        small = code.compare("slt", bits, code.constant(_SMALLEST, i32))
+        finite = code.compare("slt", bits, code.constant(_INFINITE, i32))
+        nan = code.bits(code.constant(0x7FC00000, i32), f32)
+        zero = code.constant(0.0, f32)
+        scale = code.select(finite, code.fdiv(magnitude, limit), nan)
+        code.store(code.select(small, zero, scale), self._scratch.scale(index))
+        return code.select(small, zero, code.fdiv(limit, magnitude))
+
+    def _read(self, at: SSAValue, factor: SSAValue | None) -> list[list[SSAValue]]:
+        """A block of 256 values as vectors of int8 in their order, one list for each digit."""
+        code, width = self._code, self._recipe.width
+        kind = vector(i8, width)
+        if factor is None:
+            return [[code.load(code.at(at, i), kind) for i in range(0, BLOCK, width)]]
+        count = self._recipe.lanes
+        factors = code.splat(factor, count)
+        quarters: list[list[SSAValue]] = [[] for _ in range(self._kind.digits)]
+        for i in range(0, BLOCK, count):
+            loaded = code.load(code.at(at, i, f32), vector(f32, count))
+            for d, digit in enumerate(self._digits(code.fmul(loaded, factors))):
+                quarters[d].append(digit)
+        return [[_join(code, q[i : i + 4]) for i in range(0, len(q), 4)] for q in quarters]
+
+    def _digits(self, scaled: SSAValue) -> list[SSAValue]:
+        """int8 digits of values of at most 127: each the nearest integer to what is left."""
+        code, count = self._code, self._recipe.lanes
+        floats = vector(f32, count)
+        magic = code.constant(_MAGIC, floats)
+        result: list[SSAValue] = []
+        for d in range(self._kind.digits):
+            shifted = code.fadd(scaled, magic)
+            whole = code.bits(shifted, vector(i32, count))
+            result.append(code.narrow(whole, vector(i8, count)))
+            if d + 1 < self._kind.digits:
+                # Exact: both have the exponent of `scaled` or less, and the difference is small.
+                rest = code.fsub(scaled, code.fsub(shifted, magic))
+                scaled = code.fmul(rest, code.constant(DIGIT_BASE, floats))
+        return result
+
+    def _put(self, values: list[SSAValue], place: SSAValue, total: SSAValue) -> SSAValue:
+        """Store a block in the order asked for; give the running sum of its values."""
+        code, width = self._code, self._recipe.width
+        ones = code.constant(1, vector(i8, width))
+        for vector_of_values in values:
+            total = self._recipe.dot(code, total, ones, vector_of_values)
+        if self._order == "planar":
+            values = _planes(code, values, width)
+        for i, vector_of_values in enumerate(values):
+            code.store(vector_of_values, code.at(place, i * width))
+        return total
+
+
+def _join(code: Code, parts: Sequence[SSAValue]) -> SSAValue:
+    while len(parts) > 1:
+        parts = [_pair(code, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _pair(code: Code, a: SSAValue, b: SSAValue) -> SSAValue:
+    return code.shuffle(a, b, range(2 * lanes(a.type)))
+
+
+def _planes(code: Code, values: Sequence[SSAValue], width: int) -> list[SSAValue]:
+    """Every fourth value together: the first quarter of the result holds values 0, 4, 8, …"""
+    result: list[SSAValue] = []
+    for plane in range(4):
+        for group in range(0, len(values), 4):
+            a, b = (
+                _pair(code, *values[group : group + 2]),
+                _pair(code, *values[group + 2 : group + 4]),
+            )
+            result.append(code.shuffle(a, b, range(plane, 4 * width, 4)))
+    return result

@@ -1,0 +1,220 @@
+"""A ternary linear layer as a callable on NumPy arrays, run by native kernels.
+
+For each call it chooses the kernel: one row of activations goes through the GEMV on row-major
+weights, more through the GEMM on panels. Not here: how the kernels are made; whoever joins the two
+sides gives a `Provider` (`tools.native` does).
+"""
+
+from __future__ import annotations
+
+import threading
+from ctypes import c_int64, c_void_p
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.errors import BackendError, OptionError
+from ...ir.native_abi import (
+    COMPUTE_ARGUMENTS,
+    KINDS,
+    LINEAR_ARGUMENTS,
+    PANEL,
+    PREPARE_ARGUMENTS,
+    Activations,
+    Kind,
+    Layout,
+    round_up,
+    scratch_bytes,
+)
+from .jit import Library
+from .packed import PackedWeights
+from .threads import share, split
+
+Precision = Literal["dynamic-int8", "float32"]
+PRECISIONS: dict[Precision, Activations] = {"dynamic-int8": "f32", "float32": "f32x3"}
+"""How float activations are multiplied: rounded to int8 row by row, or in three int8 digits."""
+
+_PANELS_UNTIL = 512
+"""A single row this short is quicker on panels, where no sum goes across lanes."""
+_WORTH_A_THREAD = 2_000_000
+"""Products below which waking a thread costs more than it saves."""
+
+_SIGNATURES: dict[str, list[type[Any]]] = {
+    "linear": [c_void_p] * 6 + [c_int64] * 3,
+    "prepare": [c_void_p] * 2 + [c_int64] * 4,
+    "compute": [c_void_p] * 5 + [c_int64] * 5,
+}
+assert [len(names) for names in (LINEAR_ARGUMENTS, PREPARE_ARGUMENTS, COMPUTE_ARGUMENTS)] == [
+    len(signature) for signature in _SIGNATURES.values()
+]
+_KINDS = {kind.activations: kind for kind in KINDS}
+
+
+class Provider(Protocol):
+    """Gives the compiled kernels of one layout and kind of activations."""
+
+    def __call__(self, layout: Layout, kind: Kind) -> Library: ...
+
+
+class _Kernels:
+    """The three functions of a library."""
+
+    def __init__(self, library: Library) -> None:
+        self.linear = library.function("linear", _SIGNATURES["linear"])
+        self.prepare = library.function("prepare", _SIGNATURES["prepare"])
+        self.compute = library.function("compute", _SIGNATURES["compute"])
+
+
+def _address(array: NDArray[Any]) -> int:
+    return array.__array_interface__["data"][0]
+
+
+class _Memory(threading.local):
+    """Scratch memory that a thread keeps from call to call."""
+
+    def __init__(self) -> None:
+        self._hold(64)
+
+    def _hold(self, size: int) -> None:
+        self._size = size
+        self._buffer = np.empty(size, np.uint8)
+        self._address = _address(self._buffer)
+
+    def of(self, size: int) -> int:
+        """The address of at least `size` bytes, valid until the next call."""
+        if self._size < size:
+            self._hold(size)
+        return self._address
+
+
+_MEMORY = _Memory()
+
+
+class TernaryLinear:
+    """y = x · Wᵀ, times a scale and plus a bias for each output if x is float.
+
+    int8 activations give the exact int32 sums; scale and bias are then not used. float32
+    activations give float32: `dynamic-int8` rounds each row to int8 with scale max|x| / 127,
+    `float32` keeps the accuracy of float32. A row with an infinity or NaN gives a row of NaN; a row
+    below 2^-118 counts as zero.
+
+    Attributes:
+        weights: the matrix.
+        precision: what is done with float activations.
+        threads: most threads that a call uses.
+    """
+
+    def __init__(
+        self,
+        weights: PackedWeights,
+        provider: Provider,
+        *,
+        scale: NDArray[np.float32] | float | None = None,
+        bias: NDArray[np.float32] | None = None,
+        precision: Precision = "dynamic-int8",
+        threads: int = 1,
+        layout: Layout | None = None,
+    ) -> None:
+        """Make the callable; kernels are compiled, or loaded, on the first call that needs them.
+
+        Args:
+            weights: trits [outs, ins].
+            provider: gives the kernels.
+            scale: a number, or one for each output.
+            bias: one for each output.
+            precision: see `PRECISIONS`.
+            threads: most threads that a call uses.
+            layout: always this layout of weights; chosen for each call when not given.
+
+        Raises:
+            OptionError: a wrong precision, thread count, layout or shape of scale or bias.
+        """
+        if precision not in PRECISIONS:
+            raise OptionError(f"precision is one of {', '.join(PRECISIONS)}, not '{precision}'")
+        if threads < 1:
+            raise OptionError(f"threads must be at least 1, not {threads}")
+        if layout == "stored" and not weights.in_place:
+            raise OptionError(
+                f"rows of {weights.ins} trits cannot be read in place: not a multiple of 256"
+            )
+        self.weights = weights
+        self.precision: Precision = precision
+        self.threads = threads
+        self._provider = provider
+        self._layout: Layout | None = layout
+        self._scale = _per_output(1.0 if scale is None else scale, weights.outs, "scale")
+        self._bias = _per_output(0.0 if bias is None else bias, weights.outs, "bias")
+        self._addresses = _address(self._scale), _address(self._bias)
+        self._bound: dict[tuple[Layout, Activations], tuple[_Kernels, int]] = {}
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Multiply x [..., ins], int8 or float32; gives [..., outs], int32 or float32.
+
+        Raises:
+            BackendError: another dtype or last dimension, or no compiler.
+        """
+        ins, outs = self.weights.ins, self.weights.outs
+        shape = x.shape
+        if not shape or shape[-1] != ins:
+            raise BackendError(f"expected activations [..., {ins}], got {list(shape)}")
+        if x.dtype == np.int8:
+            activations: Activations = "i8"
+        elif x.dtype == np.float32:
+            activations = PRECISIONS[self.precision]
+        else:
+            raise BackendError(f"expected int8 or float32 activations, got {x.dtype}")
+        y = np.empty((*shape[:-1], outs), np.int32 if activations == "i8" else np.float32)
+        rows = 1
+        for size in shape[:-1]:
+            rows *= size
+        if y.size == 0:
+            return y
+        if ins == 0:
+            y[...] = 0 if activations == "i8" else self._bias
+            return y
+        x = np.ascontiguousarray(x)
+        kind = _KINDS[activations]
+        layout = self._layout or self._choose(rows * kind.digits)
+        kernels, weights = self._bind(layout, kind)
+        scratch = _MEMORY.of(scratch_bytes(rows, ins, outs, kind.digits))
+        source, target = _address(x), _address(y)
+        scale, bias = self._addresses
+        parts = min(self.threads, rows * ins * outs // _WORTH_A_THREAD)
+        if parts < 2:
+            kernels.linear(source, weights, target, scratch, scale, bias, rows, ins, outs)
+            return y
+
+        def prepare(first: int, end: int) -> None:
+            kernels.prepare(source, scratch, rows, ins, first, end)
+
+        def compute(first: int, end: int) -> None:
+            bounds = (first * PANEL, min(end * PANEL, outs))
+            kernels.compute(weights, target, scratch, scale, bias, rows, ins, outs, *bounds)
+
+        if rows < parts:
+            prepare(0, rows)
+        else:
+            share(prepare, split(rows, parts))
+        share(compute, split(round_up(outs, PANEL) // PANEL, parts))
+        return y
+
+    def _choose(self, digit_rows: int) -> Layout:
+        if digit_rows > 1 or self.weights.ins <= _PANELS_UNTIL:
+            return "panels"
+        return "stored" if self.weights.in_place else "rows"
+
+    def _bind(self, layout: Layout, kind: Kind) -> tuple[_Kernels, int]:
+        known = self._bound.get((layout, kind.activations))
+        if known is None:
+            kernels = _Kernels(self._provider(layout, kind))
+            known = (kernels, _address(self.weights.layout(layout)))
+            self._bound[layout, kind.activations] = known
+        return known
+
+
+def _per_output(value: Any, outs: int, name: str) -> NDArray[np.float32]:
+    array = np.asarray(value, np.float32)
+    if array.shape not in ((), (outs,)):
+        raise OptionError(f"expected {name} of shape [{outs}], got {list(array.shape)}")
+    return np.ascontiguousarray(np.broadcast_to(array, (outs,)))

@@ -1,0 +1,80 @@
+"""Compiling a module of the `llvm` dialect in this process, and keeping what was compiled."""
+
+import ctypes
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.errors import BackendError
+from triton_dsl.runtime.native.cache import ObjectCache
+from triton_dsl.runtime.native.jit import Library, compile_object, host_features, load
+
+pytest.importorskip("llvmlite")
+
+PROGRAM = """
+"llvm.func"() <{sym_name = "store", CConv = #llvm.cconv<ccc>, linkage = #llvm.linkage<"external">,
+                function_type = !llvm.func<void (ptr, i64)>, visibility_ = 0 : i64}> ({
+^bb0(%place: !llvm.ptr, %value: i64):
+  "llvm.store"(%value, %place) <{ordering = 0 : i64}> : (i64, !llvm.ptr) -> ()
+  "llvm.return"() : () -> ()
+}) : () -> ()
+"""
+
+
+def program() -> ModuleOp:
+    return parse_module(PROGRAM)
+
+
+def stored(library: Library, value: int) -> int:
+    place = ctypes.c_int64()
+    function = library.function("store", [ctypes.c_void_p, ctypes.c_int64])
+    function(ctypes.addressof(place), value)
+    return place.value
+
+
+def test_runs_a_compiled_function() -> None:
+    assert stored(Library(compile_object(program())), -12345) == -12345
+
+
+def test_a_function_outlives_its_library() -> None:
+    library = Library(compile_object(program()))
+    function = library.function("store", [ctypes.c_void_p, ctypes.c_int64])
+    del library
+    place = ctypes.c_int64()
+    function(ctypes.addressof(place), 7)
+    assert place.value == 7
+
+
+def test_a_missing_function_is_named() -> None:
+    with pytest.raises(BackendError, match="'absent'"):
+        Library(compile_object(program())).function("absent", [])
+
+
+def test_generates_only_once(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path)
+    calls: list[int] = []
+
+    def generate() -> ModuleOp:
+        calls.append(1)
+        return program()
+
+    for value in (1, 2, 3):
+        assert stored(load("fingerprint", generate, cache=cache), value) == value
+    assert len(calls) == 1
+    load("another fingerprint", generate, cache=cache)
+    assert len(calls) == 2
+
+
+def test_recompiles_a_damaged_entry(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path)
+    load("fingerprint", program, cache=cache)
+    [path] = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert stored(load("fingerprint", program, cache=cache), 5) == 5
+    assert stored(load("fingerprint", program, cache=cache), 6) == 6
+
+
+def test_knows_this_processor() -> None:
+    assert all(isinstance(name, str) for name in host_features())
