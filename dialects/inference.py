@@ -81,6 +81,17 @@ class InferredOp(IRDLOperation, ABC):
                 )
 
 
+def keep_result_types(new: Operation, old: Operation) -> None:
+    """Give the results of `new` the types that those of `old` were declared with.
+
+    A declared type may know more dimensions than the inferred one, or fewer; users and the function
+    type rely on it.
+    """
+    for value, kept in zip(new.results, old.results, strict=True):
+        if value.type != kept.type:
+            Rewriter.replace_value_with_new_type(value, kept.type)
+
+
 def tensor_type(value: SSAValue) -> AnyTensor:
     """The type of `value`, which must be a ranked tensor (`ShapeError` otherwise)."""
     if not isinstance(value.type, TensorType):

@@ -182,7 +182,7 @@ class PrunableLayer:
         }
         old, channels = self.op, self.arrays["weight"].shape[0 if is_conv(self.op) else 1]
         new = self._rebuilt(operands)
-        set_channels(new.results[0], tensor_type(old.result), channel_axis(old), channels)
+        set_channels(old.result, tensor_type(old.result), channel_axis(old), channels)
         replace(old, new)
         self.op = cast(Layer, new)
         self._changed.clear()

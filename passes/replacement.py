@@ -1,4 +1,4 @@
-"""One op in the place of another: location, discardable attributes and name hints stay."""
+"""One op in the place of another: location, attributes, result types and name hints stay."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
+
+from ..dialects.inference import keep_result_types
 
 
 def insert_before(anchor: Operation, op: Operation, source: Operation | None = None) -> None:
@@ -28,6 +30,7 @@ def replace(old: Operation, new: Operation, *, source: Operation | None = None) 
     insert_before(old, new, source)
     for name, value in source.attributes.items():
         new.attributes.setdefault(name, value)
+    keep_result_types(new, old)
     replace_results(old, new.results)
 
 

@@ -8,6 +8,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from ..inference import keep_result_types, tensor_type
+from ..shapes import DYNAMIC
 from . import activation, elementwise, shape
 from .storage import ConstantOp
 
@@ -42,7 +44,11 @@ class Idempotent(RewritePattern):
     kind: type[elementwise.UnaryOp]
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if isinstance(op, self.kind) and isinstance(op.operand.owner, self.kind):
+        if (
+            isinstance(op, self.kind)
+            and isinstance(op.operand.owner, self.kind)
+            and op.operand.type == op.result.type
+        ):
             rewriter.replace(op, [], [op.operand])
 
 
@@ -53,7 +59,11 @@ class Involution(RewritePattern):
     kind: type[elementwise.UnaryOp]
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if isinstance(op, self.kind) and isinstance(inner := op.operand.owner, self.kind):
+        if (
+            isinstance(op, self.kind)
+            and isinstance(inner := op.operand.owner, self.kind)
+            and inner.operand.type == op.result.type
+        ):
             rewriter.replace(op, [], [inner.operand])
 
 
@@ -74,10 +84,18 @@ class NeutralElement(RewritePattern):
             if (
                 neutral is not None
                 and kept.type == op.result.type
+                and not _may_stretch(kept, other)
                 and _is_splat(other, neutral, op)
             ):
                 rewriter.replace(op, [], [kept])
                 return
+
+
+def _may_stretch(kept: SSAValue, other: SSAValue) -> bool:
+    """Whether broadcasting against `other` may repeat an axis of `kept` whose size is `?`."""
+    shape, against = tensor_type(kept).get_shape(), tensor_type(other).get_shape()
+    pairs = zip(reversed(shape), reversed(against), strict=False)
+    return any(size == DYNAMIC and facing != 1 for size, facing in pairs)
 
 
 def _is_splat(value: SSAValue, number: int, op: Operation) -> bool:
@@ -119,9 +137,7 @@ class MergePermutes(RewritePattern):
         if isinstance(inner := op.operand.owner, shape.PermuteOp):
             first = inner.perm.get_values()
             perm = [first[axis] for axis in op.perm.get_values()]
-            merged = shape.PermuteOp(inner.operand, perm)
-            merged.location = op.location
-            rewriter.replace(op, merged)
+            replace_with(op, shape.PermuteOp(inner.operand, perm), rewriter)
 
 
 class MergeReshapes(RewritePattern):
@@ -134,8 +150,15 @@ class MergeReshapes(RewritePattern):
             size >= -1 for size in op.shape.get_values()
         ):
             merged = shape.ReshapeToOp(inner.operand, op.shape.get_values())
-            merged.location = op.location
-            rewriter.replace(op, merged)
+            replace_with(op, merged, rewriter)
+
+
+def replace_with(op: Operation, new: Operation, rewriter: PatternRewriter) -> None:
+    """Put `new` in the place of `op`; location, discardable attributes and result types stay."""
+    new.location = op.location
+    new.attributes.update(op.attributes)
+    keep_result_types(new, op)
+    rewriter.replace(op, new)
 
 
 def unary_patterns(kind: type[elementwise.UnaryOp]) -> tuple[RewritePattern, ...]:

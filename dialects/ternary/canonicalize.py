@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from ..inference import tensor_type
+from ..tensor.canonicalize import replace_with
 from .linear import LinearOp, MatmulOp
 
 
@@ -16,8 +17,7 @@ class MatmulToLinear(RewritePattern):
         input, weight = tensor_type(op.input), tensor_type(op.weight)
         if input.get_num_dims() >= 2 and weight.get_num_dims() == 2:
             linear = LinearOp(op.input, op.weight, scale=op.scale)
-            linear.location = op.location
-            rewriter.replace(op, linear)
+            replace_with(op, linear, rewriter)
 
 
 def matmul_patterns() -> tuple[RewritePattern, ...]:
