@@ -102,8 +102,9 @@ def ternary_linear(
     Raises:
         OptionError: types or shapes that do not go together.
     """
-    if torch.is_autocast_enabled(x.device.type):
-        x = x.to(torch.get_autocast_dtype(x.device.type))
+    kind = x.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        x = x.to(torch.get_autocast_dtype(kind))
     size = -(-x.shape[-1] * out_features // 4) if x.dim() else -1
     if not x.is_floating_point() or weight.dtype != torch.uint8 or weight.shape != (size,):
         raise OptionError(

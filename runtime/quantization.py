@@ -61,7 +61,7 @@ def ternarize(
         trits = torch.where(mean > 0, x / mean, 0).round().clamp(-1, 1)
     else:
         limit = (
-            torch.full((), threshold, dtype=torch.float64, device=x.device)
+            torch.full((), threshold, dtype=_wide(x), device=x.device)
             if threshold is not None
             else 0.7 * mean_magnitude(x, axis)
         )
@@ -88,25 +88,25 @@ def ternarize_stochastic(
         raise OptionError("expected a seed of at least 0, or a generator, not both")
     _check_floats(tensor)
     x = tensor.detach()
-    magnitude = x.abs().double()
+    magnitude = x.abs().to(_wide(x))
     largest = magnitude.max() if magnitude.numel() else magnitude.sum()
     if seed is not None:
         numbers = np.random.Generator(np.random.Philox(seed)).random(tuple(x.shape))
-        draws = torch.as_tensor(numbers, dtype=torch.float64, device=x.device)
+        draws = torch.as_tensor(numbers, dtype=_wide(x), device=x.device)
     else:
-        draws = torch.rand(x.shape, generator=generator, dtype=torch.float64, device=x.device)
+        draws = torch.rand(x.shape, generator=generator, dtype=_wide(x), device=x.device)
     trits = torch.where(draws * largest < magnitude, x.sign(), 0)
     return _straight_through(tensor, trits)
 
 
 def mean_magnitude(x: Tensor, axis: int | None = None) -> Tensor:
     """The mean of |x| in float64, or that of each position on `axis`; x's rank is kept."""
-    magnitude = x.detach().abs().double()
+    magnitude = x.detach().abs()
     rest = _other_axes(x, axis)
     if not rest:
-        return magnitude
+        return magnitude.to(_wide(x))
     count = math.prod([x.shape[a] for a in rest])
-    return magnitude.sum(dim=rest, keepdim=True) / max(count, 1)
+    return magnitude.sum(dim=rest, keepdim=True, dtype=_wide(x)) / max(count, 1)
 
 
 def ternary_scale(x: Tensor, trits: Tensor, axis: int | None = None) -> Tensor:
@@ -115,12 +115,17 @@ def ternary_scale(x: Tensor, trits: Tensor, axis: int | None = None) -> Tensor:
     A scalar, or a vector with one value for each position on `axis`; 0 where nothing is kept
     (Li & Liu 2016, eq. 5). Without gradient.
     """
-    kept = (trits.detach() != 0).double()
-    total = x.detach().abs().double() * kept
+    kept = trits.detach() != 0
+    total = torch.where(kept, x.detach().abs(), 0)
     rest = _other_axes(x, axis)
     if rest:
-        total, kept = total.sum(dim=rest), kept.sum(dim=rest)
+        total, kept = total.sum(dim=rest, dtype=_wide(x)), kept.sum(dim=rest)
     return (total / kept.clamp(min=1)).to(x.dtype)
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    """The type of sums; Apple's GPUs have no float64."""
+    return torch.float32 if x.device.type == "mps" else torch.float64
 
 
 def _other_axes(x: Tensor, axis: int | None) -> list[int]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.trits import pack_trits
@@ -166,6 +167,24 @@ def test_copies_types_and_modes() -> None:
     called = torch.func.functional_call(layer, weights, (x,))
     layer.load_state_dict(weights)
     torch.testing.assert_close(called, layer(x))
+
+
+@pytest.mark.parametrize("make", [lambda: TernaryLinear(8, 4), lambda: TernaryConv2d(8, 4, 1)])
+def test_shapes_are_known_without_values(make: Any) -> None:
+    x = torch.empty((2, 8) if isinstance(make(), TernaryLinear) else (2, 8, 3, 3), device="meta")
+    with torch.no_grad():
+        layer = make().to("meta").eval()
+        assert layer(x).shape[1] == 4 and pack_model(layer)(x).device.type == "meta"
+    with FakeTensorMode(), torch.no_grad():
+        assert make().eval()(torch.empty(x.shape)).shape[1] == 4
+
+
+def test_tracing_sees_the_ternarization() -> None:
+    layer, x = TernaryLinear(8, 4).eval(), torch.randn(3, 8)
+    with torch.no_grad():
+        layer(x)
+        graph = torch.fx.experimental.proxy_tensor.make_fx(layer)(x)
+    torch.testing.assert_close(graph(x), layer(x).detach())
 
 
 @pytest.mark.parametrize(
