@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.trits import pack_trits
@@ -183,7 +184,7 @@ def test_tracing_sees_the_ternarization() -> None:
     layer, x = TernaryLinear(8, 4).eval(), torch.randn(3, 8)
     with torch.no_grad():
         layer(x)
-        graph = torch.fx.experimental.proxy_tensor.make_fx(layer)(x)
+        graph = make_fx(layer)(x)
     torch.testing.assert_close(graph(x), layer(x).detach())
 
 
