@@ -26,7 +26,7 @@ help:
 	@echo "make lint      ruff and basedpyright alone"
 	@echo "make format    let ruff rewrite the files"
 	@echo "make lit       the files of tests/filecheck, each command in its own process"
-	@echo "make bench     the benchmarks of the compiler"
+	@echo "make bench     the benchmarks of the compiler and of its kernels"
 	@echo "make clean     remove the virtual environment and everything generated"
 
 $(BIN)/python:
@@ -81,7 +81,7 @@ format: $(VENV)/.test
 lit: $(VENV)/.test
 	$(BIN)/lit -v tests/filecheck
 
-bench: $(VENV)/.demo
+bench: $(VENV)/.test
 	@for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
 clean:

@@ -96,7 +96,12 @@ def compile_object(module: ModuleOp) -> bytes:
         except RuntimeError as error:
             raise BackendError(f"LLVM refuses a generated module: {error}") from error
         parsed.data_layout = str(machine.target_data)
-        builder = binding.create_pass_builder(machine, binding.PipelineTuningOptions(speed_level=3))
+        # The modules are vectorised and unrolled as they shall be.
+        options = binding.PipelineTuningOptions(speed_level=3)
+        options.loop_unrolling = False
+        options.loop_vectorization = False
+        options.slp_vectorization = False
+        builder = binding.create_pass_builder(machine, options)
         builder.getModulePassManager().run(parsed, builder)
         return bytes(machine.emit_object(parsed))
 

@@ -8,7 +8,9 @@ sides gives a `Provider` (`tools.native` does).
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from ctypes import c_int64, c_void_p
+from math import prod
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -35,10 +37,13 @@ Precision = Literal["dynamic-int8", "float32"]
 PRECISIONS: dict[Precision, Activations] = {"dynamic-int8": "f32", "float32": "f32x3"}
 """How float activations are multiplied: rounded to int8 row by row, or in three int8 digits."""
 
-_PANELS_UNTIL = 512
+_PANELS_UNTIL = 2048
 """A single row this short is quicker on panels, where no sum goes across lanes."""
 _WORTH_A_THREAD = 2_000_000
 """Products below which waking a thread costs more than it saves."""
+
+_MOST_PLANS = 256
+"""Numbers of rows for which a layer remembers what to do."""
 
 _SIGNATURES: dict[str, list[type[Any]]] = {
     "linear": [c_void_p] * 6 + [c_int64] * 3,
@@ -146,6 +151,11 @@ class TernaryLinear:
         self._scale = _per_output(1.0 if scale is None else scale, weights.outs, "scale")
         self._bias = _per_output(0.0 if bias is None else bias, weights.outs, "bias")
         self._addresses = _address(self._scale), _address(self._bias)
+        self._activations: dict[np.dtype[Any], Activations] = {
+            np.dtype(np.int8): "i8",
+            np.dtype(np.float32): PRECISIONS[precision],
+        }
+        self._plans: dict[tuple[int, Activations], Callable[[int, int], None]] = {}
         self._bound: dict[tuple[Layout, Activations], tuple[_Kernels, int]] = {}
 
     def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
@@ -154,50 +164,62 @@ class TernaryLinear:
         Raises:
             BackendError: another dtype or last dimension, or no compiler.
         """
-        ins, outs = self.weights.ins, self.weights.outs
         shape = x.shape
-        if not shape or shape[-1] != ins:
-            raise BackendError(f"expected activations [..., {ins}], got {list(shape)}")
-        if x.dtype == np.int8:
-            activations: Activations = "i8"
-        elif x.dtype == np.float32:
-            activations = PRECISIONS[self.precision]
-        else:
-            raise BackendError(f"expected int8 or float32 activations, got {x.dtype}")
-        y = np.empty((*shape[:-1], outs), np.int32 if activations == "i8" else np.float32)
-        rows = 1
-        for size in shape[:-1]:
-            rows *= size
+        activations = self._activations.get(x.dtype)
+        if activations is None or not shape or shape[-1] != self.weights.ins:
+            raise BackendError(self._refusal(x))
+        leading = shape[:-1]
+        rows = leading[0] if len(leading) == 1 else prod(leading)
+        exact = activations == "i8"
+        y = np.empty((*leading, self.weights.outs), np.int32 if exact else np.float32)
         if y.size == 0:
             return y
-        if ins == 0:
-            y[...] = 0 if activations == "i8" else self._bias
+        if self.weights.ins == 0:
+            y[...] = 0 if exact else self._bias
             return y
+        plan = self._plans.get((rows, activations))
+        if plan is None:
+            plan = self._plan(rows, activations)
         x = np.ascontiguousarray(x)
+        plan(_address(x), _address(y))
+        return y
+
+    def _refusal(self, x: NDArray[Any]) -> str:
+        if x.dtype not in self._activations:
+            return f"expected int8 or float32 activations, got {x.dtype}"
+        return f"expected activations [..., {self.weights.ins}], got {list(x.shape)}"
+
+    def _plan(self, rows: int, activations: Activations) -> Callable[[int, int], None]:
+        """What runs a call with so many rows, given the addresses of x and y."""
+        ins, outs = self.weights.ins, self.weights.outs
         kind = _KINDS[activations]
         layout = self._layout or self._choose(rows * kind.digits)
         kernels, weights = self._bind(layout, kind)
-        scratch = _MEMORY.of(scratch_bytes(rows, ins, outs, kind.digits))
-        source, target = _address(x), _address(y)
+        size = scratch_bytes(rows, ins, outs, kind.digits)
         scale, bias = self._addresses
+        linear, memory = kernels.linear, _MEMORY.of
         parts = min(self.threads, rows * ins * outs // _WORTH_A_THREAD)
-        if parts < 2:
-            kernels.linear(source, weights, target, scratch, scale, bias, rows, ins, outs)
-            return y
 
-        def prepare(first: int, end: int) -> None:
-            kernels.prepare(source, scratch, rows, ins, first, end)
+        def alone(x: int, y: int) -> None:
+            linear(x, weights, y, memory(size), scale, bias, rows, ins, outs)
 
-        def compute(first: int, end: int) -> None:
-            bounds = (first * PANEL, min(end * PANEL, outs))
-            kernels.compute(weights, target, scratch, scale, bias, rows, ins, outs, *bounds)
+        def together(x: int, y: int) -> None:
+            scratch = memory(size)
 
-        if rows < parts:
-            prepare(0, rows)
-        else:
-            share(prepare, split(rows, parts))
-        share(compute, split(round_up(outs, PANEL) // PANEL, parts))
-        return y
+            def prepare(first: int, end: int) -> None:
+                kernels.prepare(x, scratch, rows, ins, first, end)
+
+            def compute(first: int, end: int) -> None:
+                bounds = (first * PANEL, min(end * PANEL, outs))
+                kernels.compute(weights, y, scratch, scale, bias, rows, ins, outs, *bounds)
+
+            share(prepare, split(rows, parts if rows >= parts else 1))
+            share(compute, split(round_up(outs, PANEL) // PANEL, parts))
+
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        plan = self._plans[rows, activations] = alone if parts < 2 else together
+        return plan
 
     def _choose(self, digit_rows: int) -> Layout:
         if digit_rows > 1 or self.weights.ins <= _PANELS_UNTIL:

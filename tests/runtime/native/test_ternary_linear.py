@@ -35,11 +35,11 @@ def layer(outs: int = 3, ins: int = 4, **options: Any) -> tuple[TernaryLinear, R
 @pytest.mark.parametrize(
     ("rows", "ins", "dtype", "expected"),
     [
-        (1, 1024, np.int8, ("stored", "i8")),
-        (1, 1025, np.int8, ("rows", "i8")),
+        (1, 4096, np.int8, ("stored", "i8")),
+        (1, 4097, np.int8, ("rows", "i8")),
         (1, 200, np.int8, ("panels", "i8")),
         (8, 1024, np.int8, ("panels", "i8")),
-        (1, 1024, np.float32, ("stored", "f32")),
+        (1, 4096, np.float32, ("stored", "f32")),
         (8, 1025, np.float32, ("panels", "f32")),
     ],
 )
