@@ -39,6 +39,7 @@ class ParameterStore:
     reference: StoreReference | None = None
     _added: dict[str, Array] = field(default_factory=dict[str, Array])
     _file: Any = None
+    _stored: frozenset[str] = frozenset()
 
     @staticmethod
     def unsaved() -> ParameterStore:
@@ -87,11 +88,10 @@ class ParameterStore:
 
     def names(self) -> list[str]:
         """Every entry, sorted. Opens the file."""
-        stored: Iterable[str] = self._open().keys() if self.reference else ()
-        return sorted({*stored, *self._added})
+        return sorted({*self._stored_names(), *self._added})
 
     def __contains__(self, name: str) -> bool:
-        return name in self._added or (self.reference is not None and name in self.names())
+        return name in self._added or name in self._stored_names()
 
     def read(self, name: str) -> Array:
         """The array named `name`.
@@ -106,16 +106,15 @@ class ParameterStore:
                 f"parameter '{name}' is in no file: it was never saved. Write the module that made "
                 "it with '-o FILE', or give weights"
             )
-        file = self._open()
-        if name not in file.keys():  # noqa: SIM118 (not a mapping)
+        if name not in self._stored_names():
             from difflib import get_close_matches
 
-            close = get_close_matches(name, list(file.keys()), 1)
+            close = get_close_matches(name, sorted(self._stored), 1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
             raise ParameterError(
                 f"parameter file '{self.reference.location}' has no entry '{name}'{hint}"
             )
-        return _read_tensor(file, name, self.reference.location)
+        return _read_tensor(self._file, name, self.reference.location)
 
     def add(self, name: str, array: Array) -> str:
         """Add an entry and give the name it got.
@@ -124,9 +123,7 @@ class ParameterStore:
         """
         candidate, number = name, 0
         while candidate in self:
-            held = self.read(candidate)
-            same_kind = held.dtype == array.dtype and held.shape == array.shape
-            if same_kind and held.tobytes() == array.tobytes():
+            if _same_bits(self.read(candidate), array):
                 return candidate
             number += 1
             candidate = f"{name}.{number}"
@@ -140,11 +137,20 @@ class ParameterStore:
         """
         return save_arrays(path, {name: self.read(name) for name in names})
 
-    def _open(self) -> Any:
-        if self._file is None:
-            assert self.reference is not None
+    def _stored_names(self) -> frozenset[str]:
+        """The entries of the file, which is opened for that."""
+        if self._file is None and self.reference is not None:
             self._file = _open_checked(self.reference)
-        return self._file
+            self._stored = frozenset(self._file.keys())
+        return self._stored
+
+
+def _same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays agree in type, shape and every bit, NaN and signed zeros included."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    bits, others = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (a, b))
+    return np.array_equal(bits, others)
 
 
 def file_sha256(path: Path) -> str:
@@ -168,7 +174,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Array]) -> str:
         Callable[[dict[str, Array], Path], None],
         safetensors.numpy.save_file,  # pyright: ignore[reportUnknownMemberType]
     )
-    contiguous = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
+    contiguous = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
     digest = ""
 
     def write(temporary: Path) -> None:

@@ -4,9 +4,11 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from triton_dsl.ir.errors import ParameterError
@@ -172,3 +174,38 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
         save_arrays(path, {"x": np.array(["text"])})
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["out.safetensors"]
+
+
+def test_a_scalar_stays_a_scalar(tmp_path: Path) -> None:
+    path = tmp_path / "scalar.safetensors"
+    save_arrays(path, {"steps": np.array(7)})
+    assert load_file(path)["steps"].shape == ()
+
+
+def test_entries_are_the_same_only_bit_for_bit() -> None:
+    store = ParameterStore.of({"w": np.array([0.0, np.nan], np.float32)})
+    assert store.add("w", np.array([0.0, np.nan], np.float32)) == "w"
+    assert store.add("w", np.array([-0.0, np.nan], np.float32)) == "w.1"
+    assert store.add("w", np.array([0.0, np.nan])) == "w.2"
+
+
+def test_the_names_of_a_file_are_listed_once(weights: Path) -> None:
+    """Listing them for every entry made large models quadratic."""
+    store = referenced(weights)
+    store.names()
+    listed = 0
+
+    class Counted:
+        def keys(self) -> list[str]:
+            nonlocal listed
+            listed += 1
+            return list(WEIGHTS)
+
+        def get_tensor(self, name: str) -> NDArray[Any]:
+            return WEIGHTS[name].copy()
+
+    store._file = Counted()  # pyright: ignore[reportPrivateUsage]
+    for name in WEIGHTS:
+        assert name in store and store.read(name).shape == WEIGHTS[name].shape
+    store.add("new", np.zeros(1))
+    assert listed == 0
