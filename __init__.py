@@ -15,17 +15,44 @@ if TYPE_CHECKING:
     from .lowering.backend import BackendBase as BackendBase
     from .lowering.backend import compile_model as compile_model
     from .lowering.backend import register_backend as register_backend
+    from .runtime.analysis import analyze_model_size as analyze_model_size
+    from .runtime.layers import TernaryConv2d as TernaryConv2d
+    from .runtime.layers import TernaryLinear as TernaryLinear
+    from .runtime.profiler import profile_model as profile_model
+    from .runtime.quantization import ternarize as ternarize
+    from .runtime.quantization import ternarize_stochastic as ternarize_stochastic
+    from .runtime.ternary_tensor import TernaryTensor as TernaryTensor
+    from .runtime.ternary_tensor import ternary_matmul as ternary_matmul
 
     __version__: str
+
+# What a star import brings: the compiler. The names that need PyTorch are imported one by one.
+__all__ = (
+    "BackendBase",
+    "CompilationError",
+    "TritonError",
+    "TritonParser",
+    "TypeChecker",
+    "compile_model",
+    "register_backend",
+)
 
 _HOME = {
     "BackendBase": "lowering.backend",
     "CompilationError": "ir.errors",
+    "TernaryConv2d": "runtime.layers",
+    "TernaryLinear": "runtime.layers",
+    "TernaryTensor": "runtime.ternary_tensor",
     "TritonError": "ir.errors",
     "TritonParser": "ir.language.parser",
     "TypeChecker": "ir.language.checker",
+    "analyze_model_size": "runtime.analysis",
     "compile_model": "lowering.backend",
+    "profile_model": "runtime.profiler",
     "register_backend": "lowering.backend",
+    "ternarize": "runtime.quantization",
+    "ternarize_stochastic": "runtime.quantization",
+    "ternary_matmul": "runtime.ternary_tensor",
 }
 
 
@@ -35,7 +62,14 @@ def __getattr__(name: str) -> object:
 
         value: object = version("triton-dsl")
     elif name in _HOME:
-        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+        try:
+            value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            from .ir.errors import BackendError
+
+            raise BackendError(f"{name} needs PyTorch: pip install 'triton-dsl[torch]'") from None
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -15,6 +15,19 @@ def test_a_public_name_loads(name: str) -> None:
     assert name in dir(triton_dsl)
 
 
+def test_a_star_import_brings_the_compiler_and_not_torch() -> None:
+    program = (
+        "from triton_dsl import *\n"
+        "import sys\n"
+        "print(TritonParser.__name__, compile_model.__name__, 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["TritonParser", "compile_model", "False"]
+    assert set(triton_dsl.__all__) <= triton_dsl._HOME.keys()  # pyright: ignore[reportPrivateUsage]
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'triton_dsl' has no attribute 'nonsense'"):
         _ = triton_dsl.nonsense  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
