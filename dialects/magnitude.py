@@ -44,6 +44,10 @@ _SAME_ELEMENTS = (
 """Ops whose results hold elements of their operands, or zeros."""
 
 
+_BOUNDED_BY_PROPERTIES = (tensor.QuantizeOp, tensor.RequantizeOp, tensor.MultiThresholdOp)
+"""Ops whose own bounds say it all."""
+
+
 def magnitude(value: SSAValue) -> Bound:
     """An upper bound of |x| for the elements x of an integer tensor; see `Magnitudes.of`."""
     return Magnitudes().of(value)
@@ -53,7 +57,8 @@ class Magnitudes:
     """Bounds of integer values, each computed once; for a module that does not change meanwhile."""
 
     def __init__(self) -> None:
-        self._known: dict[SSAValue, Bound] = {}
+        self.known: dict[SSAValue, Bound] = {}
+        """The bounds found so far."""
 
     def of(self, value: SSAValue) -> Bound:
         """An upper bound of |x| for the elements x of an integer tensor.
@@ -64,14 +69,14 @@ class Magnitudes:
         stack = [value]
         while stack:
             current = stack[-1]
-            waiting = [v for v in _sources(current) if v not in self._known]
+            waiting = [v for v in _sources(current) if v not in self.known]
             if waiting:
                 stack += waiting
                 continue
             stack.pop()
-            if current not in self._known:
-                self._known[current] = self._compute(current)
-        return self._known[value]
+            if current not in self.known:
+                self.known[current] = self._compute(current)
+        return self.known[value]
 
     def greatest(self, value: SSAValue) -> int:
         """One bound for all elements."""
@@ -99,9 +104,9 @@ class Magnitudes:
             terms = tensor_type(op.input).get_shape()[-1]
             return limit if terms == DYNAMIC else np.array(float(terms * self.greatest(op.input)))
         if isinstance(op, tensor.AddOp | tensor.SubOp):
-            return self._known[op.lhs] + self._known[op.rhs]
+            return self.known[op.lhs] + self.known[op.rhs]
         if isinstance(op, tensor.MulOp):
-            return self._known[op.lhs] * self._known[op.rhs]
+            return self.known[op.lhs] * self.known[op.rhs]
         if isinstance(op, tensor.ParameterOp | tensor.ConstantOp):
             values = _values(op.result)
             return limit if values is None else np.abs(values.astype(np.float64))
@@ -116,6 +121,8 @@ class Magnitudes:
             sizes = [type.get_shape()[axis] for axis in axes]
             most = self.greatest(op.operand) * prod(sizes)
             return limit if DYNAMIC in sizes else np.array(float(most))
+        if isinstance(op, tensor.ConvertOp) and _loses_sign(op):
+            return limit
         if isinstance(op, _SAME_ELEMENTS) and len(_sources(op.results[0])) == len(op.operands):
             return np.array(float(max(self.greatest(v) for v in op.operands)))
         return limit
@@ -138,13 +145,20 @@ class Magnitudes:
 def _sources(value: SSAValue) -> Sequence[SSAValue]:
     """The integer values whose bounds the bound of `value` is made from."""
     op = value.owner
-    if not isinstance(op, Operation) or isinstance(op, tensor.QuantizeOp | tensor.RequantizeOp):
+    if not isinstance(op, Operation) or isinstance(op, _BOUNDED_BY_PROPERTIES):
         return ()
-    if isinstance(op, ternary.FusedOp | ternary.MatmulOp | tensor.MultiThresholdOp):
+    if isinstance(op, ternary.FusedOp) and (op.thresholds is not None or op.low is not None):
+        return ()
+    if isinstance(op, ternary.FusedOp | ternary.MatmulOp):
         candidates: Sequence[SSAValue] = op.operands[:1]
     else:
         candidates = op.operands
     return [v for v in candidates if not is_float(tensor_type(v))]
+
+
+def _loses_sign(op: tensor.ConvertOp) -> bool:
+    """Whether negative numbers become large ones: i8 to ui8, say."""
+    return numpy_dtype(tensor_type(op.result).element_type).kind == "u"
 
 
 def sum_terms(op: ternary.FusedOp) -> NDArray[np.int64]:

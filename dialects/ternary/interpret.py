@@ -109,7 +109,7 @@ def conv(op: linear.ConvOp, *operands: Array) -> Array:
     _check_facts(op, reduction_matrix(weight, conv=True))
     result = convolve(
         x,
-        weight.astype(x.dtype),
+        weight.astype(x.dtype) if x.dtype.kind == "f" else weight,
         op.strides.get_values(),
         op.padding.get_values(),
         op.dilation.get_values(),

@@ -68,7 +68,8 @@ def measure_sparsity(
         )
     else:
         tiles = np.zeros((0, 0), dtype=bool)
-    mask = sum(1 << i for i, used in enumerate(tiles.reshape(-1).tolist()) if not used)
+    bits = np.packbits(~tiles.reshape(-1), bitorder="little")
+    mask = int.from_bytes(bits.tobytes(), "little")
     return SparsityAttr(
         integer(int(nonzero.sum())),
         ints(np.flatnonzero(~nonzero.any(axis=1)).tolist()),

@@ -338,3 +338,20 @@ def test_constants(run_op: RunOp) -> None:
     assert result.dtype == np.int8
     assert result.tolist() == [values[:3], values[3:]]
     assert pack_trits(result).tolist() == [0b10_10_00_01, 0b00_01]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32])
+def test_integer_convolution_is_exact_in_i32(dtype: type[Any], run_op: RunOp) -> None:
+    info = np.iinfo(dtype)
+    x = RNG.integers(max(info.min, -1000), min(info.max, 1000), (2, 3, 6, 6), endpoint=True)
+    w = trits(4, 3, 3, 3)
+    (found,) = run_op(ternary.ConvOp, x.astype(dtype), w, trits=(1,))
+    expected = F.conv2d(torch.from_numpy(x), torch.from_numpy(w.astype(np.int64)))
+    np.testing.assert_array_equal(found, expected.numpy())
+    assert found.dtype == np.int32
+
+
+def test_facts_of_a_large_weight_take_little_time() -> None:
+    weight = np.zeros((1024, 1024), np.int8)
+    facts = measure_sparsity(weight, (1, 1))
+    assert int(facts.zero_blocks.data, 16) == (1 << weight.size) - 1

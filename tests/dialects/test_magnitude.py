@@ -1,11 +1,18 @@
 """Bounds of integers, against the worst inputs."""
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i8, i32
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+    i8,
+    i32,
+)
 from xdsl.ir import Block
 
 from triton_dsl.dialects import tensor, ternary
-from triton_dsl.dialects.magnitude import magnitude
+from triton_dsl.dialects.magnitude import Magnitudes, magnitude
 from triton_dsl.dialects.shapes import DYNAMIC
 
 
@@ -38,3 +45,23 @@ def test_what_follows_a_product() -> None:
     assert magnitude(tensor.PadToOp(x, [0, 0, 1], [0, 0, 1], -3.0).result) == 128
     assert magnitude(tensor.MulOp(wide, wide).result) == 128 * 128
     assert magnitude(tensor.DivOp(wide, wide).result) == 2.0**31
+
+
+def test_negative_numbers_become_large_unsigned_ones() -> None:
+    block = Block(arg_types=[TensorType(ternary.trit, [4])])
+    narrow = tensor.ConvertOp(block.args[0], i8)
+    assert magnitude(narrow.result) == 1
+    unsigned = tensor.ConvertOp(narrow, IntegerType(8, Signedness.UNSIGNED))
+    assert magnitude(unsigned.result) >= 255  # -1 as a byte
+
+
+def test_a_product_with_bounds_hides_what_comes_before_it() -> None:
+    block = Block(arg_types=[TensorType(i8, [DYNAMIC, 6])])
+    weight = ternary.ConstantOp([1] * 24, (6, 4))
+    thresholds = tensor.ConstantOp(
+        DenseIntOrFPElementsAttr.from_list(TensorType(i32, [1, 2]), [0, 5])
+    )
+    counted = ternary.LinearOp(block.args[0], weight, thresholds=thresholds)
+    bounds = Magnitudes()
+    assert bounds.of(counted.result) == 2
+    assert list(bounds.known) == [counted.result]
