@@ -147,7 +147,7 @@ def element_count(shape: Shape) -> int | None:
 
 def window_output(size: int, kernel: int, stride: int, low: int, high: int, dilation: int) -> int:
     """Output length of a sliding window: floor((n + pads - d·(k - 1) - 1) / s) + 1."""
-    if size == DYNAMIC:
+    if DYNAMIC in (size, kernel):
         return DYNAMIC
     span = dilation * (kernel - 1) + 1
     if size + low + high < span:

@@ -121,7 +121,7 @@ def check_vector(type: AnyTensor, size: int, what: str) -> None:
     """Refuse anything but a vector of `size` elements."""
     shape = type.get_shape()
     if len(shape) != 1 or (DYNAMIC not in (shape[0], size) and shape[0] != size):
-        fail(f"expects {what} of {size} elements, got {type}")
+        fail(f"expects {what} of {show_shape((size,))} elements, got {type}")
 
 
 def linear_shape(input: Shape, weight: Shape) -> Shape:

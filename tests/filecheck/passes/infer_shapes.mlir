@@ -32,3 +32,13 @@ func.func @kept(%x: tensor<?x?xf32>, %y: tensor<7xf32>) -> (tensor<?x?xf32>, ten
 // CHECK: tensor.relu %x : (tensor<?x?xf32>) -> tensor<?x5xf32>
 // CHECK: tensor.neg {{.*}} -> tensor<?x5xf32>
 // BATCH-LABEL: func.func @kept(%x: tensor<4x?xf32>, %y: tensor<7xf32>) -> (tensor<4x5xf32>, tensor<7xf32>)
+
+// -----
+
+// A window of unknown size leaves the size of the result unknown.
+func.func @window(%x: tensor<1x1x5x5xf32>, %w: tensor<1x1x?x3xf32>) -> tensor<1x1x?x?xf32> {
+  %y = tensor.conv %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>,
+       dilation = array<i64: 1, 1>} : (tensor<1x1x5x5xf32>, tensor<1x1x?x3xf32>) -> tensor<1x1x?x?xf32>
+  func.return %y : tensor<1x1x?x?xf32>
+}
+// CHECK-LABEL: func.func @window(%x: tensor<1x1x5x5xf32>, %w: tensor<1x1x?x3xf32>) -> tensor<1x1x?x3xf32>
