@@ -6,8 +6,10 @@ computes, or says in its docstring what it changes. Not here: patterns that belo
 
 Files that hold no pass serve several: `compile_time` (values known before the program runs),
 `replacement` (one op in the place of another), `layers` (products with weights, seen alike),
-`channel_vectors` (arithmetic on scales and biases), and `prunable`, `channel_paths`,
-`channel_edges` (what is left of layers without their zeros).
+`channel_vectors` (arithmetic on scales and biases), `prunable`, `channel_paths`, `channel_edges`
+(what is left of layers without their zeros), `integer_products`, `integer_forms`,
+`integer_emitter`, `requantize_fusion` (float arithmetic as integers), and `universe` (every pass
+and dialect by name).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -105,7 +105,9 @@ class _Fusion:
         if isinstance(user, tensor.SubOp) and other is user.lhs:
             return None
         bias = options_of(layer).get("bias")
-        if self.exact and bias is not None and is_float(tensor_type(other)):
+        if self.exact and (
+            _is_rounded_early(layer) or (bias is not None and is_float(tensor_type(other)))
+        ):
             return None
         shape = self._operand_shape(layer, other)
         if shape is None:
@@ -121,7 +123,7 @@ class _Fusion:
         other = user.rhs if user.lhs is layer.result else user.lhs
         if isinstance(user, tensor.DivOp) and (self.exact or other is user.lhs):
             return None
-        if self.exact and (not is_ternary(layer) or options_of(layer)):
+        if self.exact and (not is_ternary(layer) or options_of(layer) or _is_rounded_early(layer)):
             return None
         shape = self._operand_shape(layer, other)
         if shape is None or not is_float(tensor_type(other)) or not self._scalable(layer):
@@ -162,6 +164,8 @@ class _Fusion:
         assert isinstance(user, tensor.MultiThresholdOp)
         per_channel = tensor_type(user.thresholds).get_shape()[0] != 1
         if user.input is not layer.result or not _takes_quantization(layer):
+            return None
+        if self.exact and _is_rounded_early(layer):
             return None
         if per_channel and not _on_channels(layer, user.axis.value.data):
             return None
@@ -214,6 +218,12 @@ class _Fusion:
     def _finish(self, emit: ChannelVectors, layer: Layer, **changes: SSAValue | None) -> InferredOp:
         self.known.update(emit.emitted)
         return rebuilt(layer, **changes)
+
+
+def _is_rounded_early(layer: Layer) -> bool:
+    """Whether the result is f16 or bf16: each op rounds to it, a fused op once, at its end."""
+    element = tensor_type(layer.result).element_type
+    return isinstance(element, Float16Type | BFloat16Type)
 
 
 def _takes_affine(layer: Layer) -> bool:

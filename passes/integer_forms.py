@@ -185,6 +185,11 @@ def along_axis(values: NDArray[Any], rank: int) -> tuple[NDArray[Any], int]:
 
 
 def scalar(value: SSAValue) -> float:
+    """A known number.
+
+    Raises:
+        NotIntegerError: the value is not known, or no scalar.
+    """
     known = literal_value(value)
     if known is None or known.ndim:
         raise NotIntegerError
@@ -192,6 +197,7 @@ def scalar(value: SSAValue) -> float:
 
 
 def on_grid(op: tensor.DequantizeOp, grid: Grid) -> bool:
+    """Whether the integers that `op` reads have the scale, zero point and type of `grid`."""
     try:
         same = scalar(op.scale) == grid.scale and scalar(op.zero_point) == grid.zero_point
     except NotIntegerError:
@@ -200,6 +206,11 @@ def on_grid(op: tensor.DequantizeOp, grid: Grid) -> bool:
 
 
 def dequantized(op: tensor.DequantizeOp) -> Combination:
+    """What `op` computes, as one term and an offset.
+
+    Raises:
+        NotIntegerError: its scale or zero point is not known.
+    """
     scale, zero = literal_value(op.scale), literal_value(op.zero_point)
     if scale is None or zero is None:
         raise NotIntegerError

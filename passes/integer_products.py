@@ -42,7 +42,9 @@ class IntegerProduct:
         """The exact sums, without the optional steps; pads stand for the real number 0."""
         product = self.product
         if isinstance(product, ternary.MatmulOp):
-            return self.add(ternary.LinearOp(integers, product.weight))
+            bare = ternary.LinearOp(integers, product.weight)
+            bare.attributes.update(product.attributes)
+            return self.add(bare)
         bare = product.rebuild(
             input=integers, scale=None, bias=None, thresholds=None, activation="none"
         )
@@ -59,6 +61,7 @@ class IntegerProduct:
                 groups=bare.groups.value.data,
                 sparsity=product.sparsity,
             )
+        bare.attributes.update(product.attributes)
         return self.add(bare)
 
     def followed(self, accumulated: SSAValue, scale: float, zero: int) -> SSAValue:

@@ -12,9 +12,11 @@ from xdsl.passes import ModulePass
 
 from ..dialects import tensor, ternary
 from ..dialects.inference import tensor_type
+from ..dialects.parameters import parameters
 from ..dialects.shapes import is_float
 from ..dialects.ternary.storage import RULES, SCALES
 from ..ir.errors import OptionError
+from ..ir.pipeline import did_you_mean
 from .fold_constants import fold
 from .replacement import erase_unused, replace
 
@@ -43,7 +45,8 @@ class TernarizePass(ModulePass):
     and `fold-constants` evaluates it once they are there. The rules are those of that op.
 
     Raises:
-        OptionError: an unknown rule or scale, or a threshold that does not go with the rule.
+        OptionError: an unknown rule or scale, a threshold that does not go with the rule, or a
+            key to skip that no parameter has.
     """
 
     name = "ternarize"
@@ -86,6 +89,7 @@ class TernarizePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         # One ternarization for all layers that share a weight.
+        self._check_skipped(op)
         made: dict[tuple[SSAValue, int], ternary.TernarizeOp] = {}
         weights: list[Operation] = []
         for layers in _layers_by_function(op):
@@ -97,6 +101,15 @@ class TernarizePass(ModulePass):
                     self._ternarize(layer, made)
         fold([*dict.fromkeys(weights), *made.values()])
         erase_unused(weights)
+
+    def _check_skipped(self, module: ModuleOp) -> None:
+        keys = [op.key.data for op in parameters(module)] if self.skip else []
+        for key in self.skip:
+            if key not in keys:
+                raise OptionError(
+                    f"ternarize cannot skip '{key}': no parameter has that key"
+                    f"{did_you_mean(key, keys)}"
+                )
 
     def _takes(self, layer: FloatLayer) -> bool:
         weight = _weight(layer)

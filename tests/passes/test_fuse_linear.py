@@ -232,3 +232,17 @@ def test_integers_stay_exact(
     assert text.count("ternary.linear") == 1 and "tensor.add" not in text
     np.testing.assert_array_equal(run_module(module, inputs)[0], before)
     assert "b" in store_of(module)
+
+
+@pytest.mark.parametrize("type", ["f16", "bf16"])
+@pytest.mark.parametrize("step", ["add", "mul", "relu"])
+def test_exact_fusion_keeps_every_rounding_of_narrow_floats(
+    filled: Filled, apply_passes: Apply, samples: Samples, type: str, step: str
+) -> None:
+    text = program("ternary.linear", [step]).replace("f32", type)
+    module = filled(text)
+    inputs = samples(module, batch=200)
+    before = run_module(module, inputs)[0]
+    apply_passes(module, "fuse-linear{exact=true}")
+    np.testing.assert_array_equal(run_module(module, inputs)[0], before)
+    assert (f"tensor.{step}" in str(module)) == (step != "relu")

@@ -170,3 +170,8 @@ def test_convolutions(
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         TernarizePass(**options)
+
+
+def test_a_key_to_skip_must_exist(filled: Filled, apply_passes: Apply) -> None:
+    with pytest.raises(OptionError, match=r"no parameter .* did you mean 'fc2\.weight'\?"):
+        apply_passes(filled(MLP), 'ternarize{skip="fc2.wieght"}')
