@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
@@ -82,3 +83,8 @@ def element_of(dtype: np.dtype[Any]) -> Attribute:
     if name not in table:
         raise VerifyException(f"arrays of {name} have no element type")
     return table[name]
+
+
+def holds_nan(array: NDArray[Any]) -> bool:
+    """Whether an element is NaN; integers and booleans never are."""
+    return array.dtype.kind not in "iub" and bool(np.isnan(array).any())

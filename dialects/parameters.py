@@ -23,7 +23,7 @@ from ..ir.errors import ParameterError
 from ..ir.store import ParameterStore
 from ..ir.trits import pack_trits, packed_size, unpack_trits
 from . import tensor, ternary
-from .elements import element_of, numpy_dtype
+from .elements import element_of, holds_nan, numpy_dtype
 from .inference import tensor_type
 from .shapes import AnyTensor
 from .tensor.storage import STORE_ATTRIBUTE, StoreAttr
@@ -95,7 +95,7 @@ def read_parameter(store: ParameterStore, key: str, type: Attribute) -> Array:
             f"parameter '{key}': expected {dtype}{list(shape)}, got "
             f"{array.dtype}{list(array.shape)}"
         )
-    if dtype.kind not in "iub" and np.isnan(array.astype(np.float32, copy=False)).any():
+    if holds_nan(array):
         raise ParameterError(f"parameter '{key}' holds NaN")
     return array
 
@@ -105,7 +105,7 @@ def add_parameter(module: ModuleOp, key: str, values: Array, *, buffer: bool = F
 
     The op is not inserted. A taken key gets a numbered suffix.
     """
-    name = store_of(module).add(key, np.ascontiguousarray(values))
+    name = store_of(module).add(key, np.asarray(values, order="C"))
     return tensor.ParameterOp(
         name, TensorType(element_of(values.dtype), values.shape), buffer=buffer
     )
@@ -117,11 +117,18 @@ def add_trits(module: ModuleOp, key: str, trits: Array) -> ternary.ParameterOp:
     return ternary.ParameterOp(name, trits.shape)
 
 
+def dense(values: Array, element: Attribute) -> DenseIntOrFPElementsAttr:
+    """`values` as a dense attribute with elements of type `element`."""
+    array = np.asarray(values, dtype=numpy_dtype(element), order="C")
+    if array.dtype == np.bool_:
+        array = array.astype(np.int8) * np.int8(-1)  # xDSL stores true as 0xFF
+    type: Any = TensorType(element, array.shape)
+    return DenseIntOrFPElementsAttr(type, BytesAttr(array.tobytes()))
+
+
 def dense_constant(values: Array, element: Attribute) -> tensor.ConstantOp:
     """An inline constant; the caller sees to the size limit (`tensor.storage.INLINE_LIMIT`)."""
-    array = np.ascontiguousarray(values, dtype=numpy_dtype(element))
-    type: Any = TensorType(element, array.shape)
-    return tensor.ConstantOp(DenseIntOrFPElementsAttr(type, BytesAttr(array.tobytes())))
+    return tensor.ConstantOp(dense(values, element))
 
 
 def constant_value(op: Operation) -> Array | None:

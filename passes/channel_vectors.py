@@ -7,14 +7,12 @@ there or not; `fold-constants` evaluates them.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..dialects import tensor
-from ..dialects.elements import numpy_dtype
 from ..dialects.inference import InferredOp, tensor_type
+from ..dialects.parameters import dense_constant
 from ..dialects.shapes import DYNAMIC
-from .compile_time import dense
 from .replacement import insert_before
 
 
@@ -42,8 +40,7 @@ class ChannelVectors:
 
     def number(self, value: float) -> SSAValue:
         """A scalar constant."""
-        type = TensorType(self.element, [])
-        return self.emit(tensor.ConstantOp(dense(np.array(value, numpy_dtype(self.element)), type)))
+        return self.emit(dense_constant(np.array(value), self.element))
 
     def product(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
         """a·b, where `None` stands for 1."""

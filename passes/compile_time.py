@@ -9,28 +9,22 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeGuard, cast
+from typing import TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    AnyDenseElement,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    ModuleOp,
-    TensorType,
-)
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from ..dialects import interpret, tensor, ternary
-from ..dialects.elements import numpy_dtype
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.parameters import (
     Array,
     add_parameter,
     add_trits,
     constant_value,
+    dense_constant,
     module_of,
 )
 from ..dialects.shapes import DYNAMIC, AnyTensor
@@ -148,7 +142,7 @@ def literal(
             return add_trits(module, key, array)
         return ternary.ConstantOp(array.reshape(-1).tolist(), array.shape)
     if not keep_name and (array.size <= INLINE_LIMIT or _is_splat(array)):
-        return tensor.ConstantOp(dense(array, type))
+        return dense_constant(array, type.element_type)
     op = add_parameter(module, key, array, buffer=buffer)
     assert isinstance(op, tensor.ParameterOp)
     return op
@@ -160,14 +154,3 @@ def _is_splat(array: Array) -> bool:
         return True
     bits = data.view(np.uint8).reshape(data.size, -1)
     return bool((bits == bits[0]).all())
-
-
-def dense(array: Array, type: AnyTensor) -> DenseIntOrFPElementsAttr:
-    """`array` as a dense attribute of `type`."""
-    dtype = numpy_dtype(type.element_type)
-    data = np.ascontiguousarray(array, dtype)
-    if dtype == np.bool_:
-        data = data.astype(np.int8) * np.int8(-1)  # xDSL stores true as 0xFF
-    return DenseIntOrFPElementsAttr(
-        cast("TensorType[AnyDenseElement]", type), BytesAttr(data.tobytes())
-    )

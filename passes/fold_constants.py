@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import tensor, ternary
+from ..dialects.elements import holds_nan
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.parameters import Array, constant_value, module_of
 from ..dialects.tensor.storage import INLINE_LIMIT
@@ -119,7 +119,7 @@ class _Folding:
             raise type(error)(error_at(op, str(error))) from None
         except ValueError:
             return  # undefined on these operands: no business of the compiler
-        if any(_has_nan(array) for array in results):
+        if any(holds_nan(array) for array in results):
             return
         origin = next((self.origin[v] for v in op.operands if v in self.origin), None)
         for result, array in zip(op.results, results, strict=True):
@@ -173,9 +173,3 @@ def _unpacks(op: Operation) -> bool:
         is_trit(tensor_type(v)) and prod(tensor_type(v).get_shape()) > INLINE_LIMIT
         for v in op.operands
     ) and not all(is_trit(tensor_type(r)) for r in op.results)
-
-
-def _has_nan(array: Array) -> bool:
-    if array.dtype.kind in "iub":
-        return False
-    return bool(np.isnan(array.astype(np.float32, copy=False)).any())

@@ -13,9 +13,6 @@ from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
 from xdsl.dialects.builtin import (
     AffineMapAttr,
-    AnyDenseElement,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
     IndexType,
     IntegerType,
     Signedness,
@@ -29,7 +26,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from ...dialects.inference import tensor_type
-from ...dialects.parameters import Array
+from ...dialects.parameters import Array, dense
 from ...dialects.shapes import DYNAMIC, AnyTensor, Shape
 from ...dialects.ternary import TritType
 from .scalars import Number, Scalars
@@ -234,10 +231,7 @@ class Emitter(Scalars):
 
     def dense(self, array: Array, type: Attribute) -> SSAValue:
         """A constant tensor with the bytes of `array`."""
-        shaped = cast("TensorType[AnyDenseElement]", TensorType(type, array.shape))
-        data = array.astype("int8") * -1 if array.dtype == bool else array  # true is 0xFF
-        attribute = DenseIntOrFPElementsAttr(shaped, BytesAttr(data.tobytes()))
-        return self.insert(arith.ConstantOp(attribute))
+        return self.insert(arith.ConstantOp(dense(array, type)))
 
     def cast_to(self, value: SSAValue, type: AnyTensor) -> SSAValue:
         """`value` with the sizes that `type` states, which it has at run time."""

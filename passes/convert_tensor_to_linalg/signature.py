@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -111,7 +110,7 @@ def constant(emitter: Emitter, op: Literal) -> SSAValue:
     values = constant_value(op)
     assert values is not None
     type = tensor_type(op.result)
-    return emitter.dense(np.ascontiguousarray(values), Emitter.signless(type.element_type))
+    return emitter.dense(values, Emitter.signless(type.element_type))
 
 
 def rename_store(module: ModuleOp, *, keep: bool) -> None:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, i1
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import (
     add_parameter,
     add_trits,
     attach_store,
+    dense_constant,
     parameter_value,
     parameters,
     store_of,
@@ -113,3 +114,26 @@ def test_adding_parameters() -> None:
     np.testing.assert_array_equal(parameter_value(second), [1, -1, 0])
     clone = module.clone()
     assert store_of(clone) is store_of(module)
+
+
+def test_a_scalar_parameter() -> None:
+    module = parse_module(returning('tensor.parameter "s" : tensor<f32>', "tensor<f32>"))
+    op = add_parameter(module, "s", np.array(2.5, np.float32))
+    (placed,) = parameters(module)
+    assert op.results[0].type == placed.result.type
+    assert parameter_value(placed) == np.float32(2.5)
+
+
+@pytest.mark.filterwarnings("error")
+def test_large_doubles_are_read_in_silence() -> None:
+    module = module_with(
+        ('tensor.parameter "w" : tensor<1xf64>', "tensor<1xf64>"), np.array([1e300])
+    )
+    assert run_module(module, [])[0].tolist() == [1e300]
+
+
+def test_truth_values_have_one_spelling() -> None:
+    values = np.array([True, False, True])
+    parsed = parse_module("%c = tensor.constant dense<[true, false, true]> : tensor<3xi1>")
+    (constant,) = parsed.ops
+    assert dense_constant(values, i1).properties == constant.properties

@@ -256,3 +256,16 @@ def test_mlir_reads_it_and_we_read_it_again(
             check=False,
         )
         assert done.returncode == 0, done.stderr
+
+
+def test_scalars(filled: Filled, samples: Samples, compile_natively: Any) -> None:
+    module = filled("""
+func.func @forward(%x: tensor<?x4xf32>) -> tensor<f32> {
+  %two = tensor.constant dense<2.0> : tensor<f32>
+  %0 = tensor.reduce_sum %x {axes = array<i64: 0, 1>} : (tensor<?x4xf32>) -> tensor<f32>
+  %1 = tensor.mul %0, %two : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %p = tensor.parameter "p" : tensor<f32>
+  %2 = tensor.add %1, %p : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  func.return %2 : tensor<f32>
+}""")
+    check_model(module, samples(module), compile_natively)
