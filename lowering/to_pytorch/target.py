@@ -116,5 +116,5 @@ def _safetensors(arrays: Mapping[str, NDArray[Any]], source: ModuleSource) -> by
     from safetensors.numpy import save
 
     return save(
-        {source.state_keys[key]: np.ascontiguousarray(arrays[key]) for key in sorted(arrays)}
+        {source.state_keys[key]: np.asarray(arrays[key], order="C") for key in sorted(arrays)}
     )
