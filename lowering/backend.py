@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,8 +53,8 @@ class CompiledModel:
     """
 
     target: str
-    module: ModuleOp
-    artifact: Artifact
+    module: ModuleOp = field(repr=False)
+    artifact: Artifact = field(repr=False)
 
     def save(self, path: str | Path) -> list[Path]:
         """Write the artefact to `path`; the files written."""
@@ -142,15 +142,16 @@ def _run_backend(
     kind: type[BackendBase], name: str, options: dict[str, Any], path: Path, layer: str | None
 ) -> Any:
     from ..ir.language.checker import TypeChecker
-    from ..ir.language.parser import TritonParser, read_source
+    from ..ir.language.parser import read_source
 
     try:
         backend = kind(**options)
     except TypeError as error:
         raise OptionError(f"back end '{name}': {error}") from None
-    typed = TypeChecker().check(TritonParser().parse(read_source(path), path))
+    typed = TypeChecker().check_source(read_source(path), path)
     layers = [d for d in typed.layers if layer in (None, d.name)]
     if not layers:
         wanted = f"layer '{layer}'" if layer else "layer"
         raise OptionError(f"'{path}' has no {wanted}")
-    return backend.optimize(backend.compile(backend.generate_code(layers[-1])))
+    entry = typed.entry() if layer is None else None
+    return backend.optimize(backend.compile(backend.generate_code(entry or layers[-1])))

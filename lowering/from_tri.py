@@ -63,13 +63,11 @@ def import_tri(
         ParameterError: the weights do not fit.
     """
     from ..ir.language.checker import TypeChecker
-    from ..ir.language.parser import TritonParser, read_source
+    from ..ir.language.parser import read_source
 
-    if isinstance(source, Path):
-        program = TritonParser().parse(read_source(source), source)
-    else:
-        program = TritonParser().parse(source)
-    typed = TypeChecker().check(program)
+    path = source if isinstance(source, Path) else None
+    text = read_source(source) if isinstance(source, Path) else source
+    typed = TypeChecker().check_source(text, path)
     module = module_from_elaborated(typed.elaborate(layer, generics or {}), trainable=trainable)
     if weights is not None:
         attach_weights(module, weights)

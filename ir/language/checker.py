@@ -17,6 +17,7 @@ from .elaborate import Elaborator, GenericValue
 from .elaborated import Elaborated
 from .loader import Loader, Module
 from .nodes import Const, FunctionDef, LayerDef, Let, Program
+from .parser import TritonParser
 from .scope import check_names
 from .session import Abandon, Budget, Limits
 
@@ -162,6 +163,19 @@ class TypeChecker:
         errors = DiagnosticBag(d for d in bag.diagnostics if d.severity == "error")
         errors.raise_if_errors(loader.sources)
         return TypedProgram(program, module, tuple(bag.warnings), loader.sources, self.limits)
+
+    def check_source(self, source: str, path: Path | None = None) -> TypedProgram:
+        """Parse and check a program; errors of syntax and of types come in one report.
+
+        Args:
+            source: the text.
+            path: the file it came from; names the text in messages and is where imports start.
+
+        Raises:
+            CompilationError: the program has errors; its text is all of them, drawn.
+        """
+        program, diagnostics = TritonParser().parse_with_recovery(source, path)
+        return self.check(program, diagnostics)
 
     def _check_module(self, module: Module, bag: DiagnosticBag, budget: Budget) -> None:
         try:

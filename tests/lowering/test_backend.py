@@ -76,6 +76,17 @@ def test_a_registered_back_end_compiles_the_checked_layer(program: Path) -> None
     ]
 
 
+def test_a_back_end_gets_the_entry_layer(program: Path) -> None:
+    program.write_text(SOURCE + "layer Sized(n: int) { fn forward(x: Tensor[n]) { return x } }\n")
+    register_backend("fpga-ports", FPGABackend)
+    assert compile_model(program, "fpga-ports")[1] == "module LinearClassifier ("
+    assert compile_model(program, "fpga-ports", layer="Sized")[1] == "module Sized ("
+
+
+def test_a_compiled_model_is_shown_in_one_line(program: Path) -> None:
+    assert repr(compile_model(program, "pytorch")) == "CompiledModel(target='pytorch')"
+
+
 def test_wrong_options_and_names_are_told(program: Path) -> None:
     register_backend("fpga-ports", FPGABackend)
     with pytest.raises(OptionError, match="target_devise"):

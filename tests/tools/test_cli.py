@@ -53,6 +53,26 @@ def test_check_reports_every_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert [d["line"] for d in report["diagnostics"]] == [6, 6]
 
 
+TWO_KINDS = """layer Syntax {
+    fn forward(x: Tensor[N, 3]) -> Tensor[N, 3] { return x + }
+}
+layer Names {
+    fn forward(x: Tensor[N, 3]) -> Tensor[N, 3] { return x + unknown }
+}
+"""
+
+
+@pytest.mark.parametrize("command", ["check", "compile", "info"])
+def test_errors_of_syntax_and_of_types_come_in_one_run(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("two.tri").write_text(TWO_KINDS)
+    run(command, "two.tri", code=1)
+    shown = capsys.readouterr().err
+    assert "two.tri:2:61: error: expected an expression" in shown
+    assert "two.tri:5:62: error: unknown name 'unknown'" in shown
+
+
 def test_fmt_is_idempotent_and_safe(capsys: pytest.CaptureFixture[str]) -> None:
     path = Path("messy.tri")
     path.write_text("layer  L{fn forward(x:Tensor[N,2])->Tensor[N,2]{return x+x}} # end\n")

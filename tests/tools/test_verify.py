@@ -41,6 +41,13 @@ def test_a_wrong_value_is_found_and_measured() -> None:
     assert row.max_rel == pytest.approx(0.5 / abs(float(Y[3, 2])), rel=1e-5)
 
 
+def test_a_value_that_cancels_may_differ_by_the_rounding_of_large_ones() -> None:
+    expected = np.array([[1e4, 0.25]], np.float32)
+    near = np.array([[1e4, 0.251]], np.float32)
+    assert judge(near, expected=expected).agrees
+    assert not judge(near + np.float32(2), expected=expected).agrees
+
+
 def test_argmax_agreement_counts_rows() -> None:
     expected = np.eye(4, dtype=np.float32)
     actual = np.roll(expected, 1, axis=1)

@@ -56,11 +56,11 @@ def _check_file(file: Path) -> tuple[list[Diagnostic], str | None]:
         return [], None
     from ...ir.language.checker import TypeChecker
     from ...ir.language.diagnostics import Diagnostic, render
-    from ...ir.language.parser import TritonParser, read_source
+    from ...ir.language.parser import read_source
 
     try:
         source = read_source(file)
-        typed = TypeChecker().check(TritonParser().parse(source, file))
+        typed = TypeChecker().check_source(source, file)
     except CompilationError as wrong:
         return [d for d in wrong.diagnostics if isinstance(d, Diagnostic)], str(wrong)
     except TritonError as wrong:
