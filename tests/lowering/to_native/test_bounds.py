@@ -1,0 +1,63 @@
+"""Nothing is read or written past the end of a buffer: each ends where a forbidden page begins."""
+
+import ctypes
+import mmap
+import sys
+from ctypes import c_int64, c_void_p
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from triton_dsl.ir.native_abi import KINDS, LAYOUTS, Kind, Layout, scratch_bytes
+from triton_dsl.lowering.to_native.recipes import RECIPES
+from triton_dsl.runtime.native.jit import host_features
+from triton_dsl.runtime.native.packed import PackedWeights
+from triton_dsl.tools.native import kernel_provider
+
+pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect through libc of Linux")
+
+SHAPES = [(1, 1, 1), (1, 257, 5), (1, 512, 64), (2, 15, 65), (7, 256, 3), (13, 33, 130)]
+
+
+class Guarded:
+    """A copy of an array whose last byte is the last of a page that a forbidden page follows."""
+
+    def __init__(self, content: NDArray[Any]) -> None:
+        page = mmap.PAGESIZE
+        whole = -(-max(content.nbytes, 1) // page) * page
+        self._memory = mmap.mmap(-1, whole + page)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.mprotect(c_void_p(start + whole), page, 0) == 0
+        self.address = start + whole - content.nbytes
+        offset = whole - content.nbytes
+        flat = np.frombuffer(self._memory, content.dtype, content.size, offset)
+        self.array = flat.reshape(content.shape)
+        self.array[...] = content
+
+
+@pytest.mark.parametrize("recipe", [r.name for r in RECIPES if r.features <= host_features()])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.activations)
+def test_stays_inside_its_buffers(recipe: str, layout: Layout, kind: Kind) -> None:
+    library = kernel_provider(recipe)(layout, kind)
+    linear = library.function("linear", [c_void_p] * 6 + [c_int64] * 3)
+    rng = np.random.default_rng(7)
+    for rows, ins, outs in SHAPES:
+        if layout == "stored" and ins % 256:
+            continue
+        trits = rng.integers(-1, 2, (outs, ins)).astype(np.int8)
+        codes = rng.integers(-127, 128, (rows, ins)).astype(np.int8)
+        codes[:, 0] = 127
+        expected = codes.astype(np.int64) @ trits.T.astype(np.int64)
+        x = Guarded(codes.astype(np.float32) if kind.floating else codes)
+        weights = Guarded(PackedWeights.of(trits).layout(layout))
+        y = Guarded(np.zeros((rows, outs), np.float32 if kind.floating else np.int32))
+        scratch = Guarded(np.zeros(scratch_bytes(rows, ins, outs, kind.digits), np.uint8))
+        scale, bias = Guarded(np.ones(outs, np.float32)), Guarded(np.zeros(outs, np.float32))
+        buffers = (x, weights, y, scratch, scale, bias)
+        linear(*(buffer.address for buffer in buffers), rows, ins, outs)
+        assert np.allclose(y.array, expected, rtol=1e-6, atol=1e-3)
