@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -71,7 +71,12 @@ class Artifact:
 
 
 def write_artifact(
-    artifact: Artifact, path: Path, *, force: bool = True, manifest: bool | None = None
+    artifact: Artifact,
+    path: Path,
+    *,
+    force: bool = True,
+    manifest: bool | None = None,
+    sources: Sequence[Path | None] = (),
 ) -> list[Path]:
     """Write an artefact; the written paths, the main file first.
 
@@ -84,9 +89,11 @@ def write_artifact(
         path: where to.
         force: whether existing files may be replaced.
         manifest: whether to write `NAME.manifest.json` too; by default only into folders.
+        sources: what the artefact was made from: the program, weights. It is never overwritten.
 
     Raises:
-        OptionError: a file is in the way and `force` is off, or the place cannot be written.
+        OptionError: a file is in the way and `force` is off, a source is in the way, or the place
+            cannot be written.
     """
     into_folder = artifact.main_file is None or path.is_dir() or str(path).endswith(os.sep)
     folder, names = (path, {f: f for f in artifact.files})
@@ -97,6 +104,8 @@ def write_artifact(
     if manifest if manifest is not None else artifact.main_file is None:
         contents[f"{stem}.manifest.json"] = manifest_bytes(artifact)
     order = sorted(contents, key=lambda name: name != names.get(artifact.main_file or ""))
+    for name, data in contents.items():
+        _keep_sources(folder / name, data, sources)
     try:
         return _place(folder, {name: contents[name] for name in order}, stem, force)
     except OSError as error:
@@ -121,6 +130,17 @@ def _beside(artifact: Artifact, path: Path) -> dict[str, str]:
     if len(set(names.values())) != len(names):
         raise OptionError(f"'{path}' would overwrite its own sibling; choose another file name")
     return names
+
+
+def _keep_sources(target: Path, data: bytes, sources: Sequence[Path | None]) -> None:
+    for source in sources:
+        if source is None or not (source.is_file() and target.is_file()):
+            continue
+        if target.samefile(source) and target.read_bytes() != data:
+            raise OptionError(
+                f"'{target}' would be overwritten, and the model was made from it; "
+                "choose another output with -o"
+            )
 
 
 def _place(folder: Path, contents: Mapping[str, bytes], stem: str, force: bool) -> list[Path]:

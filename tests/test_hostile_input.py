@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 import time
 import warnings
 import zipfile
@@ -17,11 +19,13 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import CompilationError, OptionError, ParameterError
 from triton_dsl.ir.printing import module_text
 from triton_dsl.ir.samples import read_samples
+from triton_dsl.ir.store import save_arrays
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.weights import attach_weights
 from triton_dsl.tools import console
 from triton_dsl.tools.cli import main
+from triton_dsl.tools.translate import main as translate
 from triton_dsl.tools.verify import verify_module
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -177,6 +181,33 @@ def test_a_broken_header_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00\x10\x00" + b"[" * 16)
     with pytest.raises(OptionError, match="cannot be read"):
         read_samples(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("tool", ["triton", "triton-translate"])
+def test_what_was_read_is_not_overwritten(
+    tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.tri").write_text(SMALL.replace("param w: Tensor", "param w: TernaryTensor"))
+    save_arrays(Path("m.safetensors"), {"w": np.ones(4, np.float32)})
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    compile_, given = (main, ["compile"]) if tool == "triton" else (translate, [])
+    for output in ("m.py", "m.tri", "m.safetensors"):
+        arguments = [*given, "m.tri", "-w", "m.safetensors", "-t", "pytorch", "-o", output]
+        assert compile_(arguments) == 2
+        assert {path: path.read_bytes() for path in Path().iterdir()} == before
+    assert compile_([*given, "m.tri", "-w", "m.safetensors", "-t", "pytorch", "-o", "n.py"]) == 0
+
+
+@pytest.mark.parametrize("tool", ["cli", "opt", "translate"])
+def test_closed_streams_are_no_defects(tool: str, tmp_path: Path) -> None:
+    (tmp_path / "m.tri").write_text(SMALL)
+    arguments = {"cli": "info m.tri", "opt": "m.tri", "translate": "m.tri --import"}[tool]
+    command = f"{sys.executable} -m triton_dsl.tools.{tool} {arguments} <&- >&-"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_messages_of_the_command_line(

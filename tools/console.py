@@ -84,6 +84,13 @@ def error(tool: str, message: str) -> None:
     print(prefix + message, file=sys.stderr)
 
 
+def open_streams() -> None:
+    """Put an empty file in the place of each standard stream that the caller closed (`>&-`)."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+
+
 def guarded(tool: str, run: Callable[[], int]) -> int:
     """The exit code of `run`, or of the one message for what it raised; never a traceback.
 
@@ -93,6 +100,7 @@ def guarded(tool: str, run: Callable[[], int]) -> int:
 
     from ..ir.errors import TritonError
 
+    open_streams()
     try:
         return run()
     except TritonError as wrong:

@@ -35,6 +35,7 @@ from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..ir.printing import PrintOptions, module_text
 from ..passes.universe import everything
 from .console import error as print_error
+from .console import open_streams
 from .opt_arguments import add_arguments, normalise
 from .opt_reading import check_roundtrip, decode, is_comment, with_hint, without_reproducer
 
@@ -367,6 +368,7 @@ class TritonOptMain(xDSLOptMain):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Errors are one message, never a traceback."""
+    open_streams()
     arguments = sys.argv[1:] if argv is None else list(argv)
     with _restored_globals():
         try:

@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     artifact = compile_to_target(module, arguments.target, dump_stages=arguments.dump_stages)
     if arguments.output is not None:
-        write_artifact(artifact, arguments.output)
+        write_artifact(artifact, arguments.output, sources=[arguments.input, arguments.weights])
         return 0
     main_file = artifact.main_file
     if main_file is None or len(artifact.files) > 1:

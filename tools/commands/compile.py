@@ -52,7 +52,11 @@ def compile(
         if passes:
             apply_passes(module, passes)
         artifact = compile_to_target(module, target, dump_stages=dump_stages)
-        paths = write_artifact(artifact, output or _default_output(file, artifact.main_file))
+        paths = write_artifact(
+            artifact,
+            output or _default_output(file, artifact.main_file),
+            sources=[file, weights],
+        )
     sizes = [(str(path), path.stat().st_size) for path in paths if path.is_file()]
     if json:
         print_json({"target": target, "files": [{"path": p, "bytes": n} for p, n in sizes]})
