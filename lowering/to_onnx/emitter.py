@@ -157,7 +157,6 @@ class Emitter:
         """Packed bytes as numbers of `element`, by a model-local function where there are some."""
         if self.opset < FUNCTION_OPSET:
             return self._unpack_nodes(packed, shape, element)
-        self.graph.functions.add("ternary.unpack")
         return self.graph.add_node(
             "ternary.unpack",
             [packed],
@@ -168,7 +167,8 @@ class Emitter:
         )[0]
 
     def _unpack_nodes(self, packed: str, shape: Shape, element: Element) -> str:
-        # A code fills bits 2i and 2i + 1: shifting left, then right by 7 leaves one bit.
+        # A code fills bits 2i and 2i + 1: shifting left, then right by 7 leaves one bit. In float32
+        # until the end: what has no kernel of its own, ONNX Runtime does not fold when it loads.
         rows = self.reshape(packed, [-1, 1])
         bits: list[str] = []
         for shifts in ([7, 5, 3, 1], [6, 4, 2, 0]):
@@ -176,12 +176,12 @@ class Emitter:
             last = self.constant(np.array([7], np.uint8), "seven")
             top = self.node("BitShift", [rows, left], Element.UINT8, direction="LEFT")
             bit = self.node("BitShift", [top, last], Element.UINT8, direction="RIGHT")
-            bits.append(self.cast(bit, Element.INT8 if element is Element.INT8 else element))
+            bits.append(self.cast(bit, Element.FLOAT))
         trits = self.reshape(self.apply("Sub", bits), [-1])
         count = int(np.prod(shape, dtype=np.int64))
         if count % 4:
             trits = self.slice_axes(trits, [0], [count], [0], [1])
-        return self.reshape(trits, shape)
+        return self.cast(self.reshape(trits, shape), element)
 
     # Nodes.
 

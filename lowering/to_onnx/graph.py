@@ -113,7 +113,6 @@ class Graph:
     inputs: list[Port] = field(default_factory=list[Port])
     outputs: list[Port] = field(default_factory=list[Port])
     elements: dict[str, Element] = field(default_factory=dict[str, Element])
-    functions: set[str] = field(default_factory=set[str])
     _uses: Counter[str] = field(default_factory=Counter[str])
     _names: Counter[str] = field(default_factory=Counter[str])
     _constants: dict[tuple[str, tuple[int, ...], bytes], str] = field(
@@ -189,9 +188,21 @@ class Graph:
         self.elements[port.name] = self.elements.pop(name)
         return port.name
 
-    def drop_unused_values(self) -> None:
-        """Remove initialisers that no node reads."""
-        used = {name for node in self.nodes for name in node.inputs}
+    @property
+    def functions(self) -> set[str]:
+        """The model-local functions that nodes call, and those which these call."""
+        called = {node.op_type for node in self.nodes if node.domain == DOMAIN}
+        return called | {"ternary.unpack"} if "ternary.matmul" in called else called
+
+    def drop_unused(self) -> None:
+        """Remove nodes that lead to no output, then initialisers that no node reads."""
+        used = {port.name for port in self.outputs}
+        kept: list[Node] = []
+        for node in reversed(self.nodes):
+            if not used.isdisjoint(node.outputs):
+                kept.append(node)
+                used.update(node.inputs)
+        self.nodes = kept[::-1]
         self.initializers = {n: array for n, array in self.initializers.items() if n in used}
 
     def rename_last(self, name: str, wish: str) -> str:

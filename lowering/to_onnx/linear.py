@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import is_float
+from ...dialects.shapes import DYNAMIC, AnyTensor, is_float
 from .elementwise import choose
 from .emitter import Emitter, Rule
 from .graph import Element
@@ -20,7 +20,17 @@ from .shape import arange
 
 def matmul(e: Emitter, op: tensor.MatmulOp) -> None:
     """MatMul; integers wrap around in their own type."""
-    e.bind(op.result, e.apply("MatMul", [e.value(op.lhs), e.value(op.rhs)]))
+    lhs, rhs = e.value(op.lhs), e.value(op.rhs)
+    if not fails_when_empty(tensor_type(op.lhs), tensor_type(op.rhs)):
+        e.bind(op.result, e.apply("MatMul", [lhs, rhs]))
+        return
+    column = e.apply("MatMul", [lhs, e.unsqueeze(rhs, [1])])
+    e.bind(op.result, e.node("Squeeze", [column, e.indices([-1], "axes")], e.element(column)))
+
+
+def fails_when_empty(matrices: AnyTensor, vector: AnyTensor) -> bool:
+    """Whether ONNX Runtime refuses the product for an empty batch: matrices times a vector."""
+    return vector.get_num_dims() == 1 and DYNAMIC in matrices.get_shape()[:-1]
 
 
 def linear(e: Emitter, op: tensor.LinearOp) -> None:

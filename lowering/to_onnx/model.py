@@ -131,7 +131,6 @@ def _without_large_values(graph: Graph, info: ModelInfo) -> Any:
         inputs=[*graph.inputs, *ports],
         outputs=graph.outputs,
         elements=graph.elements,
-        functions=graph.functions,
     )
     return _model(stripped, info)
 
@@ -208,7 +207,8 @@ def _function(name: str, opset: int) -> Any:
 
     `ternary.unpack(packed){shape, count, to}`: trits, four to a byte, as numbers of type `to`.
     A code fills bits 2i (the trit is 1) and 2i + 1 (it is -1) of a byte: shifting left brings the
-    bit to the top, shifting right by 7 leaves it alone. (BitwiseAnd would need opset 18.)
+    bit to the top, shifting right by 7 leaves it alone. (BitwiseAnd would need opset 18.) They
+    are float32 in between: float16 has no Sub kernel, and would be unpacked in each run.
     `ternary.matmul(x, packed){shape, count, to}`: the product of x with such a matrix.
     """
     onnx = require_onnx()
@@ -254,12 +254,13 @@ def _function(name: str, opset: int) -> Any:
             shift("plus_top", "seven", "plus_bit", "RIGHT"),
             shift("bytes", "minus_shifts", "minus_top", "LEFT"),
             shift("minus_top", "seven", "minus_bit", "RIGHT"),
-            from_attribute("Cast", ["plus_bit"], "plus", "to", "to"),
-            from_attribute("Cast", ["minus_bit"], "minus", "to", "to"),
+            make("Cast", ["plus_bit"], ["plus"], to=onnx.TensorProto.FLOAT),
+            make("Cast", ["minus_bit"], ["minus"], to=onnx.TensorProto.FLOAT),
             make("Sub", ["plus", "minus"], ["quads"]),
             make("Reshape", ["quads", "flat"], ["padded"]),
             make("Slice", ["padded", "start", "end"], ["all"]),
-            make("Reshape", ["all", "dims"], ["trits"]),
+            make("Reshape", ["all", "dims"], ["numbers"]),
+            from_attribute("Cast", ["numbers"], "trits", "to", "to"),
         ]
         inputs, outputs = ["packed"], ["trits"]
     opsets = [onnx.helper.make_opsetid("", opset)]

@@ -160,7 +160,7 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
         element = element_type(tensor_type(value).element_type)
         made = emitter.value(value)
         current[made] = graph.add_output(current.get(made, made), Port(name, element, sizes))
-    graph.drop_unused_values()
+    graph.drop_unused()
     return graph
 
 

@@ -11,14 +11,14 @@ from ...dialects import ternary
 from ...dialects.inference import tensor_type
 from ...dialects.magnitude import sum_terms
 from ...dialects.parameters import constant_value
-from ...dialects.shapes import is_float
+from ...dialects.shapes import Shape, is_float
 from ...ir.trits import pack_trits
 from .activation import rectify
 from .elementwise import choose, clip
 from .emitter import FUNCTION_OPSET, Emitter, Inexpressible, Rule, unpack_attributes
 from .graph import DOMAIN, FOREIGN_DOMAIN, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT, exact_product
-from .linear import window_attributes
+from .linear import fails_when_empty, window_attributes
 from .quantization import Rescaling, constant_of, count_thresholds, rescale
 from .reduction import reduce_axes
 
@@ -46,15 +46,28 @@ def linear(e: Emitter, op: ternary.LinearOp) -> None:
 
 
 def _product(e: Emitter, input: SSAValue, weight: SSAValue) -> str:
-    type, shape = tensor_type(input), tensor_type(weight).get_shape()
+    shape = tensor_type(weight).get_shape()
+    if not fails_when_empty(tensor_type(input), tensor_type(weight)):
+        return _matrix_product(e, input, weight, shape)
+    column = _matrix_product(e, input, weight, (*shape, 1))
+    return e.node("Squeeze", [column, e.indices([-1], "axes")], e.element(column))
+
+
+def _matrix_product(e: Emitter, input: SSAValue, weight: SSAValue, shape: Shape) -> str:
+    """The product with the trits of `weight` laid out as `shape`."""
+    type = tensor_type(input)
     x = e.value(input)
     element = e.element(x)
+
+    def trits(element: Element) -> str:
+        known = e.trits(weight, element)
+        return known if shape == tensor_type(weight).get_shape() else e.reshape(known, shape)
+
     if is_float(type):
         packed = e.packed(weight)
         wide = Element.FLOAT if element is Element.BFLOAT16 else element
         if packed is None or e.opset < FUNCTION_OPSET:
-            return e.cast(e.apply("MatMul", [e.cast(x, wide), e.trits(weight, wide)]), element)
-        e.graph.functions.update(("ternary.matmul", "ternary.unpack"))
+            return e.cast(e.apply("MatMul", [e.cast(x, wide), trits(wide)]), element)
         inputs = [e.cast(x, wide), packed]
         attributes = unpack_attributes(shape, wide)
         out = e.call(DOMAIN, "ternary.matmul", inputs, wide, attributes)
@@ -63,16 +76,16 @@ def _product(e: Emitter, input: SSAValue, weight: SSAValue) -> str:
     bound = e.magnitudes.greatest(input)
     ranks = min(type.get_num_dims(), len(shape))
     if element is Element.INT8 and ranks >= 2 and terms * 255 < 1 << 31:
-        return _byte_product(e, x, e.trits(weight, Element.INT8))
+        return _byte_product(e, x, trits(Element.INT8))
     for wide, limit in ((Element.FLOAT, FLOAT_EXACT), (Element.DOUBLE, DOUBLE_EXACT)):
         if terms * bound <= limit:
-            sums = e.apply("MatMul", [e.cast(x, wide), e.trits(weight, wide)])
+            sums = e.apply("MatMul", [e.cast(x, wide), trits(wide)])
             if terms * bound >= 1 << 31:
                 # Without this ONNX Runtime joins both casts to one, which does not wrap around.
                 wrapped = [e.cast(sums, Element.INT64), e.scalar(1 << 32, Element.INT64)]
                 sums = e.apply("Mod", wrapped)
             return e.cast(sums, Element.INT32)
-    return e.apply("MatMul", [e.cast(x, Element.INT32), e.trits(weight, Element.INT32)])
+    return e.apply("MatMul", [e.cast(x, Element.INT32), trits(Element.INT32)])
 
 
 def _byte_product(e: Emitter, x: str, weight: str) -> str:

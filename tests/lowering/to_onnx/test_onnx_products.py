@@ -162,3 +162,13 @@ def test_attention_scales_by_the_query_size(bench: Any, opset: int) -> None:
     type = TensorType(f32, [4, 8])
     module = bench.build([type] * 3, lambda add, *x: add(tensor.ScaledDotProductAttentionOp(*x)))
     bench.check(module, [values(f32, (4, 8), i) for i in range(3)], opset)
+
+
+@pytest.mark.parametrize("batch", [0, 3])
+@pytest.mark.parametrize("element", [f32, i32], ids=str)
+def test_any_batch_times_a_vector(bench: Any, opset: int, element: Attribute, batch: int) -> None:
+    types = [TensorType(element, (DYNAMIC, 4)), TensorType(element, (4,))]
+    module = bench.build(types, lambda add, x, w: add(tensor.MatmulOp(x, w)))
+    x = np.arange(4 * batch).reshape(batch, 4)
+    dtype = np.float32 if element == f32 else np.int32
+    bench.check(module, [x.astype(dtype), np.array([1, -2, 3, 5], dtype)], opset)

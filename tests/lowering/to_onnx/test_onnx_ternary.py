@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -403,3 +406,49 @@ def test_the_fast_form_leaves_integers_exact(bench: Any) -> None:
         {"w": pack_trits(trits((20, 3)))},
     )
     assert bench.bytes_of(module, form="fast") == bench.bytes_of(module)
+
+
+@pytest.mark.parametrize("batch", [0, 3])
+@pytest.mark.parametrize("element", (f16, f32, *INTEGERS), ids=str)
+def test_any_batch_times_a_ternary_vector(
+    bench: Any, opset: int, element: Attribute, batch: int
+) -> None:
+    types = [TensorType(element, (ANY, 7))]
+    packed = {"w": pack_trits(trits((7,)))}
+    module = bench.build(
+        types, lambda add, x: add(ternary.MatmulOp(x, add(ternary.ParameterOp("w", (7,))))), packed
+    )
+    bench.check(module, [values(element, (batch, 7))], opset)
+
+
+@pytest.mark.parametrize("element", (f16, f32, i8, i16), ids=str)
+def test_weights_are_unpacked_when_the_model_is_loaded(
+    bench: Any, opset: int, element: Attribute, tmp_path: Path
+) -> None:
+    types = [TensorType(element, (ANY, 64))]
+    packed = {"w": pack_trits(trits((64, 32)))}
+    module = bench.build(
+        types,
+        lambda add, x: add(ternary.MatmulOp(x, add(ternary.ParameterOp("w", (64, 32))))),
+        packed,
+    )
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "loaded.onnx")
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(bench.bytes_of(module, opset=opset), options)
+    left = {node.op_type for node in onnx.load(tmp_path / "loaded.onnx").graph.node}
+    assert left.isdisjoint({"BitShift", "Sub", "Reshape", "Slice"})
+
+
+def test_nodes_that_lead_nowhere_are_left_out(bench: Any) -> None:
+    # Sums have 32 bits: the upper pieces of 64-bit operands are cut, but never multiplied.
+    packed = {"w": pack_trits(trits((3, 4, 3, 3)))}
+    module = bench.build(
+        [TensorType(i64, (ANY, 4, 5, 5))],
+        lambda add, x: add(ternary.ConvOp(x, add(ternary.ParameterOp("w", (3, 4, 3, 3))))),
+        packed,
+    )
+    graph = onnx.load_from_string(bench.bytes_of(module)).graph
+    read = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
+    assert all(read.intersection(node.output) for node in graph.node)
+    assert read >= {value.name for value in graph.initializer}
