@@ -87,7 +87,7 @@ class Emitter:
 
     def constant(self, values: np.ndarray[Any, Any], element: Attribute) -> SSAValue:
         """A constant of any size: inline where small or uniform, else in the parameter store."""
-        array = np.ascontiguousarray(values, dtype=numpy_dtype(element))
+        array = np.asarray(values, dtype=numpy_dtype(element), order="C")
         type = TensorType(element, array.shape)
         uniform = array.size > 0 and (array == array.reshape(-1)[0]).all()
         if array.size <= INLINE_LIMIT or uniform:

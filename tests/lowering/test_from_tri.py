@@ -145,6 +145,30 @@ def test_convolution_with_stride_padding_and_groups() -> None:
     np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
+def test_numbers_have_no_axes() -> None:
+    module = import_tri("layer A { fn forward(x: float32) { return x * 2.0 + 1.0 } }")
+    (result,) = run_module(module, [np.array(3, np.float32)])
+    assert result.shape == ()
+    assert result == 7
+
+
+@pytest.mark.parametrize(("axis", "size"), [(1, 4), (-1, 3)])
+def test_scales_of_channels_share_one_zero_point(axis: int, size: int) -> None:
+    source = f"""
+    layer A {{
+        buffer s: Tensor[{size}]
+        fn forward(x: Tensor[N, 4, 3]) {{
+            return quantize(x, bits=4, scale=s, zero_point=2, axis={axis})
+        }}
+    }}
+    """
+    scale = np.linspace(0.1, 0.4, size, dtype=np.float32)
+    x = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
+    (actual,) = run_module(import_tri(source, weights={"s": scale}), [x])
+    laid = scale if axis == -1 else scale[:, None]
+    np.testing.assert_array_equal(actual, np.clip(np.rint(x / laid) + 2, -8, 7))
+
+
 def test_split_gives_every_piece() -> None:
     body = "let parts = split(x, [1, 2], axis=1)\nreturn concat([parts[1], parts[0]], axis=1)"
     np.testing.assert_array_equal(evaluate(body, SIGNATURE, [X]), X[:, [1, 2, 0]])
