@@ -135,7 +135,7 @@ def convolve_wrapping(
     spatial = x.dim() - 2
     pads = [p for a in reversed(range(spatial)) for p in (padding[a], padding[spatial + a])]
     image: torch.Tensor = F.pad(x, pads)[:, None]
-    image = image.reshape(x.shape[0], groups, -1, *image.shape[3:])
+    image = image.reshape(x.shape[0], groups, x.shape[1] // groups, *image.shape[3:])
     kernel = weight.reshape(groups, -1, *weight.shape[1:])
     spans = [dilation[a] * (kernel.shape[3 + a] - 1) for a in range(spatial)]
     total: torch.Tensor | None = None

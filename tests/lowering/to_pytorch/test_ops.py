@@ -437,3 +437,14 @@ func.func @forward(%x : {x}) -> {y} {{
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     trits = random_array(weight, rng)
     agree(text, [random_array(x, rng)], {"w": pack_trits(trits)}, style=False, tolerance=1e-5)
+
+
+def test_wide_integer_convolution_of_an_empty_batch(agree: Agree) -> None:
+    text = """
+func.func @forward(%x : tensor<?x4x5xi32>, %w : tensor<6x2x3xi32>) -> tensor<?x6x3xi32> {
+  %y = tensor.conv %x, %w {groups = 2 : i64, strides = array<i64: 1>, padding = array<i64: 0, 0>,
+    dilation = array<i64: 1>} : (tensor<?x4x5xi32>, tensor<6x2x3xi32>) -> tensor<?x6x3xi32>
+  func.return %y : tensor<?x6x3xi32>
+}
+"""
+    agree(text, [np.zeros((0, 4, 5), np.int32), np.ones((6, 2, 3), np.int32)])
