@@ -127,3 +127,50 @@ def test_modules_verify_and_differ(recipe: Recipe) -> None:
     marks = {fingerprint(recipe, layout, kind) for layout in LAYOUTS for kind in KINDS}
     assert len(marks) == len(LAYOUTS) * len(KINDS)
     kernel_module(recipe, "rows", KINDS[0]).verify()
+
+
+@pytest.mark.parametrize(
+    ("triple", "multiply"),
+    [("aarch64-unknown-linux-gnu", "mla"), ("riscv64-unknown-linux-gnu", "mul")],
+)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_generic_recipe_is_for_every_processor(
+    triple: str, multiply: str, layout: Layout
+) -> None:
+    from llvmlite import binding
+    from xdsl.backend.llvm.convert import convert_module
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    module = kernel_module(RECIPES[-1], layout, KINDS[0])
+    parsed = binding.parse_assembly(str(convert_module(module, fallback_target_triple=triple)))
+    parsed.verify()
+    machine = binding.Target.from_triple(triple).create_target_machine(opt=2)
+    text = machine.emit_assembly(parsed)
+    assert multiply in text
+
+
+@pytest.mark.parametrize(
+    ("recipe", "processor", "instruction"),
+    [
+        ("avx512vnni-gfni", "icelake-server", "vgf2p8affineqb"),
+        ("avx512vnni", "cascadelake", "vpdpbusd"),
+        ("avxvnni", "alderlake", "vpdpbusd"),
+        ("avx2", "haswell", "vpmaddubsw"),
+        ("generic", "x86-64", "pmullw"),
+    ],
+)
+def test_a_recipe_needs_no_more_than_it_says(recipe: str, processor: str, instruction: str) -> None:
+    from llvmlite import binding
+    from xdsl.backend.llvm.convert import convert_module
+
+    triple = "x86_64-unknown-linux-gnu"
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    chosen = next(one for one in RECIPES if one.name == recipe)
+    machine = binding.Target.from_triple(triple).create_target_machine(cpu=processor, opt=2)
+    for layout in LAYOUTS:
+        module = kernel_module(chosen, layout, KINDS[1])
+        parsed = binding.parse_assembly(str(convert_module(module, fallback_target_triple=triple)))
+        text = machine.emit_assembly(parsed)
+        assert (instruction in text) == (layout == "stored" or instruction != "vgf2p8affineqb")
