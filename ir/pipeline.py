@@ -95,7 +95,14 @@ def build_pass(pass_class: type[ModulePass], element: PassText) -> ModulePass:
                 known = f" (options: {', '.join(shown)})" if shown else " (it has none)"
                 hint = did_you_mean(key, shown) or known
                 raise OptionError(f"pass '{name}' has no option '{key}'{hint}")
-            parameters[field] = _convert(words, types[field], f"option '{key}' of pass '{name}'")
+            values = convert_words(words, types[field])
+            if values is None:
+                shown = ",".join(word.text for word in words)
+                raise OptionError(
+                    f"option '{key}' of pass '{name}': expected {type_text(types[field])}, "
+                    f"got '{shown}'"
+                )
+            parameters[field] = values
         for option in fields(pass_class):
             if option.name in types and option.name not in parameters and _required(option):
                 raise OptionError(f"pass '{name}' needs option '{option.name.replace('_', '-')}'")
@@ -228,8 +235,11 @@ def _required(option: Any) -> bool:
     return option.default is MISSING and option.default_factory is MISSING and not optional
 
 
-def _convert(words: tuple[Word, ...], hint: Any, what: str) -> tuple[ParameterType, ...]:
-    """The values as xDSL's `ArgSpec` wants them, of the option's type."""
+def convert_words(words: tuple[Word, ...], hint: Any) -> tuple[ParameterType, ...] | None:
+    """The values of an option of type `hint`; `None` where the words have another type.
+
+    Without words the value is true for a flag, and nothing for what may be left out.
+    """
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if not words:
         if NoneType in members or bool not in members:
@@ -243,8 +253,7 @@ def _convert(words: tuple[Word, ...], hint: Any, what: str) -> tuple[ParameterTy
         values = tuple(_convert_word(word, element) for word in words)
         if all(value is not None for value in values):
             return tuple(value for value in values if value is not None)
-    shown = ",".join(word.text for word in words)
-    raise OptionError(f"{what}: expected {type_text(hint)}, got '{shown}'")
+    return None
 
 
 def _convert_word(word: Word, hint: Any) -> ParameterType | None:
@@ -285,11 +294,14 @@ def _pass_text(p: ModulePass) -> str:
     parameters = p.pipeline_pass_spec().parameters
     if not parameters:
         return p.name
-    written = " ".join(
-        key.replace("_", "-") + ("=" + ",".join(map(_value_text, values)) if values else "")
-        for key, values in parameters.items()
-    )
+    written = " ".join(option_text(key, values) for key, values in parameters.items())
     return f"{p.name}{{{written}}}"
+
+
+def option_text(name: str, values: Sequence[ParameterType]) -> str:
+    """`name=a,b`, as `split_pipeline` reads it."""
+    written = name.replace("_", "-")
+    return f"{written}={','.join(map(_value_text, values))}" if values else written
 
 
 def _value_text(value: ParameterType) -> str:

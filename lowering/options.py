@@ -1,7 +1,8 @@
 """Options of targets: frozen dataclasses, read from `target{opset=17 layout=nchw}` text.
 
-The text has the syntax of xDSL's pass options; names may be written with `-` or `_`. Fields are
-`bool`, `int`, `float`, `str`, a `Literal` of strings, a tuple of those, or one of them or `None`.
+The text has the syntax of a pass with options, see `ir.pipeline`; names may be written with `-` or
+`_`. Fields are `bool`, `int`, `float`, `str`, a `Literal` of strings, a tuple of those, or one of
+them or `None`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from xdsl.utils.arg_spec import ArgSpec, parse_spec
-from xdsl.utils.exceptions import ArgSpecParseError
-
 from ..ir.errors import OptionError
+from ..ir.pipeline import PassText, Word, convert_words, did_you_mean, split_pipeline, type_text
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def option_infos(options_type: type[TargetOptions]) -> list[OptionInfo]:
     return [
         OptionInfo(
             field.name.replace("_", "-"),
-            _show_type(hints[field.name]),
+            type_text(hints[field.name]),
             field.default,
             str(field.metadata.get("help", "")),
         )
@@ -55,25 +54,29 @@ def option_infos(options_type: type[TargetOptions]) -> list[OptionInfo]:
     ]
 
 
-def parse_target_spec(text: str) -> ArgSpec:
+def parse_target_spec(text: str) -> PassText:
     """`name` or `name{option=value …}`.
 
     Raises:
         OptionError: the text has another form.
     """
     try:
-        return parse_spec(text.strip())
-    except ArgSpecParseError as error:
-        reason = str(error).strip().splitlines()[-1].strip(" ^")
-        raise OptionError(
-            f"'{text}' is no target: {reason}; write for example 'pytorch{{class-name=Net}}'"
-        ) from None
+        parts = split_pipeline(text.strip())
+    except OptionError as error:
+        reason = str(error).splitlines()[0].removeprefix("pass pipeline, ")
+    else:
+        if len(parts) == 1 and parts[0].arguments is None:
+            return parts[0]
+        reason = f"expected one name with options, got {len(parts)}"
+    raise OptionError(
+        f"'{text}' is no target: {reason}; write for example 'pytorch{{class-name=Net}}'"
+    )
 
 
 def parse_options(
     options_type: type[OptionsT], target: str, values: Mapping[str, object]
 ) -> OptionsT:
-    """The options of `target` from names and values; a value may be a tuple of one.
+    """The options of `target` from names and values: Python's, or words of the text.
 
     Raises:
         OptionError: an unknown name (with the nearest known one) or a value of the wrong type.
@@ -89,27 +92,30 @@ def parse_options(
 
 
 def _unknown(target: str, name: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
     shown = [k.replace("_", "-") for k in known]
-    close = get_close_matches(name.replace("_", "-"), shown, 1)
-    if close:
-        return f"target '{target}' has no option '{name}'; did you mean '{close[0]}'?"
-    listed = f"it has {', '.join(shown)}" if shown else "it has none"
-    return f"target '{target}' has no option '{name}'; {listed}"
+    listed = f"; it has {', '.join(shown)}" if shown else "; it has none"
+    return f"target '{target}' has no option '{name}'{did_you_mean(name, shown) or listed}"
 
 
 def _convert(target: str, name: str, value: object, hint: Any) -> object:
     items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    words = tuple(item for item in items if isinstance(item, Word))
+    read = convert_words(words, hint) if len(words) == len(items) else items
     try:
-        return _typed(items, hint)
+        if read is None:
+            raise ValueError
+        return _typed(read, hint)
     except ValueError:
-        given = ",".join(
-            str(item).lower() if isinstance(item, bool) else str(item) for item in items
-        )
+        given = ",".join(_shown(item) for item in items)
         raise OptionError(
-            f"target '{target}': option '{name}' expects {_show_type(hint)}, got '{given}'"
+            f"target '{target}': option '{name}' expects {type_text(hint)}, got '{given}'"
         ) from None
+
+
+def _shown(item: object) -> str:
+    if isinstance(item, Word):
+        return item.text
+    return str(item).lower() if isinstance(item, bool) else str(item)
 
 
 def _typed(items: tuple[object, ...], hint: Any) -> object:
@@ -142,15 +148,3 @@ def _typed(items: tuple[object, ...], hint: Any) -> object:
     if not isinstance(item, hint) or (hint is int and isinstance(item, bool)):
         raise ValueError
     return cast(object, item)
-
-
-def _show_type(hint: Any) -> str:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return " or ".join(_show_type(a) for a in arguments if a is not NoneType)
-    if origin is Literal:
-        return " or ".join(str(a) for a in arguments)
-    if origin is tuple:
-        return f"a list of {_show_type(arguments[0])}"
-    names = {bool: "true or false", int: "an integer", float: "a number", str: "a name"}
-    return names.get(hint, str(hint))

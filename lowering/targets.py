@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -18,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.parameters import parameters, store_of
 from ..ir.errors import OptionError, UnsupportedError
+from ..ir.pipeline import did_you_mean, option_text
 from .artifact import Artifact
 from .options import TargetOptions, parse_options, parse_target_spec
 from .stages import Stage, located_text, run_stages
@@ -96,11 +98,8 @@ def get_target(name: str) -> Target:
     """
     targets = get_all_targets()
     if name not in targets:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, targets, 1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(sorted(targets))}"
-        raise OptionError(f"unknown target '{name}'; {hint}")
+        known = f"; there are {', '.join(sorted(targets))}"
+        raise OptionError(f"unknown target '{name}'{did_you_mean(name, targets) or known}")
     return targets[name]()
 
 
@@ -127,7 +126,7 @@ def compile_to_target(
     values: dict[str, object] = {}
     if isinstance(target, str):
         spec = parse_target_spec(target)
-        values.update(spec.parameters)
+        values.update(spec.options)
         target = get_target(spec.name)
     if isinstance(options, TargetOptions):
         if values:
@@ -172,25 +171,18 @@ def source_hash(module: ModuleOp) -> str:
 
 
 def _spec_text(target: Target, options: TargetOptions) -> str:
-    from dataclasses import fields
-
     given = [
-        f"{field.name.replace('_', '-')}={_value_text(getattr(options, field.name))}"
+        option_text(field.name, _values(getattr(options, field.name)))
         for field in fields(options)
         if getattr(options, field.name) != field.default
     ]
     return f"{target.name}{{{' '.join(given)}}}" if given else target.name
 
 
-def _value_text(value: object) -> str:
+def _values(value: Any) -> tuple[Any, ...]:
     if isinstance(value, tuple):
-        return ",".join(map(_value_text, cast("tuple[object, ...]", value)))
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = str(value)
-    return (
-        text if text.replace("-", "").replace("_", "").replace(".", "").isalnum() else f'"{text}"'
-    )
+        return cast("tuple[Any, ...]", value)
+    return () if value is None else (value,)
 
 
 def _source_file(error: UnsupportedError) -> str | None:

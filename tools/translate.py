@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import OptionError
 
@@ -110,31 +110,37 @@ def _write_ir(module: ModuleOp, output: Path | None, debuginfo: bool) -> None:
 
 
 def _list_targets(as_json: bool) -> None:
-    from dataclasses import fields
+    from dataclasses import asdict
 
+    from ..lowering.options import option_infos
     from ..lowering.targets import get_all_targets
     from .console import print_json, show, table
 
-    rows: list[dict[str, str]] = []
+    listed: list[dict[str, Any]] = []
     for name, factory in sorted(get_all_targets().items()):
         target = factory()
-        options = target.Options()
-        rows.append(
+        listed.append(
             {
                 "target": name,
                 "description": target.description,
-                "options": ", ".join(
-                    f"{f.name.replace('_', '-')}={getattr(options, f.name)}"
-                    for f in fields(options)
-                ),
-                "stages": "; ".join(f"{s.name}: {s.pipeline}" for s in target.stages(options)),
+                "options": [asdict(option) for option in option_infos(target.Options)],
+                "stages": [asdict(stage) for stage in target.stages(target.Options())],
             }
         )
     if as_json:
-        print_json(rows)
-    else:
-        columns = ["target", "description", "options", "stages"]
-        show(table("targets", columns, [[row[c] for c in columns] for row in rows]))
+        print_json(listed)
+        return
+    for one in listed:
+        options = [(o["name"], o["type"], _shown(o["default"]), o["help"]) for o in one["options"]]
+        stages = [(s["name"], s["pipeline"]) for s in one["stages"]]
+        show(f"{one['target']}: {one['description']}")
+        if options:
+            show(table("options", ["name", "value", "default", "meaning"], options))
+        show(table("stages", ["name", "passes"], stages))
+
+
+def _shown(default: object) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default or "none")
 
 
 if __name__ == "__main__":

@@ -124,6 +124,7 @@ def test_options_are_read_from_text_and_keywords() -> None:
     assert compile_with(text) == CountOptions("lines", 3, 2.0, True, "net", (4, 5))
     assert compile_with("count{loud=false}", kind="lines") == CountOptions("lines")
     assert compile_with("count{least=1}", least=2).least == 2
+    assert compile_with("count{label=1e5}").label == "1e5"
     given = CountOptions(least=9)
     compile_to_target(module(), CountTarget(), given)
     assert CountTarget.seen[-1] is given
@@ -136,15 +137,20 @@ def test_options_are_read_from_text_and_keywords() -> None:
         ("zzz", "unknown target 'zzz'; there are "),
         ("count{kynd=ops}", "target 'count' has no option 'kynd'; did you mean 'kind'"),
         ("count{zzzzz=1}", "it has kind, least, scale, loud, label, sizes"),
-        ("count{kind=words}", "option 'kind' expects ops or lines, got 'words'"),
+        ("count{kind=words}", "option 'kind' expects one of ops, lines, got 'words'"),
         ("count{least=1.5}", "option 'least' expects an integer, got '1.5'"),
         ("count{least=true}", "option 'least' expects an integer, got 'true'"),
         ("count{least=1,2}", "option 'least' expects an integer, got '1,2'"),
         ("count{loud=3}", "option 'loud' expects true or false, got '3'"),
-        ("count{sizes=a}", "option 'sizes' expects a list of an integer, got 'a'"),
+        ("count{sizes=a}", "option 'sizes' expects list of an integer, got 'a'"),
         ("count{least", "is no target"),
         ("{}", "is no target"),
         ("", "is no target"),
+        ("count,count", "is no target"),
+        ("count{least=1}{loud}", "is no target"),
+        ("count{least=1 least=2}", "option 'least' is given twice"),
+        ("count[least]", "is no target"),
+        ('count{least="1"}', "option 'least' expects an integer, got '1'"),
     ],
 )
 def test_wrong_targets_and_options(spec: str, message: str) -> None:
@@ -157,7 +163,7 @@ def test_wrong_targets_and_options(spec: str, message: str) -> None:
 def test_options_describe_themselves() -> None:
     infos = option_infos(CountOptions)
     assert [(i.name, i.type, i.default, i.help) for i in infos[:3]] == [
-        ("kind", "ops or lines", "ops", "what to count"),
+        ("kind", "one of ops, lines", "ops", "what to count"),
         ("least", "an integer", 0, "the least count"),
         ("scale", "a number", 1.0, "a factor"),
     ]
