@@ -10,10 +10,18 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from math import prod
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects as get_upstream_dialects
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+    UnknownLoc,
+)
 from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -72,6 +80,10 @@ class LinearLexer(MLIRLexer):
         return MLIRToken(MLIRTokenKind.STRING_LIT, token.span)
 
 
+MAX_DENSE = 2**26
+"""The most elements of a `dense<…>` in text: xDSL expands one that repeats a number in memory."""
+
+
 class LocatingParser(Parser):
     """xDSL's parser; each op without a written location gets the place where its text starts.
 
@@ -104,6 +116,17 @@ class LocatingParser(Parser):
     def current_position(self) -> int:
         """The offset at which the next token starts."""
         return self._current_token.span.start
+
+    def _parse_dense_literal_type(self) -> Any:
+        start = self._current_token.span.start
+        type = super()._parse_dense_literal_type()
+        if prod(type.get_shape()) > MAX_DENSE:
+            self.raise_error(
+                "a dense constant holds at most 2^26 elements; name a parameter instead",
+                start,
+                self._current_token.span.start,
+            )
+        return type
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start

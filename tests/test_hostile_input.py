@@ -16,7 +16,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import CompilationError, OptionError, ParameterError
+from triton_dsl.ir.errors import CompilationError, OptionError, ParameterError, SourceError
 from triton_dsl.ir.printing import module_text
 from triton_dsl.ir.samples import read_samples
 from triton_dsl.ir.store import save_arrays
@@ -121,6 +121,12 @@ def test_random_trits_have_a_limit() -> None:
             "layer L { fn forward(x: Tensor[N, 1000000]) -> Tensor[N, 1000000] "
             "{ return x @ random_ternary([1000000, 1000000]) } }"
         )
+
+
+def test_huge_constants_are_refused_before_they_fill_the_memory() -> None:
+    text = "%0 = arith.constant dense<0.0> : tensor<1000000x1000000xf32>"
+    with pytest.raises(SourceError, match=r"at most 2\^26 elements"):
+        parse_module(text)
 
 
 SMALL = """layer L {

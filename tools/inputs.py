@@ -111,7 +111,7 @@ def forward_function(module: ModuleOp) -> Any:
 
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     for function in functions:
-        if function.sym_name.data == "forward":
+        if function.sym_name.data == "forward" and function.body.blocks:
             return function
     raise SourceError("the module has no function '@forward'")
 
