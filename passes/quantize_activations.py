@@ -179,8 +179,9 @@ def activations(
     options = options or QuantizeActivationsPass()
     block = _block(entry_function(module, options.function))
     found: dict[SSAValue, str] = {}
+    seen: set[SSAValue] = set()
     for product in _selected(block, options):
-        for user in (*_averages_before(product), product):
+        for user in (*_averages_before(product, seen), product):
             value = user.operands[0]
             if is_float(tensor_type(value)) and _quantized(value) is None:
                 found.setdefault(value, _name(user))
@@ -281,10 +282,9 @@ def _is_product(op: Operation, dense: bool) -> bool:
     )
 
 
-def _averages_before(product: Product) -> list[Operation]:
-    """The means between `product` and the products or inputs before it."""
+def _averages_before(product: Product, seen: set[SSAValue]) -> list[Operation]:
+    """The means between `product` and the products or inputs before it, but for values `seen`."""
     found: list[Operation] = []
-    seen: set[SSAValue] = set()
     waiting = [product.input]
     while waiting:
         value = waiting.pop()

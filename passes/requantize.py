@@ -86,8 +86,8 @@ class RequantizePass(ModulePass):
 
     Every result is the float result within one step of the grid: the rounding to the grid, a
     quarter of a step for the bias, and 2^-14 for a sum. The integers are the same on every target.
-    Values that depend on anything else (softmax, float products) stay in float. Compile-time
-    values are evaluated first, as by `fold-constants`.
+    Values that depend on anything else (softmax, float products), or on a chain of several hundred
+    float ops, stay in float. Compile-time values are evaluated first, as by `fold-constants`.
     """
 
     name = "requantize"
@@ -133,7 +133,7 @@ class _Requantizing:
         self.emit.anchor = op
         try:
             result = convert(op)
-        except NotIntegerError:
+        except (NotIntegerError, RecursionError):
             return
         (old,) = op.results
         if old.name_hint is not None and result.owner not in self.original:

@@ -424,3 +424,26 @@ def test_moves_of_one_value_are_shared(apply_passes: ApplyPasses) -> None:
     q, r = run_module(module, [x])
     np.testing.assert_array_equal(np.concatenate([q, r], 1), x)
     verify_module(module)
+
+
+def test_a_chain_deeper_than_the_stack_stays_in_float(
+    filled: Filled, apply_passes: ApplyPasses
+) -> None:
+    type = "tensor<?x4xf32>"
+    chain = "\n".join(
+        f"%a{i + 1} = tensor.add %a{i}, %c : ({type}, tensor<f32>) -> {type}" for i in range(3000)
+    )
+    module = filled(f"""
+func.func @forward(%q: tensor<?x4xi8>) -> tensor<?x4xi8> {{
+  %s = tensor.constant dense<0.5> : tensor<f32>
+  %z = tensor.constant dense<0> : tensor<i8>
+  %c = tensor.constant dense<0.0078125> : tensor<f32>
+  %a0 = tensor.dequantize %q, %s, %z : (tensor<?x4xi8>, tensor<f32>, tensor<i8>) -> {type}
+  {chain}
+  %y = tensor.quantize %a3000, %s, %z : ({type}, tensor<f32>, tensor<i8>) -> tensor<?x4xi8>
+  func.return %y : tensor<?x4xi8>
+}}""")
+    q = np.array([[-100, -1, 0, 60]], np.int8)
+    apply_passes(module, "requantize")
+    expected = np.clip(np.rint((q * 0.5 + 3000 / 128) / 0.5), -128, 127)
+    np.testing.assert_array_equal(run_module(module, [q])[0], expected)
