@@ -45,6 +45,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return InferShapesPass
 
+    def get_optimize_adder_graph() -> type[ModulePass]:
+        from .optimize_adder_graph import OptimizeAdderGraphPass
+
+        return OptimizeAdderGraphPass
+
     def get_skip_zeros() -> type[ModulePass]:
         from .skip_zeros import SkipZerosPass
 
@@ -70,6 +75,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "fold-constants": get_fold_constants,
         "fuse-linear": get_fuse_linear,
         "infer-shapes": get_infer_shapes,
+        "optimize-adder-graph": get_optimize_adder_graph,
         "skip-zeros": get_skip_zeros,
         "quantize-activations": get_quantize_activations,
         "requantize": get_requantize,

@@ -1,0 +1,11 @@
+"""A constant ternary matrix as a shared graph of additions and subtractions.
+
+`graph` is the result, with its size, depth, widths and matrix; `search` looks for a small one, with
+`bit_rows` and `factoring` (greedy sharing of pairs) and `emission` (from there to adders). Not
+here: the IR (`optimize_adder_graph`) and hardware (lowering).
+"""
+
+from .graph import AdderGraph, InputRange
+from .search import COSTS, least_depth, optimize_matrix
+
+__all__ = ["COSTS", "AdderGraph", "InputRange", "least_depth", "optimize_matrix"]

@@ -1,0 +1,227 @@
+"""A sparse ternary matrix between sources and sinks, and the greedy steps that thin it out.
+
+*Sources* are the inputs and sums of two sources; *sinks* are the outputs and sums that several
+sinks have in common. A step takes two nodes of one side that meet the same nodes of the other side
+with the same relation of signs, and puts one new node between:
+
+- two sources a, b in k sinks: the source n = a ± b, used k times (k - 1 adders less);
+- two sinks a, b with k sources in common: the sink n = their sum, added to a and to b, which is the
+  same step on the transposed matrix (k - 1 adders less).
+
+No entry is ever counted twice, so the network of all steps and what is left is the matrix exactly:
+
+    adders = steps + nonzeros left - outputs that are not zero
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+SOURCES, SINKS = 0, 1
+
+WINDOW = 8
+"""How many pairs the choice `small` looks at."""
+
+SidedStep = tuple[int, int, int, int]
+"""(side, a, b, sign); the new node has the next number of its side."""
+
+
+class Factoring:
+    """What is left of a matrix after some steps.
+
+    With `max_depth`, the graph of `emission.emit` is at most that deep: a tree over terms of depths
+    d has the depth D if Σ 2^d ≤ 2^D (Kraft), and every sink keeps to that.
+    """
+
+    def __init__(
+        self,
+        matrix: NDArray[np.int8],
+        max_depth: int | None = None,
+        steps: Sequence[tuple[int, int, int]] = (),
+    ) -> None:
+        """A matrix, or what `steps` (a, b, sign) between sources have left of one."""
+        sources, sinks = matrix.shape
+        self.inputs, self.outputs = sources - len(steps), sinks
+        self.terms: tuple[list[dict[int, int]], list[dict[int, int]]] = (
+            [{} for _ in range(sources)],
+            [{} for _ in range(sinks)],
+        )
+        """For each source its sinks with signs, for each sink its sources with signs."""
+        self.steps: list[SidedStep] = [(SOURCES, *step) for step in steps]
+        self.work = 0
+        """What was done, in units of about a microsecond; it depends on the matrix alone."""
+        self.depth = [0] * self.inputs
+        for a, b, _ in steps:
+            self.depth.append(1 + max(self.depth[a], self.depth[b]))
+        rows, columns = np.nonzero(matrix)
+        signs = matrix[rows, columns].tolist()
+        for i, j, sign in zip(rows.tolist(), columns.tolist(), signs, strict=True):
+            self.terms[SOURCES][i][j] = sign
+            self.terms[SINKS][j][i] = sign
+        self.max_depth = max_depth
+        self.load = [sum(1 << self.depth[i] for i in column) for column in self.terms[SINKS]]
+        """For each sink Σ 2^depth of its terms; kept only with a `max_depth`."""
+        self.limit = [1 << (max_depth or 0)] * sinks
+
+    @property
+    def adders(self) -> int:
+        """The adders of the network as it is now."""
+        left = sum(map(len, self.terms[SOURCES]))
+        return len(self.steps) + left - self._nonzero_outputs
+
+    @property
+    def _nonzero_outputs(self) -> int:
+        fed = {a for side, a, _, _ in self.steps if side == SINKS}
+        fed |= {b for side, _, b, _ in self.steps if side == SINKS}
+        columns = self.terms[SINKS]
+        return sum(bool(columns[j]) or j in fed for j in range(self.outputs))
+
+    def common(self, side: int, a: int, b: int, sign: int) -> list[int]:
+        """The nodes of the other side where a and b meet with the relation `sign`, in order."""
+        x, y = self.terms[side][a], self.terms[side][b]
+        if len(y) < len(x):
+            x, y = y, x
+        found = [k for k, s in x.items() if y.get(k, 0) == s * sign]
+        return found if self.max_depth is None else self._within_depth(side, a, b, found)
+
+    def _within_depth(self, side: int, a: int, b: int, found: list[int]) -> list[int]:
+        """Those of the places `found` where a step keeps to the depth limit."""
+        if side == SOURCES:
+            x, y = 1 << self.depth[a], 1 << self.depth[b]
+            more = 2 * max(x, y) - x - y
+            return [k for k in found if self.load[k] + more <= self.limit[k]]
+        moved = sum(1 << self.depth[k] for k in found)
+        more = _power_at_least(moved) - moved
+        fits = all(self.load[j] + more <= self.limit[j] for j in (a, b))
+        return found if fits else []
+
+    def merge(self, side: int, a: int, b: int, sign: int, common: list[int]) -> int:
+        """Put a new node in the place of a and b at the nodes `common`; its number."""
+        mine, theirs = self.terms[side], self.terms[1 - side]
+        x, y = mine[a], mine[b]
+        n = len(mine)
+        new: dict[int, int] = {}
+        for k in common:
+            new[k] = x.pop(k)
+            del y[k]
+            other = theirs[k]
+            del other[a], other[b]
+            other[n] = new[k]
+        mine.append(new)
+        self.steps.append((side, a, b, sign))
+        if self.max_depth is not None:
+            self._account(side, a, b, common)
+        return n
+
+    def _account(self, side: int, a: int, b: int, common: list[int]) -> None:
+        if side == SOURCES:
+            x, y = self.depth[a], self.depth[b]
+            self.depth.append(1 + max(x, y))
+            for k in common:
+                self.load[k] += (2 << max(x, y)) - (1 << x) - (1 << y)
+            return
+        moved = sum(1 << self.depth[k] for k in common)
+        weight = _power_at_least(moved)
+        for j in (a, b):
+            self.load[j] += weight - moved
+        self.load.append(moved)
+        self.limit.append(weight)
+
+    def share_pairs(self, side: int, least: int, choice: str, random: Random) -> None:
+        """Take the pair of `side` with the most places, again and again, down to `least` places.
+
+        Every pair has an entry in a table of counts and, if it counts `least` or more, one in the
+        bucket of its count. `choice` among equal counts is `last` (the pair whose count changed
+        last), `small` (of the last few the one whose two nodes have the fewest terms, as those
+        have the fewest other partners) or `random`. Time and memory are linear in the pairs
+        counted: Σ n² / 2 at the start, for the n terms of each node of the other side, and three
+        for each remaining term at each place of a step.
+        """
+        counts = self._pair_counts(side)
+        theirs = self.terms[1 - side]
+        buckets: list[list[tuple[int, int, int]]] = []
+
+        def put(pair: tuple[int, int, int], count: int) -> None:
+            while len(buckets) <= count:
+                buckets.append([])
+            buckets[count].append(pair)
+
+        for pair, count in counts.items():
+            if count >= least:
+                put(pair, count)
+        top = len(buckets) - 1
+        while top >= least:
+            bucket = buckets[top]
+            if not bucket:
+                top -= 1
+                continue
+            place = self._place(side, bucket, choice, random)
+            bucket[place], bucket[-1] = bucket[-1], bucket[place]
+            pair = bucket.pop()
+            if counts.get(pair, 0) != top:
+                continue
+            a, b, sign = pair
+            common = self.common(side, a, b, sign)
+            if len(common) < least:
+                continue
+            n = self.merge(side, a, b, sign, common)
+            if len(common) == top:
+                del counts[pair]
+            else:
+                counts[pair] -= len(common)
+            new = self.terms[side][n]
+            touched: dict[tuple[int, int, int], None] = {}
+            for k in common:
+                s = new[k]
+                t = s * sign
+                rest = theirs[k]
+                self.work += 5 * len(rest)
+                for p, u in rest.items():
+                    if p == n:
+                        continue
+                    first = (a, p, s * u) if a < p else (p, a, s * u)
+                    second = (b, p, t * u) if b < p else (p, b, t * u)
+                    third = (p, n, s * u)
+                    counts[first] -= 1
+                    counts[second] -= 1
+                    counts[third] = counts.get(third, 0) + 1
+                    touched[first] = touched[second] = touched[third] = None
+            for pair in touched:
+                count = counts[pair]
+                if count >= least:
+                    put(pair, count)
+                elif not count:
+                    del counts[pair]
+
+    def _place(
+        self, side: int, bucket: list[tuple[int, int, int]], choice: str, random: Random
+    ) -> int:
+        """Where in a bucket the pair to take stands."""
+        last = len(bucket) - 1
+        if choice == "random":
+            return random.randrange(last + 1)
+        if choice == "small" and last:
+            nodes = self.terms[side]
+            places = range(max(0, last - WINDOW + 1), last + 1)
+            return min(places, key=lambda p: len(nodes[bucket[p][0]]) + len(nodes[bucket[p][1]]))
+        return last
+
+    def _pair_counts(self, side: int) -> dict[tuple[int, int, int], int]:
+        counts: dict[tuple[int, int, int], int] = {}
+        for row in self.terms[1 - side]:
+            items = sorted(row.items())
+            self.work += len(items) ** 2 // 13
+            for place, (b, t) in enumerate(items):
+                for a, s in items[:place]:
+                    pair = (a, b, s * t)
+                    counts[pair] = counts.get(pair, 0) + 1
+        return counts
+
+
+def _power_at_least(value: int) -> int:
+    """The smallest power of two that is `value` or more, for a positive value."""
+    return 1 << (value - 1).bit_length()

@@ -1,0 +1,103 @@
+"""A graph of two-input additions and subtractions: its size, depth, widths and matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Node = tuple[int, int, int, int]
+"""(a, b, sign, shift): the value v[a] + sign·(v[b] · 2^shift)."""
+
+
+@dataclass(frozen=True)
+class InputRange:
+    """The smallest and the largest value of an input."""
+
+    low: int
+    high: int
+
+    @staticmethod
+    def of_bits(bits: int, *, signed: bool = True) -> InputRange:
+        """All values of `bits` bits, in two's complement or unsigned."""
+        if signed:
+            return InputRange(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        return InputRange(0, (1 << bits) - 1)
+
+
+def width_of(low: int, high: int) -> int:
+    """The bits that hold every integer in [low, high]; two's complement if `low` is negative."""
+    if low >= 0:
+        return max(high, 1).bit_length()
+    return max(high if high > 0 else 0, -low - 1).bit_length() + 1
+
+
+@dataclass(frozen=True)
+class AdderGraph:
+    """y = x · M as `ternary.adder_graph` states it: values 0 … inputs-1 are x, then the nodes."""
+
+    inputs: int
+    nodes: tuple[Node, ...]
+    outputs: tuple[tuple[int, int], ...]
+    """For each column of M the value and its sign; the sign 0 stands for a column of zeros."""
+
+    @property
+    def adders(self) -> int:
+        """The number of additions and subtractions."""
+        return len(self.nodes)
+
+    def depths(self) -> list[int]:
+        """For each value the most adders on a way to it from an input."""
+        depths = [0] * self.inputs
+        for a, b, _, _ in self.nodes:
+            depths.append(1 + max(depths[a], depths[b]))
+        return depths
+
+    @property
+    def depth(self) -> int:
+        """The most adders on a way from an input to an output."""
+        depths = self.depths()
+        return max((depths[value] for value, sign in self.outputs if sign), default=0)
+
+    def ranges(self, inputs: InputRange) -> list[tuple[int, int]]:
+        """For each value the interval that it lies in, by interval arithmetic.
+
+        Exact for the graphs of `optimize_matrix`, where no input reaches a node on two ways.
+        """
+        ranges = [(inputs.low, inputs.high)] * self.inputs
+        for a, b, sign, shift in self.nodes:
+            (low, high), (other_low, other_high) = ranges[a], ranges[b]
+            if sign < 0:
+                other_low, other_high = -other_high, -other_low
+            ranges.append((low + (other_low << shift), high + (other_high << shift)))
+        return ranges
+
+    def bits(self, inputs: InputRange) -> int:
+        """The sum of the widths of all adders: an estimate of the area (one LUT or so a bit)."""
+        return sum(width_of(low, high) for low, high in self.ranges(inputs)[self.inputs :])
+
+    def matrix(self) -> NDArray[np.int64]:
+        """The matrix that the graph stands for, [inputs, outputs].
+
+        Runs the graph on blocks of rows of the identity matrix, to bound the memory.
+        """
+        result = np.zeros((self.inputs, len(self.outputs)), np.int64)
+        block = 256
+        for start in range(0, self.inputs, block):
+            rows = np.eye(min(block, self.inputs - start), self.inputs, start, np.int32)
+            result[start : start + block] = self.evaluate(rows)
+        return result
+
+    def evaluate(self, x: NDArray[Any]) -> NDArray[Any]:
+        """x · M for x [batch, inputs], by the additions of the graph, in the type of x."""
+        values = np.empty((self.inputs + len(self.nodes), len(x)), x.dtype)
+        values[: self.inputs] = x.T
+        for i, (a, b, sign, shift) in enumerate(self.nodes, self.inputs):
+            values[i] = values[a] + sign * (values[b] << shift)
+        result = np.zeros((len(x), len(self.outputs)), x.dtype)
+        for j, (value, sign) in enumerate(self.outputs):
+            if sign:
+                result[:, j] = sign * values[value]
+        return result
