@@ -26,9 +26,6 @@ from .random_values import fill_parameters, random_inputs
 Array = NDArray[Any]
 Results = tuple[Array, ...]
 
-APPROXIMATE_PASSES = frozenset({"quantize-activations", "requantize", "ternarize"})
-"""Passes that change results on purpose; a pass says so of itself by `approximate = True`."""
-
 ATTEMPTS = (((3, 4, 5, 6), 16), ((4, 4, 4, 4), 4), ((8, 8, 8, 8), 2), ((1, 1, 1, 1), 1))
 """Sizes of dynamic dimensions by position, and the bound of wide integers; the first that runs."""
 
@@ -58,8 +55,9 @@ class SemanticsCheck(Instrument):
 
     Every function with a body whose arguments and results are tensors is run. A function that the
     interpreter cannot run is left out, and named in `skipped`. A pass that says it changes results
-    (`APPROXIMATE_PASSES`) is held to shapes and to making no new NaN, unless `approximate_within`
-    gives a tolerance; its results are then the reference for the next pass.
+    (`approximate = True`) is held to shapes and to making no new NaN, unless `approximate_within`
+    gives a tolerance; its results are then the reference for the next pass. After a pass that
+    changes the types of inputs, both versions run on new ones.
 
     Attributes:
         samples: random inputs for each function.
@@ -78,6 +76,7 @@ class SemanticsCheck(Instrument):
     skipped: dict[str, str] = field(default_factory=dict[str, str])
     _inputs: dict[str, list[list[Array]]] = field(default_factory=dict[str, list[list[Array]]])
     _results: dict[str, list[Results]] = field(default_factory=dict[str, list[Results]])
+    _previous: ModuleOp | None = None
 
     def start(self, module: ModuleOp) -> None:
         runnable = fill_parameters(module, self.seed)
@@ -88,16 +87,26 @@ class SemanticsCheck(Instrument):
             except TritonError as error:
                 self.skipped[name] = str(error).replace("\n", " ")
 
+    def before(self, module: ModuleOp, rest: Sequence[ModulePass]) -> None:
+        self._previous = module.clone() if self._results else None
+
     def after(self, module: ModuleOp, rest: Sequence[ModulePass]) -> None:
-        if not self._results:
+        if self._previous is None:
             return
         current = rest[0]
         runnable = fill_parameters(module, self.seed)
-        present = {function.sym_name.data for function in _functions(module)}
+        present = {function.sym_name.data: function for function in _functions(module)}
+        former = {function.sym_name.data: function for function in _functions(self._previous)}
         for name in list(self._results):
             if name not in present:
                 self._leave_out(name, f"pass '{current.name}' removed it")
                 continue
+            if present[name].function_type.inputs != former[name].function_type.inputs:
+                try:
+                    self._draw_again(self._previous, present[name])
+                except TritonError:
+                    self._leave_out(name, f"pass '{current.name}' changed what it takes")
+                    continue
             try:
                 results = [run_module(runnable, i, name) for i in self._inputs[name]]
             except UnsupportedError as error:
@@ -112,6 +121,12 @@ class SemanticsCheck(Instrument):
                 self._results[name] = results
         if self._results:
             self.checked.append(current.name)
+
+    def _draw_again(self, previous: ModuleOp, function: FuncOp) -> None:
+        """Take inputs that fit `function`, and what the module before the pass made of them."""
+        name = function.sym_name.data
+        runnable = fill_parameters(previous, self.seed)
+        self._inputs[name], self._results[name] = self._first_runs(runnable, function)
 
     def _leave_out(self, name: str, reason: str) -> None:
         del self._results[name]
@@ -154,7 +169,7 @@ class SemanticsCheck(Instrument):
 
 def is_approximate(current: ModulePass) -> bool:
     """Whether a pass changes results on purpose."""
-    return current.name in APPROXIMATE_PASSES or bool(getattr(current, "approximate", False))
+    return bool(getattr(current, "approximate", False))
 
 
 def difference(before: Results, after: Results, tolerance: Tolerance | None) -> str | None:

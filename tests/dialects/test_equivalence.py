@@ -23,6 +23,8 @@ from triton_dsl.dialects.registry import parse_module, triton_context
 from triton_dsl.ir.errors import PassError
 from triton_dsl.ir.instrument import run_passes
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.passes.convert_tensor_to_linalg import ConvertTensorToLinalgPass
+from triton_dsl.passes.infer_shapes import InferShapesPass
 
 LINEAR = """
 func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x3xf32> {
@@ -108,6 +110,33 @@ def test_a_wrong_pass_is_named(text: str) -> None:
     assert message.startswith("pass 'replace' changes the result: result 0 at [")
     assert "a difference of" in message
     assert message.endswith("(function 'forward', input 1 of 3, seed 5)")
+
+
+@dataclass(frozen=True)
+class FixBatchAnd(ModulePass):
+    """Fixes the batch size, as `infer-shapes` does, and replaces each `tensor.add`."""
+
+    made: Callable[[tensor.AddOp], list[Operation]]
+    name: ClassVar[str] = "fix-batch"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        InferShapesPass(batch=2).apply(ctx, op)
+        Replace(self.made).apply(ctx, op)
+
+
+def test_a_pass_may_change_the_types_of_inputs() -> None:
+    assert "tensor<?x" in LINEAR
+    semantics = check(LINEAR, FixBatchAnd(as_add))
+    assert semantics.checked == ["fix-batch"]
+    assert semantics.skipped == {}
+    with pytest.raises(PassError, match="pass 'fix-batch' changes the result: result 0"):
+        check(LINEAR, FixBatchAnd(as_sub))
+
+
+def test_a_function_that_takes_more_inputs_is_left_out() -> None:
+    module = parse_module(LINEAR)
+    semantics = check(LINEAR, ConvertTensorToLinalgPass(), module)
+    assert semantics.skipped == {"forward": "pass 'convert-tensor-to-linalg' changed what it takes"}
 
 
 def test_a_pass_may_make_no_nan() -> None:
