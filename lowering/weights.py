@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects import ternary
-from ..dialects.elements import numpy_dtype
+from ..dialects.elements import holds_nan, numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import ParameterLike, attach_store, parameters, store_of
 from ..ir.errors import ParameterError
@@ -191,6 +191,6 @@ def _stored_form(op: ParameterLike, array: Array) -> Array:
         raise ParameterError(
             f"'{key}': expected {dtype}{list(shape)}, got {array.dtype}{list(array.shape)}"
         )
-    if dtype.kind not in "iub" and np.isnan(array.astype(np.float32, copy=False)).any():
+    if holds_nan(array):
         raise ParameterError(f"'{key}': holds NaN")
     return array
