@@ -22,6 +22,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded("triton-translate", lambda: _run(arguments))
 
 
+class _PrintVersion(argparse.Action):
+    """Looks the version up when it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"triton-translate of triton-dsl {version('triton-dsl')}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="triton-translate",
@@ -29,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: triton-translate model.tri -t 'onnx{opset=17}' -w model.safetensors "
         "-o model.onnx",
     )
+    parser.add_argument("--version", action=_PrintVersion, help="print the version and exit")
     parser.add_argument(
         "input", nargs="?", type=Path, default=Path("-"),
         help=".tri program or .mlir IR; '-' (the default) reads IR from stdin",
@@ -99,14 +113,20 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _write_ir(module: ModuleOp, output: Path | None, debuginfo: bool) -> None:
-    from ..dialects.module_file import save_module
+    from ..dialects.module_file import save_module, unsaved_entries
     from ..ir.printing import PrintOptions, module_text
 
     options = PrintOptions(locations=debuginfo)
-    if output is None:
-        sys.stdout.write(module_text(module, options))
-    else:
+    if output is not None:
         save_module(module, output, lambda m: module_text(m, options))
+        return
+    sys.stdout.write(module_text(module, options))
+    if count := len(unsaved_entries(module)):
+        print(
+            f"triton-translate: warning: the values of {count} parameter(s) are in memory alone; "
+            "write to a file with -o to keep them",
+            file=sys.stderr,
+        )
 
 
 def _list_targets(as_json: bool) -> None:

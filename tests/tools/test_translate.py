@@ -45,6 +45,26 @@ def test_locations_are_printed_on_request(capsys: pytest.CaptureFixture[str]) ->
     assert 'loc("net.tri":3:58)' in capsys.readouterr().out
 
 
+def test_values_that_have_no_place_on_stdout_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["net.tri", "--import"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["net.tri", "--import", "-w", "w.safetensors"]) == 0
+    shown = capsys.readouterr()
+    assert "ternary.matmul" in shown.out
+    assert "warning: the values of 1 parameter(s) are in memory alone" in shown.err
+    assert main(["net.tri", "--import", "-w", "w.safetensors", "-o", "net.mlir"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    from importlib.metadata import version
+
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert version("triton-dsl") in capsys.readouterr().out
+
+
 def test_targets_are_listed_with_their_stages(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-targets", "--json"]) == 0
     targets = {row["target"]: row for row in json.loads(capsys.readouterr().out)}
