@@ -49,7 +49,7 @@ class QuantizeOp(InferredOp):
 
     `low` and `high` are the bounds of the integer range (-128, 127 for 8 bits; narrower ranges hold
     fewer bits in the same type). Scale and zero point are scalars or one value for each position on
-    `axis`; the zero point has the result's element type.
+    `axis`; the zero point has the result's element type. What NaN becomes is undefined.
 
         %q = tensor.quantize %x, %scale, %zero {axis = 1 : i64, low = -128 : i64, high = 127 : i64}
              : (tensor<?x8xf32>, tensor<f32>, tensor<i8>) -> tensor<?x8xi8>

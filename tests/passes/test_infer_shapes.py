@@ -77,7 +77,7 @@ def test_the_parameter_file_is_not_opened(
     def refuse(*_: Any) -> None:
         pytest.fail("the parameter file was opened")
 
-    monkeypatch.setattr(ParameterStore, "_open", refuse)
+    monkeypatch.setattr(ParameterStore, "_stored_names", refuse)
     module = parse_module(
         "module attributes {tensor.parameters ="
         ' #tensor.store<"absent.safetensors", sha256 = "0">} {'

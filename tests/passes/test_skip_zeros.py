@@ -248,7 +248,7 @@ def test_float_weights_are_not_read(apply_passes: Apply, monkeypatch: pytest.Mon
     def refuse(*_: Any) -> None:
         pytest.fail("the parameter file was opened")
 
-    monkeypatch.setattr(ParameterStore, "_open", refuse)
+    monkeypatch.setattr(ParameterStore, "_stored_names", refuse)
     types = "(tensor<?x4xf32>, tensor<4x4xf32>) -> tensor<?x4xf32>"
     module = parse_module(
         f"""
