@@ -61,7 +61,7 @@ def ternary_linear(
     precision: Precision = "dynamic-int8",
     threads: int = 1,
     recipe: str | None = None,
-    layout: Layout | None = None,
+    layout: Layout = "panels",
 ) -> TernaryLinear:
     """A callable ternary layer for this processor.
 
@@ -72,7 +72,7 @@ def ternary_linear(
         precision: what is done with float activations, see `TernaryLinear`.
         threads: most threads that a call uses.
         recipe: name of a SIMD recipe; the best one when not given.
-        layout: always this layout of weights; chosen for each call when not given.
+        layout: of the weights, see `TernaryLinear`.
 
     Raises:
         ParameterError: weights that are no matrix of trits.

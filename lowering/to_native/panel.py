@@ -22,7 +22,7 @@ from .scratch import Scratch
 
 _STEP_BYTES = PANEL * STEP // 4
 _PANELS_TOGETHER = 8
-_AHEAD = 2048
+_AHEAD = 4096
 """How far ahead of its use a single row asks for weights, in bytes."""
 
 
@@ -82,7 +82,8 @@ def _sums(
         base = code.at(weights, offset)
         packed = [code.load(code.at(base, j * recipe.width), bytes_) for j in range(vectors)]
         if single:
-            code.prefetch(code.at(base, _AHEAD))
+            for line in range(0, vectors * recipe.width, 64):
+                code.prefetch(code.at(base, _AHEAD + line))
             values = [broadcast(lines[0], at, p) for p in range(4)]
             for j in range(vectors):
                 for p in range(4):

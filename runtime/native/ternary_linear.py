@@ -1,7 +1,7 @@
 """A ternary linear layer as a callable on NumPy arrays, run by native kernels.
 
-For each call it chooses the kernel: one row of activations goes through the GEMV on row-major
-weights, more through the GEMM on panels. Not here: how the kernels are made; whoever joins the two
+Weights are held in panels unless told otherwise; their kernel has one tile for a single row of
+activations and others for more. Not here: how the kernels are made; whoever joins the two
 sides gives a `Provider` (`tools.native` does).
 """
 
@@ -37,8 +37,6 @@ Precision = Literal["dynamic-int8", "float32"]
 PRECISIONS: dict[Precision, Activations] = {"dynamic-int8": "f32", "float32": "f32x3"}
 """How float activations are multiplied: rounded to int8 row by row, or in three int8 digits."""
 
-_PANELS_UNTIL = 2048
-"""A single row this short is quicker on panels, where no sum goes across lanes."""
 _WORTH_A_THREAD = 2_000_000
 """Products below which waking a thread costs more than it saves."""
 
@@ -119,7 +117,7 @@ class TernaryLinear:
         bias: NDArray[np.float32] | None = None,
         precision: Precision = "dynamic-int8",
         threads: int = 1,
-        layout: Layout | None = None,
+        layout: Layout = "panels",
     ) -> None:
         """Make the callable; kernels are compiled, or loaded, on the first call that needs them.
 
@@ -130,7 +128,8 @@ class TernaryLinear:
             bias: one for each output.
             precision: see `PRECISIONS`.
             threads: most threads that a call uses.
-            layout: always this layout of weights; chosen for each call when not given.
+            layout: of the weights. `panels` was the quickest for every shape that was measured, and
+                its tiles are chosen for each number of rows; `stored` needs no copy of the weights.
 
         Raises:
             OptionError: a wrong precision, thread count, layout or shape of scale or bias.
@@ -147,7 +146,7 @@ class TernaryLinear:
         self.precision: Precision = precision
         self.threads = threads
         self._provider = provider
-        self._layout: Layout | None = layout
+        self._layout: Layout = layout
         self._scale = _per_output(1.0 if scale is None else scale, weights.outs, "scale")
         self._bias = _per_output(0.0 if bias is None else bias, weights.outs, "bias")
         self._addresses = _address(self._scale), _address(self._bias)
@@ -193,8 +192,7 @@ class TernaryLinear:
         """What runs a call with so many rows, given the addresses of x and y."""
         ins, outs = self.weights.ins, self.weights.outs
         kind = _KINDS[activations]
-        layout = self._layout or self._choose(rows * kind.digits)
-        kernels, weights = self._bind(layout, kind)
+        kernels, weights = self._bind(self._layout, kind)
         size = scratch_bytes(rows, ins, outs, kind.digits)
         scale, bias = self._addresses
         linear, memory = kernels.linear, _MEMORY.of
@@ -220,11 +218,6 @@ class TernaryLinear:
             self._plans.clear()
         plan = self._plans[rows, activations] = alone if parts < 2 else together
         return plan
-
-    def _choose(self, digit_rows: int) -> Layout:
-        if digit_rows > 1 or self.weights.ins <= _PANELS_UNTIL:
-            return "panels"
-        return "stored" if self.weights.in_place else "rows"
 
     def _bind(self, layout: Layout, kind: Kind) -> tuple[_Kernels, int]:
         known = self._bound.get((layout, kind.activations))

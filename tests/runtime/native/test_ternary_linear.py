@@ -1,4 +1,4 @@
-"""What the callable layer refuses, and how it chooses its kernels."""
+"""What the callable layer refuses, and which kernels it asks for."""
 
 from typing import Any
 
@@ -32,28 +32,20 @@ def layer(outs: int = 3, ins: int = 4, **options: Any) -> tuple[TernaryLinear, R
     return TernaryLinear(weights, provider, **options), provider
 
 
-@pytest.mark.parametrize(
-    ("rows", "ins", "dtype", "expected"),
-    [
-        (1, 4096, np.int8, ("stored", "i8")),
-        (1, 4097, np.int8, ("rows", "i8")),
-        (1, 200, np.int8, ("panels", "i8")),
-        (8, 1024, np.int8, ("panels", "i8")),
-        (1, 4096, np.float32, ("stored", "f32")),
-        (8, 1025, np.float32, ("panels", "f32")),
-    ],
-)
-def test_chooses_a_kernel_for_each_shape(
-    rows: int, ins: int, dtype: type, expected: tuple[str, str]
-) -> None:
-    linear, provider = layer(ins=ins)
-    x = np.ones((rows, ins), dtype)
-    for _ in range(2):
-        assert np.allclose(linear(x), ins)
-    assert provider.asked == [expected]
+@pytest.mark.parametrize("layout", ["panels", "stored", "rows"])
+@pytest.mark.parametrize(("dtype", "kind"), [(np.int8, "i8"), (np.float32, "f32")])
+def test_asks_once_for_a_kernel(layout: Layout, dtype: type, kind: str) -> None:
+    linear, provider = layer(ins=512, layout=layout)
+    for rows in (1, 8, 1, 8):
+        assert np.allclose(linear(np.ones((rows, 512), dtype)), 512)
+    assert provider.asked == [(layout, kind)]
+    held = (
+        3 * 512 // 4 if layout == "stored" else 3 * 512 // 4 + linear.weights.layout(layout).nbytes
+    )
+    assert linear.weights.bytes_held == held
 
 
-def test_three_digits_are_three_rows() -> None:
+def test_three_digits_have_kernels_of_their_own() -> None:
     linear, provider = layer(ins=1024, precision="float32")
     assert np.array_equal(linear(np.ones((1, 1024), np.float32)), np.full((1, 3), 1024))
     assert provider.asked == [("panels", "f32x3")]
