@@ -138,8 +138,12 @@ class Forward:
         self.used.add(function)
         return call(function, *arguments, **keywords)
 
-    def trits(self, value: SSAValue, dtype: str) -> Expr:
-        """A trit value as a tensor of `dtype` with elements -1, 0 and 1."""
+    def trits(self, value: SSAValue, dtype: str, like: Expr | None = None) -> Expr:
+        """A trit value as a tensor of `dtype` with elements -1, 0 and 1.
+
+        With `like`, a name, constant trits take the dtype which that tensor has when the module
+        runs: another one after `half()` or `double()`.
+        """
         known = self._unpacked.get((value, dtype))
         if known is not None:
             return known
@@ -149,10 +153,11 @@ class Forward:
         trits = self._trits[value]
         if trits.dtype == dtype:
             return trits.source
+        target = dtype if like is None else f"{like}.dtype"
         if trits.dtype is not None:
-            expression = trits.source.method("to", dtype)
+            expression = trits.source.method("to", target)
         else:
-            shown = None if dtype == "torch.float32" else dtype
+            shown = None if target == "torch.float32" else target
             expression = self.library(
                 "unpack_ternary", trits.source, sequence(trits.shape), dtype=shown
             )

@@ -107,7 +107,8 @@ def ternary_matmul(op: ternary.MatmulOp, e: Forward) -> Expr:
 
 def _product(input: SSAValue, weight: SSAValue, e: Forward) -> Expr:
     if is_float(tensor_type(input)):
-        return call("torch.matmul", e.value(input), e.trits(weight, dtype_of(input)))
+        x = e.local(input)
+        return call("torch.matmul", x, e.trits(weight, dtype_of(input), like=x))
     return e.library("matmul_integers", e.value(input), e.trits(weight, "torch.float64"))
 
 
@@ -121,7 +122,7 @@ def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
     """A convolution with trits and the optional steps."""
     e.local(op.input)
     if is_float(tensor_type(op.input)):
-        weight = e.trits(op.weight, dtype_of(op.input))
+        weight = e.trits(op.weight, dtype_of(op.input), like=e.value(op.input))
         inside = op.bias is not None and op.scale is None
         bias = e.value(op.bias) if op.bias is not None and inside else None
         return _finish(op, _float_conv(op, e.value(op.input), weight, bias), e, bias_done=inside)

@@ -14,9 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.ir.errors import LoweringError, ParameterError
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.artifact import write_artifact
+from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_pytorch.expressions import layout
 from triton_dsl.lowering.to_pytorch.load import load_module
 from triton_dsl.lowering.to_pytorch.state import MODULE_ATTRIBUTES
@@ -83,7 +86,7 @@ def test_the_class_of_the_seed(compile_text: Compile, check_style: Callable[[str
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         # model.mlir:6
-        weights_unpacked = unpack_ternary(self.weights, (784, 10))
+        weights_unpacked = unpack_ternary(self.weights, (784, 10), dtype=x.dtype)
         # model.mlir:7
         return torch.matmul(x, weights_unpacked) + self.bias
 """
@@ -455,3 +458,26 @@ def test_long_calls_are_split() -> None:
     longer = layout(f"y = function({arguments}, inner(a, b), 'c')", 20)
     assert longer[1] == f"{' ' * 24}argument_0,"
     assert longer[-2] == f"{' ' * 24}'c',"
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_the_module_takes_other_float_types(dtype: Any, trainable: bool) -> None:
+    source = """
+    layer Net {
+        let conv = TernaryConv2d(1, 4, kernel=3)
+        let norm = BatchNorm2d(4)
+        let head = TernaryLinear(64, 5, with_scale=true)
+        fn forward(image: Tensor[N, 1, 6, 6]) -> Tensor[N, 5] {
+            return head(flatten(relu(norm(conv(image)))))
+        }
+    }
+    """
+    module = fill_parameters(import_tri(source, trainable=trainable), 0)
+    x = torch.rand(3, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+    model = load_module(compile_to_target(module, "pytorch"))
+    with torch.no_grad():
+        expected = model(x)
+        actual = model.to(dtype)(x.to(dtype))
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.float(), expected, rtol=3e-2, atol=3e-2)
