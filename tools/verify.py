@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,12 +108,14 @@ def run_artifact(
         outputs = run_torch(load_module(artifact), inputs)
         return f"torch {version('torch')}", outputs
     if name == "onnx":
+        from ..lowering.artifact import write_artifact
         from ..runtime.engines import run_onnx
 
-        main = artifact.main_file
-        if main is None:
-            raise OptionError("an ONNX model with external data is not verified in memory")
-        outputs = run_onnx(artifact.files[main], inputs)
+        if len(artifact.files) == 1:
+            outputs = run_onnx(next(iter(artifact.files.values())), inputs)
+        else:  # weights beside the model are found by the model's path
+            with TemporaryDirectory() as folder:
+                outputs = run_onnx(write_artifact(artifact, Path(folder))[0], inputs)
         return f"onnxruntime {version('onnxruntime')}", outputs
     raise OptionError(f"target '{name}' has no engine to verify it on")
 

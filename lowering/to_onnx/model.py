@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ FUNCTIONS = ("ternary.unpack", "ternary.matmul")
 """The model-local functions, each behind those it calls."""
 
 _LARGE = 1 << 20
+_SMALLEST_MOVED = 1024
 _CHECK_WHOLE = 1 << 26
 
 
@@ -61,11 +63,13 @@ def require_onnx() -> Any:
     return onnx
 
 
-def serialize(graph: Graph, info: ModelInfo, *, external: str | None) -> tuple[bytes, bytes | None]:
-    """The bytes of the model, and of the file beside it that holds large values.
+def serialize(graph: Graph, info: ModelInfo, *, external: bool) -> tuple[bytes, dict[str, bytes]]:
+    """The bytes of the model, and by name the file beside it that holds large values.
+
+    That file is named by its content: models in one folder do not take each other's weights.
 
     Args:
-        external: the name of that file; `None` keeps everything in the model.
+        external: whether there is such a file; otherwise everything stands in the model.
 
     Raises:
         LoweringError: the model does not pass the checks of `onnx`.
@@ -73,24 +77,22 @@ def serialize(graph: Graph, info: ModelInfo, *, external: str | None) -> tuple[b
     onnx = require_onnx()
     model = _model(graph, info)
     check(_without_large_values(graph, info) if _total(graph) > _CHECK_WHOLE else model)
-    if external is None:
-        return model.SerializeToString(deterministic=True), None
+    if not external:
+        return model.SerializeToString(deterministic=True), {}
     blob = bytearray()
-    for tensor in model.graph.initializer:
-        if len(tensor.raw_data) < 1024:
-            continue
+    moved = [t for t in model.graph.initializer if len(t.raw_data) >= _SMALLEST_MOVED]
+    places: list[dict[str, str]] = []
+    for tensor in moved:
         blob.extend(b"\0" * (-len(blob) % 4096))
-        location = {
-            "location": external,
-            "offset": str(len(blob)),
-            "length": str(len(tensor.raw_data)),
-        }
+        places.append({"offset": str(len(blob)), "length": str(len(tensor.raw_data))})
         blob.extend(tensor.raw_data)
+    name = f"{info.name}-{sha256(blob).hexdigest()[:12]}.data"
+    for tensor, place in zip(moved, places, strict=True):
         tensor.ClearField("raw_data")
         tensor.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in location.items():
+        for key, value in {"location": name, **place}.items():
             tensor.external_data.add(key=key, value=value)
-    return model.SerializeToString(deterministic=True), bytes(blob)
+    return model.SerializeToString(deterministic=True), {name: bytes(blob)} if moved else {}
 
 
 def needs_external_data(graph: Graph) -> bool:

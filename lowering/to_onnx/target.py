@@ -84,7 +84,6 @@ class OnnxTarget(Target):
         graph = build_graph(function, options)
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
         external = options.external_data == "always" or needs_external_data(graph)
-        weights_file = f"{name}-weights.data" if external else None
         info = ModelInfo(
             name,
             _doc(module, name),
@@ -95,10 +94,8 @@ class OnnxTarget(Target):
                 "module_sha256": source_hash(module),
             },
         )
-        data, weights = serialize(graph, info, external=weights_file)
-        files = {f"{name}.onnx": data}
-        if weights_file is not None and weights is not None:
-            files[weights_file] = weights
+        data, beside = serialize(graph, info, external=external)
+        files = {f"{name}.onnx": data, **beside}
         return Artifact(name, files, primary=f"{name}.onnx")
 
 

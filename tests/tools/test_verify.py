@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.from_tri import import_tri
@@ -126,3 +127,16 @@ def test_bfloat16_goes_in_and_out_of_torch() -> None:
     x = np.array([1.5, -2.0, 3.0], ml_dtypes.bfloat16)
     (y,) = run_torch(torch.nn.ReLU(), [x])
     assert y.dtype == x.dtype and y.tolist() == [1.5, 0.0, 3.0]
+
+
+def test_weights_beside_the_model_are_found() -> None:
+    source = """
+    layer Wide {
+        param w: TernaryTensor[64, 64]
+        fn forward(x: Tensor[N, 64]) -> Tensor[N, 64] { return x @ w }
+    }
+    """
+    module = fill_parameters(import_tri(source), 0)
+    x = RNG.standard_normal((3, 64)).astype(np.float32)
+    (row,) = verify_module(module, [x], ["onnx{external-data=always}"])
+    assert row.agrees and row.bytes > 1024
