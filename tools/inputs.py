@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +71,7 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
     from ..dialects.elements import numpy_dtype
     from ..dialects.inference import tensor_type
     from ..dialects.shapes import DYNAMIC
+    from ..lowering.emission import argument_names
 
     function = forward_function(module)
     names = argument_names(function)
@@ -114,18 +114,6 @@ def forward_function(module: ModuleOp) -> Any:
         if function.sym_name.data == "forward" and function.body.blocks:
             return function
     raise SourceError("the module has no function '@forward'")
-
-
-def argument_names(function: Any) -> list[str]:
-    """Names of the arguments: those of the source, else `arg0`, `arg1`, …"""
-    from ..lowering.from_tri import NAME
-
-    count = len(function.body.block.args)
-    attributes: Sequence[Any] = function.arg_attrs.data if function.arg_attrs else [None] * count
-    return [
-        attribute.data[NAME].data if attribute is not None and NAME in attribute.data else f"arg{i}"
-        for i, attribute in enumerate(attributes)
-    ]
 
 
 def random_arrays(module: ModuleOp, samples: int, seed: int) -> list[NDArray[Any]]:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from triton_dsl.ir.store import save_arrays
@@ -172,3 +173,17 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in text
         run(name, "--help")
         assert "Usage" in capsys.readouterr().out
+
+
+def test_inputs_are_named_as_in_the_compiled_model(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("net.mlir").write_text(
+        "func.func @forward(%image : tensor<?x4xf32>) -> tensor<?x4xf32> {\n"
+        "  %y = tensor.relu %image : (tensor<?x4xf32>) -> tensor<?x4xf32>\n"
+        "  func.return %y : tensor<?x4xf32>\n}\n"
+    )
+    run("info", "net.mlir", "--json")
+    facts = json.loads(capsys.readouterr().out)
+    run("compile", "net.mlir", "-t", "onnx", "-o", "net.onnx")
+    graph = onnx.load("net.onnx").graph
+    assert [v["name"] for v in facts["inputs"]] == [v.name for v in graph.input] == ["image"]
+    assert [v["name"] for v in facts["outputs"]] == [v.name for v in graph.output]

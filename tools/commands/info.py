@@ -67,7 +67,8 @@ def describe_module(module: Any) -> dict[str, Any]:
     from ...dialects.inference import tensor_type
     from ...dialects.parameters import parameters
     from ...ir.trits import packed_size
-    from ..inputs import argument_names, forward_function
+    from ...lowering.emission import argument_names, result_names
+    from ..inputs import forward_function
 
     function = forward_function(module)
     entries: list[dict[str, Any]] = []
@@ -95,8 +96,8 @@ def describe_module(module: Any) -> dict[str, Any]:
             {"name": n, "type": str(t)} for n, t in zip(names, types.inputs.data, strict=True)
         ],
         "outputs": [
-            {"name": f"output{i}" if len(types.outputs.data) > 1 else "output", "type": str(t)}
-            for i, t in enumerate(types.outputs.data)
+            {"name": n, "type": str(t)}
+            for n, t in zip(result_names(function), types.outputs.data, strict=True)
         ],
         "parameters": entries,
         "total_parameters": total,
