@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import BackendError, OptionError
+from ..ir.pipeline import did_you_mean
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -129,13 +130,15 @@ def compile_model(
         artifact = compile_to_target(module.clone(), backend, options)
         return CompiledModel(backend, module, artifact)
     if backend in backends:
+        if weights is not None or trainable:
+            raise OptionError(
+                f"back end '{backend}' sees the syntax tree alone: it takes no weights, and "
+                "'trainable' means nothing to it"
+            )
         return _run_backend(backends[backend], backend, options, path, layer)
-    from difflib import get_close_matches
-
     known = sorted({*targets, *backends})
-    close = get_close_matches(backend, known, 1)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    raise OptionError(f"no back end '{backend}'; {hint}known: {', '.join(known)}")
+    hint = did_you_mean(backend, known)
+    raise OptionError(f"no back end '{backend}'{hint or '; known: ' + ', '.join(known)}")
 
 
 def _run_backend(

@@ -91,6 +91,8 @@ def test_wrong_options_and_names_are_told(program: Path) -> None:
     register_backend("fpga-ports", FPGABackend)
     with pytest.raises(OptionError, match="target_devise"):
         compile_model(program, "fpga-ports", {"target_devise": "x"})
+    with pytest.raises(OptionError, match="takes no weights"):
+        compile_model(program, "fpga-ports", weights={})
     with pytest.raises(OptionError, match="did you mean 'pytorch'"):
         compile_model(program, "pytorh")
     with pytest.raises(OptionError, match="has no layer 'Other'"):
