@@ -198,7 +198,7 @@ def _mse_range(extremes: Range, counts: NDArray[np.int64], grid: Grid) -> Range:
     edges = np.linspace(extremes.low, extremes.high, BINS + 1)
     centres = (edges[:-1] + edges[1:]) / 2
     best, least = extremes, np.inf
-    for share in np.arange(1.0, 0.0, -0.05):
+    for share in np.arange(1.0, 0.0, -0.05).tolist():
         candidate = Range(extremes.low * share, extremes.high * share)
         restored = grid.quantization(candidate).restored(centres)
         error = float(np.sum(counts * (restored - centres) ** 2))

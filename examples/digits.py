@@ -8,6 +8,7 @@ interpreter. Run it with `make demo`, or `python examples/digits.py [OUTPUT FOLD
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -42,8 +43,10 @@ def load_data() -> Data:
 
 def main() -> int:
     """Run the demo; 0 when every engine agrees."""
+    parser = argparse.ArgumentParser(description="Train, compile and verify digit classifiers.")
+    parser.add_argument("folder", nargs="?", default="build/digits", help="where files are written")
+    folder = Path(parser.parse_args().folder)
     started = time.monotonic()
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/digits")
     folder.mkdir(parents=True, exist_ok=True)
     data = load_data()
     accuracies: list[tuple[object, ...]] = []

@@ -6,6 +6,7 @@ first argument or in the variable MNIST. The output folder is the second argumen
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import os
 import sys
@@ -30,11 +31,21 @@ FILES = {
 }
 
 
-def find_data() -> Path:
-    """The folder with the idx files; ends the program with a message when there is none."""
+def arguments() -> argparse.Namespace:
+    """The command line: `data` and `folder`."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data" / "mnist"
-    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("MNIST", str(beside))
-    folder = Path(given)
+    parser = argparse.ArgumentParser(description="Train, compile and verify a ternary perceptron.")
+    parser.add_argument(
+        "data", nargs="?", type=Path, default=Path(os.environ.get("MNIST", beside)),
+        help="folder with the four idx files of MNIST",
+    )  # fmt: skip
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("build/mnist"),
+                        help="where files are written")  # fmt: skip
+    return parser.parse_args()
+
+
+def check_data(folder: Path) -> Path:
+    """The folder with the idx files; ends the program with a message when one is missing."""
     missing = [name for name in FILES.values() if not (folder / name).is_file()]
     if missing:
         sys.exit(
@@ -67,8 +78,9 @@ def load_data(folder: Path) -> Data:
 
 def main() -> int:
     """Train, compile, compare; 0 when the engines agree."""
-    data = load_data(find_data())
-    folder = Path(sys.argv[2] if len(sys.argv) > 2 else "build/mnist")
+    given = arguments()
+    data = load_data(check_data(given.data))
+    folder: Path = given.folder
     folder.mkdir(parents=True, exist_ok=True)
     schedule = Schedule(epochs=20, batch=128, rate=1e-2, shift=1, threads=2)
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:

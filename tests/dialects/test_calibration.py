@@ -79,6 +79,13 @@ def test_least_squares_beats_the_extremes(bits: int) -> None:
         assert error(best) < error(extremes)
 
 
+@pytest.mark.parametrize("observer", ["minmax", "percentile", "mse"])
+def test_a_range_is_shown_as_plain_numbers(observer: str) -> None:
+    x = np.random.default_rng(3).standard_t(3, size=(400, 4)).astype(np.float32)
+    (found,) = observed([x], "x", observer=observer)
+    assert (type(found.low), type(found.high)) == (float, float)
+
+
 def test_a_constant_activation_has_a_range() -> None:
     zeros = np.zeros((2, 4), np.float32)
     for observer in ("minmax", "percentile", "mse"):

@@ -69,3 +69,11 @@ def test_mnist_says_what_is_missing(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert f"MNIST is not in '{tmp_path}'" in done.stderr
+
+
+@pytest.mark.parametrize("program", ["digits.py", "mnist.py"])
+def test_help_runs_nothing(program: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / program), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.startswith("usage:")
+    assert list(tmp_path.iterdir()) == []
