@@ -42,25 +42,28 @@ def _phases(text: str) -> Phases:
 
 
 _FEW_ADDERS = (
-    ("S4 K3 S2 K2", "small"),
-    ("S3 K2", "first"),
-    ("S3 K2", "small"),
-    ("S4 K3 S2 K2", "first"),
-    ("S5 K5 S4 K4 S3 K3 S2 K2", "small"),
-    ("K4 S3 K2", "small"),
-    ("S4 K2", "random"),
-    ("S3 K3 S2 K2", "random"),
+    ("S4 K3 S2 K2", "small", "small"),
+    ("S3 K2", "small", "last"),
+    ("S3 K2", "first", "last"),
+    ("S4 K3 S2 K2", "first", "last"),
+    ("S5 K5 S4 K4 S3 K3 S2 K2", "small", "small"),
+    ("K4 S3 K2", "small", "small"),
+    ("S4 K2", "random", "random"),
+    ("S3 K3 S2 K2", "random", "random"),
 )
 _FEW_BITS = (
-    ("K4 S3 K2", "small"),
-    ("K8 S6 K6 S5 K5 S4 K4 S3 K3 S2 K2", "small"),
-    ("K4 S4 K3 S3 K2 S2", "first"),
-    ("K8 S6 K6 S5 K5 S4 K4 S3 K3 S2 K2", "first"),
-    ("K4 S3 K2", "first"),
-    ("S5 K4 S3 K3 S2 K2", "small"),
-    ("K4 S3 K2", "random"),
-    ("K4 S4 K3 S3 K2 S2", "random"),
+    ("K4 S3 K2", "small", "small"),
+    ("K8 S6 K6 S5 K5 S4 K4 S3 K3 S2 K2", "small", "small"),
+    ("K4 S4 K3 S3 K2 S2", "first", "last"),
+    ("K8 S6 K6 S5 K5 S4 K4 S3 K3 S2 K2", "first", "last"),
+    ("K4 S3 K2", "first", "last"),
+    ("S5 K4 S3 K3 S2 K2", "small", "small"),
+    ("K4 S3 K2", "random", "random"),
+    ("K4 S4 K3 S3 K2 S2", "random", "random"),
 )
+"""Ways in the order in which they are tried: phases, and the choice among equals of a first phase
+on sources (see `bit_rows`) and of all others (see `factoring`)."""
+
 _REPAIRS = tuple(_phases(text) for text in ("K2 S2", "K3 S3 K2 S2", "S3 K2 S2", "S2 K2"))
 _REPAIRABLE = 1000
 """The most steps of a factoring that repairs are tried on."""
@@ -182,10 +185,10 @@ class _Search:
             limit = budget / 2 if repairable else budget
             if best is not None and self.work + self.last > limit:
                 break
-            text, choice = ways[attempt % len(ways)]
+            text, first, later = ways[attempt % len(ways)]
             if attempt >= len(ways):
-                choice = "random"
-            trial = self._trial(self._factored(_phases(text), choice, random))
+                first = later = "random"
+            trial = self._trial(self._factored(_phases(text), first, later, random))
             if best is None or trial.score < best.score:
                 best = trial
             if attempt + 1 >= len(ways) and len(best.factoring.steps) <= _REPAIRABLE:
@@ -217,18 +220,18 @@ class _Search:
         self.work += self.last
         return _Trial(score, factoring)
 
-    def _factored(self, phases: Phases, choice: str, random: Random) -> Factoring:
+    def _factored(self, phases: Phases, first: str, later: str, random: Random) -> Factoring:
         """The matrix after some greedy phases."""
         steps: list[Step] = []
         left, work, rest = self.matrix, 0, phases
         side, least = phases[0]
         if side == SOURCES:
             rest = phases[1:]
-            steps, left, work = share_pairs(self.matrix, least, choice, random, self.max_depth)
+            steps, left, work = share_pairs(self.matrix, least, first, random, self.max_depth)
         factoring = Factoring(left, self.max_depth, steps)
         factoring.work += work
         for side, least in rest:
-            factoring.share_pairs(side, least, "last" if choice == "first" else choice, random)
+            factoring.share_pairs(side, least, later, random)
         return factoring
 
     def _replayed(self, best: Factoring, dropped: float, random: Random) -> Factoring:
@@ -242,7 +245,6 @@ class _Search:
             x, y = numbers[side][a], numbers[side][b]
             node = -1
             if x >= 0 and y >= 0 and random.random() >= dropped:
-                x, y = min(x, y), max(x, y)
                 common = factoring.common(side, x, y, sign)
                 if len(common) >= 2:
                     node = factoring.merge(side, x, y, sign, common)
