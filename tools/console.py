@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -91,38 +92,61 @@ def open_streams() -> None:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
-def guarded(tool: str, run: Callable[[], int]) -> int:
+def guarded(tool: str, run: Callable[[], int], *, debug: bool = False) -> int:
     """The exit code of `run`, or of the one message for what it raised; never a traceback.
 
-    A defect of ours is one line too; with the variable TRITON_DEBUG set it is raised as it is.
+    With `debug`, or the variable TRITON_DEBUG set, a traceback stands before the message.
     """
-    from xdsl.utils.exceptions import DiagnosticException
-
-    from ..ir.errors import TritonError
+    from xdsl.utils.exceptions import ArgSpecParseError
 
     open_streams()
     try:
-        return run()
-    except TritonError as wrong:
-        error(tool, str(wrong))
-        return wrong.exit_code
-    except DiagnosticException as wrong:
-        error(tool, " ".join(str(wrong).split()))
-        return 1
+        code = run()
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         error(tool, "interrupted")
         return 130
     except BrokenPipeError:
-        return 1
-    except OSError as wrong:
-        error(tool, f"{wrong.filename}: {wrong.strerror}" if wrong.filename else str(wrong))
-        return 1
-    except MemoryError as wrong:
-        error(tool, " ".join(f"out of memory: {wrong}".rstrip(": ").split()))
-        return 1
-    except Exception as defect:
-        if os.environ.get("TRITON_DEBUG"):
-            raise
-        reason = " ".join(str(defect).split())
-        error(tool, f"internal error: {type(defect).__name__}: {reason} (set TRITON_DEBUG=1)")
-        return 1
+        return _quiet_broken_pipe()
+    except (Exception, ArgSpecParseError) as wrong:  # the latter is no Exception
+        if debug or os.environ.get("TRITON_DEBUG"):
+            import traceback
+
+            traceback.print_exc()
+        code, message = _explained(wrong)
+        error(tool, message)
+        return code
+
+
+def _explained(wrong: BaseException) -> tuple[int, str]:
+    """Exit code and message of an error."""
+    from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
+
+    from ..ir.errors import TritonError
+
+    text = " ".join(str(wrong).split())
+    match wrong:
+        case TritonError():
+            return wrong.exit_code, str(wrong)
+        case ArgSpecParseError():
+            return 2, text
+        case DiagnosticException():
+            return 1, text
+        case OSError():
+            reason = wrong.strerror or text
+            return 1, f"{wrong.filename}: {reason}" if wrong.filename else reason
+        case MemoryError():
+            return 1, f"out of memory: {text}".rstrip(": ")
+        case RecursionError():
+            return 1, "the program nests too deeply"
+        case _:
+            defect = f"internal error: {type(wrong).__name__}: {text}"
+            return 1, f"{defect} (TRITON_DEBUG=1 shows where)"
+
+
+def _quiet_broken_pipe() -> int:
+    """The reader of our output has gone: keep Python from complaining about it at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1

@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
-from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
+from xdsl.utils.exceptions import ShrinkException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..dialects.registry import parse_module, verify_module
@@ -35,7 +35,7 @@ from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..ir.printing import PrintOptions, module_text
 from ..passes.universe import everything
 from .console import error as print_error
-from .console import open_streams
+from .console import guarded
 from .opt_arguments import add_arguments, normalise
 from .opt_reading import check_roundtrip, decode, is_comment, with_hint, without_reproducer
 
@@ -368,51 +368,18 @@ class TritonOptMain(xDSLOptMain):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Errors are one message, never a traceback."""
-    open_streams()
     arguments = sys.argv[1:] if argv is None else list(argv)
     with _restored_globals():
-        try:
-            driver = TritonOptMain(arguments)
-            driver.run()
-            return driver.exit_code
-        except SystemExit as error:
-            return error.code if isinstance(error.code, int) else int(error.code is not None)
-        except BrokenPipeError:
-            return _quiet_broken_pipe()
-        except (Exception, ArgSpecParseError) as error:
-            if "--debug" in arguments:
-                import traceback
-
-                traceback.print_exc()
-            print_error(TOOL, _message(error))
-            usage = isinstance(error, ArgSpecParseError)
-            return error.exit_code if isinstance(error, TritonError) else 1 + usage
-        except KeyboardInterrupt:
-            print(f"{TOOL}: interrupted", file=sys.stderr)
-            return 130
+        return guarded(TOOL, lambda: _run(arguments), debug="--debug" in arguments)
 
 
-def _message(error: BaseException) -> str:
-    if isinstance(error, TritonError):
-        return str(error)
-    if isinstance(error, OSError):
-        reason = error.strerror or str(error)
-        return f"{error.filename}: {reason}" if error.filename else reason
-    if isinstance(error, ArgSpecParseError):
-        return " ".join(str(error).split())
-    if isinstance(error, RecursionError):
-        return "the module nests too deeply"
-    reason = " ".join(str(error).split())
-    return f"internal error: {type(error).__name__}: {reason} (--debug shows where)"
-
-
-def _quiet_broken_pipe() -> int:
-    """The reader of our output has gone: keep Python from complaining about it at exit."""
-    import os
-
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
+def _run(arguments: list[str]) -> int:
+    try:
+        driver = TritonOptMain(arguments)
+    except SystemExit as done:  # how argparse ends: help, version, wrong usage
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
+    driver.run()
+    return driver.exit_code
 
 
 @contextmanager

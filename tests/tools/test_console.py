@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -40,10 +44,32 @@ def test_every_failure_is_one_line(
     assert shown.startswith(message) and shown.count("\n") == 1
 
 
-def test_a_defect_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_can_be_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guarded("t", raiser(ZeroDivisionError()), debug=True) == 1
+    assert "Traceback" in capsys.readouterr().err
     monkeypatch.setenv("TRITON_DEBUG", "1")
-    with pytest.raises(ZeroDivisionError):
-        guarded("t", raiser(ZeroDivisionError()))
+    assert guarded("t", raiser(ZeroDivisionError())) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown and "t: error: internal error: ZeroDivisionError" in shown
+
+
+@pytest.mark.parametrize("tool", ["opt", "translate", "cli"])
+def test_a_reader_that_goes_away_is_no_error(tool: str, tmp_path: Path) -> None:
+    arguments = {"opt": ["--list-passes"], "translate": ["--list-targets"], "cli": ["doctor"]}
+    code = f"import sys; from triton_dsl.tools.{tool} import main; sys.exit(main(sys.argv[1:]))"
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments[tool]], stdout=writer, stderr=subprocess.PIPE,
+            cwd=tmp_path, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == 1
 
 
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
