@@ -81,10 +81,10 @@ class AdderGraph:
     def matrix(self) -> NDArray[np.int64]:
         """The matrix that the graph stands for, [inputs, outputs].
 
-        Runs the graph on blocks of rows of the identity matrix, to bound the memory.
+        Runs the graph on blocks of rows of the identity matrix, in at most 64 MB.
         """
         result = np.zeros((self.inputs, len(self.outputs)), np.int64)
-        block = 256
+        block = max(1, min(256, 2**24 // max(1, self.inputs + len(self.nodes))))
         for start in range(0, self.inputs, block):
             rows = np.eye(min(block, self.inputs - start), self.inputs, start, np.int32)
             result[start : start + block] = self.evaluate(rows)

@@ -119,14 +119,14 @@ def test_known_optimum() -> None:
     """The Hadamard matrix of order 8 needs 24 additions (the fast Walsh-Hadamard transform)."""
     h = np.array([[1, 1], [1, -1]])
     hadamard = np.kron(np.kron(h, h), h).astype(np.int8)
-    graph = optimize_matrix(hadamard, cost="adders")
+    graph = optimize_matrix(hadamard, cost="adders", time_budget=0.1)
     assert graph.adders == 24
     assert graph.depth == 3
 
 
 def test_more_budget_is_no_worse() -> None:
     matrix = random_matrix(2, (30, 20))
-    sizes = [optimize_matrix(matrix, cost="adders", time_budget=t).adders for t in (0, 0.1, 1)]
+    sizes = [optimize_matrix(matrix, cost="adders", time_budget=t).adders for t in (0, 0.1, 0.5)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < sizes[0]
 
@@ -150,10 +150,9 @@ def test_random_matrices_are_as_small_as_the_best_known(
     shape: tuple[int, int], zeros: float, share: float
 ) -> None:
     """The best of other tools leave these shares of the adders on matrices of the same kind."""
-    for seed in (10, 11):
-        matrix = random_matrix(seed, shape, zeros)
-        found = optimize_matrix(matrix, cost="adders", time_budget=0.5).adders
-        assert found / naive_adders(matrix) < 1.01 * share
+    matrix = random_matrix(10, shape, zeros)
+    found = optimize_matrix(matrix, cost="adders", time_budget=0.3).adders
+    assert found / naive_adders(matrix) < 1.01 * share
 
 
 @given(

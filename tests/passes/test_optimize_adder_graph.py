@@ -23,7 +23,7 @@ Filled = Callable[..., ModuleOp]
 Array = NDArray[Any]
 Samples = Callable[..., list[Array]]
 
-PASS = "optimize-adder-graph{time-budget=0.01}"
+PASS = "optimize-adder-graph{time-budget=0.002}"
 
 STEPS = {
     "none": ("", ""),
