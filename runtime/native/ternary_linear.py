@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from ctypes import c_int64, c_void_p
+from ctypes import addressof, c_char, c_int64, c_void_p
 from math import prod
 from typing import Any, Literal, Protocol
 
@@ -40,6 +40,7 @@ PRECISIONS: dict[Precision, Activations] = {"dynamic-int8": "f32", "float32": "f
 _WORTH_A_THREAD = 2_000_000
 """Products below which waking a thread costs more than it saves."""
 
+_INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _MOST_PLANS = 256
 """Numbers of rows for which a layer remembers what to do."""
 
@@ -70,6 +71,10 @@ class _Kernels:
 
 
 def _address(array: NDArray[Any]) -> int:
+    # The first way is the quicker, but ctypes takes only what can be written and is not empty.
+    if array.flags.writeable and array.size:
+        buffer: Any = array
+        return addressof(c_char.from_buffer(buffer))
     return array.__array_interface__["data"][0]
 
 
@@ -170,7 +175,7 @@ class TernaryLinear:
         leading = shape[:-1]
         rows = leading[0] if len(leading) == 1 else prod(leading)
         exact = activations == "i8"
-        y = np.empty((*leading, self.weights.outs), np.int32 if exact else np.float32)
+        y = np.empty((*leading, self.weights.outs), _INT32 if exact else _FLOAT32)
         if y.size == 0:
             return y
         if self.weights.ins == 0:

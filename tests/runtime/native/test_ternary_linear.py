@@ -7,6 +7,7 @@ import pytest
 
 from triton_dsl.ir.errors import BackendError, OptionError
 from triton_dsl.ir.native_abi import Kind, Layout
+from triton_dsl.ir.trits import pack_trits
 from triton_dsl.runtime.native.jit import Library
 from triton_dsl.runtime.native.packed import PackedWeights
 from triton_dsl.runtime.native.ternary_linear import TernaryLinear
@@ -87,3 +88,12 @@ def test_refuses_wrong_activations() -> None:
 def test_refuses_wrong_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         layer(**options)
+
+
+def test_takes_activations_and_weights_that_cannot_be_written() -> None:
+    packed = pack_trits(np.ones((3, 256), np.int8))
+    packed.flags.writeable = False
+    linear = TernaryLinear(PackedWeights(packed, 3, 256), Recording(), layout="stored")
+    x = np.ones((2, 256), np.float32)
+    x.flags.writeable = False
+    assert np.array_equal(linear(x), np.full((2, 3), 256))
