@@ -3,9 +3,15 @@
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Compiled kernels of test runs stay out of the user's own cache.
+os.environ.setdefault(
+    "TRITON_DSL_CACHE", str(Path(__file__).resolve().parent.parent / "build" / "kernels")
+)
 
 
 def in_ci() -> bool:
