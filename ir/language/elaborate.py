@@ -275,7 +275,7 @@ class Elaborator(Layers):
                 )
                 value: object = POISON
             elif generic.default is not None:
-                value = self.default(instance, generic.name)
+                value = self.default(instance, generic)
             else:
                 value = self.open_generic(generic.type.name, generic.name)
             instance.generics[generic.name] = value
@@ -302,9 +302,9 @@ class Elaborator(Layers):
                 )
         for generic in definition.generics:
             if generic.name in generics:
-                value = self.generic_value(instance, generic.name, generics[generic.name], span)
+                value = self.generic_value(instance, generic, generics[generic.name], span)
             elif generic.default is not None:
-                value = self.default(instance, generic.name)
+                value = self.default(instance, generic)
             else:
                 self.error(f"{definition.name} needs a value for '{generic.name}'", span)
                 value = POISON

@@ -12,6 +12,7 @@ from .nodes import (
     ErrorDeclaration,
     Expression,
     FunctionDef,
+    GenericDef,
     LayerDef,
     Let,
     ListLiteral,
@@ -58,9 +59,9 @@ class Layers(Calls):
         for generic in definition.generics:
             item = assigned.get(generic.name)
             value = (
-                self.default(instance, generic.name)
+                self.default(instance, generic)
                 if item is None
-                else self.generic_value(instance, generic.name, item.value, item.span)
+                else self.generic_value(instance, generic, item.value, item.span)
             )
             instance.generics[generic.name] = value
         if self.error_count == before:
@@ -68,20 +69,18 @@ class Layers(Calls):
         instance.is_broken = self.error_count != before
         return instance
 
-    def default(self, instance: LayerInstance, name: str) -> object:
+    def default(self, instance: LayerInstance, generic: GenericDef) -> object:
         """The default of a generic argument."""
-        generic = next(g for g in instance.definition.generics if g.name == name)
         assert generic.default is not None
         frame = Frame(instance.module, instance)
         value = self.evaluate(generic.default, frame, compile_time=True)
-        return self.generic_value(instance, name, value, generic.default.span)
+        return self.generic_value(instance, generic, value, generic.default.span)
 
     def generic_value(
-        self, instance: LayerInstance, name: str, value: object, span: Span
+        self, instance: LayerInstance, generic: GenericDef, value: object, span: Span
     ) -> object:
         """A generic argument as its declared type."""
-        generic = next(g for g in instance.definition.generics if g.name == name)
-        what = f"'{name}' of {instance.definition.name}"
+        what = f"'{generic.name}' of {instance.definition.name}"
         if not isinstance(generic.type, ScalarTypeNode) or generic.type.name not in GENERIC_TYPES:
             self.error(
                 f"a generic argument is one of {', '.join(GENERIC_TYPES)}", generic.type.span

@@ -352,3 +352,19 @@ def test_stack_overflow_is_a_diagnostic() -> None:
         f"layer L{i} {{ let s = L{i - 1}() }}" for i in range(1, 400)
     )
     assert "nested too deeply" in str(failure(source, limits))
+
+
+@pytest.mark.parametrize("second", ["stride: int = 1", "stride: float", 'stride: string = "a"'])
+def test_a_generic_argument_given_twice_is_an_error(second: str) -> None:
+    source = (
+        f"layer Block(stride: int, {second}) {{\n"
+        "    fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] { return x }\n"
+        "}\n"
+        "layer Net {\n"
+        "    let b = Block(64)\n"
+        "    fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] { return b(x) }\n"
+        "}\n"
+    )
+    with pytest.raises(CompilationError, match="'stride'") as caught:
+        TypeChecker().check(TritonParser().parse(source))
+    assert caught.value.line == 1
