@@ -153,9 +153,9 @@ def ort_2bit(trits: NDArray[np.int8], x: Floats, threads: int) -> Run:
 
 def litert_int4(trits: NDArray[np.int8], x: Floats, threads: int) -> Run:
     """LiteRT's fully connected layer: 4-bit weights, activations rounded to int8 in each call."""
-    import ai_edge_litert.schema_py_generated as generated
+    import ai_edge_litert.schema_py_generated as generated  # pyright: ignore[reportMissingImports]
     import flatbuffers
-    from ai_edge_litert.interpreter import Interpreter
+    from ai_edge_litert.interpreter import Interpreter  # pyright: ignore[reportMissingImports]
 
     schema: Any = generated
     outs, ins = trits.shape
