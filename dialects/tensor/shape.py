@@ -6,6 +6,7 @@ Own names where upstream's op of the plain name means something else (`reshape`,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
@@ -50,7 +51,7 @@ from ..shapes import (
 from .linear import same_elements
 
 
-class _ShapeOp(InferredOp, HasCanonicalizationPatternsInterface):
+class _ShapeOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
     """An op with one tensor in and one out."""
 
     operand = operand_def(TensorType)
@@ -64,9 +65,9 @@ class _ShapeOp(InferredOp, HasCanonicalizationPatternsInterface):
         type = tensor_type(self.operand)
         return [with_shape(type, self.output_shape(type.get_shape()))]
 
+    @abstractmethod
     def output_shape(self, shape: Shape) -> Shape:
         """The result shape for an operand of `shape`."""
-        raise NotImplementedError
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -185,13 +185,13 @@ class FusedOp(InferredOp, ABC):
             sparsity=self.sparsity,
         )
 
+    @abstractmethod
     def rebuild(self, **changes: Any) -> FusedOp:
         """A copy of the op with some fields of `FusedOperands` changed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
         """The shape of the product before the optional steps."""
-        raise NotImplementedError
 
     CHANNEL_AXIS: ClassVar[int] = -1
     """The axis of the result that holds the output channels."""
