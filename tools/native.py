@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir.native_abi import Kind, Layout
-from ..lowering.to_native.kernel import fingerprint, kernel_module
-from ..lowering.to_native.recipes import Recipe, best_recipe, recipe_named
+from ..ir.processor import host_features
+from ..lowering.to_native.object_code import compile_object
+from ..passes.ternary_kernels.kernel import fingerprint, kernel_module
+from ..passes.ternary_kernels.recipes import Recipe, best_recipe, recipe_named
 from ..runtime.native.cache import ObjectCache
-from ..runtime.native.jit import Library, host_features, load
+from ..runtime.native.jit import Library, load
 from ..runtime.native.packed import PackedWeights
 from ..runtime.native.ternary_linear import Precision, Provider, TernaryLinear
 
@@ -45,8 +47,8 @@ def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
 
     @cache
     def provide(layout: Layout, kind: Kind) -> Library:
-        def generate():
-            return kernel_module(recipe, layout, kind)
+        def generate() -> bytes:
+            return compile_object(kernel_module(recipe, layout, kind))
 
         return load(fingerprint(recipe, layout, kind), generate, cache=kept)
 

@@ -1,4 +1,5 @@
-"""Native CPU kernels: functions in xDSL's `llvm` dialect, made for an instruction set.
+"""Native code: modules of the `llvm` dialect to object files, by way of llvmlite.
 
-Not here: compiling and running them (`runtime.native`), nor joining the two (`tools.native`).
+Not here: making such modules (`passes.convert_ternary_to_llvm`, `passes.ternary_kernels`), nor
+loading objects and running them (`runtime.native`).
 """

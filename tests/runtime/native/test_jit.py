@@ -8,8 +8,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError
+from triton_dsl.ir.processor import host_features
+from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.runtime.native.cache import ObjectCache
-from triton_dsl.runtime.native.jit import Library, compile_object, host_features, load
+from triton_dsl.runtime.native.jit import Library, load
 
 pytest.importorskip("llvmlite")
 
@@ -56,9 +58,9 @@ def test_generates_only_once(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path)
     calls: list[int] = []
 
-    def generate() -> ModuleOp:
+    def generate() -> bytes:
         calls.append(1)
-        return program()
+        return compile_object(program())
 
     for value in (1, 2, 3):
         assert stored(load("fingerprint", generate, cache=cache), value) == value
@@ -69,11 +71,11 @@ def test_generates_only_once(tmp_path: Path) -> None:
 
 def test_recompiles_a_damaged_entry(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path)
-    load("fingerprint", program, cache=cache)
+    load("fingerprint", lambda: compile_object(program()), cache=cache)
     [path] = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-1])
-    assert stored(load("fingerprint", program, cache=cache), 5) == 5
-    assert stored(load("fingerprint", program, cache=cache), 6) == 6
+    assert stored(load("fingerprint", lambda: compile_object(program()), cache=cache), 5) == 5
+    assert stored(load("fingerprint", lambda: compile_object(program()), cache=cache), 6) == 6
 
 
 def test_knows_this_processor() -> None:

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from triton_dsl.ir.native_abi import KINDS, LAYOUTS, Kind, Layout, scratch_bytes
-from triton_dsl.lowering.to_native.recipes import RECIPES
-from triton_dsl.runtime.native.jit import host_features
+from triton_dsl.ir.processor import host_features
+from triton_dsl.passes.ternary_kernels.recipes import RECIPES
 from triton_dsl.runtime.native.packed import PackedWeights
 from triton_dsl.tools.native import kernel_provider
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.native_abi import KINDS, LAYOUTS, MAX_INS, Layout
-from triton_dsl.lowering.to_native.kernel import fingerprint, kernel_module
-from triton_dsl.lowering.to_native.recipes import RECIPES, Recipe
-from triton_dsl.runtime.native.jit import host_features
+from triton_dsl.ir.processor import host_features
+from triton_dsl.passes.ternary_kernels.kernel import fingerprint, kernel_module
+from triton_dsl.passes.ternary_kernels.recipes import RECIPES, Recipe
 from triton_dsl.tools.native import ternary_linear
 
 pytest.importorskip("llvmlite")

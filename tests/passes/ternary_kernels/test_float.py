@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from triton_dsl.ir.native_abi import LAYOUTS, Layout
-from triton_dsl.lowering.to_native.recipes import RECIPES
-from triton_dsl.runtime.native.jit import host_features
+from triton_dsl.ir.processor import host_features
+from triton_dsl.passes.ternary_kernels.recipes import RECIPES
 from triton_dsl.tools.native import ternary_linear
 
 pytest.importorskip("llvmlite")
