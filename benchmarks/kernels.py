@@ -1,16 +1,21 @@
-"""Native ternary kernels beside other engines: one linear layer, float32 in and out.
+"""Native ternary kernels beside other engines, on this machine.
 
-    python benchmarks/kernels.py [--shapes 784x256,4096x4096] [--rows 1,8,32] [--rounds 31]
-                                 [--threads 1] [--cold] [--json]
+    python benchmarks/kernels.py [SECTION ...] [--shapes 784x256,4096x4096] [--rows 1,8,32]
+        [--rounds 31] [--threads 1,2] [--plot FILE] [--json] [--ggml DIR] [--bitnet DIR]
 
-All engines hold the same trits and take turns in one process; a figure is the median of the rounds
-in microseconds, and beside it stands how many times as long as ours it took. `hot` repeats calls on
-the same weights; for `cold`, each call comes after 256 MB of other memory were read and a layer of
-other weights was run, so that the weights come from memory and the code does not.
+Sections (all by default):
+  linear    one ternary linear layer, float32 in and out, activations rounded to int8; `hot` repeats
+            calls on the same weights, `cold` reads 256 MB of other memory and runs a layer of other
+            weights before each call
+  accurate  the same layer as accurate as float32
+  sparse    blocks of zeros in the weights, beside the same layer without
+  costs     seconds to compile, to load what was compiled, microseconds of a call without work
 
-A ratio is left out when either side's median is over 1.3 times its fastest round: the machine was
-busy with something else. Engines that are not installed are left out. Each result is checked
-against float64 first. LiteRT's time is without its copy of the input.
+All engines hold the same trits and take turns in one process; a figure is the median of the rounds,
+and `x ours` says how many times as long as ours it took. A ratio is left out when either side's
+median is over 1.3 times its fastest round. Engines that are not installed are left out
+(`pip install 'triton-dsl[peers]'`); ggml and bitnet.cpp join when the folder of their libraries is
+given. Each result is checked against float64 first.
 """
 
 from __future__ import annotations
@@ -18,308 +23,217 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from importlib.util import find_spec
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from measure.ggml import I2_S, TQ2_0, ggml
+from measure.peers import Floats, Make, Trits, installed_peers, runs_of
+from measure.roofs import dot_rate, read_bandwidth
+from measure.rounds import Figure, Run, contenders, figures, plot, show, take_turns
 
 from triton_dsl.ir.errors import TritonError
+from triton_dsl.ir.native_abi import KINDS
+from triton_dsl.ir.processor import host_features
+from triton_dsl.lowering.to_native.object_code import compile_object
+from triton_dsl.passes.ternary_kernels.kernel import kernel_module
+from triton_dsl.passes.ternary_kernels.recipes import best_recipe
+from triton_dsl.runtime.native.cache import ObjectCache
+from triton_dsl.runtime.native.jit import load
+from triton_dsl.runtime.native.ternary_linear import Precision
 from triton_dsl.tools.native import ternary_linear
-
-UNSTEADY = 1.3
-EVICTION = 256 << 20
-ROUND_SECONDS = 0.002
-OURS = "ours"
-
-Floats = NDArray[np.float32]
-Run = Callable[[], NDArray[Any]]
-
-
-@dataclass
-class Contender:
-    """One engine on one problem, with the seconds that a call took in each round."""
-
-    name: str
-    run: Run
-    twin: Run
-    error: float
-    seconds: list[float] = field(default_factory=list[float])
-
-    @property
-    def median(self) -> float:
-        """Of all rounds, in microseconds."""
-        return statistics.median(self.seconds) * 1e6
-
-    @property
-    def steady(self) -> bool:
-        """Whether the rounds agree well enough for a ratio."""
-        return statistics.median(self.seconds) <= UNSTEADY * min(self.seconds)
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A line of the table: microseconds, ratio to ours, and the error relative to the largest."""
+class Cost:
+    """Something measured without a peer."""
 
-    ins: int
-    outs: int
-    rows: int
-    state: str
-    engine: str
-    median: float
-    fastest: float
-    ratio: float | None
-    error: float
+    name: str
+    value: float
+    unit: str
 
 
-def torch_float(trits: NDArray[np.int8], x: Floats, threads: int) -> Run:
-    """PyTorch's linear in float32."""
-    import torch
-
-    torch.set_num_threads(threads)
-    weights, given = torch.from_numpy(trits.astype(np.float32)), torch.from_numpy(x)
-
-    def run() -> NDArray[Any]:
-        with torch.inference_mode():
-            return torch.nn.functional.linear(given, weights).numpy()
-
-    return run
+DRAM, LARGE_CACHE = 512 << 20, 4 << 20
+MOST_ROWS_COLD, LEAST_WEIGHTS_COLD = 8, 1 << 24
 
 
-def ort_session(model: Any, x: Floats, threads: int) -> Run:
-    """An ONNX model in ONNX Runtime."""
-    import onnxruntime as installed
-
-    ort: Any = installed
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    return lambda: session.run(None, {"x": x})[0]
-
-
-def onnx_model(node: Any, constants: Sequence[Any], trits: NDArray[np.int8], rows: int) -> Any:
-    """A model of one node."""
-    from onnx import TensorProto, helper
-
-    outs, ins = trits.shape
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, ins])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, outs])
-    graph = helper.make_graph([node], "linear", [x], [y], list(constants))
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
-def ort_float(trits: NDArray[np.int8], x: Floats, threads: int) -> Run:
-    """ONNX Runtime's MatMul in float32."""
-    from onnx import helper, numpy_helper
-
-    weights = numpy_helper.from_array(np.ascontiguousarray(trits.T.astype(np.float32)), "w")
-    node = helper.make_node("MatMul", ["x", "w"], ["y"])
-    return ort_session(onnx_model(node, [weights], trits, len(x)), x, threads)
-
-
-def ort_2bit(trits: NDArray[np.int8], x: Floats, threads: int) -> Run:
-    """ONNX Runtime's MatMulNBits: 2-bit weights in blocks of 128, activations rounded to int8."""
-    from onnx import helper, numpy_helper
-
-    outs, ins = trits.shape
-    blocks = -(-ins // 128)
-    codes = np.full((outs, blocks * 128), 2, np.uint8)
-    codes[:, :ins] = trits + 2
-    packed = np.bitwise_or.reduce(
-        codes.reshape(outs, blocks, 32, 4) << np.array([0, 2, 4, 6], np.uint8), axis=-1
-    )
-    weights = numpy_helper.from_array(packed, "w")
-    scales = numpy_helper.from_array(np.ones((outs, blocks), np.float32), "s")
-    node = helper.make_node(
-        "MatMulNBits",
-        ["x", "w", "s"],
-        ["y"],
-        domain="com.microsoft",
-        K=ins,
-        N=outs,
-        bits=2,
-        block_size=128,
-        accuracy_level=4,
-    )
-    return ort_session(onnx_model(node, [weights, scales], trits, len(x)), x, threads)
-
-
-def litert_int4(trits: NDArray[np.int8], x: Floats, threads: int) -> Run:
-    """LiteRT's fully connected layer: 4-bit weights, activations rounded to int8 in each call."""
-    import ai_edge_litert.schema_py_generated as generated  # pyright: ignore[reportMissingImports]
-    import flatbuffers
-    from ai_edge_litert.interpreter import Interpreter  # pyright: ignore[reportMissingImports]
-
-    schema: Any = generated
-    outs, ins = trits.shape
-    flat = np.zeros(-(-trits.size // 2) * 2, np.uint8)
-    flat[: trits.size] = trits.reshape(-1) & 15
-    model = schema.ModelT()
-    model.version = 3
-    model.buffers = [schema.BufferT(), schema.BufferT()]
-    model.buffers[1].data = flat[::2] | flat[1::2] << 4
-
-    def tensor(name: str, shape: list[int], kind: int, buffer: int) -> Any:
-        result = schema.TensorT()
-        result.name, result.shape, result.type, result.buffer = name, shape, kind, buffer
-        return result
-
-    weights = tensor("w", [outs, ins], schema.TensorType.INT4, 1)
-    weights.quantization = schema.QuantizationParametersT()
-    weights.quantization.scale = np.ones(outs, np.float32)
-    weights.quantization.zeroPoint = np.zeros(outs, np.int64)
-    operator = schema.OperatorT()
-    operator.inputs, operator.outputs = [0, 1, -1], [2]
-    operator.builtinOptionsType = schema.BuiltinOptions.FullyConnectedOptions
-    operator.builtinOptions = schema.FullyConnectedOptionsT()
-    code = schema.OperatorCodeT()
-    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.FULLY_CONNECTED
-    code.version = 10
-    model.operatorCodes = [code]
-    graph = schema.SubGraphT()
-    graph.tensors = [
-        tensor("x", [len(x), ins], schema.TensorType.FLOAT32, 0),
-        weights,
-        tensor("y", [len(x), outs], schema.TensorType.FLOAT32, 0),
-    ]
-    graph.inputs, graph.outputs, graph.operators = [0], [2], [operator]
-    model.subgraphs = [graph]
-    builder: Any = flatbuffers.Builder(trits.size)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    interpreter: Any = Interpreter(model_content=bytes(builder.Output()), num_threads=threads)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(0, x)
-    result = interpreter.tensor(2)
-
-    def run() -> NDArray[Any]:
-        # The input is in its place already; to copy it would count against LiteRT.
-        interpreter.invoke()
-        return result()
-
-    return run
-
-
-PEERS: dict[str, tuple[str, Callable[[NDArray[np.int8], Floats, int], Run]]] = {
-    "torch fp32": ("torch", torch_float),
-    "ORT fp32": ("onnxruntime", ort_float),
-    "ORT 2-bit": ("onnxruntime", ort_2bit),
-    "LiteRT int4": ("ai_edge_litert", litert_int4),
-}
-
-
-def engines(trits: NDArray[np.int8], x: Floats, threads: int) -> dict[str, Run]:
-    """Every engine that is installed, with a copy of the weights of its own."""
-    rounded = ternary_linear(trits, threads=threads)
-    precise = ternary_linear(trits, threads=threads, precision="float32")
-    runs: dict[str, Run] = {OURS: lambda: rounded(x), "ours float32": lambda: precise(x)}
-    for name, (module, make) in PEERS.items():
-        if find_spec(module) is not None:
-            runs[name] = make(trits, x, threads)
-    return runs
-
-
-def contenders(ins: int, outs: int, rows: int, threads: int) -> list[Contender]:
-    """Every engine that is installed, on one random problem, each checked."""
-    rng = np.random.default_rng(0)
+def random_layer(ins: int, outs: int, rows: int, seed: int = 0) -> tuple[Trits, Floats]:
+    """Trits and activations."""
+    rng = np.random.default_rng(seed)
     trits = rng.integers(-1, 2, (outs, ins)).astype(np.int8)
-    x = rng.standard_normal((rows, ins)).astype(np.float32)
+    return trits, rng.standard_normal((rows, ins)).astype(np.float32)
+
+
+def shapes_of(options: argparse.Namespace) -> Iterator[tuple[int, int, int, int]]:
+    """Every shape with every count of rows and of threads."""
+    for ins, outs in options.shapes:
+        for rows in options.rows:
+            for threads in options.threads:
+                yield ins, outs, rows, threads
+
+
+def linear(section: str, options: argparse.Namespace) -> Iterator[list[Figure]]:
+    """One layer of ours and of each peer."""
+    precision: Precision = "float32" if section == "accurate" else "dynamic-int8"
+    peers: dict[str, Make] = options.peers
+    if section == "accurate":
+        peers = {name: make for name, make in peers.items() if name.endswith("fp32")}
+    for shape in shapes_of(options):
+        yield from one_layer(*shape, precision, peers, options.rounds)
+
+
+def one_layer(
+    ins: int,
+    outs: int,
+    rows: int,
+    threads: int,
+    precision: Precision,
+    peers: dict[str, Make],
+    rounds: int,
+) -> Iterator[list[Figure]]:
+    """One layer, hot, and cold where its weights are large."""
+    trits, x = random_layer(ins, outs, rows)
     expected = x.astype(np.float64) @ trits.T.astype(np.float64)
-    runs, twins = engines(trits, x, threads), engines(trits, x, threads)
-    result: list[Contender] = []
-    for name, run in runs.items():
-        error = float(np.abs(run() - expected).max() / np.abs(expected).max())
-        if error > 0.05:
-            sys.exit(f"benchmarks/kernels.py: error: {name} is wrong by {error:.0%} of the largest")
-        result.append(Contender(name, run, twins[name], error))
-    return result
+
+    def engines() -> dict[str, Run]:
+        ours = ternary_linear(trits, threads=threads, precision=precision)
+        return {"ours": lambda: ours(x), **runs_of(peers, [trits], x, threads)}
+
+    runs, twins = engines(), engines()
+    for state in ("hot", "cold"):
+        if state == "cold" and (rows > MOST_ROWS_COLD or ins * outs < LEAST_WEIGHTS_COLD):
+            continue
+        found = contenders(runs, twins, expected)
+        take_turns(found, rounds, cold=state == "cold")
+        yield figures(
+            f"{ins}x{outs} M{rows}",
+            found,
+            state=state,
+            threads=threads,
+            weight_bytes=ins * outs // 4,
+            bandwidth=read_bandwidth(DRAM) if state == "cold" and rows == 1 else 0.0,
+        )
 
 
-def measure(found: Sequence[Contender], rounds: int, *, cold: bool) -> None:
-    """Let the engines take turns, `rounds` times."""
-    other = np.ones(EVICTION // 8, np.int64) if cold else None
-    calls: dict[str, int] = {}
-    for contender in found:
+def costs(options: argparse.Namespace) -> list[Cost]:
+    """What compiling, loading and calling cost."""
+    recipe = best_recipe(host_features())
+    layout, kind = "panels", KINDS[1]
+
+    def generate() -> bytes:
+        return compile_object(kernel_module(recipe, layout, kind))
+
+    def seconds(run: Run) -> float:
         start = perf_counter()
-        contender.run()
-        once = perf_counter() - start
-        calls[contender.name] = 1 if cold else max(1, int(ROUND_SECONDS / once))
-    for _ in range(rounds):
-        for contender in found:
-            if other is None:
-                # Another engine's turn may have put our weights out of the cache.
-                contender.run()
-            else:
-                other.max()
-                contender.twin()
-            count, run = calls[contender.name], contender.run
-            start = perf_counter()
-            for _ in range(count):
-                run()
-            contender.seconds.append((perf_counter() - start) / count)
+        run()
+        return perf_counter() - start
+
+    with TemporaryDirectory() as folder:
+        cache = ObjectCache(Path(folder))
+        compiling = [seconds(lambda i=i: load(str(i), generate, cache=cache)) for i in range(5)]
+        loading = [seconds(lambda i=i: load(str(i), generate, cache=cache)) for i in range(5)]
+    trits, x = random_layer(16, 64, 1)
+    layer = ternary_linear(trits)
+    layer(x)
+
+    def calls() -> None:
+        for _ in range(1000):
+            layer(x)
+
+    calling = [seconds(calls) / 1000 for _ in range(options.rounds)]
+    return [
+        Cost("compile the kernels of a layer", median(compiling) * 1e3, "ms"),
+        Cost("load compiled kernels from disk", median(loading) * 1e3, "ms"),
+        Cost("call a layer of 16x64, one row", median(calling) * 1e6, "µs"),
+    ]
 
 
-def figures(ins: int, outs: int, rows: int, arguments: argparse.Namespace) -> Iterator[Figure]:
-    """All lines of one problem."""
-    for state in ("hot", "cold") if arguments.cold else ("hot",):
-        found = contenders(ins, outs, rows, arguments.threads)
-        measure(found, arguments.rounds, cold=state == "cold")
-        ours = found[0]
-        for one in found:
-            told = ours.steady and one.steady and one is not ours
-            yield Figure(
-                ins,
-                outs,
-                rows,
-                state,
-                one.name,
-                one.median,
-                min(one.seconds) * 1e6,
-                one.median / ours.median if told else None,
-                one.error,
-            )
+def pairs(text: str) -> list[tuple[int, int]]:
+    """`784x256,1024x1024` as numbers."""
+    return [(int(a), int(b)) for a, b in (shape.split("x") for shape in text.split(","))]
 
 
-def arguments_of(line: Sequence[str] | None) -> argparse.Namespace:
+def numbers(text: str) -> list[int]:
+    """`1,8,32` as numbers."""
+    return [int(number) for number in text.split(",")]
+
+
+FIGURES: dict[str, Callable[[argparse.Namespace], Iterator[list[Figure]]]] = {
+    "linear": partial(linear, "linear"),
+    "accurate": partial(linear, "accurate"),
+}
+SECTIONS = (*FIGURES, "costs")
+
+
+def options_of(line: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--shapes", default="784x256,1024x1024,4096x4096", help="ins x outs")
-    parser.add_argument("--rows", default="1,8,32", help="rows of activations")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    default = "784x256,1024x1024,4096x4096,4096x11008"
+    parser.add_argument("--shapes", type=pairs, default=pairs(default), help="ins x outs")
+    parser.add_argument("--rows", type=numbers, default=[1, 8, 32, 128], help="of activations")
     parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--cold", action="store_true", help="measure from memory too")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    return parser.parse_args(line)
+    parser.add_argument("--threads", type=numbers, default=sorted({1, os.cpu_count() or 1}))
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--plot", metavar="FILE", help="write a picture of the ratios")
+    parser.add_argument("--ggml", type=Path, metavar="DIR", help="folder of ggml's libraries")
+    parser.add_argument("--bitnet", type=Path, metavar="DIR", help="folder of bitnet.cpp's")
+    options = parser.parse_args(line)
+    for section in options.sections:
+        if section not in SECTIONS:
+            parser.error(f"no section '{section}'; there are {', '.join(SECTIONS)}")
+    options.sections = options.sections or list(SECTIONS)
+    peers: dict[str, Make] = installed_peers()
+    if options.ggml:
+        peers["ggml TQ2_0"] = ggml(options.ggml, TQ2_0)
+    if options.bitnet:
+        peers["bitnet.cpp I2_S"] = ggml(options.bitnet, I2_S)
+    options.peers = peers
+    return options
 
 
 def main(line: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    arguments = arguments_of(line)
-    shapes = [tuple(map(int, shape.split("x"))) for shape in arguments.shapes.split(",")]
+    options = options_of(line)
     everything: list[Figure] = []
-    for ins, outs in shapes:
-        for rows in map(int, arguments.rows.split(",")):
-            for figure in figures(ins, outs, rows, arguments):
-                everything.append(figure)
-                if not arguments.json:
-                    times = "     -" if figure.ratio is None else f"{figure.ratio:6.2f}"
-                    print(
-                        f"{ins:>5} x {outs:<5} M {rows:<4}{figure.state:<5}{figure.engine:<14}"
-                        f"{figure.median:>10.1f} µs {times}   error {figure.error:.1e}",
-                        flush=True,
-                    )
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    if arguments.json:
-        lines = [asdict(figure) for figure in everything]
-        print(json.dumps({"threads": arguments.threads, "load": load, "figures": lines}, indent=2))
-    elif load is not None:
-        print(f"{arguments.threads} thread(s) on {os.cpu_count()} processors, load {load:.1f}")
+    for name, section in FIGURES.items():
+        if name not in options.sections:
+            continue
+        lines: list[Figure] = []
+        for problem in section(options):
+            if not options.json:
+                sys.stderr.write(f"  {problem[0].problem}, {problem[0].state}\n")
+            lines += problem
+        if not options.json:
+            show(name, lines)
+        everything += lines
+    known = costs(options) if "costs" in options.sections else []
+    roofs = [
+        Cost("read from memory, one thread", read_bandwidth(DRAM) / 1e9, "GB/s"),
+        Cost("read from the cache, one thread", read_bandwidth(LARGE_CACHE, 64) / 1e9, "GB/s"),
+        Cost("products of bytes, one thread", dot_rate() / 1e9, "GMAC/s"),
+    ]
+    load_now = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    if options.plot:
+        plot(options.plot, everything)
+    if options.json:
+        document = {
+            "processors": os.cpu_count(),
+            "load": load_now,
+            "figures": [asdict(figure) for figure in everything],
+            "costs": [asdict(cost) for cost in [*known, *roofs]],
+        }
+        print(json.dumps(document, indent=2))
+        return
+    for cost in [*known, *roofs]:
+        print(f"{cost.name:<36}{cost.value:>10.2f} {cost.unit}")
+    print(f"{os.cpu_count()} processors, load {load_now}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,90 @@
+"""Limits of this machine, measured with code of our own: reading memory, products of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ctypes import c_int64, c_void_p
+from functools import cache
+from time import perf_counter
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, i8, i32, i64
+from xdsl.ir import SSAValue
+
+from triton_dsl.ir.processor import host_features
+from triton_dsl.lowering.to_native.object_code import compile_object
+from triton_dsl.passes.ternary_kernels.code import POINTER, Code, function, vector
+from triton_dsl.passes.ternary_kernels.recipes import best_recipe
+from triton_dsl.runtime.native.jit import Library
+
+_STREAMS = 8
+_ACCUMULATORS = 12
+_TRIES = 9
+
+
+@cache
+def _library() -> Library:
+    recipe = best_recipe(host_features())
+    bytes_, sums = vector(i8, recipe.width), vector(i32, recipe.lanes)
+    across = _STREAMS * recipe.width
+
+    def read(code: Code, arguments: Sequence[SSAValue]) -> None:
+        source, size, target = arguments
+
+        def step(at: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
+            here = code.at(source, at)
+            code.prefetch(code.at(here, 4096))
+            loads = [code.load(code.at(here, i * recipe.width), bytes_) for i in range(_STREAMS)]
+            return [code.xor(total, load) for total, load in zip(totals, loads, strict=True)]
+
+        start = [code.constant(0, bytes_)] * _STREAMS
+        totals = code.loop(code.constant(0), size, across, step, start)
+        for i, total in enumerate(totals):
+            code.store(total, code.at(target, i * recipe.width))
+
+    def multiply(code: Code, arguments: Sequence[SSAValue]) -> None:
+        source, count, target = arguments
+        values = code.load(source, bytes_)
+
+        def step(_: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
+            return [recipe.dot(code, total, values, values) for total in totals]
+
+        start = [code.constant(i, sums) for i in range(_ACCUMULATORS)]
+        totals = code.loop(code.constant(0), count, 1, step, start)
+        for i, total in enumerate(totals):
+            code.store(total, code.at(target, i * recipe.width))
+
+    kinds = [POINTER, i64, POINTER]
+    module = ModuleOp([function("read", kinds, read), function("multiply", kinds, multiply)])
+    return Library(compile_object(module))
+
+
+def _fastest(run: Callable[[], None]) -> float:
+    best = float("inf")
+    for _ in range(_TRIES):
+        start = perf_counter()
+        run()
+        best = min(best, perf_counter() - start)
+    return best
+
+
+def read_bandwidth(size: int, repeats: int = 1) -> float:
+    """Bytes a second at which one thread reads `size` bytes that were read before."""
+    source, target = np.ones(size, np.uint8), np.zeros(4096, np.uint8)
+    read = _library().function("read", [c_void_p, c_int64, c_void_p])
+
+    def run() -> None:
+        for _ in range(repeats):
+            read(source.ctypes.data, size, target.ctypes.data)
+
+    run()
+    return size * repeats / _fastest(run)
+
+
+def dot_rate() -> float:
+    """Products of bytes, with their additions, that one thread does in a second."""
+    source, target = np.ones(64, np.uint8), np.zeros(4096, np.uint8)
+    multiply = _library().function("multiply", [c_void_p, c_int64, c_void_p])
+    count = 1_000_000
+    seconds = _fastest(lambda: multiply(source.ctypes.data, count, target.ctypes.data))
+    return count * _ACCUMULATORS * best_recipe(host_features()).width / seconds
