@@ -167,10 +167,10 @@ def show(title: str, lines: Iterable[Figure]) -> None:
 
 def plot(path: str, lines: Sequence[Figure]) -> None:
     """A picture of the ratios: one group of bars a problem."""
-    import matplotlib as mpl
+    import matplotlib as mpl  # pyright: ignore[reportMissingImports]
 
     mpl.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
 
     told = [line for line in lines if line.ratio is not None]
     problems = list(dict.fromkeys(f"{line.problem} {line.state}" for line in told))
@@ -180,7 +180,9 @@ def plot(path: str, lines: Sequence[Figure]) -> None:
     width = 0.8 / max(1, len(engines))
     for index, engine in enumerate(engines):
         values = {
-            f"{line.problem} {line.state}": line.ratio for line in told if line.engine == engine
+            f"{line.problem} {line.state}": line.ratio
+            for line in told
+            if line.engine == engine and line.ratio is not None
         }
         places = [i + index * width for i, name in enumerate(problems) if name in values]
         axes.bar(places, [values[name] for name in problems if name in values], width, label=engine)
