@@ -9,6 +9,7 @@ row on row-major weights (`gemv`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i8, i16, i32, i64
@@ -25,25 +26,43 @@ _PANELS_TOGETHER = 8
 _AHEAD = 4096
 """How far ahead of its use a single row asks for weights, in bytes."""
 
+TILE_ARGUMENTS = (
+    "weights",
+    "x",
+    "stride",
+    "raw",
+    "raw_stride",
+    "steps",
+    "panels",
+    "segments",
+    "pitch",
+)
+"""`weights`: panels, each of `segments · steps · 256` bytes. `x`: prepared activations in their
+natural order; row m starts `m · stride` bytes further, segment s `s · pitch` bytes further. `raw`:
+int32 results [rows, 64 · panels], rows `raw_stride` elements apart. The other arguments are int64.
+`segments · steps · 16` is at most `MAX_INS`."""
+
 
 def write_tiles(recipe: Recipe) -> list[llvm.FuncOp]:
-    """`tile_<rows>(weights, x, stride, raw, raw_stride, steps, panels)` for each count of rows."""
+    """`tile_<rows>` for each count of rows, see `TILE_ARGUMENTS`."""
     return [_write_tile(recipe, rows) for rows in range(1, recipe.tile_rows + 1)]
 
 
 def _write_tile(recipe: Recipe, rows: int) -> llvm.FuncOp:
     def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        weights, x, stride, raw, raw_stride, steps, panels = arguments
+        weights, x, stride, raw, raw_stride, steps, panels, segments, pitch = arguments
         size = code.mul(steps, code.constant(_STEP_BYTES))
+        shape = _Reduction(size, segments, pitch)
+        panel_bytes = code.mul(segments, size)
         lines = [code.at(x, code.mul(stride, code.constant(m))) for m in range(rows)]
         targets = [code.at(raw, code.mul(raw_stride, code.constant(m)), i32) for m in range(rows)]
         across = recipe.tile_vectors * recipe.width
 
         def panel(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            start = code.at(weights, code.mul(n, size))
+            start = code.at(weights, code.mul(n, panel_bytes))
 
             def part(offset: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                sums = _sums(code, recipe, code.at(start, offset), lines, size)
+                sums = _sums(code, recipe, code.at(start, offset), lines, shape)
                 lane = code.add(code.shl(n, 6), code.lshr(offset, 2))
                 for m, target in enumerate(targets):
                     place = code.at(target, lane, i32)
@@ -57,18 +76,56 @@ def _write_tile(recipe: Recipe, rows: int) -> llvm.FuncOp:
 
         code.loop(code.constant(0), panels, 1, panel)
 
-    kinds = [POINTER, POINTER, i64, POINTER, i64, i64, i64]
+    kinds = [POINTER, POINTER, i64, POINTER, i64, i64, i64, i64, i64]
     return function(f"tile_{rows}", kinds, body)
 
 
+@dataclass(frozen=True)
+class _Reduction:
+    """Bytes of weights of a segment, the count of segments, bytes between their activations."""
+
+    size: SSAValue
+    segments: SSAValue
+    pitch: SSAValue
+
+
 def _sums(
-    code: Code, recipe: Recipe, weights: SSAValue, lines: Sequence[SSAValue], size: SSAValue
+    code: Code,
+    recipe: Recipe,
+    weights: SSAValue,
+    lines: Sequence[SSAValue],
+    shape: _Reduction,
 ) -> list[SSAValue]:
-    """Σ u·x of each row of activations and each register of weights, over all steps."""
+    """Σ u·x of each row of activations and each register of weights, over all segments."""
+    fields = 4 if len(lines) == 1 else 1
+    zeros = [code.constant(0, vector(i32, recipe.lanes))] * (
+        len(lines) * recipe.tile_vectors * fields
+    )
+
+    def segment(s: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+        start = code.at(weights, code.mul(s, shape.size))
+        moved = code.mul(s, shape.pitch)
+        return _steps(
+            code, recipe, start, [code.at(line, moved) for line in lines], shape.size, sums
+        )
+
+    sums = code.loop(code.constant(0), shape.segments, 1, segment, zeros)
+    if fields == 4:
+        return [combine_fields(code, sums[4 * j : 4 * j + 4]) for j in range(recipe.tile_vectors)]
+    return sums
+
+
+def _steps(
+    code: Code,
+    recipe: Recipe,
+    weights: SSAValue,
+    lines: Sequence[SSAValue],
+    size: SSAValue,
+    sums: Sequence[SSAValue],
+) -> list[SSAValue]:
+    """`sums` with those of one segment added."""
     single = len(lines) == 1
-    vectors, total = recipe.tile_vectors, vector(i32, recipe.lanes)
-    bytes_ = vector(i8, recipe.width)
-    fields = 4 if single else 1
+    vectors, bytes_ = recipe.tile_vectors, vector(i8, recipe.width)
     masks = [code.constant(mask, bytes_) for mask in FIELDS]
 
     def broadcast(line: SSAValue, at: SSAValue, p: int) -> SSAValue:
@@ -100,11 +157,7 @@ def _sums(
                     result[k] = recipe.dot(code, result[k], codes[j], value)
         return result
 
-    zeros = [code.constant(0, total)] * (len(lines) * vectors * fields)
-    sums = code.loop(code.constant(0), size, _STEP_BYTES, step, zeros)
-    if single:
-        return [combine_fields(code, sums[4 * j : 4 * j + 4]) for j in range(vectors)]
-    return sums
+    return code.loop(code.constant(0), size, _STEP_BYTES, step, sums)
 
 
 def _shifted(code: Code, value: SSAValue, bits: int) -> SSAValue:
@@ -151,7 +204,9 @@ def write_panels(
 
                 def call(count: int = count) -> None:
                     name = f"tile_{count}"
-                    code.call(name, here, x, scratch.stride, raw, raw_stride, steps, panels)
+                    line = (x, scratch.stride, raw, raw_stride)
+                    one = code.constant(1)
+                    code.call(name, here, *line, steps, panels, one, code.constant(0))
 
                 code.when(this, call)
             return [code.add(m, rows)]
