@@ -50,6 +50,15 @@ class Target(ABC):
     description: ClassVar[str]
     Options: ClassVar[type[TargetOptions]] = TargetOptions
 
+    def options_for(self, options: Any, output: Path) -> Any:
+        """The options for an artefact that goes to `output`, whose suffix may say something.
+
+        Raises:
+            OptionError: the options and the path contradict each other.
+        """
+        del output
+        return options
+
     def prepare(self, module: ModuleOp, options: Any) -> None:
         """Look at the module as the program gave it, or note something on it; `stages` run next."""
         del module, options
@@ -108,6 +117,7 @@ def compile_to_target(
     target: str | Target,
     options: Mapping[str, object] | TargetOptions | None = None,
     *,
+    output: Path | None = None,
     dump_stages: Path | None = None,
 ) -> Artifact:
     """Run a target's stages on a copy of `module` and emit.
@@ -116,6 +126,7 @@ def compile_to_target(
         module: any module with a public `@forward`; it stays as it is.
         target: a name, a name with options (`"onnx{opset=17}"`), or a target.
         options: options by name, over those in the text; or the target's own options object.
+        output: where the artefact will go, if that is known; a target may look at the suffix.
         dump_stages: a folder for the IR after each stage.
 
     Raises:
@@ -136,6 +147,8 @@ def compile_to_target(
         merged = {name.replace("_", "-"): value for name, value in values.items()}
         merged |= {name.replace("_", "-"): value for name, value in (options or {}).items()}
         parsed = parse_options(target.Options, target.name, merged)
+    if output is not None:
+        parsed = target.options_for(parsed, output)
     work = module.clone()
     target.prepare(work, parsed)
     stages = target.stages(parsed)
@@ -209,4 +222,14 @@ def _onnx() -> Target:
     return OnnxTarget()
 
 
-_BUILT_IN: dict[str, Callable[[], Target]] = {"onnx": _onnx, "pytorch": _pytorch}
+def _native() -> Target:
+    from .to_native.target import NativeTarget
+
+    return NativeTarget()
+
+
+_BUILT_IN: dict[str, Callable[[], Target]] = {
+    "native": _native,
+    "onnx": _onnx,
+    "pytorch": _pytorch,
+}

@@ -1,26 +1,104 @@
-"""Native ternary layers: the generator of kernels joined with what compiles and runs them.
+"""Native programs and layers: what generates code joined with what compiles and runs it.
 
-`ternary_linear(trits)` gives a layer for a matrix [outs, ins] with values -1, 0, 1; called on int8
-activations it gives exact int32, on float32 activations float32.
+`native_program(module)` gives a callable for a whole program. `ternary_linear(trits)` gives a layer
+for a matrix [outs, ins] with values -1, 0, 1; called on int8 activations it gives exact int32, on
+float32 activations float32.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ir.errors import OptionError
 from ..ir.native_abi import Kind, Layout
+from ..ir.native_interface import FORWARD, WORKSPACE_BYTES
 from ..ir.processor import host_features
+from ..lowering.options import parse_options
+from ..lowering.stages import run_stages
+from ..lowering.targets import source_hash
+from ..lowering.to_native.export import check_lowered, program_constants
+from ..lowering.to_native.interface import noted_interface
 from ..lowering.to_native.object_code import compile_object
+from ..lowering.to_native.target import NativeOptions, NativeTarget
 from ..passes.ternary_kernels.kernel import fingerprint, kernel_module
 from ..passes.ternary_kernels.recipes import Recipe, best_recipe, recipe_named
 from ..runtime.native.cache import ObjectCache
-from ..runtime.native.jit import Library, load
+from ..runtime.native.jit import Library, kept, load
 from ..runtime.native.packed import PackedWeights
+from ..runtime.native.program import NativeProgram, load_program, program_bytes
 from ..runtime.native.ternary_linear import Precision, Provider, TernaryLinear
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def native_program(
+    module: ModuleOp,
+    options: NativeOptions | Mapping[str, object] | None = None,
+    *,
+    threads: int = 1,
+    cache_folder: Path | None = None,
+) -> NativeProgram:
+    """A program compiled for this process; what was compiled before comes from the cache.
+
+    Args:
+        module: any module with a public `@forward`; it stays as it is.
+        options: of the target `native`: those that do not concern files.
+        threads: most threads that a call uses.
+        cache_folder: where compiled programs are kept; the user's cache folder when not given.
+
+    Raises:
+        OptionError: a wrong option, or one that is about files or other processors.
+        PassError, UnsupportedError: the program cannot be compiled.
+        BackendError: llvmlite is missing.
+    """
+    if not isinstance(options, NativeOptions):
+        options = parse_options(NativeOptions, NativeTarget.name, options or {})
+    if not options.machine().host:
+        raise OptionError("a program runs on this processor: leave cpu and triple away")
+    cache_ = None if cache_folder is None else ObjectCache(cache_folder)
+    recipe = options.kernels().name
+    parts = [_generator_digest(), version("xdsl"), source_hash(module), recipe, options.precision]
+    content = kept(" ".join(parts), lambda: compiled_program(module, options), cache=cache_)
+    return load_program(content, threads=threads)
+
+
+def compiled_program(module: ModuleOp, options: NativeOptions) -> bytes:
+    """A program compiled for this process, as `runtime.native.program.load_program` takes it.
+
+    Raises:
+        PassError, UnsupportedError: the program cannot be compiled.
+        BackendError: llvmlite is missing.
+    """
+    target, work = NativeTarget(), module.clone()
+    target.prepare(work, options)
+    run_stages(work, target.stages(options))
+    check_lowered(work)
+    code = compile_object(work, (FORWARD, WORKSPACE_BYTES))
+    return program_bytes(noted_interface(work), code, program_constants(work))
+
+
+_GENERATOR = ("ir", "dialects", "passes", "lowering")
+"""The folders whose code decides what a program becomes."""
+
+
+@cache
+def _generator_digest() -> str:
+    digest = hashlib.sha256()
+    root = Path(__file__).resolve().parent.parent
+    for folder in _GENERATOR:
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def kernel_provider(recipe: str | None = None, *, cache_folder: Path | None = None) -> Provider:

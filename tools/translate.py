@@ -93,7 +93,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from ..lowering.artifact import write_artifact
     from ..lowering.targets import compile_to_target
 
-    artifact = compile_to_target(module, arguments.target, dump_stages=arguments.dump_stages)
+    artifact = compile_to_target(
+        module, arguments.target, output=arguments.output, dump_stages=arguments.dump_stages
+    )
     if arguments.output is not None:
         write_artifact(artifact, arguments.output, sources=[arguments.input, arguments.weights])
         return 0

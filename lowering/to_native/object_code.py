@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import BackendError
-from ...ir.processor import host_features, llvm_binding
+from ...ir.processor import llvm_binding
+from .machine import Machine, host_machine
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -15,40 +17,76 @@ _LOCK = Lock()
 """LLVM parses and compiles one module at a time."""
 
 
-def _machine() -> Any:
-    binding = llvm_binding()
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    target = binding.Target.from_triple(binding.get_process_triple())
-    features = ",".join(f"+{name}" for name in sorted(host_features()))
-    return target.create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=features, opt=3, jit=True
-    )
+def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:
+    """Machine code for this process, as an object file that `runtime.native.jit` loads.
 
-
-def compile_object(module: ModuleOp) -> bytes:
-    """Machine code for this processor, as an object file.
+    Args:
+        module: of the `llvm` dialect.
+        exported: the functions that are called from outside; all when none is named.
 
     Raises:
         BackendError: llvmlite is missing or refuses the module.
     """
-    binding = llvm_binding()
     from xdsl.backend.llvm.convert import convert_module
 
-    text = str(convert_module(module, fallback_target_triple=binding.get_process_triple()))
+    machine = host_machine()
+    made: Any = convert_module(module, fallback_target_triple=machine.triple)
+    for value in made.global_values:
+        if exported and value.name not in exported and not getattr(value, "is_declaration", False):
+            value.linkage = "internal"
+    text = str(made)
     with _LOCK:
-        machine = _machine()
-        try:
-            parsed = binding.parse_assembly(text)
-            parsed.verify()
-        except RuntimeError as error:
-            raise BackendError(f"LLVM refuses a generated module: {error}") from error
-        parsed.data_layout = str(machine.target_data)
-        # The modules are vectorised and unrolled as they shall be.
-        options = binding.PipelineTuningOptions(speed_level=3)
-        options.loop_unrolling = False
-        options.loop_vectorization = False
-        options.slp_vectorization = False
-        builder = binding.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(parsed, builder)
-        return bytes(machine.emit_object(parsed))
+        generator = machine.code_generator(jit=True)
+        return bytes(generator.emit_object(_optimized(text, generator)))
+
+
+def compile_text(text: str, machine: Machine) -> Compiled:
+    """LLVM IR for `machine`, optimised, to be linked with other objects.
+
+    Raises:
+        BackendError: llvmlite is missing or refuses the module.
+    """
+    with _LOCK:
+        generator = machine.code_generator()
+        return Compiled(_optimized(text, generator), generator)
+
+
+class Compiled:
+    """A module after LLVM's passes, in the forms that files can have."""
+
+    def __init__(self, parsed: Any, generator: Any) -> None:
+        self._parsed = parsed
+        self._generator = generator
+
+    def object(self) -> bytes:
+        """An object file, position-independent."""
+        with _LOCK:
+            return bytes(self._generator.emit_object(self._parsed))
+
+    def assembly(self) -> str:
+        """Assembly text."""
+        with _LOCK:
+            return str(self._generator.emit_assembly(self._parsed))
+
+    def llvm_ir(self) -> str:
+        """LLVM IR text."""
+        with _LOCK:
+            return str(self._parsed)
+
+
+def _optimized(text: str, generator: Any) -> Any:
+    binding = llvm_binding()
+    try:
+        parsed = binding.parse_assembly(text)
+        parsed.verify()
+    except RuntimeError as error:
+        raise BackendError(f"LLVM refuses a generated module: {error}") from error
+    parsed.data_layout = str(generator.target_data)
+    # The modules are vectorised and unrolled as they shall be.
+    options = binding.PipelineTuningOptions(speed_level=3)
+    options.loop_unrolling = False
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    builder = binding.create_pass_builder(generator, options)
+    builder.getModulePassManager().run(parsed, builder)
+    return parsed

@@ -63,8 +63,10 @@ class Library:
             self._engine.add_object_file(binding.ObjectFileRef.from_data(content))
             self._engine.finalize_object()
 
-    def function(self, name: str, arguments: Sequence[type[Any]]) -> Callable[..., None]:
-        """A function that returns nothing, by name, with the ctypes of its arguments.
+    def function(
+        self, name: str, arguments: Sequence[type[Any]], result: type[Any] | None = None
+    ) -> Callable[..., Any]:
+        """A function by name, with the ctypes of its arguments and of its result, if it has one.
 
         It runs without Python's lock.
 
@@ -74,28 +76,39 @@ class Library:
         address: int = self._engine.get_function_address(name)
         if not address:
             raise BackendError(f"the compiled module has no function '{name}'")
-        function: Any = ctypes.CFUNCTYPE(None, *arguments)(address)
+        function: Any = ctypes.CFUNCTYPE(result, *arguments)(address)
         function.library = self
         return function
+
+
+def kept(
+    fingerprint: str, generate: Callable[[], bytes], *, cache: ObjectCache | None = None
+) -> bytes:
+    """What `generate` makes; from disk if it was made before.
+
+    Args:
+        fingerprint: decides, with the processor and the versions, what is made.
+        generate: called only if nothing is kept.
+        cache: where it is kept; the user's cache folder when not given.
+
+    Raises:
+        BackendError: llvmlite is missing.
+    """
+    cache = ObjectCache(default_folder()) if cache is None else cache
+    key = f"{fingerprint} {hashlib.sha256(_surroundings().encode()).hexdigest()}"
+    content = cache.read(key)
+    if content is None:
+        content = generate()
+        cache.write(key, content)
+    return content
 
 
 def load(
     fingerprint: str, generate: Callable[[], bytes], *, cache: ObjectCache | None = None
 ) -> Library:
-    """The object that `generate` makes, loaded; from disk if it was made before.
-
-    Args:
-        fingerprint: decides, with the processor and the versions, what the object is.
-        generate: makes the object; called only if nothing is kept.
-        cache: where objects are kept; the user's cache folder when not given.
+    """The object that `generate` makes, loaded; see `kept`.
 
     Raises:
         BackendError: llvmlite is missing.
     """
-    kept = ObjectCache(default_folder()) if cache is None else cache
-    key = f"{fingerprint} {hashlib.sha256(_surroundings().encode()).hexdigest()}"
-    content = kept.read(key)
-    if content is None:
-        content = generate()
-        kept.write(key, content)
-    return Library(content)
+    return Library(kept(fingerprint, generate, cache=cache))

@@ -51,7 +51,7 @@ def compile(
         module = load_module(file, weights=weights, layer=layer, trainable=trainable)
         if passes:
             apply_passes(module, passes)
-        artifact = compile_to_target(module, target, dump_stages=dump_stages)
+        artifact = compile_to_target(module, target, output=output, dump_stages=dump_stages)
         paths = write_artifact(
             artifact,
             output or _default_output(file, artifact.main_file),

@@ -1,0 +1,121 @@
+"""What a compiled program takes and gives, as its caller must know it; JSON beside the code.
+
+`lowering.to_native` writes it, `runtime.native.program` calls by it; neither imports the other. Not
+here: what kernels agree on (`native_abi`).
+
+A program is two functions of the C calling convention:
+
+    void forward(inputs…, outputs…, const void *constants, void *workspace, int64_t batch)
+    int64_t forward_workspace_bytes(int64_t batch)
+
+Every tensor is contiguous and row-major, of any alignment; a boolean is one byte, a trit an int8.
+`constants` and `workspace` are aligned to 64. `batch` is the one free size of a program, and is not
+looked at where there is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .errors import BackendError
+
+FORWARD = "forward"
+WORKSPACE_BYTES = "forward_workspace_bytes"
+CONSTANTS = "forward.constants"
+"""The key of the constants in the parameter store."""
+
+ALIGNMENT = 64
+"""Bytes to which constants and workspace are aligned."""
+
+
+@dataclass(frozen=True)
+class TensorInterface:
+    """One input or output.
+
+    Attributes:
+        name: what the program calls it, an identifier.
+        dtype: NumPy's name of the element: `float32`, `int8`, `bool`, `bfloat16`.
+        shape: sizes; -k stands for k times the batch.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def sizes(self, batch: int) -> tuple[int, ...]:
+        """The shape for one size of the batch."""
+        return tuple(size if size >= 0 else -size * batch for size in self.shape)
+
+    def shown(self, batch: str = "batch") -> str:
+        """The shape as text: `[batch, 784]`, `[4*batch]`."""
+        return f"[{', '.join(_size(size, batch) for size in self.shape)}]"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Inputs and outputs of a program, and what a caller can make of it.
+
+    Attributes:
+        name: of the model, an identifier.
+        inputs: in the order of the arguments.
+        outputs: in the order of the results.
+        recipe: the instruction set of the kernels.
+        batched: whether there is a free size.
+        row_wise: whether each row of the batch is computed from the same row of the inputs alone,
+            and batches lie outermost: then parts of a batch can be computed apart.
+        work: multiplications of one row of the batch, about; tells whether a thread is worth it.
+    """
+
+    name: str
+    inputs: tuple[TensorInterface, ...]
+    outputs: tuple[TensorInterface, ...]
+    recipe: str
+    batched: bool
+    row_wise: bool
+    work: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """One line of JSON; the same interface gives the same text."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Interface:
+        """The inverse of `to_dict`.
+
+        Raises:
+            BackendError: the data has another form.
+        """
+        try:
+            return Interface(
+                str(data["name"]),
+                _tensors(data["inputs"]),
+                _tensors(data["outputs"]),
+                str(data["recipe"]),
+                bool(data["batched"]),
+                bool(data["row_wise"]),
+                int(data["work"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise BackendError(f"this is no interface of a native program: {error!r}") from None
+
+
+def _tensors(rows: Sequence[Mapping[str, Any]]) -> tuple[TensorInterface, ...]:
+    return tuple(
+        TensorInterface(
+            str(row["name"]), str(row["dtype"]), tuple(int(size) for size in row["shape"])
+        )
+        for row in rows
+    )
+
+
+def _size(size: int, batch: str) -> str:
+    if size >= 0:
+        return str(size)
+    return batch if size == -1 else f"{-size}*{batch}"

@@ -1,0 +1,126 @@
+"""A compiled program as LLVM IR that stands alone: constants inside, two functions for C outside.
+
+The internal `forward` keeps its arguments; the exported functions give it the constants and a
+workspace that is aligned as it needs. Not here: compiling the text (`object_code`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.ir import Operation
+
+from ...dialects.parameters import store_of
+from ...dialects.tensor.storage import STORE_ATTRIBUTE
+from ...ir.errors import LoweringError
+from ...ir.native_interface import ALIGNMENT, CONSTANTS, FORWARD, WORKSPACE_BYTES, Interface
+from ..emission import UnsupportedOps
+from .machine import Machine
+
+
+def program_constants(module: ModuleOp) -> NDArray[np.uint8]:
+    """The constants of a program that went through the passes; empty where it has none."""
+    if STORE_ATTRIBUTE not in module.attributes:
+        return np.zeros(0, np.uint8)
+    store = store_of(module)
+    if CONSTANTS not in store:
+        return np.zeros(0, np.uint8)
+    return np.ascontiguousarray(store.read(CONSTANTS)).view(np.uint8).reshape(-1)
+
+
+def check_lowered(module: ModuleOp) -> None:
+    """Refuse a module that is not all of the `llvm` dialect, or lacks the functions of a program.
+
+    Raises:
+        UnsupportedError: names every other op.
+        LoweringError: no `forward` or `forward_workspace_bytes`.
+    """
+    unsupported = UnsupportedOps("native")
+    for op in module.walk():
+        if op is not module and not isinstance(op, _LLVM):
+            unsupported.add(op, "no pass takes it to the llvm dialect")
+    unsupported.raise_if_any()
+    functions = {op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)}
+    for name in (FORWARD, WORKSPACE_BYTES):
+        if name not in functions:
+            raise LoweringError(f"the lowered module has no function '{name}'")
+
+
+_LLVM: tuple[type[Operation], ...] = tuple(llvm.LLVM.operations)
+
+
+def standalone_text(module: ModuleOp, interface: Interface, prefix: str, machine: Machine) -> str:
+    """LLVM IR of a lowered program, with `prefix` and `prefix_workspace_bytes` for its callers."""
+    from llvmlite import ir
+    from xdsl.backend.llvm.convert import convert_module
+
+    content = program_constants(module)
+    module = module.clone()
+    _rename(module, prefix)
+    made: Any = convert_module(module, fallback_target_triple=machine.triple)
+    for value in made.global_values:
+        if not getattr(value, "is_declaration", False):
+            value.linkage = "internal"
+    forward, workspace_bytes = (
+        made.get_global(f"{prefix}.{name}") for name in (FORWARD, WORKSPACE_BYTES)
+    )
+    constants = _constants(ir, made, prefix, content)
+    _add_workspace_bytes(ir, made, prefix, workspace_bytes)
+    count = len(interface.inputs) + len(interface.outputs)
+    _add_entry(ir, made, prefix, forward, constants, count)
+    return str(made)
+
+
+def _rename(module: ModuleOp, prefix: str) -> None:
+    """Give what is defined names that no C program has, so that `prefix` may be any name."""
+    defined = {
+        op.sym_name.data: f"{prefix}.{op.sym_name.data}"
+        for op in module.ops
+        if isinstance(op, llvm.GlobalOp) or (isinstance(op, llvm.FuncOp) and op.body.blocks)
+    }
+    for op in module.walk():
+        if isinstance(op, llvm.FuncOp | llvm.GlobalOp) and op.sym_name.data in defined:
+            op.sym_name = StringAttr(defined[op.sym_name.data])
+        elif isinstance(op, llvm.CallOp) and op.callee is not None:
+            name = op.callee.string_value()
+            op.callee = SymbolRefAttr(defined.get(name, name))
+        elif isinstance(op, llvm.AddressOfOp):
+            name = op.global_name.string_value()
+            op.global_name = SymbolRefAttr(defined.get(name, name))
+
+
+def _constants(ir: Any, made: Any, prefix: str, content: NDArray[np.uint8]) -> Any:
+    kind = ir.ArrayType(ir.IntType(8), max(content.size, 1))
+    value = ir.GlobalVariable(made, kind, f"{prefix}.constants")
+    value.linkage = "private"
+    value.global_constant = True
+    value.align = ALIGNMENT
+    value.initializer = ir.Constant(kind, bytearray(content.tobytes() or b"\0"))
+    return value
+
+
+def _add_workspace_bytes(ir: Any, made: Any, prefix: str, inner: Any) -> None:
+    size = ir.IntType(64)
+    function = ir.Function(made, ir.FunctionType(size, [size]), f"{prefix}_workspace_bytes")
+    builder = ir.IRBuilder(function.append_basic_block())
+    bytes = builder.call(inner, [function.args[0]])
+    slack = ir.Constant(size, ALIGNMENT - 1)
+    empty = builder.icmp_signed("<=", bytes, ir.Constant(size, 0))
+    builder.ret(builder.select(empty, ir.Constant(size, 0), builder.add(bytes, slack)))
+
+
+def _add_entry(ir: Any, made: Any, prefix: str, inner: Any, constants: Any, count: int) -> None:
+    size, pointer = ir.IntType(64), ir.PointerType()
+    kind = ir.FunctionType(ir.VoidType(), [*[pointer] * count, pointer, size])
+    function = ir.Function(made, kind, prefix)
+    *tensors, workspace, batch = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    address = builder.ptrtoint(workspace, size)
+    up = builder.add(address, ir.Constant(size, ALIGNMENT - 1))
+    aligned = builder.inttoptr(builder.and_(up, ir.Constant(size, -ALIGNMENT)), pointer)
+    builder.call(inner, [*tensors, constants, aligned, batch])
+    builder.ret_void()

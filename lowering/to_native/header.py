@@ -1,0 +1,148 @@
+"""The C header of a compiled program. Not here: the functions that it declares (`export`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...ir.native_interface import Interface, TensorInterface
+
+_C_TYPES = {
+    "bool": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "uint8": "uint8_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+}
+_NOTES = {
+    "bool": ", 0 or 1 in a byte",
+    "float16": ", the bits of an IEEE half",
+    "bfloat16": ", the upper 16 bits of a float",
+}
+
+_KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
+    concept consteval constexpr constinit const_cast continue co_await co_return co_yield decltype
+    default delete do double dynamic_cast else enum explicit export extern false float for friend
+    goto if inline int long main mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    private protected public register reinterpret_cast requires restrict return short signed sizeof
+    static static_assert static_cast struct switch template this thread_local throw true try typedef
+    typeid typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq
+"""
+_FUNCTIONS = ("memcmp", "memcpy", "memmove", "memset")
+RESERVED = frozenset((*_KEYWORDS.split(), *_FUNCTIONS, *_C_TYPES.values()))
+"""What cannot be the name of a function or of an argument in C and C++."""
+
+
+def c_header(interface: Interface, prefix: str, machine: str, needs: Sequence[str] | None) -> str:
+    """Declarations for C99 and C++.
+
+    Args:
+        interface: of the program.
+        prefix: of the exported symbols.
+        machine: what the code is made for, in words.
+        needs: functions of the C library that the object calls; `None` where that is not known.
+    """
+    macro = prefix.upper()
+    tensors = [
+        *((f"INPUT_{i}", tensor) for i, tensor in enumerate(interface.inputs)),
+        *((f"OUTPUT_{i}", tensor) for i, tensor in enumerate(interface.outputs)),
+    ]
+    lines = [
+        f"/* {prefix}: {_count(len(interface.inputs), 'input')}, "
+        f"{_count(len(interface.outputs), 'output')}. Made by Triton DSL; do not edit.",
+        " *",
+        f" * Code for {machine}.",
+        *_calls(needs),
+        " *",
+        *_description(interface, prefix),
+        " */",
+        f"#ifndef {macro}_NATIVE_H",
+        f"#define {macro}_NATIVE_H",
+        "",
+        "#include <stdint.h>",
+        "",
+        f"#define {macro}_INPUTS {len(interface.inputs)}",
+        f"#define {macro}_OUTPUTS {len(interface.outputs)}",
+        *(_elements_macro(macro, role, tensor) for role, tensor in tensors),
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        f"int64_t {prefix}_workspace_bytes(int64_t batch);",
+        "",
+        *_prototype(interface, prefix),
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif /* {macro}_NATIVE_H */",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _calls(needs: Sequence[str] | None) -> list[str]:
+    if needs is None:
+        return [" * It may call memcpy, memset and the like of the C library."]
+    if not needs:
+        return [" * It calls no function of any library."]
+    return [f" * It calls {', '.join(needs)} of the C library."]
+
+
+def _description(interface: Interface, prefix: str) -> list[str]:
+    batch = (
+        "batch: the number of rows, at least 0."
+        if interface.batched
+        else "batch: not looked at, all sizes are fixed; give 1."
+    )
+    return [
+        " * Tensors are contiguous and row-major, of any alignment; outputs overlap nothing.",
+        *(_tensor_line("in ", tensor) for tensor in interface.inputs),
+        *(_tensor_line("out", tensor) for tensor in interface.outputs),
+        f" * workspace: {prefix}_workspace_bytes(batch) bytes of any alignment, for one call at",
+        " *   a time; what it holds before and after does not matter.",
+        f" * {batch}",
+        " * Calls from several threads at once are safe, each with a workspace of its own:",
+        " * nothing else is written to, and no memory is allocated.",
+    ]
+
+
+def _tensor_line(role: str, tensor: TensorInterface) -> str:
+    note = _NOTES.get(tensor.dtype, "")
+    return f" * {role} {tensor.name}: {tensor.dtype} {tensor.shown()}{note}"
+
+
+def _elements_macro(macro: str, role: str, tensor: TensorInterface) -> str:
+    factor = prod(abs(size) for size in tensor.shape)
+    batches = sum(size < 0 for size in tensor.shape)
+    if not batches:
+        return f"#define {macro}_{role}_ELEMENTS INT64_C({factor})"
+    product = "".join(" * (int64_t)(batch)" for _ in range(batches))
+    return f"#define {macro}_{role}_ELEMENTS(batch) (INT64_C({factor}){product})"
+
+
+def _prototype(interface: Interface, prefix: str) -> list[str]:
+    arguments = [
+        *(f"const {_C_TYPES[t.dtype]} *{t.name}" for t in interface.inputs),
+        *(f"{_C_TYPES[t.dtype]} *{t.name}" for t in interface.outputs),
+        "void *workspace",
+        "int64_t batch",
+    ]
+    one_line = f"void {prefix}({', '.join(arguments)});"
+    if len(one_line) <= 100:
+        return [one_line]
+    return [f"void {prefix}(", *(f"    {a}," for a in arguments[:-1]), f"    {arguments[-1]});"]

@@ -1,0 +1,136 @@
+"""The processor that code is made for: this one, or another by triple and name.
+
+LLVM does not say what a named processor has, and code with an instruction that it lacks ends the
+whole process; so the processors that can be named stand in a table. Not here: what a SIMD recipe
+needs (`passes.ternary_kernels.recipes`), compiling (`object_code`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...ir.errors import OptionError
+from ...ir.pipeline import did_you_mean
+from ...ir.processor import host_features, llvm_binding
+
+HOST = "host"
+"""The name of the processor that this process runs on."""
+
+_V3 = "avx avx2 bmi2 f16c fma"
+_V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
+_ICE_LAKE = f"{_V4} avx512vnni avx512vbmi gfni"
+
+PROCESSORS: dict[str, dict[str, frozenset[str]]] = {
+    architecture: {name: frozenset(features.split()) for name, features in rows.items()}
+    for architecture, rows in {
+        "x86_64": {
+            "x86-64": "",
+            "x86-64-v2": "",
+            "x86-64-v3": _V3,
+            "x86-64-v4": _V4,
+            "haswell": _V3,
+            "skylake-avx512": _V4,
+            "cascadelake": f"{_V4} avx512vnni",
+            "icelake-server": _ICE_LAKE,
+            "sapphirerapids": f"{_ICE_LAKE} avxvnni",
+            "alderlake": f"{_V3} avxvnni gfni",
+            "znver3": _V3,
+            "znver4": _ICE_LAKE,
+            "znver5": f"{_ICE_LAKE} avxvnni",
+        },
+        "aarch64": {
+            "generic": "neon",
+            "cortex-a53": "neon",
+            "cortex-a72": "neon",
+            "cortex-a76": "neon dotprod",
+            "neoverse-n1": "neon dotprod",
+            "neoverse-v1": "neon dotprod i8mm",
+            "apple-m1": "neon dotprod",
+        },
+    }.items()
+}
+"""Architecture, LLVM's name of a processor, and those of its features that recipes ask for. The
+first of each architecture is what every such processor has."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What code is made for.
+
+    Attributes:
+        triple: architecture, vendor, system, in LLVM's form.
+        cpu: LLVM's name of the processor.
+        features: what it has, in LLVM's names: all for this processor, else those of the table.
+        host: whether it is the processor of this process.
+    """
+
+    triple: str
+    cpu: str
+    features: frozenset[str]
+    host: bool
+
+    def code_generator(self, *, jit: bool = False) -> Any:
+        """LLVM's `TargetMachine`, a new one: for this process, or for objects that get linked."""
+        binding = llvm_binding()
+        _initialize(binding, everything=not self.host)
+        named = sorted(self.features) if self.host else []
+        return binding.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu,
+            features=",".join(f"+{name}" for name in named),
+            opt=3,
+            reloc="default" if jit else "pic",
+            codemodel="jitdefault" if jit else "default",
+            jit=jit,
+        )
+
+
+def host_machine() -> Machine:
+    """The processor of this process.
+
+    Raises:
+        BackendError: llvmlite is missing.
+    """
+    binding = llvm_binding()
+    triple: str = binding.get_process_triple()
+    return Machine(triple, binding.get_host_cpu_name(), host_features(), True)
+
+
+def machine_of(triple: str | None, cpu: str | None) -> Machine:
+    """A processor by triple and name; `None` for both is this one, else what is the least.
+
+    Raises:
+        OptionError: an architecture or a processor that is in no table, or `host` of another.
+        BackendError: llvmlite is missing.
+    """
+    if triple is None and cpu in (None, HOST):
+        return host_machine()
+    own: str = llvm_binding().get_process_triple()
+    triple = own if triple is None else triple
+    if cpu == HOST:
+        raise OptionError(f"cpu=host is the processor of this machine; leave triple={triple} away")
+    known = PROCESSORS.get(_architecture(triple))
+    if known is None:
+        raise OptionError(
+            f"no processor of '{triple}' is known; triples start with "
+            f"{' or '.join(f'{name}-' for name in PROCESSORS)}, as in aarch64-linux-gnu"
+        )
+    cpu = next(iter(known)) if cpu is None else cpu
+    if cpu not in known:
+        hint = did_you_mean(cpu, known) or f"; there are {', '.join(known)}"
+        raise OptionError(f"no processor '{cpu}' is known for '{triple}'{hint}")
+    return Machine(triple, cpu, known[cpu], False)
+
+
+def _architecture(triple: str) -> str:
+    name = triple.partition("-")[0]
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+def _initialize(binding: Any, *, everything: bool) -> None:
+    if everything:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+    else:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()

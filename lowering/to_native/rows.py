@@ -1,0 +1,215 @@
+"""Whether a program computes each row of the batch apart, and about how much work a row is.
+
+A value is "rows" when its leading axis is k times the batch, outermost, and each block of k depends
+on one row of the inputs alone. An op that this file does not know makes the answer no, which costs
+speed in several threads and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from xdsl.dialects import func
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor, ternary
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import DYNAMIC
+from ...dialects.tensor.elementwise import BinaryOp, UnaryOp
+from ...dialects.tensor.reduction import ReduceOp
+from ...dialects.tensor.shape import SLICE_END
+
+Rule = Callable[[Operation, list[int | None]], int | None]
+"""Given an op and the factor k of each operand (`None` without batch): the factor of its results,
+`None` if they are no rows."""
+
+
+def is_row_wise(function: func.FuncOp) -> bool:
+    """Whether every result of the function is rows."""
+    factors: dict[SSAValue, int | None] = {}
+    for argument in function.args:
+        shape = tensor_type(argument).get_shape()
+        if DYNAMIC in shape[1:]:
+            return False
+        factors[argument] = 1 if shape[:1] == (DYNAMIC,) else None
+    for op in function.body.block.ops:
+        given = [factors.get(operand) for operand in op.operands]
+        if isinstance(op, func.ReturnOp):
+            return bool(given) and None not in given
+        factor: int | None = None
+        if any(k is not None for k in given):
+            rule = _rule_of(op)
+            factor = None if rule is None else rule(op, given)
+            if factor is None or any(not _leads(result) for result in op.results):
+                return False
+        factors.update(dict.fromkeys(op.results, factor))
+    return False
+
+
+def work_of_row(function: func.FuncOp) -> int:
+    """Multiplications for one row of the batch, about: each element of another op counts one."""
+    total = 0
+    for op in function.body.block.ops:
+        if isinstance(op, _STORED | func.ReturnOp) or not op.results:
+            continue
+        elements = sum(_elements(result) for result in op.results)
+        total += elements * _terms(op)
+    return total
+
+
+_STORED = tensor.ParameterOp | tensor.ConstantOp | ternary.ParameterOp | ternary.ConstantOp
+
+
+def _terms(op: Operation) -> int:
+    """How many products are summed in one element of the result."""
+    if isinstance(op, tensor.ConvOp | ternary.ConvOp):
+        return prod(tensor_type(op.operands[1]).get_shape()[1:])
+    if isinstance(op, tensor.MatmulOp | tensor.LinearOp | ternary.MatmulOp | ternary.LinearOp):
+        return max(1, tensor_type(op.operands[0]).get_shape()[-1])
+    return 1
+
+
+def _elements(value: SSAValue) -> int:
+    return prod(1 if size == DYNAMIC else size for size in tensor_type(value).get_shape())
+
+
+def _leads(value: SSAValue) -> bool:
+    shape = tensor_type(value).get_shape()
+    return shape[:1] == (DYNAMIC,) and DYNAMIC not in shape[1:]
+
+
+def _rule_of(op: Operation) -> Rule | None:
+    return next((rule for kinds, rule in _RULES if isinstance(op, kinds)), None)
+
+
+def _aligned(op: Operation, given: list[int | None]) -> int | None:
+    """Element by element: what is no rows must not reach the leading axis."""
+    rank = tensor_type(op.results[0]).get_num_dims()
+    factor: int | None = None
+    for operand, k in zip(op.operands, given, strict=True):
+        shape = tensor_type(operand).get_shape()
+        if k is None:
+            if len(shape) == rank and shape[0] != 1:
+                return None
+        elif len(shape) != rank or factor not in (None, k):
+            return None
+        else:
+            factor = k
+    return factor
+
+
+def _first(op: Operation, given: list[int | None]) -> int | None:
+    """Rows come in by the first operand alone, and its leading axis stays."""
+    return given[0] if all(k is None for k in given[1:]) else None
+
+
+def _channels(op: Operation, given: list[int | None]) -> int | None:
+    """Vectors of channels stand on `axis`, which must not be the leading one."""
+    axis = getattr(op, "axis", None)
+    rank = tensor_type(op.operands[0]).get_num_dims()
+    vectors = any(tensor_type(value).get_num_dims() for value in op.operands[1:])
+    if vectors and axis is not None and axis.value.data % rank == 0:
+        return None
+    return _first(op, given)
+
+
+def _along(op: Operation, given: list[int | None]) -> int | None:
+    """Along one axis or some, none of them the leading one."""
+    assert isinstance(op, tensor.SoftmaxOp | tensor.LogSoftmaxOp | tensor.ArgmaxOp | ReduceOp)
+    rank = tensor_type(op.operands[0]).get_num_dims()
+    axes = op.axes.get_values() if isinstance(op, ReduceOp) else [op.axis.value.data]
+    return None if any(axis % rank == 0 for axis in axes) else given[0]
+
+
+def _trailing(op: Operation, given: list[int | None]) -> int | None:
+    """Normalised over the axes of the scale."""
+    input, scale = (tensor_type(value).get_num_dims() for value in op.operands[:2])
+    return _first(op, given) if scale < input else None
+
+
+def _product(op: Operation, given: list[int | None]) -> int | None:
+    ranks = [tensor_type(value).get_num_dims() for value in op.operands]
+    if any(k is not None for k in given[2:]):
+        return None
+    if given[1] is None:
+        shape = tensor_type(op.operands[1]).get_shape()
+        over = ranks[1] == ranks[0] > 2 and shape[0] != 1
+        return given[0] if 2 <= ranks[0] >= ranks[1] and not over else None
+    return _aligned(op, given) if min(ranks[:2]) >= 3 else None
+
+
+def _attention(op: Operation, given: list[int | None]) -> int | None:
+    return _aligned(op, given) if tensor_type(op.operands[0]).get_num_dims() >= 3 else None
+
+
+def _joined(op: Operation, given: list[int | None]) -> int | None:
+    assert isinstance(op, tensor.ConcatenateOp | tensor.SplitOp)
+    rank = tensor_type(op.operands[0]).get_num_dims()
+    same = len(set(given)) == 1
+    return given[0] if same and op.axis.value.data % rank else None
+
+
+def _moved(op: Operation, given: list[int | None]) -> int | None:
+    """Ops on axes: the leading one must stay where and what it is."""
+    rank = tensor_type(op.operands[0]).get_num_dims()
+    match op:
+        case tensor.PermuteOp():
+            stays = op.perm.get_values()[0] == 0
+        case tensor.SliceOp():
+            bounds = (p.get_values()[0] for p in (op.starts, op.ends, op.steps))
+            stays = tuple(bounds) == (0, SLICE_END, 1)
+        case tensor.PadToOp():
+            stays = op.low.get_values()[0] == op.high.get_values()[0] == 0
+        case tensor.SqueezeOp():
+            stays = all(axis % rank for axis in op.axes.get_values())
+        case tensor.UnsqueezeOp():
+            axes = op.axes.get_values()
+            stays = all(axis % (rank + len(axes)) for axis in axes)
+        case tensor.ExpandOp():
+            target = op.shape.get_values()
+            stays = len(target) == rank and target[0] == -1
+        case _:
+            return None
+    return given[0] if stays else None
+
+
+def _reshaped(op: Operation, given: list[int | None]) -> int | None:
+    """The elements of a row stay together in any shape whose leading axis holds whole rows."""
+    before, after = (
+        tensor_type(value).get_shape()[1:] for value in (op.operands[0], op.results[0])
+    )
+    if given[0] is None or DYNAMIC in (*before, *after) or not prod(after):
+        return None
+    factor, rest = divmod(given[0] * prod(before), prod(after))
+    return factor if factor and not rest else None
+
+
+def _gathered(op: Operation, given: list[int | None]) -> int | None:
+    return given[1] if given[0] is None else None
+
+
+_RULES: Sequence[tuple[type[Operation] | tuple[type[Operation], ...], Rule]] = (
+    ((tensor.SoftmaxOp, tensor.LogSoftmaxOp, tensor.ArgmaxOp, ReduceOp), _along),
+    ((UnaryOp, BinaryOp, tensor.WhereOp, tensor.ConvertOp), _aligned),
+    ((tensor.LayerNormOp, tensor.RmsNormOp), _trailing),
+    (
+        (tensor.QuantizeOp, tensor.DequantizeOp, tensor.RequantizeOp, tensor.MultiThresholdOp),
+        _channels,
+    ),
+    ((tensor.MatmulOp, ternary.MatmulOp), _product),
+    (tensor.ScaledDotProductAttentionOp, _attention),
+    ((tensor.ConcatenateOp, tensor.SplitOp), _joined),
+    ((tensor.ReshapeToOp, tensor.FlattenOp), _reshaped),
+    (tensor.GatherRowsOp, _gathered),
+    (
+        (tensor.PermuteOp, tensor.SliceOp, tensor.PadToOp, tensor.SqueezeOp, tensor.UnsqueezeOp,
+         tensor.ExpandOp),
+        _moved,
+    ),
+    (
+        (tensor.LinearOp, tensor.ConvOp, tensor.BatchNormOp, tensor.MaxPoolOp, tensor.AvgPoolOp,
+         tensor.GlobalAvgPoolOp, ternary.LinearOp, ternary.ConvOp),
+        _first,
+    ),
+)  # fmt: skip

@@ -1,0 +1,171 @@
+"""The target `native`: its options, its stages, and the artefact with code and C header."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ...ir.errors import OptionError
+from ...passes.ternary_kernels.recipes import Recipe, best_recipe, recipe_named
+from ..artifact import Artifact
+from ..emission import identifier
+from ..options import TargetOptions, option
+from ..stages import Stage
+from ..targets import Target
+from .elf import undefined_symbols
+from .export import check_lowered, standalone_text
+from .header import RESERVED, c_header
+from .interface import note_interface, noted_interface
+from .link import shared_library
+from .machine import Machine, machine_of
+from .object_code import Compiled, compile_text
+
+Form = Literal["object", "shared", "assembly", "llvm-ir"]
+SUFFIXES: dict[str, Form] = {
+    ".o": "object",
+    ".obj": "object",
+    ".so": "shared",
+    ".dylib": "shared",
+    ".s": "assembly",
+    ".ll": "llvm-ir",
+}
+"""What a file name says about the form."""
+
+
+@dataclass(frozen=True)
+class NativeOptions(TargetOptions):
+    """Options of the target `native`."""
+
+    recipe: str | None = option(
+        None, "instruction set of the kernels, as avx2; by default the best"
+    )
+    precision: Literal["float32", "dynamic-int8"] = option(
+        "float32", "float activations of ternary layers: as accurate as float32, or rounded to int8"
+    )
+    cpu: str | None = option(
+        None, "processor to compile for, as x86-64-v3; by default this one, or any of the triple"
+    )
+    triple: str | None = option(None, "system to compile for, as aarch64-linux-gnu")
+    form: Literal["object", "shared", "assembly", "llvm-ir"] | None = option(
+        None, "what to write beside the C header; by default what the file name says, or object"
+    )
+    name: str | None = option(None, "name of the C function; by default the model's")
+
+    def machine(self) -> Machine:
+        """What to compile for.
+
+        Raises:
+            OptionError: an unknown triple or processor.
+        """
+        return machine_of(self.triple, self.cpu)
+
+    def kernels(self) -> Recipe:
+        """The instruction set of the kernels.
+
+        Raises:
+            OptionError: an unknown one, or one that the processor does not have.
+        """
+        machine = self.machine()
+        if self.recipe is None:
+            return best_recipe(machine.features)
+        return recipe_named(self.recipe, machine.features)
+
+
+class NativeTarget(Target):
+    """Machine code with a C header; no compiler is needed but for a shared library."""
+
+    name: ClassVar[str] = "native"
+    description: ClassVar[str] = "machine code for a processor, with a C header"
+    Options: ClassVar[type[TargetOptions]] = NativeOptions
+
+    def options_for(self, options: NativeOptions, output: Path) -> NativeOptions:
+        """The form follows from the suffix where it is not given.
+
+        Raises:
+            OptionError: both are given and contradict each other.
+        """
+        wanted = SUFFIXES.get(output.suffix)
+        if options.form is None or wanted in (None, options.form):
+            return replace(options, form=options.form or wanted)
+        raise OptionError(
+            f"'{output}' is a file of form={wanted}, and form={options.form} is given"
+        )
+
+    def prepare(self, module: ModuleOp, options: NativeOptions) -> None:
+        """Note the interface before the passes take names and types away."""
+        note_interface(module, options.kernels().name)
+
+    def stages(self, options: NativeOptions) -> Sequence[Stage]:
+        """From whole tensors to the `llvm` dialect."""
+        given = [f"precision={options.precision}"]
+        if options != NativeOptions(precision=options.precision):
+            given.insert(0, f"recipe={options.kernels().name}")
+        return native_stages(" ".join(given))
+
+    def emit(self, module: ModuleOp, options: NativeOptions) -> Artifact:
+        """The code in the form asked for, and its header.
+
+        Raises:
+            UnsupportedError: names every op that did not reach the `llvm` dialect.
+            BackendError: llvmlite or, for a shared library, the C compiler is missing.
+        """
+        check_lowered(module)
+        interface, machine = noted_interface(module), options.machine()
+        prefix = _prefix(options.name or interface.name)
+        compiled = compile_text(standalone_text(module, interface, prefix, machine), machine)
+        content = compiled.object()
+        form = options.form or "object"
+        suffix, data = _formed(form, compiled, content, machine, prefix)
+        words = f"{machine.triple}, {machine.cpu}, recipe {interface.recipe}"
+        header = c_header(interface, prefix, words, undefined_symbols(content))
+        files = {f"{prefix}{suffix}": data, f"{prefix}.h": header.encode()}
+        manifest = {"interface": interface.to_dict(), "prefix": prefix}
+        return Artifact(prefix, files, manifest=manifest, primary=f"{prefix}{suffix}")
+
+
+def native_stages(options: str) -> tuple[Stage, ...]:
+    """The stages, with the options of the pass to memory."""
+    return (
+        Stage("simplify", "canonicalize,cse,dce"),
+        Stage(
+            "fuse",
+            "fold-constants{keep-packed=true},fuse-linear,"
+            "fold-constants{keep-packed=true},canonicalize,cse,dce",
+        ),
+        Stage("linalg", "convert-tensor-to-linalg{keep=ternary},canonicalize,cse,dce"),
+        Stage("memory", f"convert-ternary-to-llvm{{{options}}}"),
+        Stage(
+            "llvm",
+            "convert-vector-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,"
+            "convert-cf-to-llvm,convert-func-to-llvm",
+        ),
+    )
+
+
+def _prefix(name: str) -> str:
+    made = identifier(name)
+    return f"{made}_" if made in RESERVED else made
+
+
+def _formed(
+    form: Form, compiled: Compiled, content: bytes, machine: Machine, prefix: str
+) -> tuple[str, bytes]:
+    """File suffix and content."""
+    match form:
+        case "object":
+            return ".o", content
+        case "assembly":
+            return ".s", compiled.assembly().encode()
+        case "llvm-ir":
+            return ".ll", compiled.llvm_ir().encode()
+        case "shared":
+            if not machine.host:
+                raise OptionError(
+                    "form=shared is linked by this system's compiler, for this processor; for "
+                    "another one take form=object"
+                )
+            return ".so", shared_library(content, prefix)

@@ -1,0 +1,261 @@
+"""A compiled program as a callable on NumPy arrays.
+
+What was compiled is one sequence of bytes, as the cache keeps it: interface, object, constants. Not
+here: compiling (`lowering.to_native`); whoever joins the two sides is `tools.native`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from ctypes import addressof, c_char, c_int64, c_void_p
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.errors import BackendError, OptionError
+from ...ir.native_interface import (
+    ALIGNMENT,
+    FORWARD,
+    WORKSPACE_BYTES,
+    Interface,
+    TensorInterface,
+)
+from .jit import Library
+from .threads import share, split
+
+Array = NDArray[Any]
+
+_WORTH_A_THREAD = 2_000_000
+"""Multiplications below which waking a thread costs more than it saves."""
+
+_MOST_PLANS = 256
+"""Combinations of shapes for which a program remembers what to do."""
+
+
+def program_bytes(interface: Interface, code: bytes, constants: Array) -> bytes:
+    """A compiled program as one sequence of bytes.
+
+    Args:
+        interface: of the program.
+        code: the object file, with the functions of `ir.native_interface`.
+        constants: uint8.
+    """
+    parts = [interface.to_json().encode(), code, constants.tobytes()]
+    return b"".join([*(len(part).to_bytes(8, "little") for part in parts), *parts])
+
+
+def load_program(content: bytes, *, threads: int = 1) -> NativeProgram:
+    """The program in `program_bytes`, ready to be called.
+
+    Raises:
+        BackendError: llvmlite is missing, or the bytes are no program.
+    """
+    ends = 24
+    bounds: list[tuple[int, int]] = []
+    for place in (0, 8, 16):
+        start, ends = ends, ends + int.from_bytes(content[place : place + 8], "little")
+        bounds.append((start, ends))
+    if ends != len(content):
+        raise BackendError("these bytes are no compiled program")
+    text, code, constants = (content[start:end] for start, end in bounds)
+    interface = Interface.from_dict(json.loads(text))
+    return NativeProgram(
+        interface, Library(code), np.frombuffer(constants, np.uint8), threads=threads
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a call with inputs of certain shapes does."""
+
+    batch: int
+    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    workspace: int
+    parts: tuple[tuple[int, int], ...]
+
+
+class NativeProgram:
+    """A compiled program; calls from several threads at once are safe.
+
+    Attributes:
+        interface: what it takes and gives.
+        threads: most threads that a call uses.
+    """
+
+    def __init__(
+        self, interface: Interface, library: Library, constants: Array, *, threads: int = 1
+    ) -> None:
+        """Make the callable.
+
+        Args:
+            interface: of the program.
+            library: with the functions of `ir.native_interface`.
+            constants: uint8, as the program was compiled with.
+            threads: most threads that a call uses; more than one only where rows of the batch are
+                computed apart.
+
+        Raises:
+            OptionError: a wrong thread count.
+            BackendError: the library lacks a function.
+        """
+        if threads < 1:
+            raise OptionError(f"threads must be at least 1, not {threads}")
+        self.interface = interface
+        self.threads = threads
+        tensors = [*interface.inputs, *interface.outputs]
+        pointers: list[type[Any]] = [c_void_p] * (len(tensors) + 2)
+        self._forward = library.function(FORWARD, [*pointers, c_int64])
+        self._workspace_bytes = library.function(WORKSPACE_BYTES, [c_int64], c_int64)
+        self._constants = _aligned(constants.size)
+        self._constants[:] = constants.view(np.uint8).reshape(-1)
+        self._constants_address = _address(self._constants)
+        self._dtypes = [_dtype(tensor.dtype) for tensor in interface.inputs]
+        self._output_dtypes = [_dtype(tensor.dtype) for tensor in interface.outputs]
+        self._strides = [
+            _row_bytes(tensor, dtype)
+            for tensor, dtype in zip(tensors, [*self._dtypes, *self._output_dtypes], strict=True)
+        ]
+        self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
+        self._memory = _Memory()
+
+    def __call__(self, *inputs: Array) -> Any:
+        """Run the program: an array for a single output, else a list of them.
+
+        Raises:
+            BackendError: inputs of a wrong number, shape or dtype.
+        """
+        outputs = self.run(inputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the program; every output.
+
+        Raises:
+            BackendError: inputs of a wrong number, shape or dtype.
+        """
+        try:
+            shapes = tuple([x.shape for x in inputs])
+        except AttributeError:
+            raise BackendError("a compiled program takes NumPy arrays") from None
+        plan = self._plans.get(shapes)
+        if plan is None:
+            plan = self._plan(inputs)
+        addresses: list[int] = []
+        # What an address belongs to must outlive the call.
+        held: list[Array] = []
+        for x, dtype in zip(inputs, self._dtypes, strict=True):
+            if x.dtype != dtype:
+                raise BackendError(self._refusal(inputs))
+            if not x.flags.c_contiguous:
+                x = x.copy(order="C")
+                held.append(x)
+            addresses.append(_address(x))
+        outputs = [np.empty(shape, dtype) for shape, dtype in plan.outputs]
+        for y in outputs:
+            addresses.append(_address(y))
+        if plan.parts:
+            self._together(plan, addresses)
+        else:
+            memory = self._memory.of(plan.workspace)
+            self._forward(*addresses, self._constants_address, memory, plan.batch)
+        return outputs
+
+    def _together(self, plan: _Plan, addresses: list[int]) -> None:
+        def part(first: int, end: int) -> None:
+            memory = self._memory.of(self._workspace_bytes(end - first))
+            moved = [a + first * s for a, s in zip(addresses, self._strides, strict=True)]
+            self._forward(*moved, self._constants_address, memory, end - first)
+
+        share(part, plan.parts)
+
+    def _plan(self, inputs: Sequence[Array]) -> _Plan:
+        batch = self._batch(inputs)
+        interface = self.interface
+        shapes = [tensor.sizes(batch) for tensor in interface.outputs]
+        wanted = [tensor.sizes(batch) for tensor in interface.inputs]
+        if [x.shape for x in inputs] != wanted:
+            raise BackendError(self._refusal(inputs))
+        parts = 1
+        if interface.row_wise:
+            parts = min(self.threads, batch, batch * interface.work // _WORTH_A_THREAD)
+        plan = _Plan(
+            batch,
+            tuple(zip(shapes, self._output_dtypes, strict=True)),
+            self._workspace_bytes(batch),
+            tuple(split(batch, parts)) if parts > 1 else (),
+        )
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        self._plans[tuple(wanted)] = plan
+        return plan
+
+    def _batch(self, inputs: Sequence[Array]) -> int:
+        if len(inputs) != len(self.interface.inputs):
+            raise BackendError(self._refusal(inputs))
+        for x, tensor in zip(inputs, self.interface.inputs, strict=True):
+            for size, have in zip(tensor.shape, x.shape, strict=False):
+                if size < 0:
+                    return have // -size
+        return 1
+
+    def _refusal(self, inputs: Sequence[Array]) -> str:
+        wanted = ", ".join(f"{t.name}: {t.dtype} {t.shown()}" for t in self.interface.inputs)
+        given = ", ".join(f"{x.dtype} {list(x.shape)}" for x in inputs)
+        return f"the program takes {wanted or 'no inputs'}; got {given or 'none'}"
+
+
+class _Memory(threading.local):
+    """Workspace that a thread keeps from call to call."""
+
+    def __init__(self) -> None:
+        self._hold(0)
+
+    def _hold(self, size: int) -> None:
+        self._size = size
+        self._buffer = _aligned(size)
+        self._address = _address(self._buffer)
+
+    def of(self, size: int) -> int:
+        """The address of at least `size` bytes, valid until the thread's next call."""
+        if self._size < size:
+            self._hold(size)
+        return self._address
+
+
+def _aligned(size: int) -> Array:
+    """`size` bytes of memory, aligned."""
+    buffer = np.empty(size + ALIGNMENT, np.uint8)
+    start = -_address(buffer) % ALIGNMENT
+    return buffer[start : start + size]
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def _row_bytes(tensor: TensorInterface, dtype: np.dtype[Any]) -> int:
+    """Bytes of one row of the batch; 0 for a tensor that all rows share."""
+    if not tensor.shape or tensor.shape[0] >= 0:
+        return 0
+    return -prod(tensor.shape) * dtype.itemsize
+
+
+def _address(array: Array) -> int:
+    # The first way is the quicker, but ctypes takes only what can be written and is not empty.
+    if array.flags.writeable and array.size and array.dtype.char in _BUFFERS:
+        buffer: Any = array
+        return addressof(c_char.from_buffer(buffer))
+    return array.__array_interface__["data"][0]
+
+
+_BUFFERS = frozenset("?bBhHiIlLqQefd")
+"""Dtypes whose arrays show their memory; those of other packages do not."""

@@ -1,0 +1,175 @@
+"""Artefacts made from a module of the `llvm` dialect: called from C, and in every form.
+
+The module is written by hand (`conftest`), so that no pass takes part.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.errors import BackendError, LoweringError, OptionError, UnsupportedError
+from triton_dsl.lowering.artifact import Artifact
+from triton_dsl.lowering.to_native.elf import undefined_symbols
+from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
+
+SCALE = np.array([1.0, -2.0, 0.5, 4.0], np.float32)
+X = np.random.default_rng(3).standard_normal((5, 4)).astype(np.float32)
+
+
+def emit(module: ModuleOp, **options: Any) -> Artifact:
+    return NativeTarget().emit(module.clone(), NativeOptions(**options))
+
+
+@pytest.mark.parametrize("language", ["c99", "c++"])
+def test_c_programs_call_the_object(
+    by_hand: ModuleOp, c_caller: Callable[..., Any], language: str
+) -> None:
+    (y,) = c_caller(language)(emit(by_hand), [X], 5)
+    np.testing.assert_array_equal(y, X * SCALE)
+
+
+def test_no_byte_outside_the_buffers_is_touched(
+    by_hand: ModuleOp, c_caller: Callable[..., Any]
+) -> None:
+    artifact = emit(by_hand, cpu="x86-64")
+    (y,) = c_caller(memcheck=True)(artifact, [X], 5)
+    np.testing.assert_array_equal(y, X * SCALE)
+
+
+def test_valgrind_would_see_a_read_too_far(
+    overrunning: ModuleOp, c_caller: Callable[..., Any]
+) -> None:
+    with pytest.raises(AssertionError, match="Invalid read"):
+        c_caller(memcheck=True)(emit(overrunning, cpu="x86-64"), [X], 5)
+
+
+@pytest.mark.parametrize("name", ["linear", "forward", "double", "memcpy", "a-b c"])
+def test_any_name_can_be_given(by_hand: ModuleOp, c_caller: Callable[..., Any], name: str) -> None:
+    artifact = emit(by_hand, name=name)
+    (y,) = c_caller()(artifact, [X], 5)
+    np.testing.assert_array_equal(y, X * SCALE)
+    assert artifact.manifest["prefix"] not in ("double", "memcpy")
+
+
+def test_the_same_program_gives_the_same_bytes(by_hand: ModuleOp) -> None:
+    for form in ("object", "assembly", "llvm-ir"):
+        assert emit(by_hand, form=form).files == emit(by_hand, form=form).files
+
+
+def test_forms_of_other_processors(by_hand: ModuleOp) -> None:
+    arm = emit(by_hand, triple="aarch64-linux-gnu", form="assembly").text()
+    assert "adrp" in arm and "fmul" in arm
+    assert "define" in emit(by_hand, form="llvm-ir").text()
+    other = emit(by_hand, triple="aarch64-linux-gnu").files["Scaling.o"]
+    assert other[:4] == b"\x7fELF" and other[18] == 183  # EM_AARCH64
+    windows = emit(by_hand, triple="x86_64-pc-windows-msvc").files["Scaling.o"]
+    assert windows[:2] == b"\x64\x86" and undefined_symbols(windows) is None
+
+
+def test_the_object_defines_two_symbols_and_needs_none(
+    by_hand: ModuleOp, require_tool: Callable[[str, str], str], tmp_path: Path
+) -> None:
+    nm = require_tool("nm", "apt-get install binutils")
+    artifact = emit(by_hand)
+    (tmp_path / "a.o").write_bytes(artifact.files["Scaling.o"])
+    shown = subprocess.run([nm, "-g", tmp_path / "a.o"], capture_output=True, text=True, check=True)
+    symbols = {line.split()[-1]: line.split()[-2] for line in shown.stdout.splitlines()}
+    assert symbols == {"Scaling": "T", "Scaling_workspace_bytes": "T"}
+    assert undefined_symbols(artifact.files["Scaling.o"]) == []
+    assert "calls no function" in artifact.text("Scaling.h")
+
+
+def test_undefined_symbols_are_those_that_nm_finds(
+    require_tool: Callable[[str, str], str], tmp_path: Path
+) -> None:
+    compiler = require_tool("cc", "apt-get install gcc")
+    source = tmp_path / "a.c"
+    source.write_text("int f(int); int memory[9]; int g(int x) { return f(x) + memory[x]; }")
+    subprocess.run([compiler, "-c", source, "-o", tmp_path / "a.o", "-fno-pic"], check=True)
+    assert undefined_symbols((tmp_path / "a.o").read_bytes()) == ["f"]
+
+
+def test_a_shared_library_is_loaded(
+    by_hand: ModuleOp, require_tool: Callable[[str, str], str], tmp_path: Path
+) -> None:
+    require_tool("cc", "apt-get install gcc")
+    artifact = emit(by_hand, form="shared")
+    assert artifact.files.keys() == {"Scaling.so", "Scaling.h"}
+    (tmp_path / "a.so").write_bytes(artifact.files["Scaling.so"])
+    library = ctypes.CDLL(str(tmp_path / "a.so"))
+    library.Scaling_workspace_bytes.restype = ctypes.c_int64
+    workspace = np.empty(library.Scaling_workspace_bytes(ctypes.c_int64(5)), np.uint8)
+    y = np.empty_like(X)
+    addresses = [ctypes.c_void_p(a.ctypes.data) for a in (X, y, workspace)]
+    library.Scaling(*addresses, ctypes.c_int64(5))
+    np.testing.assert_array_equal(y, X * SCALE)
+
+
+def test_a_shared_library_needs_a_compiler(
+    by_hand: ModuleOp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(BackendError, match=r"looked for cc, gcc, clang.*form=object needs none"):
+        emit(by_hand, form="shared")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(BackendError, match="looked for no-such-compiler"):
+        emit(by_hand, form="shared")
+    assert emit(by_hand).files
+    monkeypatch.undo()
+    with pytest.raises(OptionError, match="take form=object"):
+        emit(by_hand, form="shared", triple="aarch64-linux-gnu")
+
+
+def test_a_compiler_that_refuses_is_quoted(
+    by_hand: ModuleOp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiler = tmp_path / "grumpy"
+    compiler.write_text("#!/bin/sh\necho no licence >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    with pytest.raises(BackendError, match="no licence"):
+        emit(by_hand, form="shared")
+
+
+def test_what_did_not_reach_llvm_is_listed() -> None:
+    text = """
+    func.func @forward(%x : tensor<4xf32>) -> tensor<4xf32> {
+      %0 = tensor.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+      func.return %0 : tensor<4xf32>
+    }
+    """
+    with pytest.raises(UnsupportedError) as raised:
+        emit(parse_module(text, "net.mlir"))
+    names = [name for name, _, _ in raised.value.problems]
+    assert names == ["func.func", "tensor.relu", "func.return"]
+
+
+def test_a_module_without_a_program_is_refused(by_hand: ModuleOp) -> None:
+    with pytest.raises(LoweringError, match="no function 'forward'"):
+        emit(ModuleOp([]))
+    del by_hand.attributes["native.interface"]
+    with pytest.raises(LoweringError, match="did not go through the stages"):
+        emit(by_hand)
+
+
+def test_the_file_name_decides_the_form() -> None:
+    target, plain = NativeTarget(), NativeOptions()
+    forms = {
+        name: target.options_for(plain, Path(name)).form
+        for name in ("a.o", "a.so", "a.ll", "a.s", "a", "out/a.bin")
+    }
+    assert list(forms.values()) == ["object", "shared", "llvm-ir", "assembly", None, None]
+    assert target.options_for(NativeOptions(form="object"), Path("a.bin")).form == "object"
+    with pytest.raises(OptionError, match=r"'a\.so' is a file of form=shared"):
+        target.options_for(NativeOptions(form="object"), Path("a.so"))
