@@ -9,8 +9,8 @@ Weights, for an [outs, ins] matrix of trits, always 2 bits a trit:
   the biased code u = trit + 1.
 - `stored`: the same with the storage codes of `ir.trits`. Packed trits whose `ins` is a multiple
   of 256 already have this layout, and are read where they lie.
-- `panels`: 64 rows together. Panel n div 64, then step k div 16, then 256 bytes: byte 4r + t holds
-  row r of the panel, and in its bits 2p the biased code of value 4p + t of the step.
+- `panels`: 64 rows together. Panel n div 64, then step k div 4, then 64 bytes: byte 4r + t holds,
+  in its bits 2p, the biased code of value t of the step in row 16p + r of the panel.
 
 Each layout and kind of activations makes a module of its own with three functions. `linear`
 computes y = x · Wᵀ for x [rows, ins]. `prepare` and `compute` are its two halves, for a range of
@@ -22,16 +22,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-VERSION = 1
+VERSION = 2
 BLOCK = 256
 """Values of one row that are prepared together; rows of weights are padded to it."""
 PANEL = 64
 """Rows of one panel; ranges of outputs start at a multiple of it."""
-STEP = 16
+STEP = 4
 """Values of each row that stand together in a panel."""
-MAX_INS = 1 << 18
-"""Longest row: a step of 16 values adds at most 4 · 128 · 128 to a sum of one lane, and so many
-steps stay inside int32."""
+MAX_INS = 1 << 17
+"""Longest row: field 3 of a byte counts 64-fold, so that four values add at most 4 · 128 · 128 to a
+sum of one lane, and so many stay inside int32."""
 
 Layout = Literal["rows", "stored", "panels"]
 Order = Literal["planar", "natural"]

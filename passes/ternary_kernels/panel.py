@@ -1,9 +1,22 @@
 """Matrix times matrix on panels of 64 weight rows: each lane sums its own row, no sum across lanes.
 
-A tile is a few rows of activations by a few registers of weights, its sums in registers from the
-first value to the last. Rows are shared out evenly among the tiles, and the tiles of one block of
-panels follow each other, so that the weights stay in the second-level cache. Not here: a single
-row on row-major weights (`gemv`).
+A byte of weights holds one value of four rows, which are 16 rows apart. They are cut out by masks,
+without a shift, into sums of their own: those of field p count 4^p-fold and are divided exactly in
+the end. So four values of a row of activations, spread over a register, meet one register of
+weights four times. A tile is a few rows of activations by one panel, its sums in registers from the
+first value to the last; a few rows only take several steps at once, with sums of their own.
+
+The reduction of a tile runs over segments: pieces of activations of `4 · steps` bytes each that
+stand `pitch` bytes apart, while the weights of a panel follow each other without a gap. A linear
+layer is one segment. A convolution needs no copy of its windows: a row of a tile is one place of
+the output, and each row of the window is a segment of as many values as the kernel is wide times
+the channels, rounded up to whole steps. Where the weights of a step are padding they must hold the
+code u = 0, so that whatever activations stand there count nothing (a linear layer may pad with any
+code, as its padded activations are zero); the raw result is then Σ u·x over the true places, and
+the caller subtracts Σ x over these.
+
+Not here: a single row on row-major
+weights (`gemv`).
 """
 
 from __future__ import annotations
@@ -12,19 +25,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import i8, i16, i32, i64
+from xdsl.dialects.builtin import i8, i32, i64
 from xdsl.ir import SSAValue
 
 from ...ir.native_abi import PANEL, STEP
-from .code import POINTER, Code, function, lanes, vector
-from .gemv import FIELDS, combine_fields
+from .code import POINTER, Code, Loop, function, vector
+from .gemv import FIELDS
 from .recipes import Recipe
 from .scratch import Scratch
 
-_STEP_BYTES = PANEL * STEP // 4
-_PANELS_TOGETHER = 8
+STEP_BYTES = PANEL * STEP // 4
+_READERS = 2
+"""Tiles of so many rows wait for memory rather than for sums, and ask for weights early."""
 _AHEAD = 4096
-"""How far ahead of its use a single row asks for weights, in bytes."""
+"""How far ahead of its use such a tile asks for weights, in bytes."""
+_PANELS_TOGETHER = 8
 
 TILE_ARGUMENTS = (
     "weights",
@@ -37,10 +52,15 @@ TILE_ARGUMENTS = (
     "segments",
     "pitch",
 )
-"""`weights`: panels, each of `segments · steps · 256` bytes. `x`: prepared activations in their
-natural order; row m starts `m · stride` bytes further, segment s `s · pitch` bytes further. `raw`:
-int32 results [rows, 64 · panels], rows `raw_stride` elements apart. The other arguments are int64.
-`segments · steps · 16` is at most `MAX_INS`."""
+"""`weights`: panels, each of `segments · steps · STEP_BYTES` bytes. `x`: prepared activations in
+their natural order; row m starts `m · stride` bytes further, segment s `s · pitch` bytes further.
+`raw`: int32 results [rows, 64 · panels], rows `raw_stride` elements apart. The other arguments are
+int64. `segments · steps · STEP` is at most `MAX_INS`."""
+
+
+def tile_name(rows: int) -> str:
+    """The name of the tile function for that many rows, from 1 to `tile_rows` of the recipe."""
+    return f"tile_{rows}"
 
 
 def write_tiles(recipe: Recipe) -> list[llvm.FuncOp]:
@@ -48,36 +68,18 @@ def write_tiles(recipe: Recipe) -> list[llvm.FuncOp]:
     return [_write_tile(recipe, rows) for rows in range(1, recipe.tile_rows + 1)]
 
 
-def _write_tile(recipe: Recipe, rows: int) -> llvm.FuncOp:
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        weights, x, stride, raw, raw_stride, steps, panels, segments, pitch = arguments
-        size = code.mul(steps, code.constant(_STEP_BYTES))
-        shape = _Reduction(size, segments, pitch)
-        panel_bytes = code.mul(segments, size)
-        lines = [code.at(x, code.mul(stride, code.constant(m))) for m in range(rows)]
-        targets = [code.at(raw, code.mul(raw_stride, code.constant(m)), i32) for m in range(rows)]
-        across = recipe.tile_vectors * recipe.width
+@dataclass(frozen=True)
+class _Tile:
+    """How the sums of a tile are kept: `fields` of a byte at once, `sets` of sums side by side."""
 
-        def panel(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            start = code.at(weights, code.mul(n, panel_bytes))
+    rows: int
+    fields: int
+    sets: int
 
-            def part(offset: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                sums = _sums(code, recipe, code.at(start, offset), lines, shape)
-                lane = code.add(code.shl(n, 6), code.lshr(offset, 2))
-                for m, target in enumerate(targets):
-                    place = code.at(target, lane, i32)
-                    for j in range(recipe.tile_vectors):
-                        value = sums[m * recipe.tile_vectors + j]
-                        code.store(value, code.at(place, j * recipe.lanes, i32))
-                return []
-
-            code.loop(code.constant(0), code.constant(_STEP_BYTES), across, part)
-            return []
-
-        code.loop(code.constant(0), panels, 1, panel)
-
-    kinds = [POINTER, POINTER, i64, POINTER, i64, i64, i64, i64, i64]
-    return function(f"tile_{rows}", kinds, body)
+    @staticmethod
+    def of(recipe: Recipe, rows: int) -> _Tile:
+        fields = next(count for count in (4, 2, 1) if rows * count <= recipe.sums)
+        return _Tile(rows, fields, max(1, min(4, recipe.chains // (rows * fields))))
 
 
 @dataclass(frozen=True)
@@ -89,83 +91,124 @@ class _Reduction:
     pitch: SSAValue
 
 
+def _write_tile(recipe: Recipe, rows: int) -> llvm.FuncOp:
+    tile = _Tile.of(recipe, rows)
+    quarter = PANEL // 4
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        weights, x, stride, raw, raw_stride, steps, panels, segments, pitch = arguments
+        size = code.mul(steps, code.constant(STEP_BYTES))
+        shape = _Reduction(size, segments, pitch)
+        panel_bytes = code.mul(segments, size)
+        lines = [code.at(x, code.mul(stride, code.constant(m))) for m in range(rows)]
+        targets = [code.at(raw, code.mul(raw_stride, code.constant(m)), i32) for m in range(rows)]
+
+        def panel(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            start = code.at(weights, code.mul(n, panel_bytes))
+            for first in range(0, 4, tile.fields):
+
+                def part(
+                    offset: SSAValue, _: Sequence[SSAValue], first: int = first
+                ) -> list[SSAValue]:
+                    sums = _sums(code, recipe, tile, first, code.at(start, offset), lines, shape)
+                    lane = code.add(code.shl(n, 6), code.lshr(offset, 2))
+                    for m, target in enumerate(targets):
+                        place = code.at(target, lane, i32)
+                        for p in range(tile.fields):
+                            value = sums[m * tile.fields + p]
+                            code.store(value, code.at(place, (first + p) * quarter, i32))
+                    return []
+
+                parts = code.constant(STEP_BYTES)
+                if recipe.width == STEP_BYTES:
+                    part(code.constant(0), [])
+                else:
+                    code.loop(code.constant(0), parts, recipe.width, part)
+            return []
+
+        code.loop(code.constant(0), panels, 1, panel)
+
+    kinds = [POINTER, POINTER, i64, POINTER, i64, i64, i64, i64, i64]
+    return function(tile_name(rows), kinds, body)
+
+
 def _sums(
     code: Code,
     recipe: Recipe,
+    tile: _Tile,
+    first: int,
     weights: SSAValue,
     lines: Sequence[SSAValue],
     shape: _Reduction,
 ) -> list[SSAValue]:
-    """Σ u·x of each row of activations and each register of weights, over all segments."""
-    fields = 4 if len(lines) == 1 else 1
-    zeros = [code.constant(0, vector(i32, recipe.lanes))] * (
-        len(lines) * recipe.tile_vectors * fields
-    )
+    """Σ u·x of each row of activations and each field from `first`, over all segments."""
+    count = tile.rows * tile.fields
+    together = tile.sets * STEP_BYTES
+    whole = code.and_(shape.size, code.constant(-together)) if tile.sets > 1 else shape.size
 
     def segment(s: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
         start = code.at(weights, code.mul(s, shape.size))
         moved = code.mul(s, shape.pitch)
-        return _steps(
-            code, recipe, start, [code.at(line, moved) for line in lines], shape.size, sums
-        )
+        here = [code.at(line, moved) for line in lines]
 
+        def steps(sets: int) -> Loop:
+            def step(offset: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+                result = list(sums)
+                base = code.at(start, offset)
+                # 64 bytes of weights a step stand against 4 values.
+                values = [code.at(line, code.lshr(offset, 4)) for line in here]
+                for i in range(sets):
+                    added = _step(
+                        code,
+                        recipe,
+                        tile,
+                        first,
+                        code.at(base, i * STEP_BYTES),
+                        [code.at(value, i * STEP) for value in values],
+                        result[i * count : (i + 1) * count],
+                    )
+                    result[i * count : (i + 1) * count] = added
+                return result
+
+            return step
+
+        sums = code.loop(code.constant(0), whole, together, steps(tile.sets), sums)
+        if tile.sets > 1:
+            sums = code.loop(whole, shape.size, STEP_BYTES, steps(1), sums)
+        return list(sums)
+
+    zeros = [code.constant(0, vector(i32, recipe.lanes))] * (count * tile.sets)
     sums = code.loop(code.constant(0), shape.segments, 1, segment, zeros)
-    if fields == 4:
-        return [combine_fields(code, sums[4 * j : 4 * j + 4]) for j in range(recipe.tile_vectors)]
-    return sums
+    while len(sums) > count:
+        half = len(sums) // 2
+        sums = [code.add(a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+    fields = [first + k % tile.fields for k in range(count)]
+    return [code.ashr(s, 2 * p) if p else s for s, p in zip(sums, fields, strict=True)]
 
 
-def _steps(
+def _step(
     code: Code,
     recipe: Recipe,
+    tile: _Tile,
+    first: int,
     weights: SSAValue,
     lines: Sequence[SSAValue],
-    size: SSAValue,
     sums: Sequence[SSAValue],
 ) -> list[SSAValue]:
-    """`sums` with those of one segment added."""
-    single = len(lines) == 1
-    vectors, bytes_ = recipe.tile_vectors, vector(i8, recipe.width)
-    masks = [code.constant(mask, bytes_) for mask in FIELDS]
-
-    def broadcast(line: SSAValue, at: SSAValue, p: int) -> SSAValue:
-        four = code.load(code.at(code.at(line, at), 4 * p), i32)
-        return code.bits(code.splat(four, recipe.lanes), bytes_)
-
-    def step(offset: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-        result = list(sums)
-        # 256 bytes of weights a step stand against 16 values.
-        at = code.lshr(offset, 4)
-        base = code.at(weights, offset)
-        packed = [code.load(code.at(base, j * recipe.width), bytes_) for j in range(vectors)]
-        if single:
-            for line in range(0, vectors * recipe.width, 64):
-                code.prefetch(code.at(base, _AHEAD + line))
-            values = [broadcast(lines[0], at, p) for p in range(4)]
-            for j in range(vectors):
-                for p in range(4):
-                    field = code.and_(packed[j], masks[p])
-                    k = j * 4 + p
-                    result[k] = recipe.dot(code, result[k], field, values[p])
-            return result
-        for p in range(4):
-            codes = [code.and_(_shifted(code, v, 2 * p), masks[0]) for v in packed]
-            for m, line in enumerate(lines):
-                value = broadcast(line, at, p)
-                for j in range(vectors):
-                    k = m * vectors + j
-                    result[k] = recipe.dot(code, result[k], codes[j], value)
-        return result
-
-    return code.loop(code.constant(0), size, _STEP_BYTES, step, sums)
-
-
-def _shifted(code: Code, value: SSAValue, bits: int) -> SSAValue:
-    """A shift whose stray bits the mask of field 0 removes: x86 has none for bytes."""
-    if bits == 0:
-        return value
-    pairs = code.bits(value, vector(i16, lanes(value.type) // 2))
-    return code.bits(code.lshr(pairs, bits), value.type)
+    """`sums` with the products of four values of each row added."""
+    bytes_ = vector(i8, recipe.width)
+    packed = code.load(weights, bytes_)
+    if tile.rows <= _READERS:
+        code.prefetch(code.at(weights, _AHEAD))
+    masks = FIELDS[first : first + tile.fields]
+    codes = [code.and_(packed, code.constant(mask, bytes_)) for mask in masks]
+    result: list[SSAValue] = []
+    for m, line in enumerate(lines):
+        four = code.splat(code.load(line, i32), recipe.lanes)
+        values = code.bits(four, bytes_)
+        for p, code_of_field in enumerate(codes):
+            result.append(recipe.dot(code, sums[m * tile.fields + p], code_of_field, values))
+    return result
 
 
 def write_panels(
@@ -180,12 +223,12 @@ def write_panels(
     """Raw results of every digit row for the panels that hold the outputs within `bounds`."""
     first = code.lshr(bounds[0], 6)
     end = code.lshr(code.add(bounds[1], code.constant(PANEL - 1)), 6)
-    steps = code.lshr(code.add(ins, code.constant(STEP - 1)), 4)
+    steps = code.lshr(code.add(ins, code.constant(STEP - 1)), 2)
     most = code.constant(recipe.tile_rows)
     tiles = code.udiv(code.add(scratch.count, code.constant(recipe.tile_rows - 1)), most)
     each = code.udiv(scratch.count, tiles)
     larger = code.sub(scratch.count, code.mul(each, tiles))
-    panel_bytes = code.mul(steps, code.constant(_STEP_BYTES))
+    panel_bytes = code.mul(steps, code.constant(STEP_BYTES))
     raw_stride = scratch.raw_stride(outs)
 
     def block(start: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
@@ -203,10 +246,9 @@ def write_panels(
                 this = code.compare("eq", rows, code.constant(count))
 
                 def call(count: int = count) -> None:
-                    name = f"tile_{count}"
                     line = (x, scratch.stride, raw, raw_stride)
                     one = code.constant(1)
-                    code.call(name, here, *line, steps, panels, one, code.constant(0))
+                    code.call(tile_name(count), here, *line, steps, panels, one, code.constant(0))
 
                 code.when(this, call)
             return [code.add(m, rows)]

@@ -96,7 +96,7 @@ class Recipe:
         recode: storage codes to biased codes.
         gemv_rows: rows of weights that one pass of the GEMV holds, four sums each.
         tile_rows: most rows of activations in a tile of the GEMM.
-        tile_vectors: registers of weights in a tile of the GEMM.
+        sums: most sums that a tile of the GEMM holds in registers.
     """
 
     name: str
@@ -106,12 +106,17 @@ class Recipe:
     recode: Recode
     gemv_rows: int
     tile_rows: int
-    tile_vectors: int
+    sums: int
 
     @property
     def lanes(self) -> int:
         """int32 sums in a register."""
         return self.width // 4
+
+    @property
+    def chains(self) -> int:
+        """Sums that must run beside each other to hide how long an addition takes."""
+        return 1 << (self.sums.bit_length() - 1)
 
 
 def _recipe(
@@ -122,20 +127,20 @@ def _recipe(
     recode: Recode,
     gemv_rows: int,
     tile_rows: int,
-    tile_vectors: int,
+    sums: int,
 ) -> Recipe:
     needed = frozenset(features.split())
-    return Recipe(name, needed, width, dot, recode, gemv_rows, tile_rows, tile_vectors)
+    return Recipe(name, needed, width, dot, recode, gemv_rows, tile_rows, sums)
 
 
 _AVX512 = "avx512f avx512bw avx512vl avx512dq avx512vnni"
 
 RECIPES: tuple[Recipe, ...] = (
-    _recipe("avx512vnni-gfni", f"{_AVX512} gfni", 64, vnni_512, recode_affine, 4, 6, 4),
-    _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 4),
-    _recipe("avxvnni", "avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 2),
-    _recipe("avx2", "avx2", 32, multiply_add_256, recode_bits, 2, 4, 2),
-    _recipe("generic", "", 16, multiply_128, recode_bits, 1, 4, 1),
+    _recipe("avx512vnni-gfni", f"{_AVX512} gfni", 64, vnni_512, recode_affine, 4, 6, 24),
+    _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 24),
+    _recipe("avxvnni", "avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8),
+    _recipe("avx2", "avx2", 32, multiply_add_256, recode_bits, 2, 4, 8),
+    _recipe("generic", "", 16, multiply_128, recode_bits, 1, 4, 4),
 )
 """Best first; the last runs everywhere."""
 

@@ -107,6 +107,6 @@ class PackedWeights:
     def _panels(self) -> Packed:
         panels, steps = round_up(self.outs, PANEL) // PANEL, round_up(self.ins, STEP) // STEP
         codes = self._codes(panels * PANEL, steps * STEP, biased=True)
-        # [panel, row, step, p, t] to [panel, step, row, t, p]
-        split = codes.reshape(panels, PANEL, steps, 4, 4).transpose(0, 2, 1, 4, 3)
+        # [panel, p, row, step, t] to [panel, step, row, t, p]
+        split = codes.reshape(panels, 4, PANEL // 4, steps, STEP).transpose(0, 3, 2, 4, 1)
         return np.bitwise_or.reduce(split << _SHIFTS, axis=-1).reshape(-1)

@@ -5,7 +5,7 @@ from ctypes import c_int64, c_void_p
 import numpy as np
 import pytest
 
-from triton_dsl.ir.native_abi import KINDS
+from triton_dsl.ir.native_abi import KINDS, STEP
 from triton_dsl.ir.processor import host_features
 from triton_dsl.passes.ternary_kernels.panel import TILE_ARGUMENTS
 from triton_dsl.passes.ternary_kernels.recipes import RECIPES, Recipe
@@ -25,14 +25,14 @@ def test_segments_of_overlapping_activations(recipe: Recipe) -> None:
     """Rows and segments read the same bytes, and steps are padded by weights of code 0."""
     library = kernel_provider(recipe.name)("panels", KINDS[0])
     rng = np.random.default_rng(11)
-    shapes = [(1, 1, 1, 5), (2, 3, 2, 40), (1, 5, 1, 16), (1, 7, 3, 33)]
+    shapes = [(1, 1, 1, 3), (2, 3, 2, 7), (1, 5, 1, 4), (1, 7, 9, 33), (3, 2, 14, 55)]
     for panels, segments, steps, used in shapes:
-        used = min(used, 16 * steps)
+        used = min(used, STEP * steps)
         pitch, stride, outs = 96, 7, 64 * panels
         for rows in range(1, recipe.tile_rows + 1):
-            size = (rows - 1) * stride + (segments - 1) * pitch + 16 * steps
+            size = (rows - 1) * stride + (segments - 1) * pitch + STEP * steps
             x = rng.integers(-128, 128, size).astype(np.int8)
-            trits = np.full((outs, segments, 16 * steps), -1, np.int8)
+            trits = np.full((outs, segments, STEP * steps), -1, np.int8)
             trits[..., :used] = rng.integers(-1, 2, (outs, segments, used))
             weights = PackedWeights.of(trits.reshape(outs, -1)).layout("panels")
             raw = np.zeros((rows, outs + 3), np.int32)

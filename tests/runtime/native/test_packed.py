@@ -32,12 +32,12 @@ def test_panels(outs: int, ins: int) -> None:
     trits = matrix(outs, ins)
     content = PackedWeights.of(trits).layout("panels")
     assert content.size == weight_bytes("panels", ins, outs)
-    steps = -(-ins // 16)
+    steps = -(-ins // 4)
     for n in range(outs):
         for k in range(ins):
-            step = (n // 64 * steps + k // 16) * 256
-            p, t = divmod(k % 16, 4)
-            byte = int(content[step + 4 * (n % 64) + t])
+            step = (n // 64 * steps + k // 4) * 64
+            p, r = divmod(n % 64, 16)
+            byte = int(content[step + 4 * r + k % 4])
             assert (byte >> 2 * p & 3) - 1 == trits[n, k]
 
 
