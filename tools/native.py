@@ -62,22 +62,26 @@ def native_program(
     """
     if not isinstance(options, NativeOptions):
         options = parse_options(NativeOptions, NativeTarget.name, options or {})
-    if not options.machine().host:
-        raise OptionError("a program runs on this processor: leave cpu and triple away")
-    cache_ = None if cache_folder is None else ObjectCache(cache_folder)
-    recipe = options.kernels().name
-    parts = [_generator_digest(), version("xdsl"), source_hash(module), recipe, options.precision]
-    content = kept(" ".join(parts), lambda: compiled_program(module, options), cache=cache_)
+    content = program_content(module, options, cache_folder=cache_folder)
     return load_program(content, threads=threads)
 
 
-def compiled_program(module: ModuleOp, options: NativeOptions) -> bytes:
-    """A program compiled for this process, as `runtime.native.program.load_program` takes it.
+def program_content(
+    module: ModuleOp, options: NativeOptions, *, cache_folder: Path | None = None
+) -> bytes:
+    """A program compiled for this process, as `load_program` takes it; see `native_program`."""
+    if not options.machine().host:
+        raise OptionError("a program runs on this processor: leave cpu and triple away")
+    recipe = options.kernels().name
+    parts = [_generator_digest(), version("xdsl"), source_hash(module), recipe, options.precision]
+    return kept(
+        " ".join(parts),
+        lambda: _compiled(module, options),
+        cache=None if cache_folder is None else ObjectCache(cache_folder),
+    )
 
-    Raises:
-        PassError, UnsupportedError: the program cannot be compiled.
-        BackendError: llvmlite is missing.
-    """
+
+def _compiled(module: ModuleOp, options: NativeOptions) -> bytes:
     target, work = NativeTarget(), module.clone()
     target.prepare(work, options)
     run_stages(work, target.stages(options))
@@ -124,11 +128,11 @@ def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
     kept = None if cache_folder is None else ObjectCache(cache_folder)
 
     @cache
-    def provide(layout: Layout, kind: Kind) -> Library:
+    def provide(layout: Layout, kind: Kind, *, parallel: bool = False) -> Library:
         def generate() -> bytes:
-            return compile_object(kernel_module(recipe, layout, kind))
+            return compile_object(kernel_module(recipe, layout, kind, parallel=parallel))
 
-        return load(fingerprint(recipe, layout, kind), generate, cache=kept)
+        return load(fingerprint(recipe, layout, kind, parallel=parallel), generate, cache=kept)
 
     return provide
 

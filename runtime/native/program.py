@@ -121,6 +121,8 @@ class NativeProgram:
             for tensor, dtype in zip(tensors, [*self._dtypes, *self._output_dtypes], strict=True)
         ]
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
+        # What one input and one output need, by the input's shape: a call of few instructions.
+        self._short: dict[tuple[int, ...], tuple[tuple[int, ...], np.dtype[Any], int, int]] = {}
         self._memory = _Memory()
 
     def __call__(self, *inputs: Array) -> Any:
@@ -129,6 +131,23 @@ class NativeProgram:
         Raises:
             BackendError: inputs of a wrong number, shape or dtype.
         """
+        if len(inputs) == 1 and type(inputs[0]) is np.ndarray:
+            x = inputs[0]
+            plan = self._short.get(x.shape)
+            if plan is not None and x.dtype == self._dtypes[0] and x.flags.carray:
+                shape, dtype, workspace, batch = plan
+                y = np.empty(shape, dtype)
+                memory = self._memory
+                if memory.size < workspace:
+                    memory.hold(workspace)
+                self._forward(
+                    addressof(_VIEW(x)),
+                    addressof(_VIEW(y)),
+                    self._constants_address,
+                    memory.address,
+                    batch,
+                )
+                return y
         outputs = self.run(inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -165,6 +184,15 @@ class NativeProgram:
             self._forward(*addresses, self._constants_address, memory, plan.batch)
         return outputs
 
+    def _shorten(self, plan: _Plan, shape: tuple[int, ...]) -> None:
+        """Remember a plan for the short way, if it can go it."""
+        if len(self._dtypes) != 1 or len(plan.outputs) != 1 or plan.parts:
+            return
+        (output,) = plan.outputs
+        shown = {self._dtypes[0].char, output[1].char} <= _BUFFERS
+        if shown and prod(shape) and prod(output[0]):
+            self._short[shape] = (*output, plan.workspace, plan.batch)
+
     def _together(self, plan: _Plan, addresses: list[int]) -> None:
         def part(first: int, end: int) -> None:
             memory = self._memory.of(self._workspace_bytes(end - first))
@@ -191,7 +219,9 @@ class NativeProgram:
         )
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
+            self._short.clear()
         self._plans[tuple(wanted)] = plan
+        self._shorten(plan, wanted[0] if wanted else ())
         return plan
 
     def _batch(self, inputs: Sequence[Array]) -> int:
@@ -213,18 +243,19 @@ class _Memory(threading.local):
     """Workspace that a thread keeps from call to call."""
 
     def __init__(self) -> None:
-        self._hold(0)
+        self.hold(0)
 
-    def _hold(self, size: int) -> None:
-        self._size = size
+    def hold(self, size: int) -> None:
+        """Have `size` bytes from now on."""
+        self.size = size
         self._buffer = _aligned(size)
-        self._address = _address(self._buffer)
+        self.address = _address(self._buffer)
 
     def of(self, size: int) -> int:
         """The address of at least `size` bytes, valid until the thread's next call."""
-        if self._size < size:
-            self._hold(size)
-        return self._address
+        if self.size < size:
+            self.hold(size)
+        return self.address
 
 
 def _aligned(size: int) -> Array:
@@ -252,10 +283,10 @@ def _row_bytes(tensor: TensorInterface, dtype: np.dtype[Any]) -> int:
 def _address(array: Array) -> int:
     # The first way is the quicker, but ctypes takes only what can be written and is not empty.
     if array.flags.writeable and array.size and array.dtype.char in _BUFFERS:
-        buffer: Any = array
-        return addressof(c_char.from_buffer(buffer))
+        return addressof(_VIEW(array))
     return array.__array_interface__["data"][0]
 
 
+_VIEW: Any = c_char.from_buffer
 _BUFFERS = frozenset("?bBhHiIlLqQefd")
 """Dtypes whose arrays show their memory; those of other packages do not."""

@@ -1,6 +1,6 @@
 """What tests of the native target share: a program written by hand, and a caller in C.
 
-The program is y = x · scale for x [batch, 4], in the `llvm` dialect. The scale is the constants, and
+The program is y = x · scale for x [batch, 4], in the `llvm` dialect. The scale is the constants;
 `forward` copies x into the workspace before it multiplies, so that wrong constants, a wrong
 workspace and a wrong batch all show.
 """

@@ -1,0 +1,217 @@
+"""Compiled programs as callables: shapes, dtypes, memory, threads, and the bytes that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp, f32, i64
+from xdsl.dialects.llvm import FuncOp, LLVMFunctionType, ReturnOp
+from xdsl.ir import Block, SSAValue
+
+from triton_dsl.ir.errors import BackendError, OptionError
+from triton_dsl.ir.native_interface import Interface, TensorInterface
+from triton_dsl.lowering.to_native.object_code import compile_object
+from triton_dsl.passes.ternary_kernels.code import POINTER, Code, function
+from triton_dsl.runtime.native.program import NativeProgram, load_program, program_bytes
+
+pytest.importorskip("llvmlite")
+
+RNG = np.random.default_rng(7)
+FACTOR = np.array([3.0], np.float32)
+INTERFACE = Interface(
+    "affine",
+    (TensorInterface("x", "float32", (-2, 2)), TensorInterface("step", "float32", (1,))),
+    (TensorInterface("y", "float32", (-1, 4)), TensorInterface("seen", "int64", (-1,))),
+    "generic",
+    True,
+    True,
+    4_000_000,
+)
+
+
+@cache
+def object_code() -> bytes:
+    """`y = factor · x + step` by way of the workspace, `seen` = the batch of the call."""
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        x, step, y, seen, constants, workspace, batch = arguments
+        size = code.mul(batch, code.constant(4))
+
+        def multiply(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            value = code.fmul(code.load(code.at(x, index, f32), f32), code.load(constants, f32))
+            code.store(value, code.at(workspace, index, f32))
+            return carried
+
+        def add(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            value = code.load(code.at(workspace, index, f32), f32)
+            code.store(code.fadd(value, code.load(step, f32)), code.at(y, index, f32))
+            return carried
+
+        def tell(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            code.store(batch, code.at(seen, index, i64))
+            return carried
+
+        code.loop(code.constant(0), size, 1, multiply)
+        code.loop(code.constant(0), size, 1, add)
+        code.loop(code.constant(0), batch, 1, tell)
+
+    forward = function("forward", [POINTER] * 6 + [i64], body)
+    return compile_object(ModuleOp([forward, _workspace_bytes()]))
+
+
+def _workspace_bytes() -> FuncOp:
+    made = FuncOp("forward_workspace_bytes", LLVMFunctionType([i64], i64))
+    block = Block(arg_types=[i64])
+    made.body.add_block(block)
+    code = Code(block)
+    block.add_op(ReturnOp(code.mul(block.args[0], code.constant(16))))
+    return made
+
+
+def program(threads: int = 1, **changes: Any) -> NativeProgram:
+    interface = replace(INTERFACE, **changes)
+    content = program_bytes(interface, object_code(), FACTOR.view(np.uint8))
+    return load_program(content, threads=threads)
+
+
+def arrays(batch: int) -> tuple[Any, Any, Any]:
+    x = RNG.standard_normal((2 * batch, 2)).astype(np.float32)
+    step = RNG.standard_normal(1).astype(np.float32)
+    return x, step, (x * FACTOR + step).reshape(batch, 4)
+
+
+@pytest.mark.parametrize("batch", [1, 5, 0, 300])
+def test_outputs_have_the_sizes_of_the_batch(batch: int) -> None:
+    x, step, expected = arrays(batch)
+    run = program()
+    for _ in range(2):
+        y, seen = run(x, step)
+        assert y.shape == (batch, 4) and y.dtype == np.float32 and seen.dtype == np.int64
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+        np.testing.assert_array_equal(seen, np.full(batch, batch))
+
+
+@cache
+def doubling_code() -> bytes:
+    """`y = factor · x`, one input and one output."""
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        x, y, constants, _, batch = arguments
+
+        def multiply(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            value = code.fmul(code.load(code.at(x, index, f32), f32), code.load(constants, f32))
+            code.store(value, code.at(y, index, f32))
+            return carried
+
+        code.loop(code.constant(0), code.mul(batch, code.constant(4)), 1, multiply)
+
+    forward = function("forward", [POINTER] * 4 + [i64], body)
+    return compile_object(ModuleOp([forward, _workspace_bytes()]))
+
+
+def test_one_input_and_one_output_go_the_same_way_the_second_time() -> None:
+    x = TensorInterface("x", "float32", (-1, 4))
+    interface = replace(INTERFACE, inputs=(x,), outputs=(replace(x, name="y"),))
+    content = program_bytes(interface, doubling_code(), FACTOR.view(np.uint8))
+    for threads in (1, 3):
+        run = load_program(content, threads=threads)
+        for batch in (2, 0, 7, 2, 0, 7):
+            given = RNG.standard_normal((batch, 4)).astype(np.float32)
+            np.testing.assert_array_equal(run(given), 3 * given)
+            np.testing.assert_array_equal(run(np.asfortranarray(given)), 3 * given)
+            np.testing.assert_array_equal(run.run([given])[0], 3 * given)
+            for wrong in (given.astype(np.float64), given[:, :2], given.astype(">f4")):
+                with pytest.raises(BackendError, match=r"x: float32 \[batch, 4\]"):
+                    run(wrong)
+
+
+def test_results_belong_to_the_caller() -> None:
+    run = program()
+    x, step, expected = arrays(3)
+    y, _ = run(x, step)
+    run(x + 1, step)
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+def test_any_layout_of_inputs_is_read() -> None:
+    x, step, expected = arrays(6)
+    run = program()
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    for given in (np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2], frozen):
+        np.testing.assert_allclose(run(given, step)[0], expected, rtol=1e-6)
+    raw = np.empty(x.nbytes + 1, np.uint8)
+    unaligned = raw[1:].view(np.float32).reshape(x.shape)
+    unaligned[...] = x
+    np.testing.assert_allclose(run(unaligned, step)[0], expected, rtol=1e-6)
+
+
+def test_wrong_inputs_are_refused() -> None:
+    x, step, _ = arrays(2)
+    run = program()
+    wrong: list[tuple[Any, ...]] = [
+        (x,),
+        (x, step, step),
+        (x.astype(np.float64), step),
+        (x.astype(">f4"), step),
+        (x[:3], step),
+        (x[:, :1], step),
+        (x.reshape(-1), step),
+        (x, np.float32(1.0).reshape(())),
+    ]
+    for inputs in wrong:
+        with pytest.raises(BackendError, match=r"takes x: float32 \[2\*batch, 2\], step: float32"):
+            run(*inputs)
+    with pytest.raises(BackendError, match="takes NumPy arrays"):
+        run([1.0], step)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(OptionError, match="threads"):
+        program(threads=0)
+
+
+def test_threads_share_a_batch_by_rows() -> None:
+    x, step, expected = arrays(7)
+    y, seen = program(threads=3)(x, step)
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+    assert seen.tolist() == [2, 2, 2, 2, 3, 3, 3]
+
+
+def test_threads_are_used_only_where_rows_are_apart_and_work_is_enough() -> None:
+    x, step, _ = arrays(6)
+    assert program(threads=3, row_wise=False)(x, step)[1].tolist() == [6] * 6
+    assert program(threads=3, work=1000)(x, step)[1].tolist() == [6] * 6
+    assert program(threads=1)(x, step)[1].tolist() == [6] * 6
+
+
+def test_calls_from_several_threads_do_not_meet() -> None:
+    run = program()
+
+    def call(seed: int) -> bool:
+        x = np.full((400, 2), seed, np.float32)
+        return all((run(x, np.zeros(1, np.float32))[0] == 3 * seed).all() for _ in range(50))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(call, range(24)))
+
+
+def test_damaged_bytes_are_no_program() -> None:
+    content = program_bytes(INTERFACE, object_code(), FACTOR.view(np.uint8))
+    for damaged in (b"", content[:-1], content + b"\0", b"\xff" * 64):
+        with pytest.raises(BackendError, match="no compiled program"):
+            load_program(damaged)
+    text = INTERFACE.to_json().encode()
+    with pytest.raises(BackendError, match="no interface"):
+        load_program(content.replace(text, b"{" + b" " * (len(text) - 2) + b"}"))
+
+
+def test_an_interface_survives_json() -> None:
+    import json
+
+    assert Interface.from_dict(json.loads(INTERFACE.to_json())) == INTERFACE
+    assert INTERFACE.inputs[0].shown() == "[2*batch, 2]"
+    assert INTERFACE.inputs[0].sizes(4) == (8, 2)
