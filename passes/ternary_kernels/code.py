@@ -124,7 +124,10 @@ class Code:
     def stack(self, size: int) -> SSAValue:
         """The address of `size` bytes, aligned to 64, that live as long as the call."""
         count = llvm.ConstantOp(IntegerAttr(size, i64), i64)
-        result = self._at_entry(llvm.AllocaOp(count, i8, alignment=64))
+        memory = llvm.AllocaOp(count, i8, alignment=64)
+        # What an alloca gives is converted to a pointer to bytes, to which no vector can be stored.
+        result = self._at_entry(llvm.BitcastOp(memory.results[0], POINTER))
+        self._at_entry(memory)
         self._at_entry(count)
         return result
 
@@ -168,6 +171,14 @@ class Code:
         """Arithmetic right shift of every lane."""
         return self._add(llvm.AShrOp(a, self.constant(bits, a.type)))
 
+    def shift_left(self, a: SSAValue, bits: SSAValue) -> SSAValue:
+        """Left shift of every lane by a number of its own."""
+        return self._add(llvm.ShlOp(a, bits))
+
+    def shift_right(self, a: SSAValue, bits: SSAValue) -> SSAValue:
+        """Arithmetic right shift of every lane by a number of its own."""
+        return self._add(llvm.AShrOp(a, bits))
+
     def fadd(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """Float sum."""
         return self._add(llvm.FAddOp(a, b))
@@ -201,6 +212,18 @@ class Code:
         """The greater of two signed integers."""
         return self.intrinsic(f"llvm.smax.{suffix(a.type)}", [a, b], a.type)
 
+    def lesser(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The lesser of two unsigned integers."""
+        return self.intrinsic(f"llvm.umin.{suffix(a.type)}", [a, b], a.type)
+
+    def fminimum(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The lesser of two floats; NaN if one is."""
+        return self.intrinsic(f"llvm.minimum.{suffix(a.type)}", [a, b], a.type)
+
+    def fmaximum(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The greater of two floats; NaN if one is."""
+        return self.intrinsic(f"llvm.maximum.{suffix(a.type)}", [a, b], a.type)
+
     def bits(self, a: SSAValue, kind: Attribute) -> SSAValue:
         """The same bits as another type."""
         return a if a.type == kind else self._add(llvm.BitcastOp(a, kind))
@@ -213,6 +236,10 @@ class Code:
     def narrow(self, a: SSAValue, kind: Attribute) -> SSAValue:
         """The low bits of every lane."""
         return self._add(llvm.TruncOp(a, kind))
+
+    def widen(self, a: SSAValue, kind: Attribute) -> SSAValue:
+        """Signed integers in more bits."""
+        return self._add(llvm.SExtOp(a, kind))
 
     def shuffle(self, a: SSAValue, b: SSAValue, places: Iterable[int]) -> SSAValue:
         """The lanes at `places` of `a` and `b` one after the other."""
@@ -253,6 +280,14 @@ class Code:
     def call(self, name: str, *arguments: SSAValue) -> None:
         """Call a function of the same module."""
         self._builder.insert(llvm.CallOp(name, *arguments))
+
+    def ask(self, name: str, kind: Attribute, *arguments: SSAValue) -> SSAValue:
+        """Call a function of the same module that gives a value."""
+        return self._add(llvm.CallOp(name, *arguments, return_type=kind))
+
+    def address_of(self, name: str) -> SSAValue:
+        """The address of a function of the same module."""
+        return self._add(llvm.AddressOfOp(name, POINTER))
 
     def prefetch(self, address: SSAValue) -> None:
         """Ask for a line of memory early; any address is allowed."""
