@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from .errors import BackendError
+
+LLVM_LOCK = Lock()
+"""Held around what parses, compiles or loads: modules of LLVM share one context."""
 
 
 def llvm_binding() -> Any:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import BackendError
-from ...ir.processor import llvm_binding
+from ...ir.processor import LLVM_LOCK, llvm_binding
 from .machine import Machine, host_machine
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-
-_LOCK = Lock()
-"""LLVM parses and compiles one module at a time."""
 
 
 def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:
@@ -35,7 +31,7 @@ def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:
         if exported and value.name not in exported and not getattr(value, "is_declaration", False):
             value.linkage = "internal"
     text = str(made)
-    with _LOCK:
+    with LLVM_LOCK:
         generator = machine.code_generator(jit=True)
         return bytes(generator.emit_object(_optimized(text, generator)))
 
@@ -46,13 +42,16 @@ def compile_text(text: str, machine: Machine) -> Compiled:
     Raises:
         BackendError: llvmlite is missing or refuses the module.
     """
-    with _LOCK:
+    with LLVM_LOCK:
         generator = machine.code_generator()
         return Compiled(_optimized(text, generator), generator)
 
 
 class Compiled:
-    """A module after LLVM's passes, in the forms that files can have."""
+    """A module after LLVM's passes, in the forms that files can have.
+
+    LLVM changes a module while it makes code of it, hence the copies.
+    """
 
     def __init__(self, parsed: Any, generator: Any) -> None:
         self._parsed = parsed
@@ -60,17 +59,17 @@ class Compiled:
 
     def object(self) -> bytes:
         """An object file, position-independent."""
-        with _LOCK:
-            return bytes(self._generator.emit_object(self._parsed))
+        with LLVM_LOCK:
+            return bytes(self._generator.emit_object(self._parsed.clone()))
 
     def assembly(self) -> str:
         """Assembly text."""
-        with _LOCK:
-            return str(self._generator.emit_assembly(self._parsed))
+        with LLVM_LOCK:
+            return str(self._generator.emit_assembly(self._parsed.clone()))
 
     def llvm_ir(self) -> str:
         """LLVM IR text."""
-        with _LOCK:
+        with LLVM_LOCK:
             return str(self._parsed)
 
 

@@ -12,15 +12,11 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from threading import Lock
 from typing import Any
 
 from ...ir.errors import BackendError
-from ...ir.processor import host_features, llvm_binding
+from ...ir.processor import LLVM_LOCK, host_features, llvm_binding
 from .cache import ObjectCache, default_folder
-
-_LOCK = Lock()
-"""LLVM's engines are made and linked one at a time."""
 
 
 def _machine() -> Any:
@@ -57,7 +53,7 @@ class Library:
 
     def __init__(self, content: bytes) -> None:
         binding = llvm_binding()
-        with _LOCK:
+        with LLVM_LOCK:
             empty = binding.parse_assembly("")
             self._engine: Any = binding.create_mcjit_compiler(empty, _machine())
             self._engine.add_object_file(binding.ObjectFileRef.from_data(content))
