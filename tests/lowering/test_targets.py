@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -89,7 +89,7 @@ def compile_with(spec: str, **options: object) -> CountOptions:
 
 
 def test_the_built_in_targets_are_there() -> None:
-    assert {"pytorch", "onnx", "count"} <= get_all_targets().keys()
+    assert {"pytorch", "onnx", "native", "count"} <= get_all_targets().keys()
 
 
 def test_stages_run_on_a_copy() -> None:
@@ -167,6 +167,20 @@ def test_options_describe_themselves() -> None:
         ("least", "an integer", 0, "the least count"),
         ("scale", "a number", 1.0, "a factor"),
     ]
+
+
+def test_a_target_may_look_at_the_output_path(tmp_path: Path) -> None:
+    class PathTarget(CountTarget):
+        """Takes its label from the file's suffix."""
+
+        def options_for(self, options: CountOptions, output: Path) -> CountOptions:
+            return replace(options, label=options.label or output.suffix)
+
+    compile_to_target(module(), PathTarget(), {"least": 3}, output=tmp_path / "a.txt")
+    assert CountTarget.seen[-1] == CountOptions(least=3, label=".txt")
+    compile_to_target(module(), PathTarget(), {"least": 3})
+    compile_to_target(module(), CountTarget(), {"least": 3}, output=tmp_path / "a.txt")
+    assert CountTarget.seen[-2:] == [CountOptions(least=3)] * 2
 
 
 def test_stages_are_dumped_with_their_weights(tmp_path: Path) -> None:

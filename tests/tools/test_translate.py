@@ -68,7 +68,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_targets_are_listed_with_their_stages(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-targets", "--json"]) == 0
     targets = {row["target"]: row for row in json.loads(capsys.readouterr().out)}
-    assert {"pytorch", "onnx"} <= set(targets)
+    assert {"pytorch", "onnx", "native"} <= set(targets)
     opset = targets["onnx"]["options"][0]
     assert (opset["name"], opset["type"], opset["default"]) == ("opset", "an integer", 21)
     assert [stage["name"] for stage in targets["onnx"]["stages"]] == ["simplify", "fold", "fuse"]

@@ -37,7 +37,7 @@ def compile(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Compile a program to PyTorch, ONNX or another target.
+    """Compile a program to PyTorch, ONNX, native code or another target.
 
     Example: triton compile model.tri -t onnx -w model.safetensors -o model.onnx
     """

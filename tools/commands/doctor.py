@@ -17,11 +17,15 @@ PACKAGES = (
     ("torch", "the PyTorch target, training", "torch"),
     ("onnx", "the ONNX target", "onnx"),
     ("onnxruntime", "running ONNX models", "onnx"),
+    ("llvmlite", "native code", "native"),
     ("scikit-learn", "the digits demo", "demo"),
 )
 """Package, what it is for, and the extra that brings it (`None`: always needed)."""
 
-PROGRAMS = (("mlir-opt", "checking linalg output against LLVM's own tool", "mlir-19-tools"),)
+PROGRAMS = (
+    ("cc", "native shared libraries", "gcc"),
+    ("mlir-opt", "checking linalg output against LLVM's own tool", "mlir-19-tools"),
+)
 """Program, what it is for, and the Debian package that has it."""
 
 
