@@ -285,10 +285,6 @@ class Code:
         """Call a function of the same module that gives a value."""
         return self._add(llvm.CallOp(name, *arguments, return_type=kind))
 
-    def address_of(self, name: str) -> SSAValue:
-        """The address of a function of the same module."""
-        return self._add(llvm.AddressOfOp(name, POINTER))
-
     def prefetch(self, address: SSAValue) -> None:
         """Ask for a line of memory early; any address is allowed."""
         read, keep, data = (self.constant(value, i32) for value in (0, 3, 1))
