@@ -52,7 +52,7 @@ $(VENV)/.torch: constraints.txt | $(BIN)/python
 
 $(VENV)/.demo: pyproject.toml constraints.txt $(VENV)/.torch
 	@echo "Installing the compiler and what the demo needs"
-	@$(INSTALL) --editable '.[torch,onnx,demo]'
+	@$(INSTALL) --editable '.[torch,onnx,native,demo]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt $(VENV)/.torch

@@ -11,6 +11,10 @@ A program is two functions of the C calling convention:
 Every tensor is contiguous and row-major, of any alignment; a boolean is one byte, a trit an int8.
 `constants` and `workspace` are aligned to 64. `batch` is the one free size of a program, and is not
 looked at where there is none.
+
+In an object for others the first is `NAME(inputs…, outputs…, workspace, batch)`, where `workspace`
+may have any alignment, the second `NAME_workspace_bytes`, and the interface stands as a string, in
+JSON, under `NAME_interface`.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from .errors import BackendError
 
 FORWARD = "forward"
 WORKSPACE_BYTES = "forward_workspace_bytes"
+WORKSPACE_SUFFIX, INTERFACE_SUFFIX = "_workspace_bytes", "_interface"
 CONSTANTS = "forward.constants"
 """The key of the constants in the parameter store."""
 

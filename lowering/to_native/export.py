@@ -17,7 +17,15 @@ from xdsl.ir import Operation
 from ...dialects.parameters import store_of
 from ...dialects.tensor.storage import STORE_ATTRIBUTE
 from ...ir.errors import LoweringError
-from ...ir.native_interface import ALIGNMENT, CONSTANTS, FORWARD, WORKSPACE_BYTES, Interface
+from ...ir.native_interface import (
+    ALIGNMENT,
+    CONSTANTS,
+    FORWARD,
+    INTERFACE_SUFFIX,
+    WORKSPACE_BYTES,
+    WORKSPACE_SUFFIX,
+    Interface,
+)
 from ..emission import UnsupportedOps
 from .machine import Machine
 
@@ -69,6 +77,7 @@ def standalone_text(module: ModuleOp, interface: Interface, prefix: str, machine
         made.get_global(f"{prefix}.{name}") for name in (FORWARD, WORKSPACE_BYTES)
     )
     constants = _constants(ir, made, prefix, content)
+    _add_interface(ir, made, prefix, interface)
     _add_workspace_bytes(ir, made, prefix, workspace_bytes)
     count = len(interface.inputs) + len(interface.outputs)
     _add_entry(ir, made, prefix, forward, constants, count)
@@ -103,9 +112,17 @@ def _constants(ir: Any, made: Any, prefix: str, content: NDArray[np.uint8]) -> A
     return value
 
 
+def _add_interface(ir: Any, made: Any, prefix: str, interface: Interface) -> None:
+    content = interface.to_json().encode() + b"\0"
+    kind = ir.ArrayType(ir.IntType(8), len(content))
+    value = ir.GlobalVariable(made, kind, f"{prefix}{INTERFACE_SUFFIX}")
+    value.global_constant = True
+    value.initializer = ir.Constant(kind, bytearray(content))
+
+
 def _add_workspace_bytes(ir: Any, made: Any, prefix: str, inner: Any) -> None:
     size = ir.IntType(64)
-    function = ir.Function(made, ir.FunctionType(size, [size]), f"{prefix}_workspace_bytes")
+    function = ir.Function(made, ir.FunctionType(size, [size]), f"{prefix}{WORKSPACE_SUFFIX}")
     builder = ir.IRBuilder(function.append_basic_block())
     bytes = builder.call(inner, [function.args[0]])
     slack = ir.Constant(size, ALIGNMENT - 1)

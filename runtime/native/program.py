@@ -1,17 +1,19 @@
 """A compiled program as a callable on NumPy arrays.
 
-What was compiled is one sequence of bytes, as the cache keeps it: interface, object, constants. Not
-here: compiling (`lowering.to_native`); whoever joins the two sides is `tools.native`.
+What was compiled for this process is one sequence of bytes, as the cache keeps it: interface,
+object, constants. A shared library of the target `native` tells its interface itself. Not here:
+compiling (`lowering.to_native`); whoever joins the two sides is `tools.native`.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
-from ctypes import addressof, c_char, c_int64, c_void_p
+from collections.abc import Callable, Sequence
+from ctypes import CDLL, addressof, c_char, c_int64, c_void_p, string_at
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,9 @@ from ...ir.errors import BackendError, OptionError
 from ...ir.native_interface import (
     ALIGNMENT,
     FORWARD,
+    INTERFACE_SUFFIX,
     WORKSPACE_BYTES,
+    WORKSPACE_SUFFIX,
     Interface,
     TensorInterface,
 )
@@ -64,9 +68,46 @@ def load_program(content: bytes, *, threads: int = 1) -> NativeProgram:
         raise BackendError("these bytes are no compiled program")
     text, code, constants = (content[start:end] for start, end in bounds)
     interface = Interface.from_dict(json.loads(text))
-    return NativeProgram(
-        interface, Library(code), np.frombuffer(constants, np.uint8), threads=threads
+    library = Library(code)
+    count = len(interface.inputs) + len(interface.outputs)
+    functions = _Functions(
+        library.function(FORWARD, [*[c_void_p] * (count + 2), c_int64]),
+        library.function(WORKSPACE_BYTES, [c_int64], c_int64),
     )
+    return NativeProgram(interface, functions, np.frombuffer(constants, np.uint8), threads=threads)
+
+
+def load_shared(path: Path, name: str | None = None, *, threads: int = 1) -> NativeProgram:
+    """The program in a shared library of the target `native`. Its code is executed: trust it.
+
+    Args:
+        path: of the library.
+        name: of the C function; the stem of the path when not given.
+        threads: most threads that a call uses.
+
+    Raises:
+        BackendError: no such library, or no program of that name in it.
+    """
+    name = path.stem if name is None else name
+    try:
+        library = CDLL(str(path.absolute()))
+        forward, workspace_bytes = library[name], library[f"{name}{WORKSPACE_SUFFIX}"]
+        text = c_char.in_dll(library, f"{name}{INTERFACE_SUFFIX}")
+    except (OSError, AttributeError, ValueError) as error:
+        raise BackendError(f"'{path}' holds no program '{name}': {error}") from None
+    interface = Interface.from_dict(json.loads(string_at(addressof(text))))
+    count = len(interface.inputs) + len(interface.outputs)
+    forward.argtypes, forward.restype = [*[c_void_p] * (count + 1), c_int64], None
+    workspace_bytes.argtypes, workspace_bytes.restype = [c_int64], c_int64
+    return NativeProgram(interface, _Functions(forward, workspace_bytes), None, threads=threads)
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """A program's two functions, ready to be called."""
+
+    forward: Callable[..., None]
+    workspace_bytes: Callable[[int], int]
 
 
 @dataclass(frozen=True)
@@ -88,32 +129,37 @@ class NativeProgram:
     """
 
     def __init__(
-        self, interface: Interface, library: Library, constants: Array, *, threads: int = 1
+        self,
+        interface: Interface,
+        functions: _Functions,
+        constants: Array | None,
+        *,
+        threads: int = 1,
     ) -> None:
-        """Make the callable.
+        """Make the callable; `load_program` and `load_shared` do.
 
         Args:
             interface: of the program.
-            library: with the functions of `ir.native_interface`.
-            constants: uint8, as the program was compiled with.
+            functions: those of `ir.native_interface`.
+            constants: uint8, as the program was compiled with; `None` where they are in the code.
             threads: most threads that a call uses; more than one only where rows of the batch are
                 computed apart.
 
         Raises:
             OptionError: a wrong thread count.
-            BackendError: the library lacks a function.
         """
         if threads < 1:
             raise OptionError(f"threads must be at least 1, not {threads}")
         self.interface = interface
         self.threads = threads
         tensors = [*interface.inputs, *interface.outputs]
-        pointers: list[type[Any]] = [c_void_p] * (len(tensors) + 2)
-        self._forward = library.function(FORWARD, [*pointers, c_int64])
-        self._workspace_bytes = library.function(WORKSPACE_BYTES, [c_int64], c_int64)
-        self._constants = _aligned(constants.size)
-        self._constants[:] = constants.view(np.uint8).reshape(-1)
-        self._constants_address = _address(self._constants)
+        self._forward = functions.forward
+        self._workspace_bytes = functions.workspace_bytes
+        self._fixed: tuple[int, ...] = ()
+        if constants is not None:
+            self._constants = _aligned(constants.size)
+            self._constants[:] = constants.view(np.uint8).reshape(-1)
+            self._fixed = (_address(self._constants),)
         self._dtypes = [_dtype(tensor.dtype) for tensor in interface.inputs]
         self._output_dtypes = [_dtype(tensor.dtype) for tensor in interface.outputs]
         self._strides = [
@@ -143,7 +189,7 @@ class NativeProgram:
                 self._forward(
                     addressof(_VIEW(x)),
                     addressof(_VIEW(y)),
-                    self._constants_address,
+                    *self._fixed,
                     memory.address,
                     batch,
                 )
@@ -181,7 +227,7 @@ class NativeProgram:
             self._together(plan, addresses)
         else:
             memory = self._memory.of(plan.workspace)
-            self._forward(*addresses, self._constants_address, memory, plan.batch)
+            self._forward(*addresses, *self._fixed, memory, plan.batch)
         return outputs
 
     def _shorten(self, plan: _Plan, shape: tuple[int, ...]) -> None:
@@ -197,7 +243,7 @@ class NativeProgram:
         def part(first: int, end: int) -> None:
             memory = self._memory.of(self._workspace_bytes(end - first))
             moved = [a + first * s for a, s in zip(addresses, self._strides, strict=True)]
-            self._forward(*moved, self._constants_address, memory, end - first)
+            self._forward(*moved, *self._fixed, memory, end - first)
 
         share(part, plan.parts)
 

@@ -5,7 +5,6 @@ The module is written by hand (`conftest`), so that no pass takes part.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from triton_dsl.ir.errors import BackendError, LoweringError, OptionError, Unsup
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.to_native.elf import undefined_symbols
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
+from triton_dsl.runtime.native.program import load_shared
 
 SCALE = np.array([1.0, -2.0, 0.5, 4.0], np.float32)
 X = np.random.default_rng(3).standard_normal((5, 4)).astype(np.float32)
@@ -84,7 +84,7 @@ def test_the_object_defines_two_symbols_and_needs_none(
     (tmp_path / "a.o").write_bytes(artifact.files["Scaling.o"])
     shown = subprocess.run([nm, "-g", tmp_path / "a.o"], capture_output=True, text=True, check=True)
     symbols = {line.split()[-1]: line.split()[-2] for line in shown.stdout.splitlines()}
-    assert symbols == {"Scaling": "T", "Scaling_workspace_bytes": "T"}
+    assert symbols == {"Scaling": "T", "Scaling_workspace_bytes": "T", "Scaling_interface": "R"}
     assert undefined_symbols(artifact.files["Scaling.o"]) == []
     assert "calls no function" in artifact.text("Scaling.h")
 
@@ -106,13 +106,15 @@ def test_a_shared_library_is_loaded(
     artifact = emit(by_hand, form="shared")
     assert artifact.files.keys() == {"Scaling.so", "Scaling.h"}
     (tmp_path / "a.so").write_bytes(artifact.files["Scaling.so"])
-    library = ctypes.CDLL(str(tmp_path / "a.so"))
-    library.Scaling_workspace_bytes.restype = ctypes.c_int64
-    workspace = np.empty(library.Scaling_workspace_bytes(ctypes.c_int64(5)), np.uint8)
-    y = np.empty_like(X)
-    addresses = [ctypes.c_void_p(a.ctypes.data) for a in (X, y, workspace)]
-    library.Scaling(*addresses, ctypes.c_int64(5))
-    np.testing.assert_array_equal(y, X * SCALE)
+    program = load_shared(tmp_path / "a.so", "Scaling", threads=2)
+    for x in (X, X[:1], X[:0]):
+        np.testing.assert_array_equal(program(x), x * SCALE)
+        np.testing.assert_array_equal(program(x), x * SCALE)
+    assert program.interface.to_dict() == artifact.manifest["interface"]
+    with pytest.raises(BackendError, match="holds no program 'a'"):
+        load_shared(tmp_path / "a.so")
+    with pytest.raises(BackendError, match="holds no program 'b'"):
+        load_shared(tmp_path / "b.so")
 
 
 def test_a_shared_library_needs_a_compiler(
