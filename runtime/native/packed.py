@@ -1,6 +1,7 @@
 """Ternary weight matrices in the layouts that native kernels read, always 2 bits a trit.
 
-The layouts are defined in `ir.native_abi`. Not here: storage files (`ir.trits`, `ir.store`).
+The layouts are defined in `ir.native_abi` and made in `ir.native_layouts`. Not here: storage files
+(`ir.trits`, `ir.store`).
 """
 
 from __future__ import annotations
@@ -9,20 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.errors import ParameterError
-from ...ir.native_abi import (
-    BLOCK,
-    MAX_INS,
-    PANEL,
-    STEP,
-    Layout,
-    round_up,
-    row_bytes,
-    weight_bytes,
-)
+from ...ir.native_abi import BLOCK, MAX_INS, Layout
+from ...ir.native_layouts import weights_in
 from ...ir.trits import pack_trits, packed_size, unpack_trits
 
 Packed = NDArray[np.uint8]
-_SHIFTS = np.array([0, 2, 4, 6], np.uint8)
 
 
 class PackedWeights:
@@ -88,25 +80,5 @@ class PackedWeights:
         """The bytes of one layout; made on the first call."""
         known = self._layouts.get(name)
         if known is None:
-            known = self._panels() if name == "panels" else self._rows(name)
-            assert known.size == weight_bytes(name, self.ins, self.outs)
-            self._layouts[name] = known
+            known = self._layouts[name] = weights_in(name, self.trits())
         return known
-
-    def _codes(self, rows: int, columns: int, *, biased: bool) -> Packed:
-        codes = np.full((rows, columns), 1 if biased else 0, np.uint8)
-        trits = self.trits()
-        codes[: self.outs, : self.ins] = trits + 1 if biased else np.where(trits < 0, 2, trits)
-        return codes
-
-    def _rows(self, name: Layout) -> Packed:
-        codes = self._codes(self.outs, 4 * row_bytes(self.ins), biased=name == "rows")
-        fields = codes.reshape(-1, 4) << _SHIFTS
-        return np.bitwise_or.reduce(fields, axis=1)
-
-    def _panels(self) -> Packed:
-        panels, steps = round_up(self.outs, PANEL) // PANEL, round_up(self.ins, STEP) // STEP
-        codes = self._codes(panels * PANEL, steps * STEP, biased=True)
-        # [panel, p, row, step, t] to [panel, step, row, t, p]
-        split = codes.reshape(panels, 4, PANEL // 4, steps, STEP).transpose(0, 3, 2, 4, 1)
-        return np.bitwise_or.reduce(split << _SHIFTS, axis=-1).reshape(-1)
