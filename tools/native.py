@@ -29,6 +29,7 @@ from ..lowering.to_native.interface import noted_interface
 from ..lowering.to_native.object_code import compile_object
 from ..lowering.to_native.target import NativeOptions, NativeTarget
 from ..passes.ternary_kernels.kernel import fingerprint, kernel_module
+from ..passes.ternary_kernels.parallel import call_functions
 from ..passes.ternary_kernels.recipes import Recipe, best_recipe, recipe_named
 from ..runtime.native.cache import ObjectCache
 from ..runtime.native.jit import Library, kept, load
@@ -130,9 +131,12 @@ def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
     @cache
     def provide(layout: Layout, kind: Kind, *, parallel: bool = False) -> Library:
         def generate() -> bytes:
-            return compile_object(kernel_module(recipe, layout, kind, parallel=parallel))
+            module = kernel_module(recipe, layout, kind)
+            module.body.block.add_ops(call_functions(parallel=parallel))
+            return compile_object(module)
 
-        return load(fingerprint(recipe, layout, kind, parallel=parallel), generate, cache=kept)
+        key = f"{fingerprint(recipe, layout, kind)} {'parallel' if parallel else 'alone'}"
+        return load(key, generate, cache=kept)
 
     return provide
 
