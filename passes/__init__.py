@@ -25,6 +25,21 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     xDSL's own (`canonicalize`, `cse`, `dce`, …) are not among them: the command line adds those.
     """
 
+    def get_convert_arith_to_llvm() -> type[ModulePass]:
+        from .convert_arith_to_llvm import ConvertArithToLLVMPass
+
+        return ConvertArithToLLVMPass
+
+    def get_convert_cf_to_llvm() -> type[ModulePass]:
+        from .convert_cf_to_llvm import ConvertCfToLLVMPass
+
+        return ConvertCfToLLVMPass
+
+    def get_convert_func_to_llvm() -> type[ModulePass]:
+        from .convert_func_to_llvm import ConvertFuncToLLVMPass
+
+        return ConvertFuncToLLVMPass
+
     def get_convert_tensor_to_linalg() -> type[ModulePass]:
         from .convert_tensor_to_linalg import ConvertTensorToLinalgPass
 
@@ -71,6 +86,9 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         return TernarizePass
 
     return {
+        "convert-arith-to-llvm": get_convert_arith_to_llvm,
+        "convert-cf-to-llvm": get_convert_cf_to_llvm,
+        "convert-func-to-llvm": get_convert_func_to_llvm,
         "convert-tensor-to-linalg": get_convert_tensor_to_linalg,
         "fold-constants": get_fold_constants,
         "fuse-linear": get_fuse_linear,
