@@ -13,7 +13,7 @@ Weights, for an [outs, ins] matrix of trits, always 2 bits a trit:
   in its bits 2p, the biased code of value t of the step in row 16p + r of the panel.
 
 Each layout and kind of activations makes a module of its own with three functions. `linear`
-computes y = x · Wᵀ for x [rows, ins]. `prepare` and `compute` are its two halves, for a range of
+computes y = f(x · Wᵀ) for x [rows, ins]. `prepare` and `compute` are its two halves, for a range of
 rows and a range of outputs, so that threads can share one call.
 """
 
@@ -33,36 +33,56 @@ MAX_INS = 1 << 17
 """Longest row: field 3 of a byte counts 64-fold, so that four values add at most 4 · 128 · 128 to a
 sum of one lane, and so many stay inside int32."""
 
+RAW_ROWS = 6
+"""Rows of raw results that scratch memory has room for: the highest tile of any recipe."""
+
 Layout = Literal["rows", "stored", "panels"]
 Order = Literal["planar", "natural"]
-Activations = Literal["i8", "f32", "f32x3"]
+Activations = Literal["i8", "u8", "i16", "i32", "f32", "f32x3"]
 LAYOUTS: tuple[Layout, ...] = ("rows", "stored", "panels")
 
-LINEAR_ARGUMENTS = ("x", "weights", "y", "scratch", "scale", "bias", "rows", "ins", "outs")
-"""`linear`: six pointers, three int64."""
+_TABLES = ("scale", "bias", "table", "shift")
+LINEAR_ARGUMENTS = ("x", "weights", "y", "scratch", *_TABLES, "rows", "ins", "outs")
+"""`linear`: eight pointers, three int64. What stands in `scale`, `bias`, `table` and `shift`, if
+anything, is told by `passes.ternary_kernels.epilogue.Epilogue`."""
 PREPARE_ARGUMENTS = ("x", "scratch", "rows", "ins", "first", "end")
 """`prepare`: two pointers, four int64; handles the rows from `first` to `end`."""
-COMPUTE_ARGUMENTS = ("weights", "y", "scratch", "scale", "bias", "rows", "ins", "outs", "n0", "n1")
-"""`compute`: five pointers, five int64; writes the outputs from `n0` to `n1`."""
+COMPUTE_ARGUMENTS = ("weights", "y", "scratch", *_TABLES, "rows", "ins", "outs", "n0", "n1")
+"""`compute`: seven pointers, five int64; writes the outputs from `n0`, a multiple of `PANEL`, to
+`n1`."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How activations come in: element, int8 digits for each, and the element of the result."""
+    """How activations come in.
+
+    Attributes:
+        activations: the name.
+        bytes: of one activation.
+        digits: int8 values that an activation is split in.
+        floating: whether activations and sums are float32; else sums are int32.
+        offset: what activations are lowered by to fit their digits. The caller adds `offset` times
+            Σ of the trits of each output to the bias.
+    """
 
     activations: Activations
+    bytes: int
     digits: int
-    floating: bool
+    floating: bool = False
+    offset: int = 0
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind("i8", 1, False),
-    Kind("f32", 1, True),
-    Kind("f32x3", 3, True),
+    Kind("i8", 1, 1),
+    Kind("u8", 1, 1, offset=128),
+    Kind("i16", 2, 2, offset=128),
+    Kind("i32", 4, 4),
+    Kind("f32", 4, 1, floating=True),
+    Kind("f32x3", 4, 3, floating=True),
 )
-"""`i8` gives exact int32. `f32` quantises each row to int8 (scale = max|x| / 127, round half to
-even); `f32x3` splits each row in three int8 digits in base `DIGIT_BASE`, which keeps the accuracy
-of float32. Both give float32, times `scale[n]`, plus `bias[n]`."""
+"""Integers give sums that are exact modulo 2^32. `f32` quantises each row to int8 (scale =
+max|x| / 127, round half to even); `f32x3` splits each row in three int8 digits in base
+`DIGIT_BASE`, which keeps the accuracy of float32."""
 
 DIGIT_BASE = 254.0
 """A remainder of at most 1/2, times this, still rounds to an int8."""
@@ -98,11 +118,16 @@ def activation_stride(ins: int) -> int:
     return round_up(ins, BLOCK) + 64
 
 
+def raw_stride(outs: int) -> int:
+    """int32 between raw rows: no power of two, so that rows do not share cache sets."""
+    return round_up(outs, PANEL) + 16
+
+
 def scratch_bytes(rows: int, ins: int, outs: int, digits: int) -> int:
     """Bytes of scratch memory: sums and scales, prepared activations, raw int32 results."""
     count = rows * digits
     return (
         2 * round_up(4 * count, 64)
         + count * activation_stride(ins)
-        + count * round_up(outs, PANEL) * 4
+        + RAW_ROWS * raw_stride(outs) * 4
     )

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import f32, i8, i32, i64
+from xdsl.dialects.builtin import IntegerType, f32, i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
-from ...ir.native_abi import BLOCK, DIGIT_BASE, Kind, Order
+from ...ir.native_abi import BLOCK, DIGIT_BASE, Activations, Kind, Order
 from .code import POINTER, Code, function, lanes, suffix, vector
 from .recipes import Recipe
 from .scratch import Scratch
@@ -27,8 +27,18 @@ _SMALLEST = 9 << 23
 _INFINITE = 0x7F800000
 
 
-def write_prepare(recipe: Recipe, kind: Kind, order: Order) -> llvm.FuncOp:
-    """`prepare`, see `PREPARE_ARGUMENTS`."""
+_ELEMENTS: dict[Activations, IntegerType] = {"i8": i8, "u8": i8, "i16": i16, "i32": i32}
+_LOWER_DIGITS = 0x808080
+"""The lower three digits of an int32 are bytes lowered by 128; this, added before, carries."""
+
+
+def prepare_name(kind: Kind, order: Order) -> str:
+    """The name of the function that prepares activations of a kind in an order."""
+    return f"prepare_{kind.activations}_{order}"
+
+
+def write_prepare(recipe: Recipe, kind: Kind, order: Order, name: str) -> llvm.FuncOp:
+    """The function `name`, see `PREPARE_ARGUMENTS`."""
 
     def body(code: Code, arguments: Sequence[SSAValue]) -> None:
         x, memory, rows, ins, first, end = arguments
@@ -42,7 +52,7 @@ def write_prepare(recipe: Recipe, kind: Kind, order: Order) -> llvm.FuncOp:
         code.loop(first, end, 1, row)
 
     kinds = [POINTER] * 2 + [i64] * 4
-    return function("prepare", kinds, body)
+    return function(name, kinds, body)
 
 
 class _Writer:
@@ -57,8 +67,8 @@ class _Writer:
         self._order = order
         self._scratch = scratch
         self._ins = ins
-        self._element = f32 if kind.floating else i8
-        self._size = 4 if kind.floating else 1
+        self._element = f32 if kind.floating else _ELEMENTS[kind.activations]
+        self._size = kind.bytes
         self._last = code.stack(BLOCK * self._size)
         self._full = code.and_(ins, code.constant(-BLOCK))
         self._rest = code.sub(ins, self._full)
@@ -71,7 +81,7 @@ class _Writer:
 
         def copy_rest() -> None:
             size = self._size
-            code.clear(self._last, BLOCK * size)
+            self._fill_with_nothing()
             tail = code.at(source, self._full, self._element)
             code.copy(self._last, tail, code.mul(self._rest, code.constant(size)))
 
@@ -104,6 +114,17 @@ class _Writer:
             name = f"llvm.vector.reduce.add.{suffix(total)}"
             value = code.intrinsic(name, [parts], i32)
             code.store(value, self._scratch.sum(code.add(first, code.constant(d))))
+
+    def _fill_with_nothing(self) -> None:
+        """Fill the copy of the last block with what has digits of 0."""
+        code, size = self._code, BLOCK * self._size
+        if not self._kind.offset:
+            code.clear(self._last, size)
+            return
+        width = self._recipe.width
+        filling = code.constant(self._kind.offset, vector(self._element, width // self._size))
+        for i in range(0, size, width):
+            code.store(filling, code.at(self._last, i))
 
     def _scale(self, source: SSAValue, index: SSAValue) -> SSAValue:
         """Store the scale of a row; give 127 / max|x|, or 0 for a row that counts as zero.
@@ -140,10 +161,9 @@ class _Writer:
 
     def _read(self, at: SSAValue, factor: SSAValue | None) -> list[list[SSAValue]]:
         """A block of 256 values as vectors of int8 in their order, one list for each digit."""
-        code, width = self._code, self._recipe.width
-        kind = vector(i8, width)
         if factor is None:
-            return [[code.load(code.at(at, i), kind) for i in range(0, BLOCK, width)]]
+            return self._read_integers(at)
+        code = self._code
         count = self._recipe.lanes
         factors = code.splat(factor, count)
         quarters: list[list[SSAValue]] = [[] for _ in range(self._kind.digits)]
@@ -152,6 +172,27 @@ class _Writer:
             for d, digit in enumerate(self._digits(code.fmul(loaded, factors))):
                 quarters[d].append(digit)
         return [[_join(code, q[i : i + 4]) for i in range(0, len(q), 4)] for q in quarters]
+
+    def _read_integers(self, at: SSAValue) -> list[list[SSAValue]]:
+        """The same for integers, whose lowest digits come first."""
+        code, width, size = self._code, self._recipe.width, self._size
+        part = vector(self._element, width // size)
+        digits: list[list[SSAValue]] = [[] for _ in range(self._kind.digits)]
+        for i in range(0, BLOCK * size, width):
+            value = code.load(code.at(at, i), part)
+            if size == 4:
+                carry = code.constant(_LOWER_DIGITS, part)
+                value = code.xor(code.add(value, carry), carry)
+            elif self._kind.offset:
+                value = code.xor(value, code.constant(self._kind.offset, part))
+            for d, digit in enumerate(digits):
+                byte = code.lshr(value, 8 * d) if d else value
+                kind = vector(i8, width // size)
+                digit.append(byte if size == 1 else code.narrow(byte, kind))
+        return [
+            [_join(code, digit[i : i + size]) for i in range(0, len(digit), size)]
+            for digit in digits
+        ]
 
     def _digits(self, scaled: SSAValue) -> list[SSAValue]:
         """int8 digits of values of at most 127: each the nearest integer to what is left."""

@@ -15,57 +15,54 @@ from xdsl.ir import SSAValue
 from ...ir.native_abi import BLOCK
 from .code import Code, lanes, suffix, vector
 from .recipes import Recipe
-from .scratch import Scratch
+from .scratch import Product
 
 FIELDS = (0x03, 0x0C, 0x30, -0x40)
 """Masks of the four fields of a byte."""
 
 
-def write_rows(
-    code: Code,
-    recipe: Recipe,
-    scratch: Scratch,
-    weights: SSAValue,
-    ins: SSAValue,
-    outs: SSAValue,
-    bounds: tuple[SSAValue, SSAValue],
-    *,
-    stored: bool,
-) -> None:
-    """Raw results of every digit row for the outputs within `bounds`."""
-    blocks = code.lshr(code.add(ins, code.constant(BLOCK - 1)), 8)
+def write_rows(code: Code, product: Product, *, stored: bool) -> None:
+    """Results of every row of activations."""
+    recipe, kind, scratch = product.recipe, product.kind, product.scratch
+    first, end = product.first, product.end
+    blocks = code.lshr(code.add(product.ins, code.constant(BLOCK - 1)), 8)
     stride = code.mul(blocks, code.constant(BLOCK // 4))
-    first, end = bounds
     count = recipe.gemv_rows
     together = code.sub(end, code.constant(count - 1))
     span = code.sub(end, first)
     whole = code.add(first, code.sub(span, code.and_(span, code.constant(count - 1))))
 
-    def one_row(m: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        x = scratch.row(m)
-        raw = scratch.raw(m, outs)
-
-        def tile(rows: int, n: SSAValue) -> list[SSAValue]:
-            pointers = [
-                code.at(weights, code.mul(code.add(n, code.constant(r)), stride))
-                for r in range(rows)
-            ]
-            sums = _products(code, recipe, pointers, x, stride, stored=stored)
-            target = code.at(raw, n, i32)
-            if rows == 4:
-                code.store(sum_across(code, sums), target)
-            else:
-                for r, value in enumerate(sums):
-                    name = f"llvm.vector.reduce.add.{suffix(value.type)}"
-                    code.store(code.intrinsic(name, [value], i32), code.at(target, r, i32))
-            return []
-
-        code.loop(first, together, count, lambda n, _: tile(count, n))
-        if count > 1:
-            code.loop(whole, end, 1, lambda n, _: tile(1, n))
+    def tile(rows: int, n: SSAValue, x: SSAValue, raw: SSAValue) -> list[SSAValue]:
+        pointers = [
+            code.at(product.weights, code.mul(code.add(n, code.constant(r)), stride))
+            for r in range(rows)
+        ]
+        sums = _products(code, recipe, pointers, x, stride, stored=stored)
+        target = code.at(raw, n, i32)
+        if rows == 4:
+            code.store(sum_across(code, sums), target)
+        else:
+            for r, value in enumerate(sums):
+                name = f"llvm.vector.reduce.add.{suffix(value.type)}"
+                code.store(code.intrinsic(name, [value], i32), code.at(target, r, i32))
         return []
 
-    code.loop(code.constant(0), scratch.count, 1, one_row)
+    def one_row(m: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        start = code.mul(m, code.constant(kind.digits))
+
+        def one_digit(d: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            x = scratch.row(code.add(start, d))
+            raw = scratch.raw(code.mul(scratch.raw_stride(product.outs), d))
+            code.loop(first, together, count, lambda n, _: tile(count, n, x, raw))
+            if count > 1:
+                code.loop(whole, end, 1, lambda n, _: tile(1, n, x, raw))
+            return []
+
+        code.loop(code.constant(0), code.constant(kind.digits), 1, one_digit)
+        product.finish(m, code.constant(1), first, end)
+        return []
+
+    code.loop(code.constant(0), product.rows, 1, one_row)
 
 
 def _products(

@@ -1,12 +1,30 @@
-"""The native functions for one recipe, layout and kind, and the fingerprint to keep them under.
+"""Whole kernels: the functions of one layer or of a program, and a fingerprint to keep them under.
 
 The functions take the shape at run time: one compilation serves every layer of every model.
+
+A program with several products puts into its module, once, `shared_functions` for the kinds and
+layouts that it uses, and for each combination of kind, layout and `Epilogue` the functions of
+`linear_functions` under a suffix of its own. It then calls, with the arguments of
+`ir.native_abi.LINEAR_ARGUMENTS`,
+
+    linear_<suffix>(x, weights, y, scratch, scale, bias, table, shift, rows, ins, outs)
+
+- `x` [rows, ins] and `y` [rows, outs] are contiguous and of any alignment. `x` has the kind's
+  element; `y` has the element that `Epilogue.result` says.
+- `weights` are in the layout (`ir.native_abi`), in memory of any alignment; 64 is quickest.
+- `scratch` has `ir.native_abi.scratch_bytes(rows, ins, outs, kind.digits)` bytes and is aligned to
+  64. Nothing is kept in it from call to call.
+- `scale` is float32 [outs] or [1], `bias` [outs] float32 or int32, `table` and `shift` as
+  `Thresholds` and `Requantize` say; what the epilogue has not is not read and may be null.
+- Unsigned bytes and int16 are lowered by 128 to fit signed digits: `bias` must hold
+  128 · Σ of the trits of each output (`ir.native_tables.trit_sums`) besides.
+- Trits are activations of the kind `i8`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -15,48 +33,100 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import SSAValue
 
-from ...ir.native_abi import VERSION, Kind, Layout, order_of
-from .activations import write_prepare
+from ...ir.native_abi import COMPUTE_ARGUMENTS, VERSION, Kind, Layout, Order, order_of
+from .activations import prepare_name, write_prepare
 from .code import POINTER, Code, function
-from .epilogue import write_epilogue
+from .epilogue import Epilogue, write_finish
 from .gemv import write_rows
 from .panel import write_panels, write_tiles
 from .recipes import Recipe
-from .scratch import Scratch
+from .scratch import Product, Scratch
+
+LAYER = Epilogue(scale="channel", bias=True)
+"""What follows the product in a layer with float activations."""
+
+
+def layer_epilogue(kind: Kind) -> Epilogue:
+    """What follows the product in the functions of `kernel_module`."""
+    return LAYER if kind.floating else Epilogue(bias=bool(kind.offset))
 
 
 def kernel_module(recipe: Recipe, layout: Layout, kind: Kind) -> ModuleOp:
     """The functions `linear`, `prepare` and `compute` of `ir.native_abi`."""
-    functions = write_tiles(recipe) if layout == "panels" else []
-    functions.append(write_prepare(recipe, kind, order_of(layout)))
-    functions.append(_write_compute(recipe, kind, layout))
-    functions.append(_write_linear())
+    order = order_of(layout)
+    functions = write_tiles(recipe, kind.digits) if layout == "panels" else []
+    functions.append(write_prepare(recipe, kind, order, "prepare"))
+    epilogue = layer_epilogue(kind)
+    functions.append(write_finish(recipe, kind, epilogue, "finish"))
+    functions.append(_write_compute(recipe, kind, layout, epilogue, "compute", "finish"))
+    functions.append(_write_linear("linear", "prepare", "compute"))
     return ModuleOp(list(functions))
 
 
-def _write_compute(recipe: Recipe, kind: Kind, layout: Layout) -> llvm.FuncOp:
+def shared_functions(recipe: Recipe, kinds: Iterable[tuple[Kind, Layout]]) -> list[llvm.FuncOp]:
+    """What the functions of `linear_functions` for these kinds and layouts call."""
+    wanted = list(kinds)
+    functions = write_tiles(recipe) if any(layout == "panels" for _, layout in wanted) else []
+    orders: dict[tuple[Kind, Order], None] = {}
+    for kind, layout in wanted:
+        orders[kind, order_of(layout)] = None
+    for kind, order in orders:
+        functions.append(write_prepare(recipe, kind, order, prepare_name(kind, order)))
+    return functions
+
+
+def linear_functions(
+    recipe: Recipe, kind: Kind, epilogue: Epilogue, suffix: str, layout: Layout = "panels"
+) -> list[llvm.FuncOp]:
+    """`finish_<suffix>`, `compute_<suffix>`, `linear_<suffix>`, for a module of several products.
+
+    Raises:
+        OptionError: steps that the sums of the kind do not have.
+    """
+    finish, compute = f"finish_{suffix}", f"compute_{suffix}"
+    prepare = prepare_name(kind, order_of(layout))
+    return [
+        write_finish(recipe, kind, epilogue, finish),
+        _write_compute(recipe, kind, layout, epilogue, compute, finish),
+        _write_linear(f"linear_{suffix}", prepare, compute),
+    ]
+
+
+def _write_compute(
+    recipe: Recipe, kind: Kind, layout: Layout, epilogue: Epilogue, name: str, finish: str
+) -> llvm.FuncOp:
+    result_bytes = epilogue.result(kind).size
+
     def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        weights, y, memory, scale, bias, rows, ins, outs, n0, n1 = arguments
+        weights, y, memory, *tables, rows, ins, outs, n0, n1 = arguments
         scratch = Scratch(code, memory, rows, ins, kind.digits)
-        bounds = (n0, n1)
+
+        def end(m: SSAValue, count: SSAValue, first: SSAValue, stop: SSAValue) -> None:
+            digit = code.mul(m, code.constant(kind.digits))
+            line = code.at(y, code.mul(m, code.mul(outs, code.constant(result_bytes))))
+            places = (scratch.raw(code.constant(0)), line, scratch.sum(digit), scratch.scale(m))
+            stride = scratch.raw_stride(outs)
+            code.call(finish, *places, *tables, stride, count, outs, first, stop)
+
+        product = Product(recipe, kind, scratch, weights, rows, ins, outs, n0, n1, end)
         if layout == "panels":
-            write_panels(code, recipe, scratch, weights, ins, outs, bounds)
+            write_panels(code, product)
         else:
-            stored = layout == "stored"
-            write_rows(code, recipe, scratch, weights, ins, outs, bounds, stored=stored)
-        write_epilogue(code, recipe, kind, scratch, y, scale, bias, rows, outs, bounds)
+            write_rows(code, product, stored=layout == "stored")
 
-    return function("compute", [POINTER] * 5 + [i64] * 5, body)
+    pointers = COMPUTE_ARGUMENTS.index("rows")
+    kinds = [POINTER] * pointers + [i64] * (len(COMPUTE_ARGUMENTS) - pointers)
+    return function(name, kinds, body)
 
 
-def _write_linear() -> llvm.FuncOp:
+def _write_linear(name: str, prepare: str, compute: str) -> llvm.FuncOp:
     def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, weights, y, scratch, scale, bias, rows, ins, outs = arguments
+        x, weights, y, scratch, *tables, rows, ins, outs = arguments
         zero = code.constant(0)
-        code.call("prepare", x, scratch, rows, ins, zero, rows)
-        code.call("compute", weights, y, scratch, scale, bias, rows, ins, outs, zero, outs)
+        code.call(prepare, x, scratch, rows, ins, zero, rows)
+        code.call(compute, weights, y, scratch, *tables, rows, ins, outs, zero, outs)
 
-    return function("linear", [POINTER] * 6 + [i64] * 3, body)
+    return function(name, [POINTER] * 8 + [i64] * 3, body)
 
 
 @cache
@@ -66,7 +136,8 @@ def fingerprint(recipe: Recipe, layout: Layout, kind: Kind) -> str:
     Much quicker than to generate the module and hash that.
     """
     digest = hashlib.sha256(_source_digest())
-    digest.update(f"{VERSION} {recipe.name} {layout} {kind.activations} {version('xdsl')}".encode())
+    asked = f"{VERSION} {recipe.name} {layout} {kind.activations} {version('xdsl')}"
+    digest.update(asked.encode())
     return digest.hexdigest()
 
 

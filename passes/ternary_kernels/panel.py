@@ -32,14 +32,15 @@ from ...ir.native_abi import PANEL, STEP
 from .code import POINTER, Code, Loop, function, vector
 from .gemv import FIELDS
 from .recipes import Recipe
-from .scratch import Scratch
+from .scratch import Product
 
 STEP_BYTES = PANEL * STEP // 4
 _READERS = 2
 """Tiles of so many rows wait for memory rather than for sums, and ask for weights early."""
 _AHEAD = 4096
 """How far ahead of its use such a tile asks for weights, in bytes."""
-_PANELS_TOGETHER = 8
+_BLOCK_BYTES, _MOST_PANELS = 512 << 10, 16
+"""Weights that all rows meet before the next are read, and the most panels of them."""
 
 TILE_ARGUMENTS = (
     "weights",
@@ -63,9 +64,9 @@ def tile_name(rows: int) -> str:
     return f"tile_{rows}"
 
 
-def write_tiles(recipe: Recipe) -> list[llvm.FuncOp]:
-    """`tile_<rows>` for each count of rows, see `TILE_ARGUMENTS`."""
-    return [_write_tile(recipe, rows) for rows in range(1, recipe.tile_rows + 1)]
+def write_tiles(recipe: Recipe, digits: int = 1) -> list[llvm.FuncOp]:
+    """`tile_<rows>`, see `TILE_ARGUMENTS`, for each count of rows that `digits` divides."""
+    return [_write_tile(recipe, rows) for rows in range(digits, recipe.tile_rows + 1, digits)]
 
 
 @dataclass(frozen=True)
@@ -211,49 +212,53 @@ def _step(
     return result
 
 
-def write_panels(
-    code: Code,
-    recipe: Recipe,
-    scratch: Scratch,
-    weights: SSAValue,
-    ins: SSAValue,
-    outs: SSAValue,
-    bounds: tuple[SSAValue, SSAValue],
-) -> None:
-    """Raw results of every digit row for the panels that hold the outputs within `bounds`."""
-    first = code.lshr(bounds[0], 6)
-    end = code.lshr(code.add(bounds[1], code.constant(PANEL - 1)), 6)
-    steps = code.lshr(code.add(ins, code.constant(STEP - 1)), 2)
-    most = code.constant(recipe.tile_rows)
-    tiles = code.udiv(code.add(scratch.count, code.constant(recipe.tile_rows - 1)), most)
-    each = code.udiv(scratch.count, tiles)
-    larger = code.sub(scratch.count, code.mul(each, tiles))
-    panel_bytes = code.mul(steps, code.constant(STEP_BYTES))
-    raw_stride = scratch.raw_stride(outs)
+def write_panels(code: Code, product: Product) -> None:
+    """Results of every row of activations, a block of panels and a tile of rows at a time.
 
-    def block(start: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        stop = code.minimum(code.add(start, code.constant(_PANELS_TOGETHER)), end)
+    The tiles of one block follow each other, so that its weights stay in the second-level cache.
+    """
+    recipe, digits, scratch = product.recipe, product.kind.digits, product.scratch
+    first = code.lshr(product.first, 6)
+    end = code.lshr(code.add(product.end, code.constant(PANEL - 1)), 6)
+    steps = code.lshr(code.add(product.ins, code.constant(STEP - 1)), 2)
+    panel_bytes = code.mul(steps, code.constant(STEP_BYTES))
+    raw_stride = scratch.raw_stride(product.outs)
+    most = recipe.tile_rows // digits
+    one = code.constant(1)
+    needed = code.udiv(code.add(product.rows, code.constant(most - 1)), code.constant(most))
+    tiles = code.maximum(needed, one)
+    each = code.udiv(product.rows, tiles)
+    larger = code.sub(product.rows, code.mul(each, tiles))
+    fitting = code.udiv(code.constant(_BLOCK_BYTES), code.maximum(panel_bytes, one))
+    together = code.minimum(code.maximum(fitting, one), code.constant(_MOST_PANELS))
+    blocks = code.udiv(code.add(code.sub(end, first), code.sub(together, one)), together)
+
+    def block(b: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        start = code.add(first, code.mul(b, together))
+        stop = code.minimum(code.add(start, together), end)
         panels = code.sub(stop, start)
-        here = code.at(weights, code.mul(start, panel_bytes))
+        weights = code.at(product.weights, code.mul(start, panel_bytes))
+        column = code.shl(start, 6)
+        raw = scratch.raw(column)
+        wanted = code.minimum(code.shl(stop, 6), product.end)
 
         def tile(t: SSAValue, carried: Sequence[SSAValue]) -> list[SSAValue]:
             m = carried[0]
             extra = code.compare("slt", t, larger)
             rows = code.add(each, code.select(extra, code.constant(1), code.constant(0)))
-            raw = code.at(scratch.raw(m, outs), code.shl(start, 6), i32)
-            x = scratch.row(m)
-            for count in range(1, recipe.tile_rows + 1):
-                this = code.compare("eq", rows, code.constant(count))
+            x = scratch.row(code.mul(m, code.constant(digits)))
+            for count in range(1, most + 1):
 
                 def call(count: int = count) -> None:
                     line = (x, scratch.stride, raw, raw_stride)
-                    one = code.constant(1)
-                    code.call(tile_name(count), here, *line, steps, panels, one, code.constant(0))
+                    rest = (steps, panels, one, code.constant(0))
+                    code.call(tile_name(count * digits), weights, *line, *rest)
 
-                code.when(this, call)
+                code.when(code.compare("eq", rows, code.constant(count)), call)
+            product.finish(m, rows, column, wanted)
             return [code.add(m, rows)]
 
         code.loop(code.constant(0), tiles, 1, tile, [code.constant(0)])
         return []
 
-    code.loop(first, end, _PANELS_TOGETHER, block)
+    code.loop(code.constant(0), blocks, 1, block)

@@ -1,19 +1,23 @@
-"""Where things stand in the scratch memory of a call, as addresses in generated code.
+"""A call of a kernel in generated code: its arguments, and where things stand in scratch memory.
 
 The sizes are those of `ir.native_abi.scratch_bytes`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
-from ...ir.native_abi import BLOCK, PANEL
+from ...ir.native_abi import BLOCK, PANEL, Kind
 from .code import Code
+from .recipes import Recipe
 
 
 class Scratch:
-    """Sums (int32), scales (float32), prepared rows (int8), raw results (int32)."""
+    """Sums (int32), scales (float32), prepared rows (int8), raw results of a tile (int32)."""
 
     def __init__(
         self, code: Code, memory: SSAValue, rows: SSAValue, ins: SSAValue, digits: int
@@ -44,10 +48,38 @@ class Scratch:
         return self._code.at(self.prepared, self._code.mul(row, self.stride))
 
     def raw_stride(self, outs: SSAValue) -> SSAValue:
-        """int32 results of a raw row."""
-        return self._round(outs, PANEL)
+        """int32 results between raw rows."""
+        return self._code.add(self._round(outs, PANEL), self._code.constant(16))
 
-    def raw(self, row: SSAValue, outs: SSAValue) -> SSAValue:
-        """The address of the raw results of a digit row."""
-        start = self._code.mul(row, self.raw_stride(outs))
-        return self._code.at(self._raw, start, i32)
+    def raw(self, column: SSAValue) -> SSAValue:
+        """The address of a column of the raw results."""
+        return self._code.at(self._raw, column, i32)
+
+
+Finish = Callable[[SSAValue, SSAValue, SSAValue, SSAValue], None]
+
+
+@dataclass(frozen=True)
+class Product:
+    """What the code for one call of `compute` is written from.
+
+    Attributes:
+        recipe, kind: what the code is for.
+        scratch: where prepared activations stand.
+        weights, rows, ins, outs: arguments.
+        first, end: the outputs wanted.
+        finish: writes the end of the kernel, told the first row, the count of rows (of the
+            activations, not of their digits), the first output and the end of outputs, once the raw
+            results of these rows stand in the scratch memory.
+    """
+
+    recipe: Recipe
+    kind: Kind
+    scratch: Scratch
+    weights: SSAValue
+    rows: SSAValue
+    ins: SSAValue
+    outs: SSAValue
+    first: SSAValue
+    end: SSAValue
+    finish: Finish

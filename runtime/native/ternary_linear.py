@@ -45,9 +45,9 @@ _MOST_PLANS = 256
 """Numbers of rows for which a layer remembers what to do."""
 
 _SIGNATURES: dict[str, list[type[Any]]] = {
-    "linear": [c_void_p] * 6 + [c_int64] * 3,
+    "linear": [c_void_p] * 8 + [c_int64] * 3,
     "prepare": [c_void_p] * 2 + [c_int64] * 4,
-    "compute": [c_void_p] * 5 + [c_int64] * 5,
+    "compute": [c_void_p] * 7 + [c_int64] * 5,
 }
 assert [len(names) for names in (LINEAR_ARGUMENTS, PREPARE_ARGUMENTS, COMPUTE_ARGUMENTS)] == [
     len(signature) for signature in _SIGNATURES.values()
@@ -56,9 +56,12 @@ _KINDS = {kind.activations: kind for kind in KINDS}
 
 
 class Provider(Protocol):
-    """Gives the compiled kernels of one layout and kind of activations."""
+    """Gives the compiled kernels of one layout and kind of activations.
 
-    def __call__(self, layout: Layout, kind: Kind) -> Library: ...
+    With `parallel` they have the function `linear_task`, which needs `threads.openmp()`.
+    """
+
+    def __call__(self, layout: Layout, kind: Kind, *, parallel: bool = False) -> Library: ...
 
 
 class _Kernels:
@@ -204,7 +207,7 @@ class TernaryLinear:
         parts = min(self.threads, rows * ins * outs // _WORTH_A_THREAD)
 
         def alone(x: int, y: int) -> None:
-            linear(x, weights, y, memory(size), scale, bias, rows, ins, outs)
+            linear(x, weights, y, memory(size), scale, bias, 0, 0, rows, ins, outs)
 
         def together(x: int, y: int) -> None:
             scratch = memory(size)
@@ -214,7 +217,7 @@ class TernaryLinear:
 
             def compute(first: int, end: int) -> None:
                 bounds = (first * PANEL, min(end * PANEL, outs))
-                kernels.compute(weights, y, scratch, scale, bias, rows, ins, outs, *bounds)
+                kernels.compute(weights, y, scratch, scale, bias, 0, 0, rows, ins, outs, *bounds)
 
             share(prepare, split(rows, parts if rows >= parts else 1))
             share(compute, split(round_up(outs, PANEL) // PANEL, parts))

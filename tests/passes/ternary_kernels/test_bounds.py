@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from triton_dsl.ir.native_abi import KINDS, LAYOUTS, Kind, Layout, scratch_bytes
+from triton_dsl.ir.native_tables import trit_sums
 from triton_dsl.ir.processor import host_features
 from triton_dsl.passes.ternary_kernels.recipes import RECIPES
 from triton_dsl.runtime.native.packed import PackedWeights
@@ -19,6 +20,14 @@ from triton_dsl.tools.native import kernel_provider
 pytest.importorskip("llvmlite")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect through libc of Linux")
 
+ELEMENTS: dict[str, type[np.generic]] = {
+    "i8": np.int8,
+    "u8": np.uint8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "f32": np.float32,
+    "f32x3": np.float32,
+}
 SHAPES = [(1, 1, 1), (1, 257, 5), (1, 512, 64), (2, 15, 65), (7, 256, 3), (13, 33, 130)]
 
 
@@ -44,20 +53,22 @@ class Guarded:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.activations)
 def test_stays_inside_its_buffers(recipe: str, layout: Layout, kind: Kind) -> None:
     library = kernel_provider(recipe)(layout, kind)
-    linear = library.function("linear", [c_void_p] * 6 + [c_int64] * 3)
+    linear = library.function("linear", [c_void_p] * 8 + [c_int64] * 3)
     rng = np.random.default_rng(7)
     for rows, ins, outs in SHAPES:
         if layout == "stored" and ins % 256:
             continue
         trits = rng.integers(-1, 2, (outs, ins)).astype(np.int8)
-        codes = rng.integers(-127, 128, (rows, ins)).astype(np.int8)
+        codes = rng.integers(0 if kind.activations == "u8" else -127, 128, (rows, ins))
         codes[:, 0] = 127
-        expected = codes.astype(np.int64) @ trits.T.astype(np.int64)
-        x = Guarded(codes.astype(np.float32) if kind.floating else codes)
+        expected = codes @ trits.T.astype(np.int64)
+        x = Guarded(codes.astype(ELEMENTS[kind.activations]))
         weights = Guarded(PackedWeights.of(trits).layout(layout))
         y = Guarded(np.zeros((rows, outs), np.float32 if kind.floating else np.int32))
         scratch = Guarded(np.zeros(scratch_bytes(rows, ins, outs, kind.digits), np.uint8))
-        scale, bias = Guarded(np.ones(outs, np.float32)), Guarded(np.zeros(outs, np.float32))
+        scale = Guarded(np.ones(outs, np.float32))
+        correction = kind.offset * trit_sums(trits)
+        bias = Guarded(np.zeros(outs, np.float32) if kind.floating else correction)
         buffers = (x, weights, y, scratch, scale, bias)
-        linear(*(buffer.address for buffer in buffers), rows, ins, outs)
+        linear(*(buffer.address for buffer in buffers), 0, 0, rows, ins, outs)
         assert np.allclose(y.array, expected, rtol=1e-6, atol=1e-3)
