@@ -45,6 +45,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return ConvertTensorToLinalgPass
 
+    def get_convert_vector_to_llvm() -> type[ModulePass]:
+        from .convert_vector_to_llvm import ConvertVectorToLLVMPass
+
+        return ConvertVectorToLLVMPass
+
     def get_fold_constants() -> type[ModulePass]:
         from .fold_constants import FoldConstantsPass
 
@@ -90,6 +95,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "convert-cf-to-llvm": get_convert_cf_to_llvm,
         "convert-func-to-llvm": get_convert_func_to_llvm,
         "convert-tensor-to-linalg": get_convert_tensor_to_linalg,
+        "convert-vector-to-llvm": get_convert_vector_to_llvm,
         "fold-constants": get_fold_constants,
         "fuse-linear": get_fuse_linear,
         "infer-shapes": get_infer_shapes,
