@@ -82,7 +82,10 @@ def _optimized(text: str, generator: Any) -> Any:
         raise BackendError(f"LLVM refuses a generated module: {error}") from error
     parsed.data_layout = str(generator.target_data)
     # The modules are vectorised and unrolled as they shall be.
-    options = binding.PipelineTuningOptions(speed_level=3)
+    # Functions that belong together are one already; a copy of a kernel in its caller would only
+    # double the time to compile it.
+    options = binding.PipelineTuningOptions(speed_level=2)
+    options.inlining_threshold = 0
     options.loop_unrolling = False
     options.loop_vectorization = False
     options.slp_vectorization = False

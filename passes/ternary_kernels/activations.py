@@ -1,8 +1,9 @@
 """The first half of a kernel: activations to padded int8 rows, their sums and their scales.
 
-A row is handled in blocks of 256 values; the last one, if not full, goes through a zeroed copy on
-the stack, so that nothing past the row is read. `natural` keeps the order; `planar` puts value
-4j + p of a block at 64p + j (see `ir.native_abi`). Not here: the products (`gemv`, `panel`).
+A row is handled in pieces: of a register of bytes where the order stays (`natural`), of 256 values
+where value 4j + p goes to 64p + j (`planar`, see `ir.native_abi`). The last piece, if not full,
+goes through a zeroed copy on the stack, so that nothing past the row is read. Not here: the
+products (`gemv`, `panel`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _MAGNITUDE_BITS = 0x7FFFFFFF
 _SMALLEST = 9 << 23
 """Bits of 2^-118: 127 divided by less may overflow, and such a row counts as zero."""
 _INFINITE = 0x7F800000
+_MAXIMA = 4
+"""Greatest magnitudes that are followed side by side."""
 
 
 _ELEMENTS: dict[Activations, IntegerType] = {"i8": i8, "u8": i8, "i16": i16, "i32": i32}
@@ -69,8 +72,9 @@ class _Writer:
         self._ins = ins
         self._element = f32 if kind.floating else _ELEMENTS[kind.activations]
         self._size = kind.bytes
-        self._last = code.stack(BLOCK * self._size)
-        self._full = code.and_(ins, code.constant(-BLOCK))
+        self._piece = BLOCK if order == "planar" else recipe.width
+        self._last = code.stack(self._piece * self._size)
+        self._full = code.and_(ins, code.constant(-self._piece))
         self._rest = code.sub(ins, self._full)
 
     def row(self, x: SSAValue, index: SSAValue) -> None:
@@ -91,33 +95,30 @@ class _Writer:
         total = vector(i32, self._recipe.lanes)
         zeros = [code.constant(0, total)] * kind.digits
 
-        def block(at: SSAValue, place: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-            digits = self._read(at, factor)
+        targets = [self._scratch.row(code.add(first, code.constant(d))) for d in range(kind.digits)]
+
+        def piece(i: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+            digits = self._read(self._place(source, i), factor)
             return [
-                self._put(
-                    digit, code.at(self._scratch.row(code.add(first, code.constant(d))), place), s
-                )
-                for d, (digit, s) in enumerate(zip(digits, sums, strict=True))
+                self._put(digit, code.at(target, i), total)
+                for digit, target, total in zip(digits, targets, sums, strict=True)
             ]
 
-        def whole(i: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-            return block(code.at(source, i, self._element), i, sums)
-
-        sums = code.loop(code.constant(0), self._full, BLOCK, whole, zeros)
-
-        def partial(_: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-            return block(self._last, self._full, sums)
-
-        once = code.select(has_rest, code.constant(1), code.constant(0))
-        sums = code.loop(code.constant(0), once, 1, partial, sums)
+        sums = code.loop(code.constant(0), self._ins, self._piece, piece, zeros)
         for d, parts in enumerate(sums):
             name = f"llvm.vector.reduce.add.{suffix(total)}"
             value = code.intrinsic(name, [parts], i32)
             code.store(value, self._scratch.sum(code.add(first, code.constant(d))))
 
+    def _place(self, source: SSAValue, i: SSAValue) -> SSAValue:
+        """Where the piece from value `i` can be read whole."""
+        code = self._code
+        is_whole = code.compare("slt", i, self._full)
+        return code.select(is_whole, code.at(source, i, self._element), self._last)
+
     def _fill_with_nothing(self) -> None:
         """Fill the copy of the last block with what has digits of 0."""
-        code, size = self._code, BLOCK * self._size
+        code, size = self._code, self._piece * self._size
         if not self._kind.offset:
             code.clear(self._last, size)
             return
@@ -137,17 +138,20 @@ class _Writer:
         mask = code.constant(_MAGNITUDE_BITS, wide)
         step = self._recipe.lanes
 
-        def largest(base: SSAValue, end: SSAValue, start: SSAValue) -> SSAValue:
-            def body(i: SSAValue, best: Sequence[SSAValue]) -> list[SSAValue]:
-                values = code.load(code.at(base, i, f32), wide)
-                return [code.maximum(best[0], code.and_(values, mask))]
+        def body(i: SSAValue, best: Sequence[SSAValue]) -> list[SSAValue]:
+            here = self._place(source, i)
+            result = list(best)
+            for j in range(0, self._piece, step):
+                values = code.load(code.at(here, j, f32), wide)
+                k = j // step % _MAXIMA
+                result[k] = code.maximum(result[k], code.and_(values, mask))
+            return result
 
-            return code.loop(code.constant(0), end, step, body, [start])[0]
-
-        best = largest(source, self._full, code.constant(0, wide))
-        has_rest = code.compare("sgt", self._rest, code.constant(0))
-        end = code.select(has_rest, code.constant(BLOCK), code.constant(0))
-        best = largest(self._last, end, best)
+        start = [code.constant(0, wide)] * _MAXIMA
+        maxima = code.loop(code.constant(0), self._ins, self._piece, body, start)
+        while len(maxima) > 1:
+            maxima = [code.maximum(a, b) for a, b in zip(maxima[::2], maxima[1::2], strict=True)]
+        best = maxima[0]
         bits = code.intrinsic(f"llvm.vector.reduce.smax.{suffix(wide)}", [best], i32)
         magnitude = code.bits(bits, f32)
         limit = code.constant(127.0, f32)
@@ -167,7 +171,7 @@ class _Writer:
         count = self._recipe.lanes
         factors = code.splat(factor, count)
         quarters: list[list[SSAValue]] = [[] for _ in range(self._kind.digits)]
-        for i in range(0, BLOCK, count):
+        for i in range(0, self._piece, count):
             loaded = code.load(code.at(at, i, f32), vector(f32, count))
             for d, digit in enumerate(self._digits(code.fmul(loaded, factors))):
                 quarters[d].append(digit)
@@ -178,7 +182,7 @@ class _Writer:
         code, width, size = self._code, self._recipe.width, self._size
         part = vector(self._element, width // size)
         digits: list[list[SSAValue]] = [[] for _ in range(self._kind.digits)]
-        for i in range(0, BLOCK * size, width):
+        for i in range(0, self._piece * size, width):
             value = code.load(code.at(at, i), part)
             if size == 4:
                 carry = code.constant(_LOWER_DIGITS, part)
