@@ -6,7 +6,7 @@ joined, and the steps of an `Epilogue` follow in vectors. Not here: the sums (`g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -147,6 +147,7 @@ class _Finish:
         self._kind = kind
         self._epilogue = epilogue
         self._given = given
+        self._steps = Steps(code, kind, epilogue, given, given["outs"])
         first, end = given["n0"], given["n1"]
         rest = code.and_(code.sub(end, first), code.constant(recipe.lanes - 1))
         whole = code.sub(end, rest)
@@ -162,7 +163,7 @@ class _Finish:
     def _columns(self, m: SSAValue, digit: SSAValue, wide: int) -> Loop:
         """What is done at `wide` outputs of row `m`, the digits of which start at `digit`."""
         code, kind, given = self._code, self._kind, self._given
-        lanes = _Lanes(code, wide)
+        lanes = Lanes(code, wide)
         stride = given["raw_stride"]
         raws = [
             code.at(given["raw"], code.mul(code.add(digit, code.constant(d)), stride), i32)
@@ -185,20 +186,38 @@ class _Finish:
             ]
             value = lanes.integers(values) if scale is None else lanes.floats(values, scale)
             code.store(
-                self._steps(lanes, value, n), code.at(line, code.mul(n, code.constant(width)))
+                self._steps.apply(lanes, value, n), code.at(line, code.mul(n, code.constant(width)))
             )
             return []
 
         return body
 
-    def _steps(self, lanes: _Lanes, value: SSAValue, n: SSAValue) -> SSAValue:
-        """The steps of the epilogue, at the outputs from `n`."""
+
+class Steps:
+    """Writes the steps of an epilogue, given the addresses of its tables."""
+
+    def __init__(
+        self,
+        code: Code,
+        kind: Kind,
+        epilogue: Epilogue,
+        tables: Mapping[str, SSAValue],
+        outs: SSAValue,
+    ) -> None:
+        self._code = code
+        self._kind = kind
+        self._epilogue = epilogue
+        self._given = tables
+        self._outs = outs
+
+    def apply(self, lanes: Lanes, value: SSAValue, n: SSAValue) -> SSAValue:
+        """The results for products of the outputs from `n`, or of output `n` alone."""
         code, steps, given = self._code, self._epilogue, self._given
         element = f32 if self._kind.floating else i32
         if steps.scale is not None:
             value = code.fmul(value, lanes.parameter(given["scale"], n, f32, steps.scale))
         if steps.bias:
-            offset = lanes.load(given["bias"], n, element)
+            offset = lanes.parameter(given["bias"], n, element, "channel")
             value = code.fadd(value, offset) if element == f32 else code.add(value, offset)
         if steps.activation != "none":
             zero = code.constant(0, lanes.of(element))
@@ -211,13 +230,13 @@ class _Finish:
             return self._requantize(lanes, steps.then, value, n)
         return value
 
-    def _count(self, lanes: _Lanes, then: Thresholds, value: SSAValue, n: SSAValue) -> SSAValue:
+    def _count(self, lanes: Lanes, then: Thresholds, value: SSAValue, n: SSAValue) -> SSAValue:
         """The number of thresholds ≤ value: min(t, v) is t just then."""
         code, table = self._code, self._given["table"]
         integers = lanes.of(i32)
         key = lanes.key(value) if self._kind.floating else value
         one = code.constant(1, integers)
-        channels = self._given["outs"] if then.spread == "channel" else code.constant(1)
+        channels = self._outs if then.spread == "channel" else code.constant(1)
 
         def threshold(k: SSAValue, above: Sequence[SSAValue]) -> list[SSAValue]:
             line = code.at(table, code.mul(k, channels), i32)
@@ -230,9 +249,7 @@ class _Finish:
         reached = code.sub(code.constant(then.count, integers), above)
         return lanes.narrow(reached, then.width)
 
-    def _requantize(
-        self, lanes: _Lanes, then: Requantize, value: SSAValue, n: SSAValue
-    ) -> SSAValue:
+    def _requantize(self, lanes: Lanes, then: Requantize, value: SSAValue, n: SSAValue) -> SSAValue:
         code, given = self._code, self._given
         wide = lanes.of(i64)
         factor = lanes.parameter(given["table"], n, i32, then.multiplier)
@@ -247,28 +264,35 @@ class _Finish:
 
 
 @dataclass(frozen=True)
-class _Lanes:
-    """So many outputs at once: a vector, or one number."""
+class Lanes:
+    """So many results at once, a vector or one number: of as many outputs, or all of one."""
 
     code: Code
     wide: int
+    single: bool = False
+    """Whether all lanes belong to one output."""
 
     def of(self, element: Attribute) -> Attribute:
+        """The type of so many numbers."""
         return vector(element, self.wide) if self.wide > 1 else element
 
     def spread(self, value: SSAValue) -> SSAValue:
+        """A number in every lane."""
         return self.code.splat(value, self.wide) if self.wide > 1 else value
 
     def load(self, base: SSAValue, n: SSAValue, element: Attribute) -> SSAValue:
+        """The numbers from `n` on."""
         return self.code.load(self.code.at(base, n, element), self.of(element))
 
     def parameter(
         self, base: SSAValue, n: SSAValue, element: Attribute, spread: Spread
     ) -> SSAValue:
         """The parameters of the outputs from `n`."""
-        if spread == "channel":
-            return self.load(base, n, element)
-        return self.spread(self.code.load(base, element))
+        if spread == "all":
+            return self.spread(self.code.load(base, element))
+        if self.single:
+            return self.spread(self.code.load(self.code.at(base, n, element), element))
+        return self.load(base, n, element)
 
     def narrow(self, value: SSAValue, width: int) -> SSAValue:
         """The low bits of an integer."""
