@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any
 
 from .errors import BackendError
@@ -43,20 +44,38 @@ class TensorInterface:
     Attributes:
         name: what the program calls it, an identifier.
         dtype: NumPy's name of the element: `float32`, `int8`, `bool`, `bfloat16`.
-        shape: sizes; -k stands for k times the batch.
+        shape: sizes as polynomials in the batch, the constant first: (784,) is 784, (0, 2) twice
+            the batch.
     """
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[tuple[int, ...], ...]
 
     def sizes(self, batch: int) -> tuple[int, ...]:
         """The shape for one size of the batch."""
-        return tuple(size if size >= 0 else -size * batch for size in self.shape)
+        return tuple(
+            sum(factor * batch**power for power, factor in enumerate(size)) for size in self.shape
+        )
 
-    def shown(self, batch: str = "batch") -> str:
+    @property
+    def batched(self) -> bool:
+        """Whether a size depends on the batch."""
+        return any(len(size) > 1 for size in self.shape)
+
+    @property
+    def rows(self) -> int | None:
+        """Elements of one row of the batch, where it lies outermost; `None` elsewhere."""
+        if not self.shape or any(len(size) > 1 for size in self.shape[1:]):
+            return None
+        factors = self.shape[0]
+        if len(factors) != 2 or factors[0]:
+            return None
+        return factors[1] * prod(self.sizes(0)[1:])
+
+    def shown(self) -> str:
         """The shape as text: `[batch, 784]`, `[4*batch]`."""
-        return f"[{', '.join(_size(size, batch) for size in self.shape)}]"
+        return f"[{', '.join(size_text(size) for size in self.shape)}]"
 
 
 @dataclass(frozen=True)
@@ -114,13 +133,19 @@ class Interface:
 def _tensors(rows: Sequence[Mapping[str, Any]]) -> tuple[TensorInterface, ...]:
     return tuple(
         TensorInterface(
-            str(row["name"]), str(row["dtype"]), tuple(int(size) for size in row["shape"])
+            str(row["name"]),
+            str(row["dtype"]),
+            tuple(tuple(int(factor) for factor in size) for size in row["shape"]),
         )
         for row in rows
     )
 
 
-def _size(size: int, batch: str) -> str:
-    if size >= 0:
-        return str(size)
-    return batch if size == -1 else f"{-size}*{batch}"
+def size_text(size: Sequence[int], batch: str = "batch") -> str:
+    """A size as an expression of C, Python and people: `2*batch + 5`."""
+    terms = [
+        "*".join(([] if factor == 1 and power else [str(factor)]) + [batch] * power)
+        for power, factor in reversed(list(enumerate(size)))
+        if factor
+    ]
+    return " + ".join(terms) or "0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...ir.native_interface import Interface, TensorInterface
+from ...ir.native_interface import Interface, TensorInterface, size_text
 
 _C_TYPES = {
     "bool": "uint8_t",
@@ -130,12 +130,13 @@ def _tensor_line(role: str, tensor: TensorInterface) -> str:
 
 
 def _elements_macro(macro: str, role: str, tensor: TensorInterface) -> str:
-    factor = prod(abs(size) for size in tensor.shape)
-    batches = sum(size < 0 for size in tensor.shape)
-    if not batches:
-        return f"#define {macro}_{role}_ELEMENTS INT64_C({factor})"
-    product = "".join(" * (int64_t)(batch)" for _ in range(batches))
-    return f"#define {macro}_{role}_ELEMENTS(batch) (INT64_C({factor}){product})"
+    fixed = prod(size[0] for size in tensor.shape if len(size) == 1)
+    if not tensor.batched:
+        return f"#define {macro}_{role}_ELEMENTS INT64_C({fixed})"
+    factors = [f"INT64_C({fixed})"] + [
+        f"({size_text(size, '(int64_t)(batch)')})" for size in tensor.shape if len(size) > 1
+    ]
+    return f"#define {macro}_{role}_ELEMENTS(batch) ({' * '.join(factors)})"
 
 
 def _prototype(interface: Interface, prefix: str) -> list[str]:

@@ -7,11 +7,13 @@ what follows from whole-tensor ops. Not here: the interface itself (`ir.native_i
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
@@ -30,8 +32,10 @@ INTERFACE_ATTRIBUTE = "native.interface"
 NOTE_ATTRIBUTE = "native.program"
 """Module attribute with the interface as JSON."""
 
-_PROBE = 7919
-"""A batch size, prime, that no shape of a program has as a factor of its own."""
+_PROBES = (7901, 7907, 7919)
+"""Batch sizes, prime, that no program has as sizes of its own."""
+
+Sizes = tuple[tuple[int, ...], ...]
 
 
 def note_interface(module: ModuleOp, recipe: str) -> None:
@@ -44,7 +48,7 @@ def note_interface(module: ModuleOp, recipe: str) -> None:
         return
     function = entry_function(module, "native")
     types = [tensor_type(argument) for argument in function.args]
-    results = [cast("AnyTensor", type) for type in function.function_type.outputs]
+    results = _result_types(function)
     batched = any(DYNAMIC in type.get_shape() for type in types)
     names = Names({*RESERVED, *_TAKEN})
     interface = Interface(
@@ -103,8 +107,8 @@ def _model_name(module: ModuleOp) -> str:
     return identifier(module.sym_name.data) if module.sym_name is not None else "model"
 
 
-def _shape(type: AnyTensor) -> tuple[int, ...]:
-    return tuple(-1 if size == DYNAMIC else size for size in type.get_shape())
+def _shape(type: AnyTensor) -> Sizes:
+    return tuple((0, 1) if size == DYNAMIC else (size,) for size in type.get_shape())
 
 
 def _plain(name: str, type: AnyTensor) -> TensorInterface:
@@ -118,30 +122,43 @@ def _types(given: DictionaryAttr, key: str) -> list[AnyTensor]:
     return [cast("AnyTensor", type) for type in cast("ArrayAttr[Attribute]", value)]
 
 
-def _result_shapes(module: ModuleOp, function: func.FuncOp) -> list[tuple[int, ...]]:
-    """The shapes of the results; a size that is not known is the batch, or a multiple of it."""
-    end = function.body.block.last_op
-    assert end is not None
-    plain = [_shape(tensor_type(value)) for value in end.operands]
-    if all(size >= 0 for shape in plain for size in shape):
+def _result_shapes(module: ModuleOp, function: func.FuncOp) -> list[Sizes]:
+    """The shapes of the results; those that are not known follow from what some batches give."""
+    plain = [_shape(type) for type in _result_types(function)]
+    if not any(len(size) > 1 for shape in plain for size in shape):
         return plain
-    probe = module.clone()
-    try:
-        InferShapesPass(batch=_PROBE).apply(triton_context(), probe)
-    except PassError:
-        return plain
-    end = entry_function(probe, "native").body.block.last_op
-    assert end is not None
+    probed: list[list[tuple[int, ...]]] = []
+    for batch in _PROBES:
+        copy = module.clone()
+        try:
+            InferShapesPass(batch=batch).apply(triton_context(), copy)
+        except PassError:
+            return plain
+        types = _result_types(entry_function(copy, "native"))
+        probed.append([type.get_shape() for type in types])
     return [
-        tuple(_size(known, size) for known, size in zip(shape, _sizes(value), strict=True))
-        for shape, value in zip(plain, end.operands, strict=True)
+        tuple(_size(known, seen) for known, *seen in zip(shape, *shapes, strict=True))
+        for shape, *shapes in zip(plain, *probed, strict=True)
     ]
 
 
-def _sizes(value: SSAValue) -> tuple[int, ...]:
-    return tensor_type(value).get_shape()
+def _result_types(function: func.FuncOp) -> list[AnyTensor]:
+    end = function.body.block.last_op
+    assert end is not None
+    return [tensor_type(value) for value in end.operands]
 
 
-def _size(known: int, probed: int) -> int:
-    multiple = known < 0 and probed > 0 and probed % _PROBE == 0
-    return -(probed // _PROBE) if multiple else known
+def _size(known: tuple[int, ...], seen: Sequence[int]) -> tuple[int, ...]:
+    """The parabola through the sizes that the probes gave; `known` where there is none."""
+    if len(known) == 1 or DYNAMIC in seen:
+        return known
+    (x0, x1, x2), (y0, y1, y2) = _PROBES, seen
+    first, second = Fraction(y1 - y0, x1 - x0), Fraction(y2 - y1, x2 - x1)
+    square = (second - first) / (x2 - x0)
+    linear = first - square * (x0 + x1)
+    constant = y0 - linear * x0 - square * x0 * x0
+    factors = [constant, linear, square]
+    while len(factors) > 1 and not factors[-1]:
+        factors.pop()
+    whole = all(factor.denominator == 1 for factor in factors)
+    return tuple(int(factor) for factor in factors) if whole else known

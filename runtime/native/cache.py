@@ -17,7 +17,7 @@ from pathlib import Path
 
 _MAGIC = b"tritonDSLnative1"
 _HEADER = len(_MAGIC) + 32
-_LARGEST = 64 << 20
+_LARGEST = 1 << 30
 VARIABLE = "TRITON_DSL_CACHE"
 """Environment variable with the cache folder; `off` keeps nothing on disk."""
 

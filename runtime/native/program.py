@@ -275,8 +275,8 @@ class NativeProgram:
             raise BackendError(self._refusal(inputs))
         for x, tensor in zip(inputs, self.interface.inputs, strict=True):
             for size, have in zip(tensor.shape, x.shape, strict=False):
-                if size < 0:
-                    return have // -size
+                if len(size) > 1:
+                    return have
         return 1
 
     def _refusal(self, inputs: Sequence[Array]) -> str:
@@ -321,9 +321,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 def _row_bytes(tensor: TensorInterface, dtype: np.dtype[Any]) -> int:
     """Bytes of one row of the batch; 0 for a tensor that all rows share."""
-    if not tensor.shape or tensor.shape[0] >= 0:
-        return 0
-    return -prod(tensor.shape) * dtype.itemsize
+    return (tensor.rows or 0) * dtype.itemsize
 
 
 def _address(array: Array) -> int:

@@ -163,7 +163,7 @@ class CCaller:
                 name = f"{role.lower()}{index}"
                 names.append(name)
                 macro = f"{prefix.upper()}_{role}PUT_{index}_ELEMENTS"
-                macro += "(batch)" if any(size < 0 for size in tensor.shape) else ""
+                macro += "(batch)" if tensor.batched else ""
                 element = C_TYPES[tensor.dtype]
                 lines.append(f"size_t n_{name} = (size_t){macro} * sizeof({element});")
                 made = f'filled("{name}", n_{name})' if role == "IN" else f"malloc(n_{name})"

@@ -102,8 +102,21 @@ def test_the_interface_tells_names_sizes_and_types() -> None:
     note_interface(module, "generic")
     interface = noted_interface(module)
     assert [t.name for t in interface.inputs] == ["x", "y"]
-    assert interface.inputs[0].shape == (-1, 4) == interface.outputs[0].shape
+    assert interface.inputs[0].shown() == "[batch, 4]" == interface.outputs[0].shown()
     assert interface.name == "Net" and interface.batched and interface.row_wise
-    twice = program("x: Tensor[N, 4]", "Tensor[2*N, 2]", "reshape(x, [2*N, 2])")
-    note_interface(twice, "generic")
-    assert noted_interface(twice).outputs[0].shape == (-2, 2)
+
+
+@pytest.mark.parametrize(
+    ("result", "expression", "shown"),
+    [
+        ("Tensor[2*N, 2]", "reshape(x, [2*N, 2])", "[2*batch, 2]"),
+        ("Tensor[N + 3, 4]", "pad(x, [0, 0, 1, 2])", "[batch + 3, 4]"),
+        ("Tensor[N, N]", "x @ transpose(x, 0, 1)", "[batch, batch]"),
+        ("Tensor[N * N]", "flatten(x @ transpose(x, 0, 1), 0)", "[batch*batch]"),
+        ("Tensor[4]", "sum(x, axis=0)", "[4]"),
+    ],
+)
+def test_sizes_of_results_follow_from_the_batch(result: str, expression: str, shown: str) -> None:
+    module = program("x: Tensor[N, 4]", result, expression)
+    note_interface(module, "generic")
+    assert noted_interface(module).outputs[0].shown() == shown

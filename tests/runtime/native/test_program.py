@@ -26,8 +26,8 @@ RNG = np.random.default_rng(7)
 FACTOR = np.array([3.0], np.float32)
 INTERFACE = Interface(
     "affine",
-    (TensorInterface("x", "float32", (-2, 2)), TensorInterface("step", "float32", (1,))),
-    (TensorInterface("y", "float32", (-1, 4)), TensorInterface("seen", "int64", (-1,))),
+    (TensorInterface("x", "float32", ((0, 1), (4,))), TensorInterface("step", "float32", ((1,),))),
+    (TensorInterface("y", "float32", ((0, 2), (2,))), TensorInterface("seen", "int64", ((0, 1),))),
     "generic",
     True,
     True,
@@ -81,9 +81,9 @@ def program(threads: int = 1, **changes: Any) -> NativeProgram:
 
 
 def arrays(batch: int) -> tuple[Any, Any, Any]:
-    x = RNG.standard_normal((2 * batch, 2)).astype(np.float32)
+    x = RNG.standard_normal((batch, 4)).astype(np.float32)
     step = RNG.standard_normal(1).astype(np.float32)
-    return x, step, (x * FACTOR + step).reshape(batch, 4)
+    return x, step, (x * FACTOR + step).reshape(2 * batch, 2)
 
 
 @pytest.mark.parametrize("batch", [1, 5, 0, 300])
@@ -92,7 +92,7 @@ def test_outputs_have_the_sizes_of_the_batch(batch: int) -> None:
     run = program()
     for _ in range(2):
         y, seen = run(x, step)
-        assert y.shape == (batch, 4) and y.dtype == np.float32 and seen.dtype == np.int64
+        assert y.shape == (2 * batch, 2) and y.dtype == np.float32 and seen.dtype == np.int64
         np.testing.assert_allclose(y, expected, rtol=1e-6)
         np.testing.assert_array_equal(seen, np.full(batch, batch))
 
@@ -116,7 +116,7 @@ def doubling_code() -> bytes:
 
 
 def test_one_input_and_one_output_go_the_same_way_the_second_time() -> None:
-    x = TensorInterface("x", "float32", (-1, 4))
+    x = TensorInterface("x", "float32", ((0, 1), (4,)))
     interface = replace(INTERFACE, inputs=(x,), outputs=(replace(x, name="y"),))
     content = program_bytes(interface, doubling_code(), FACTOR.view(np.uint8))
     for threads in (1, 3):
@@ -160,13 +160,13 @@ def test_wrong_inputs_are_refused() -> None:
         (x, step, step),
         (x.astype(np.float64), step),
         (x.astype(">f4"), step),
-        (x[:3], step),
+        (x[:, :3], step),
         (x[:, :1], step),
         (x.reshape(-1), step),
         (x, np.float32(1.0).reshape(())),
     ]
     for inputs in wrong:
-        with pytest.raises(BackendError, match=r"takes x: float32 \[2\*batch, 2\], step: float32"):
+        with pytest.raises(BackendError, match=r"takes x: float32 \[batch, 4\], step: float32"):
             run(*inputs)
     with pytest.raises(BackendError, match="takes NumPy arrays"):
         run([1.0], step)  # pyright: ignore[reportArgumentType]
@@ -192,7 +192,7 @@ def test_calls_from_several_threads_do_not_meet() -> None:
     run = program()
 
     def call(seed: int) -> bool:
-        x = np.full((400, 2), seed, np.float32)
+        x = np.full((200, 4), seed, np.float32)
         return all((run(x, np.zeros(1, np.float32))[0] == 3 * seed).all() for _ in range(50))
 
     with ThreadPoolExecutor(8) as pool:
@@ -213,5 +213,8 @@ def test_an_interface_survives_json() -> None:
     import json
 
     assert Interface.from_dict(json.loads(INTERFACE.to_json())) == INTERFACE
-    assert INTERFACE.inputs[0].shown() == "[2*batch, 2]"
-    assert INTERFACE.inputs[0].sizes(4) == (8, 2)
+    assert INTERFACE.outputs[0].shown() == "[2*batch, 2]"
+    assert INTERFACE.outputs[0].sizes(4) == (8, 2)
+    mixed = TensorInterface("z", "int8", ((5, 2), (0, 0, 1), (3,), (0,)))
+    assert mixed.shown() == "[2*batch + 5, batch*batch, 3, 0]"
+    assert mixed.sizes(4) == (13, 16, 3, 0)
