@@ -27,7 +27,7 @@ OCTET = 8
 """Rows of a byte of a plane."""
 STEP_GROUPS = 16
 """Groups that a loop handles together; sums are padded to a multiple of them."""
-CHUNK_STEPS = 4
+CHUNK_STEPS = 8
 """Steps whose tables are made together, and then serve all panels of a block."""
 BLOCK_PANELS = 64
 """Panels that share tables."""

@@ -1,7 +1,7 @@
 """What an instruction set offers to kernels on bit planes, one line of a table each.
 
 A scheme gives the width of a register, how many steps of a sum one lookup takes in, the lookup, and
-the two halves of a full adder. A new instruction set is a new line here. Not here: loops and
+a full adder. A new instruction set is a new line here. Not here: loops and
 layouts (`bitplanes` and the files beside it).
 """
 
@@ -69,18 +69,12 @@ class Scheme:
         """Bytes of a table: 3^group of them are used."""
         return {1: 0, 2: 16, 3: 32}[self.group]
 
-    def parity(self, code: Code, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
-        """Bits that are set in one or three of the operands: the sum of a full adder."""
+    def add(self, code: Code, a: SSAValue, b: SSAValue, c: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The sum and the carry of three bits, in every place."""
         if self.ternary_logic:
-            return _ternary(code, a, b, c, _PARITY)
-        return code.xor(code.xor(a, b), c)
-
-    def majority(self, code: Code, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
-        """Bits that are set in two or three of the operands: the carry of a full adder."""
-        if self.ternary_logic:
-            return _ternary(code, a, b, c, _MAJORITY)
-        # The first operation is that of `parity` as well, and done once.
-        return code.or_(code.and_(a, b), code.and_(code.xor(a, b), c))
+            return _ternary(code, c, a, b, _PARITY), _ternary(code, a, b, c, _MAJORITY)
+        either = code.xor(a, b)
+        return code.xor(either, c), code.or_(code.and_(a, b), code.and_(either, c))
 
 
 def _ternary(code: Code, a: SSAValue, b: SSAValue, c: SSAValue, table: int) -> SSAValue:

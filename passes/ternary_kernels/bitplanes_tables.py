@@ -70,8 +70,7 @@ def _count(code: Code, scheme: Scheme, words: Sequence[SSAValue]) -> list[SSAVal
         return list(words)
     if len(words) == 2:
         return [code.xor(*words), code.and_(*words)]
-    a, b, c = words
-    return [scheme.parity(code, a, b, c), scheme.majority(code, a, b, c)]
+    return list(scheme.add(code, *words))
 
 
 def write_tables(scheme: Scheme, operand: Operand, name: str) -> llvm.FuncOp:

@@ -49,9 +49,9 @@ class Counter:
             self._waiting[level] = word
             return
         self._waiting[level] = None
-        plane = self.planes[level]
-        self.planes[level] = self._scheme.parity(self._code, other, word, plane)
-        self.add(level + 1, self._scheme.majority(self._code, other, word, plane))
+        plane, carry = self._scheme.add(self._code, other, word, self.planes[level])
+        self.planes[level] = plane
+        self.add(level + 1, carry)
 
     def settle(self) -> None:
         """Add the words that wait."""

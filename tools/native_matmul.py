@@ -1,0 +1,123 @@
+"""Exact products of trits by trits and of bits by trits, for this processor.
+
+`ternary_matmul(a, b)` multiplies NumPy arrays; `pack_columns(b)` brings a matrix that is used again
+into the layout of the kernels once. Not here: float or int8 operands (`tools.native`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir.errors import ParameterError
+from ..ir.native_bitplanes import Operand
+from ..ir.processor import host_features
+from ..lowering.to_native.object_code import compile_object
+from ..passes.ternary_kernels.bitplanes import bitplane_fingerprint, bitplane_module
+from ..passes.ternary_kernels.bitplanes_schemes import Scheme, best_scheme, scheme_named
+from ..runtime.native.bitplanes import (
+    BitplaneKernels,
+    PackedColumns,
+    Values,
+    bitplane_matmul,
+)
+from ..runtime.native.cache import ObjectCache
+from ..runtime.native.jit import Library, load
+
+
+def bitplane_kernels(
+    scheme: str | None = None, *, cache_folder: Path | None = None
+) -> BitplaneKernels:
+    """Kernels on bit planes; each is compiled, or loaded from disk, when it is first called.
+
+    Args:
+        scheme: name of a line of `bitplanes_schemes.SCHEMES`; the best one when not given.
+        cache_folder: where compiled kernels are kept; the user's cache folder when not given.
+
+    Raises:
+        OptionError: an unknown scheme, or one that this processor cannot run.
+        BackendError: llvmlite is missing.
+    """
+    features = host_features()
+    chosen = best_scheme(features) if scheme is None else scheme_named(scheme, features)
+    return _kernels(chosen, cache_folder)
+
+
+@cache
+def _kernels(scheme: Scheme, cache_folder: Path | None) -> BitplaneKernels:
+    return BitplaneKernels(_SchemeProvider(scheme, cache_folder))
+
+
+class _SchemeProvider:
+    """Compiled kernels of one scheme."""
+
+    def __init__(self, scheme: Scheme, cache_folder: Path | None) -> None:
+        self._scheme = scheme
+        self._cache = None if cache_folder is None else ObjectCache(cache_folder)
+
+    @property
+    def group(self) -> int:
+        return self._scheme.group
+
+    def __call__(self, operand: Operand) -> Library:
+        def generate() -> bytes:
+            return compile_object(bitplane_module(self._scheme, operand))
+
+        return load(bitplane_fingerprint(self._scheme, operand), generate, cache=self._cache)
+
+
+def pack_columns(
+    b: NDArray[Any], shape: tuple[int, int] | None = None, *, scheme: str | None = None
+) -> PackedColumns:
+    """The right-hand matrix of a product, in the layout of the kernels.
+
+    Args:
+        b: trits [ins, outs], or packed trits (`ir.trits`) of `shape`.
+        shape: ins and outs of packed trits.
+        scheme: see `bitplane_kernels`.
+
+    Raises:
+        ParameterError: no matrix of trits.
+        OptionError, BackendError: see `bitplane_kernels`.
+    """
+    kernels = bitplane_kernels(scheme)
+    if shape is None:
+        return PackedColumns(b, kernels)
+    return PackedColumns.of_packed(b, *shape, kernels)
+
+
+def ternary_matmul(
+    a: NDArray[Any],
+    b: NDArray[Any] | PackedColumns,
+    *,
+    values: Values | None = None,
+    threads: int = 1,
+    scheme: str | None = None,
+) -> NDArray[np.int32]:
+    """The exact product a · b of trits, bits or signs with trits, as int32.
+
+    Args:
+        a: [..., ins], integers or bools.
+        b: trits [ins, outs], or what `pack_columns` gave.
+        values: what `a` holds: `trits` {-1, 0, 1}, `bits` {0, 1}, `signs` {-1, 1}; by default bits
+            for bools, else trits. Bits and signs take two thirds of the work.
+        threads: most threads that the call uses.
+        scheme: see `bitplane_kernels`; of packed columns, their own.
+
+    Raises:
+        ParameterError: other values, or operands that are no arrays of integers.
+        OptionError, BackendError: see `bitplane_kernels` and `bitplane_matmul`.
+    """
+    if isinstance(b, PackedColumns):
+        if scheme is not None:
+            raise ParameterError("packed columns have a scheme already: leave `scheme` away")
+        packed = b
+    else:
+        packed = pack_columns(b, scheme=scheme)
+    if values is None:
+        values = "bits" if a.dtype == np.bool_ else "trits"
+    return bitplane_matmul(a, packed, values=values, threads=threads)
