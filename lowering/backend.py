@@ -51,17 +51,28 @@ class CompiledModel:
         target: the target's name.
         module: the IR before the target's own pipeline.
         artifact: the files.
+        options: the target's options that were given.
     """
 
     target: str
     module: ModuleOp = field(repr=False)
     artifact: Artifact = field(repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     def save(self, path: str | Path) -> list[Path]:
-        """Write the artefact to `path`; the files written."""
-        from .artifact import write_artifact
+        """Write the artefact to `path`; the files written.
 
-        return write_artifact(self.artifact, Path(path))
+        It is compiled again where the path asks for another form of it (`model.so`).
+        """
+        from .artifact import write_artifact
+        from .targets import compile_to_target, get_target, read_options
+
+        path, target, artifact = Path(path), get_target(self.target), self.artifact
+        given = read_options(target, self.options)
+        wanted = target.options_for(given, path)
+        if wanted != given:
+            artifact = compile_to_target(self.module.clone(), target, wanted)
+        return write_artifact(artifact, path)
 
 
 _backends: dict[str, type[BackendBase]] = {}
@@ -128,7 +139,7 @@ def compile_model(
         state = Path(weights) if isinstance(weights, str) else weights
         module = import_tri(path, layer=layer, weights=state, trainable=trainable)
         artifact = compile_to_target(module.clone(), backend, options)
-        return CompiledModel(backend, module, artifact)
+        return CompiledModel(backend, module, artifact, options)
     if backend in backends:
         if weights is not None or trainable:
             raise OptionError(

@@ -144,9 +144,7 @@ def compile_to_target(
             raise OptionError("give options in the target's text or as an object, not both")
         parsed = options
     else:
-        merged = {name.replace("_", "-"): value for name, value in values.items()}
-        merged |= {name.replace("_", "-"): value for name, value in (options or {}).items()}
-        parsed = parse_options(target.Options, target.name, merged)
+        parsed = read_options(target, values, options or {})
     if output is not None:
         parsed = target.options_for(parsed, output)
     work = module.clone()
@@ -168,6 +166,16 @@ def compile_to_target(
         source_sha256=source_hash(module),
         tool=_tool_version(),
     )
+
+
+def read_options(target: Target, *values: Mapping[str, object]) -> TargetOptions:
+    """A target's options by name, written with `-` or `_`; later ones win.
+
+    Raises:
+        OptionError: an unknown name, or a value of the wrong type.
+    """
+    merged = {name.replace("_", "-"): value for given in values for name, value in given.items()}
+    return parse_options(target.Options, target.name, merged)
 
 
 def source_hash(module: ModuleOp) -> str:
