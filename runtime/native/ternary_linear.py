@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from ctypes import addressof, c_char, c_int64, c_void_p
+from ctypes import c_char_p, c_int64, c_void_p
 from math import prod
+from struct import Struct
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -29,6 +30,9 @@ from ...ir.native_abi import (
     round_up,
     scratch_bytes,
 )
+from ...ir.native_parallel import CALL
+from ...ir.native_tables import trit_sums
+from .addresses import address_of
 from .jit import Library
 from .packed import PackedWeights
 from .threads import share, split
@@ -42,16 +46,18 @@ _WORTH_A_THREAD = 2_000_000
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _MOST_PLANS = 256
-"""Numbers of rows for which a layer remembers what to do."""
+"""Shapes of activations for which a layer remembers what to do."""
 
 _SIGNATURES: dict[str, list[type[Any]]] = {
-    "linear": [c_void_p] * 8 + [c_int64] * 3,
+    CALL: [c_char_p],
     "prepare": [c_void_p] * 2 + [c_int64] * 4,
     "compute": [c_void_p] * 7 + [c_int64] * 5,
 }
-assert [len(names) for names in (LINEAR_ARGUMENTS, PREPARE_ARGUMENTS, COMPUTE_ARGUMENTS)] == [
-    len(signature) for signature in _SIGNATURES.values()
+assert [len(names) for names in (PREPARE_ARGUMENTS, COMPUTE_ARGUMENTS)] == [
+    len(_SIGNATURES[name]) for name in ("prepare", "compute")
 ]
+_pack = Struct(f"{len(LINEAR_ARGUMENTS)}q").pack
+Plan = Callable[[NDArray[Any]], NDArray[Any]]
 _KINDS = {kind.activations: kind for kind in KINDS}
 
 
@@ -68,17 +74,9 @@ class _Kernels:
     """The three functions of a library."""
 
     def __init__(self, library: Library) -> None:
-        self.linear = library.function("linear", _SIGNATURES["linear"])
+        self.call = library.function(CALL, _SIGNATURES[CALL])
         self.prepare = library.function("prepare", _SIGNATURES["prepare"])
         self.compute = library.function("compute", _SIGNATURES["compute"])
-
-
-def _address(array: NDArray[Any]) -> int:
-    # The first way is the quicker, but ctypes takes only what can be written and is not empty.
-    if array.flags.writeable and array.size:
-        buffer: Any = array
-        return addressof(c_char.from_buffer(buffer))
-    return array.__array_interface__["data"][0]
 
 
 class _Memory(threading.local):
@@ -89,8 +87,9 @@ class _Memory(threading.local):
 
     def _hold(self, size: int) -> None:
         self._size = size
-        self._buffer = np.empty(size, np.uint8)
-        self._address = _address(self._buffer)
+        self._buffer = np.empty(size + 64, np.uint8)
+        start = address_of(self._buffer)
+        self._address = start + -start % 64
 
     def of(self, size: int) -> int:
         """The address of at least `size` bytes, valid until the next call."""
@@ -105,7 +104,8 @@ _MEMORY = _Memory()
 class TernaryLinear:
     """y = x · Wᵀ, times a scale and plus a bias for each output if x is float.
 
-    int8 activations give the exact int32 sums; scale and bias are then not used. float32
+    Integer activations (int8, uint8, int16, int32) give the sums as int32, exact modulo 2^32; scale
+    and bias are then not used. float32
     activations give float32: `dynamic-int8` rounds each row to int8 with scale max|x| / 127,
     `float32` keeps the accuracy of float32. A row with an infinity or NaN gives a row of NaN; a row
     below 2^-118 counts as zero.
@@ -157,81 +157,98 @@ class TernaryLinear:
         self._layout: Layout = layout
         self._scale = _per_output(1.0 if scale is None else scale, weights.outs, "scale")
         self._bias = _per_output(0.0 if bias is None else bias, weights.outs, "bias")
-        self._addresses = _address(self._scale), _address(self._bias)
         self._activations: dict[np.dtype[Any], Activations] = {
             np.dtype(np.int8): "i8",
+            np.dtype(np.uint8): "u8",
+            np.dtype(np.int16): "i16",
+            np.dtype(np.int32): "i32",
             np.dtype(np.float32): PRECISIONS[precision],
         }
-        self._plans: dict[tuple[int, Activations], Callable[[int, int], None]] = {}
+        self._plans: dict[tuple[tuple[int, ...], np.dtype[Any]], Plan] = {}
+        self._corrections: dict[int, NDArray[np.int32]] = {}
         self._bound: dict[tuple[Layout, Activations], tuple[_Kernels, int]] = {}
 
     def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Multiply x [..., ins], int8 or float32; gives [..., outs], int32 or float32.
+        """Multiply x [..., ins]; gives [..., outs], float32 for float32 and int32 for integers.
 
         Raises:
             BackendError: another dtype or last dimension, or no compiler.
         """
-        shape = x.shape
-        activations = self._activations.get(x.dtype)
-        if activations is None or not shape or shape[-1] != self.weights.ins:
-            raise BackendError(self._refusal(x))
-        leading = shape[:-1]
-        rows = leading[0] if len(leading) == 1 else prod(leading)
-        exact = activations == "i8"
-        y = np.empty((*leading, self.weights.outs), _INT32 if exact else _FLOAT32)
-        if y.size == 0:
-            return y
-        if self.weights.ins == 0:
-            y[...] = 0 if exact else self._bias
-            return y
-        plan = self._plans.get((rows, activations))
+        plan = self._plans.get((x.shape, x.dtype))
         if plan is None:
-            plan = self._plan(rows, activations)
-        x = np.ascontiguousarray(x)
-        plan(_address(x), _address(y))
-        return y
+            plan = self._plan(x)
+        return plan(x)
 
     def _refusal(self, x: NDArray[Any]) -> str:
         if x.dtype not in self._activations:
-            return f"expected int8 or float32 activations, got {x.dtype}"
+            names = ", ".join(str(dtype) for dtype in self._activations)
+            return f"expected activations of {names}, got {x.dtype}"
         return f"expected activations [..., {self.weights.ins}], got {list(x.shape)}"
 
-    def _plan(self, rows: int, activations: Activations) -> Callable[[int, int], None]:
-        """What runs a call with so many rows, given the addresses of x and y."""
-        ins, outs = self.weights.ins, self.weights.outs
-        kind = _KINDS[activations]
+    def _plan(self, x: NDArray[Any]) -> Plan:
+        """What multiplies activations of one shape and type."""
+        activations = self._activations.get(x.dtype)
+        if activations is None or not x.shape or x.shape[-1] != self.weights.ins:
+            raise BackendError(self._refusal(x))
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        plan = self._make_plan(_KINDS[activations], x.shape[:-1])
+        self._plans[x.shape, x.dtype] = plan
+        return plan
+
+    def _make_plan(self, kind: Kind, leading: tuple[int, ...]) -> Plan:
+        ins, outs, rows = self.weights.ins, self.weights.outs, prod(leading)
+        shape, dtype = (*leading, outs), _FLOAT32 if kind.floating else _INT32
+        if ins == 0 or rows * outs == 0:
+            filling: Any = self._bias if kind.floating else 0
+            return lambda _: np.full(shape, filling, dtype)
         kernels, weights = self._bind(self._layout, kind)
         size = scratch_bytes(rows, ins, outs, kind.digits)
-        scale, bias = self._addresses
-        linear, memory = kernels.linear, _MEMORY.of
+        scale, bias = address_of(self._scale), address_of(self._bias)
+        if not kind.floating:
+            bias = address_of(self._correction(kind))
+        call, memory, empty, contiguous = kernels.call, _MEMORY.of, np.empty, np.ascontiguousarray
         parts = min(self.threads, rows * ins * outs // _WORTH_A_THREAD)
 
-        def alone(x: int, y: int) -> None:
-            linear(x, weights, y, memory(size), scale, bias, 0, 0, rows, ins, outs)
+        def alone(x: NDArray[Any]) -> NDArray[Any]:
+            y = empty(shape, dtype)
+            x = contiguous(x)
+            given = (address_of(x), weights, address_of(y), memory(size))
+            call(_pack(*given, scale, bias, 0, 0, rows, ins, outs))
+            return y
 
-        def together(x: int, y: int) -> None:
-            scratch = memory(size)
+        def together(x: NDArray[Any]) -> NDArray[Any]:
+            y = empty(shape, dtype)
+            x = contiguous(x)
+            source, target, scratch = address_of(x), address_of(y), memory(size)
 
             def prepare(first: int, end: int) -> None:
-                kernels.prepare(x, scratch, rows, ins, first, end)
+                kernels.prepare(source, scratch, rows, ins, first, end)
 
             def compute(first: int, end: int) -> None:
+                tables = (scale, bias, 0, 0)
                 bounds = (first * PANEL, min(end * PANEL, outs))
-                kernels.compute(weights, y, scratch, scale, bias, 0, 0, rows, ins, outs, *bounds)
+                kernels.compute(weights, target, scratch, *tables, rows, ins, outs, *bounds)
 
             share(prepare, split(rows, parts if rows >= parts else 1))
             share(compute, split(round_up(outs, PANEL) // PANEL, parts))
+            return y
 
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans.clear()
-        plan = self._plans[rows, activations] = alone if parts < 2 else together
-        return plan
+        return alone if parts < 2 else together
+
+    def _correction(self, kind: Kind) -> NDArray[np.int32]:
+        """What a kind with an offset needs as its bias."""
+        known = self._corrections.get(kind.offset)
+        if known is None:
+            known = kind.offset * trit_sums(self.weights.trits())
+            self._corrections[kind.offset] = known
+        return known
 
     def _bind(self, layout: Layout, kind: Kind) -> tuple[_Kernels, int]:
         known = self._bound.get((layout, kind.activations))
         if known is None:
             kernels = _Kernels(self._provider(layout, kind))
-            known = (kernels, _address(self.weights.layout(layout)))
+            known = (kernels, address_of(self.weights.layout(layout)))
             self._bound[layout, kind.activations] = known
         return known
 

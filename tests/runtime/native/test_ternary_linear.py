@@ -22,9 +22,9 @@ class Recording:
     def __init__(self) -> None:
         self.asked: list[tuple[Layout, str]] = []
 
-    def __call__(self, layout: Layout, kind: Kind) -> Library:
+    def __call__(self, layout: Layout, kind: Kind, *, parallel: bool = False) -> Library:
         self.asked.append((layout, kind.activations))
-        return kernel_provider()(layout, kind)
+        return kernel_provider()(layout, kind, parallel=parallel)
 
 
 def layer(outs: int = 3, ins: int = 4, **options: Any) -> tuple[TernaryLinear, Recording]:
