@@ -1,13 +1,17 @@
 """`torch.ops.triton_dsl.ternary_linear`: a product with packed ternary weights that compilers see.
 
 Loading this module registers the operator. It works with autograd (for the input, scale and bias),
-`torch.compile` and `torch.export`.
+`torch.compile` and `torch.export`. On processors it runs native kernels where llvmlite is installed
+(`native.torch_linear`), on NVIDIA's devices kernels of OpenAI's Triton where that is (`cuda`), else
+the formula of PyTorch. `ternary_linear` checks its arguments, and calls native kernels without
+PyTorch's dispatcher where nothing would see the difference.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,22 +19,91 @@ from torch import Tensor
 from torch.utils import flop_counter
 
 from ..ir.errors import OptionError
+from .native import torch_linear
+from .native.ternary_linear import Precision
 from .ternary_tensor import unpack_unchecked
 
 NAME = "triton_dsl::ternary_linear"
 SCHEMA = "(Tensor x, Tensor weight, SymInt out_features, Tensor? scale, Tensor? bias) -> Tensor"
 
+_LIBRARY = torch.library.Library("triton_dsl", "FRAGMENT")
+_LIBRARY.define("ternary_linear" + SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
 
-@torch.library.custom_op(NAME, mutates_args=(), schema=SCHEMA)
-def _ternary_linear(
+
+def set_precision(precision: Precision) -> None:
+    """Choose how native kernels multiply float activations, for the whole process.
+
+    `float32`, the default, is as accurate as float32 arithmetic. `dynamic-int8` rounds each row of
+    activations to int8 first (scale max|x| / 127), and takes half to a third of the time. The
+    choice is read when a product runs, also in compiled and exported models. Other devices, and
+    processors without native kernels, always use float arithmetic.
+
+    Raises:
+        OptionError: an unknown precision.
+    """
+    torch_linear.set_precision(precision)
+
+
+def get_precision() -> Precision:
+    """What `set_precision` chose."""
+    return torch_linear.precision()
+
+
+@contextmanager
+def use_precision(precision: Precision) -> Generator[None]:
+    """`set_precision` for a `with` block; for the whole process, too.
+
+    Raises:
+        OptionError: an unknown precision.
+    """
+    before = get_precision()
+    set_precision(precision)
+    try:
+        yield
+    finally:
+        set_precision(before)
+
+
+def _formula(
     x: Tensor, weight: Tensor, out_features: int, scale: Tensor | None, bias: Tensor | None
 ) -> Tensor:
+    if x.dtype == torch.int8:
+        # float64 holds every sum.
+        return _product(x.to(torch.float64), weight, out_features).to(torch.int32)
     result = _product(x, weight, out_features)
     if scale is not None:
         result *= scale.to(x.dtype)
     if bias is not None:
         result += bias.to(x.dtype)
     return result
+
+
+def _on_processor(
+    x: Tensor, weight: Tensor, out_features: int, scale: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    result = None
+    if x.dtype in (torch.float32, torch.int8):
+        result = torch_linear.product(x, weight, out_features, scale, bias)
+    elif x.dtype in (torch.float16, torch.bfloat16):
+        wide = torch_linear.product(x.float(), weight, out_features, scale, bias)
+        result = None if wide is None else wide.to(x.dtype)
+    return _formula(x, weight, out_features, scale, bias) if result is None else result
+
+
+def _on_cuda(
+    x: Tensor, weight: Tensor, out_features: int, scale: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    from .cuda import product
+
+    result = product(x, weight, out_features, scale, bias)
+    return _formula(x, weight, out_features, scale, bias) if result is None else result
+
+
+_LIBRARY.impl("ternary_linear", _formula, "CompositeExplicitAutograd")
+_LIBRARY.impl("ternary_linear", _on_processor, "CPU")
+_LIBRARY.impl("ternary_linear", _on_cuda, "CUDA")
+_is_compiling = torch.compiler.is_compiling
+_OP: Any = torch.ops.triton_dsl.ternary_linear.default
 
 
 def _product(x: Tensor, weight: Tensor, out_features: int) -> Tensor:
@@ -40,7 +113,8 @@ def _product(x: Tensor, weight: Tensor, out_features: int) -> Tensor:
 def _fake(
     x: Tensor, weight: Tensor, out_features: int, scale: Tensor | None, bias: Tensor | None
 ) -> Tensor:
-    return x.new_empty((*x.shape[:-1], out_features))
+    dtype = torch.int32 if x.dtype == torch.int8 else x.dtype
+    return x.new_empty((*x.shape[:-1], out_features), dtype=dtype)
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -65,8 +139,8 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     return grad_x, None, None, grad_scale, grad_bias
 
 
-_ternary_linear.register_fake(_fake)
-_ternary_linear.register_autograd(_backward, setup_context=_setup_context)
+torch.library.register_fake(NAME, _fake, lib=_LIBRARY)
+torch.library.register_autograd(NAME, _backward, setup_context=_setup_context, lib=_LIBRARY)
 
 
 def _count_flops(
@@ -89,10 +163,10 @@ def ternary_linear(
 ) -> Tensor:
     """y = (x · W) · scale + bias, with packed trits W; the op `ternary.linear` on floats.
 
-    The result has x's type, or that of `torch.autocast` where it is on.
+    The result has x's type, or that of `torch.autocast` where it is on; int8 gives exact int32.
 
     Args:
-        x: floats `[..., in_features]`.
+        x: floats `[..., in_features]`, or int8 without scale and bias.
         weight: `uint8[ceil(in_features · out_features / 4)]`, W `[in_features, out_features]`
             packed row-major. Its codes are not checked here.
         out_features: the columns of W.
@@ -102,20 +176,43 @@ def ternary_linear(
     Raises:
         OptionError: types or shapes that do not go together.
     """
+    if not _is_compiling():
+        result = torch_linear.quick_product(x, weight, out_features, scale, bias)
+        if result is not None:
+            return result
     kind = x.device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+    if (
+        x.is_floating_point()
+        and torch.amp.is_autocast_available(kind)
+        and torch.is_autocast_enabled(kind)
+    ):
         x = x.to(torch.get_autocast_dtype(kind))
+    _check(x, weight, out_features, scale, bias)
+    result = _OP(x, weight, out_features, scale, bias)
+    if not _is_compiling():
+        torch_linear.remember(weight, scale, bias)
+    return result
+
+
+def _check(
+    x: Tensor, weight: Tensor, out_features: int, scale: Tensor | None, bias: Tensor | None
+) -> None:
+    is_float = x.is_floating_point()
     size = -(-x.shape[-1] * out_features // 4) if x.dim() else -1
-    if not x.is_floating_point() or weight.dtype != torch.uint8 or weight.shape != (size,):
+    is_right = is_float or x.dtype == torch.int8
+    if not is_right or weight.dtype != torch.uint8 or weight.shape != (size,):
         raise OptionError(
-            f"ternary_linear: expected floats [..., in] and uint8[ceil(in * {out_features} / 4)], "
+            f"ternary_linear: expected floats or int8 [..., in] and "
+            f"uint8[ceil(in * {out_features} / 4)], "
             f"got {x.dtype}{list(x.shape)} and {weight.dtype}{list(weight.shape)}"
         )
     for name, vector in (("scale", scale), ("bias", bias)):
-        if vector is not None and vector.shape != (out_features,):
+        if vector is None:
+            continue
+        if not is_float:
+            raise OptionError(f"ternary_linear: expected no {name} with int8 activations")
+        if vector.shape != (out_features,):
             raise OptionError(
                 f"ternary_linear: expected {name} of shape [{out_features}], "
                 f"got {list(vector.shape)}"
             )
-    result: Tensor = _ternary_linear(x, weight, out_features, scale, bias)
-    return result

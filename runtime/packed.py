@@ -86,7 +86,11 @@ class PackedTernaryLinear(PackedLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         """x `[..., in_features]` to `[..., out_features]`."""
-        return ternary_linear(x, self.weight, self.out_features, self.scale, self.bias)
+        # From the tables: `nn.Module` looks attributes up there too, but takes longer.
+        buffers = self._buffers
+        weight, scale, bias = buffers["weight"], buffers["scale"], self._parameters["bias"]
+        assert weight is not None
+        return ternary_linear(x, weight, self.out_features, scale, bias)
 
     def extra_repr(self) -> str:
         """The settings, for `repr`."""

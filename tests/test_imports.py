@@ -36,6 +36,7 @@ HEAVY = {
     "scipy",
     "sklearn",
     "torch",
+    "triton",
 }
 
 # What is made of torch's own classes and operators cannot be loaded without it, and nothing else
@@ -44,12 +45,14 @@ TORCH_MODULES = {
     f"{PACKAGE}.runtime.{name}"
     for name in (
         "analysis",
+        "cuda",
         "layers",
         "models.bert",
         "models.blocks",
         "models.mobilenet",
         "models.resnet",
         "models.small",
+        "native.torch_linear",
         "operators",
         "packed",
         "profiler",
@@ -57,6 +60,9 @@ TORCH_MODULES = {
         "ternary_tensor",
     )
 }
+
+# The same for OpenAI's Triton.
+TRITON_MODULES = {f"{PACKAGE}.runtime.cuda_kernels"}
 
 
 @dataclass(frozen=True)
@@ -166,14 +172,18 @@ def test_heavy_libraries_are_imported_in_functions() -> None:
         if found.at_load
         and (root := found.imported.split(".")[0]) in HEAVY
         and not (root == "torch" and found.importer in TORCH_MODULES)
+        and not (root == "triton" and found.importer in TRITON_MODULES)
     ]
     assert wrong == []
 
 
-def test_modules_made_of_torch_exist() -> None:
+@pytest.mark.parametrize(
+    ("library", "modules"), [("torch", TORCH_MODULES), ("triton", TRITON_MODULES)]
+)
+def test_modules_made_of_libraries_exist(library: str, modules: set[str]) -> None:
     """The exceptions above are needed, each of them."""
-    loads = {i.importer for i in IMPORTS if i.at_load and i.imported.split(".")[0] == "torch"}
-    assert loads == TORCH_MODULES
+    loads = {i.importer for i in IMPORTS if i.at_load and i.imported.split(".")[0] == library}
+    assert loads == modules
 
 
 def test_loading_every_module_loads_nothing_heavy() -> None:
@@ -181,7 +191,7 @@ def test_loading_every_module_loads_nothing_heavy() -> None:
     modules = [
         module
         for module in MODULES
-        if not module.endswith(".__main__") and module not in TORCH_MODULES
+        if not module.endswith(".__main__") and module not in TORCH_MODULES | TRITON_MODULES
     ]
     program = (
         "import importlib, sys\n"

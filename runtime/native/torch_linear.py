@@ -1,0 +1,405 @@
+"""Products of PyTorch's tensors with packed ternary weights, by native kernels.
+
+`product` is what runs behind the operator `triton_dsl::ternary_linear` on processors. The panels
+that kernels read are made once for each tensor of weights, and kept as long as it: they are found
+by the tensor, its version and its address, so that changes in place are noticed, but not those
+through `weight.data` or memory that is shared with other libraries. Not here: the operator
+(`runtime.operators`), layers, other devices.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...ir.errors import BackendError, OptionError
+from ...ir.native_abi import KINDS, LINEAR_ARGUMENTS, MAX_INS, scratch_bytes
+from ...ir.native_parallel import CALL, TASK
+from .columns import Bytes, aligned, panels_of_columns
+from .provider import kernel_provider
+from .ternary_linear import PRECISIONS, Precision
+from .threads import default_threads, openmp
+
+_WORTH_A_THREAD = 800_000
+"""Products of int8 below which another thread costs more than it saves."""
+_MOST_SHAPES = 256
+"""Shapes of activations for which weights remember what to do."""
+_MOST_ALIASES = 64
+"""Tensors that are compared with their content (`_Contents`)."""
+
+_KINDS = {kind.activations: kind for kind in KINDS}
+_pack = Struct(f"{len(LINEAR_ARGUMENTS)}q").pack
+
+
+class _Kernels:
+    """The functions for one kind of activations."""
+
+    def __init__(self, activations: str) -> None:
+        provider = kernel_provider()
+        if provider is None:
+            raise BackendError("there are no native kernels")
+        kind = _KINDS[activations]
+        self.digits = kind.digits
+        parallel = openmp() is not None
+        library = provider("panels", kind, parallel=parallel)
+        self.call = library.function(CALL, [ctypes.c_char_p])
+        self.task: Any = library.function(TASK, [ctypes.c_char_p]) if parallel else None
+
+
+class _Engine:
+    """Which kernels products use; replaced as a whole when the precision changes."""
+
+    def __init__(self, precision: Precision) -> None:
+        self.precision: Precision = precision
+        self._known: dict[torch.dtype, _Kernels | None] = {}
+
+    def kernels(self, dtype: torch.dtype) -> _Kernels | None:
+        """The kernels for activations of a type, or `None` where there are none."""
+        if dtype not in self._known:
+            activations = "i8" if dtype is torch.int8 else PRECISIONS[self.precision]
+            try:
+                self._known[dtype] = _Kernels(activations)
+            except BackendError:
+                self._known[dtype] = None
+        return self._known[dtype]
+
+
+class _Weights:
+    """The panels of one matrix, and what to do for each shape of activations."""
+
+    def __init__(self, panels: Bytes, ins: int, outs: int) -> None:
+        self.panels = panels
+        self.address: int = panels.ctypes.data
+        self.ins, self.outs = ins, outs
+        self._ones, self._zeros = np.ones(outs, np.float32), np.zeros(outs, np.float32)
+        self.ones: int = self._ones.ctypes.data
+        self.zeros: int = self._zeros.ctypes.data
+        self.plans: dict[torch.Size, _Plan] = {}
+        self._integer_plans: dict[torch.Size, _Plan] = {}
+
+    def plan(self, shape: torch.Size, dtype: torch.dtype) -> _Plan | None:
+        """What to do for activations of a shape; `None` where there are no kernels."""
+        engine = _CURRENT[0]
+        plans = self.plans if dtype is _FLOAT else self._integer_plans
+        plan = plans.get(shape)
+        if plan is None or plan.engine is not engine:
+            kernels = engine.kernels(dtype)
+            if kernels is None:
+                return None
+            plan = _Plan(engine, kernels, self, shape)
+            with _LOCK:
+                if len(plans) >= _MOST_SHAPES:
+                    plans.clear()
+                plans[shape] = plan
+        return plan
+
+
+class _Plan:
+    """A call with activations of a certain shape."""
+
+    __slots__ = ("call", "engine", "flat", "parts", "result", "rows", "size", "task")
+
+    def __init__(
+        self, engine: _Engine, kernels: _Kernels, weights: _Weights, shape: torch.Size
+    ) -> None:
+        ins, outs = weights.ins, weights.outs
+        self.engine = engine
+        self.call: Callable[[bytes], None] = kernels.call
+        self.task: Any = kernels.task
+        self.rows = shape[:-1].numel()
+        self.result = (*shape[:-1], outs)
+        self.flat = len(shape) == 2
+        self.size = scratch_bytes(self.rows, ins, outs, kernels.digits)
+        work = self.rows * ins * outs * kernels.digits // _WORTH_A_THREAD
+        self.parts = work if kernels.task is not None else 1
+
+
+class _Held:
+    """The weights of a tensor, and what must be the same for them to hold.
+
+    Also the scale and bias of the last call, which were checked, with their addresses.
+    """
+
+    __slots__ = (
+        "bias",
+        "offsets",
+        "outs",
+        "plans",
+        "pointer",
+        "reference",
+        "scale",
+        "scales",
+        "storage",
+        "version",
+        "weights",
+    )
+
+    def __init__(self, tensor: Tensor, weights: _Weights) -> None:
+        key = id(tensor)
+
+        def forget(reference: weakref.ref[Tensor]) -> None:
+            held = _HELD.get(key)
+            if held is not None and held.reference is reference:
+                del _HELD[key]
+
+        self.reference = weakref.ref(tensor, forget)
+        # While its memory is held, no other storage can come to stand at the same address.
+        self.storage = tensor.untyped_storage()
+        self.pointer = tensor.data_ptr()
+        self.version: int = tensor._version
+        self.weights = weights
+        self.outs = weights.outs
+        self.plans = weights.plans
+        self.scale: Tensor | None = None
+        self.bias: Tensor | None = None
+        self.scales, self.offsets = weights.ones, weights.zeros
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether these are the weights of a tensor still."""
+        return (
+            self.reference() is tensor
+            and self.version == tensor._version
+            and self.pointer == tensor.data_ptr()
+        )
+
+
+_HELD: dict[int, _Held] = {}
+"""By the identity of the tensor."""
+
+
+class _Contents:
+    """Weights of tensors that PyTorch counts no changes of, or that are made anew for each call.
+
+    They are found by their address, and compared with a copy each time.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, ...], None] = {}
+        self._known: dict[tuple[int, ...], tuple[Tensor, _Weights]] = {}
+
+    def find(self, tensor: Tensor, ins: int, outs: int) -> _Weights:
+        """The weights, made if they are not there; the caller holds the lock."""
+        key = (tensor.data_ptr(), ins, outs)
+        known = self._known.get(key)
+        if known is not None and torch.equal(known[0], tensor):
+            return known[1]
+        made = _panels(tensor, ins, outs)
+        if tensor.is_inference() or key in self._seen:
+            self._known.pop(key, None)
+            self._known[key] = (tensor.clone(), made)
+            _shorten(self._known)
+        self._seen[key] = None
+        _shorten(self._seen)
+        return made
+
+
+def _shorten(kept: dict[Any, Any]) -> None:
+    while len(kept) > _MOST_ALIASES:
+        del kept[next(iter(kept))]
+
+
+class _Memory(threading.local):
+    """Scratch memory that a thread keeps from call to call."""
+
+    size = 0
+    address = 0
+
+    def hold(self, size: int) -> None:
+        """Have at least `size` bytes."""
+        self._memory = aligned(size)
+        self.size, self.address = size, self._memory.ctypes.data
+
+
+_CONTENTS = _Contents()
+_MEMORY = _Memory()
+_LOCK = threading.RLock()
+_ENGINES: dict[Precision, _Engine] = {}
+_CURRENT: list[_Engine] = [_Engine("float32")]
+
+
+def precision() -> Precision:
+    """How float activations are multiplied, see `set_precision`."""
+    return _CURRENT[0].precision
+
+
+def set_precision(value: Precision) -> None:
+    """Choose the kernels for float activations, see `runtime.operators.set_precision`."""
+    if value not in PRECISIONS:
+        raise OptionError(f"precision is one of {', '.join(PRECISIONS)}, not '{value}'")
+    with _LOCK:
+        if value not in _ENGINES:
+            _ENGINES[value] = _Engine(value)
+        _CURRENT[0] = _ENGINES[value]
+
+
+def product(
+    x: Tensor, weight: Tensor, outs: int, scale: Tensor | None, bias: Tensor | None
+) -> Tensor | None:
+    """y = (x · W) · scale + bias; `None` where no kernel can do it.
+
+    Nothing is checked: all arguments are ordinary tensors in main memory, of matching shapes.
+
+    Args:
+        x: float32 or int8 `[..., ins]`. int8 gives int32, without scale and bias.
+        weight: uint8, W `[ins, outs]` packed row-major.
+        outs: the columns of W.
+        scale: floats `[outs]`.
+        bias: floats `[outs]`.
+    """
+    ins = x.shape[-1]
+    held = _HELD.get(id(weight))
+    weights = held.weights if held is not None and held.holds(weight) else None
+    if weights is None or (weights.ins, weights.outs) != (ins, outs):
+        weights = _find(weight, ins, outs)
+        if weights is None:
+            return None
+    plan = weights.plan(x.shape, x.dtype)
+    if plan is None:
+        return None
+    # The vectors are named here, so that they outlive the call.
+    scale = None if scale is None else _vector(scale)
+    bias = None if bias is None else _vector(bias)
+    scales = weights.ones if scale is None else scale.data_ptr()
+    return _run(weights, plan, x, scales, weights.zeros if bias is None else bias.data_ptr())
+
+
+def remember(weight: Tensor, scale: Tensor | None, bias: Tensor | None) -> None:
+    """Note which scale and bias go with weights that were multiplied, for `quick_product`.
+
+    They were checked: floats in main memory, one for each output.
+    """
+    held = _HELD.get(id(weight))
+    if held is None or not all(
+        vector is None or (vector.__class__ in _PLAIN and _vector(vector) is vector)
+        for vector in (scale, bias)
+    ):
+        return
+    held.scale, held.bias = scale, bias
+    held.scales = held.weights.ones if scale is None else scale.data_ptr()
+    held.offsets = held.weights.zeros if bias is None else bias.data_ptr()
+
+
+_C: Any = vars(torch)["_C"]
+_PLAIN = (Tensor, torch.nn.Parameter)
+_FLOAT = torch.float32
+_is_differentiated: Callable[[], bool] = torch.is_grad_enabled
+_function_modes: Callable[[], int] = _C._len_torch_function_stack
+_dispatch_modes: Callable[[], int] = _C._len_torch_dispatch_stack
+_transforms: Callable[[], Any] = _C._functorch.peek_interpreter_stack
+_tracing: Callable[[], Any] = _C._get_tracing_state
+_is_cast: Callable[[], bool] = _C._is_any_autocast_enabled
+_is_profiled: Callable[[], bool] = _C._autograd._profiler_enabled
+
+
+def quick_product(
+    x: Tensor, weight: Tensor, outs: int, scale: Tensor | None, bias: Tensor | None
+) -> Tensor | None:
+    """`product` without PyTorch's dispatcher; `None` where that could make a difference.
+
+    It makes none where x is an ordinary float32 tensor, nothing is differentiated, cast, traced,
+    transformed or profiled, and a call with the same weights, scale, bias and shape of x went
+    before (`remember`).
+    """
+    held = _HELD.get(id(weight))
+    if (
+        held is None
+        or x.__class__ is not Tensor
+        or x.dtype is not _FLOAT
+        or held.scale is not scale
+        or held.bias is not bias
+        or held.outs != outs
+        or held.reference() is not weight
+        or held.version != weight._version
+        or held.pointer != weight.data_ptr()
+        or not x.is_cpu
+        or x.is_neg()
+        or _function_modes()
+        or _dispatch_modes()
+        or _transforms() is not None
+        or _tracing() is not None
+        or _is_cast()
+        or _is_profiled()
+    ):
+        return None
+    plan = held.plans.get(x.shape)
+    if plan is None or plan.engine is not _CURRENT[0]:
+        return None
+    differentiated = _is_differentiated()
+    if differentiated and x.requires_grad:
+        return None
+    if scale is not None and (
+        scale.data_ptr() != held.scales or (differentiated and scale.requires_grad)
+    ):
+        return None
+    if bias is not None and (
+        bias.data_ptr() != held.offsets or (differentiated and bias.requires_grad)
+    ):
+        return None
+    return _run(held.weights, plan, x, held.scales, held.offsets)
+
+
+def _run(weights: _Weights, plan: _Plan, x: Tensor, scales: int, offsets: int) -> Tensor:
+    if x.dtype is not _FLOAT:
+        y = torch.empty(plan.result, dtype=torch.int32, device=x.device)
+    elif plan.flat:
+        # Separate sizes are quicker than a tuple.
+        y = x.new_empty(plan.rows, weights.outs)
+    else:
+        y = x.new_empty(plan.result)
+    if plan.rows == 0:
+        return y
+    if not x.is_contiguous():
+        x = x.contiguous()
+    memory = _MEMORY
+    if memory.size < plan.size:
+        memory.hold(plan.size)
+    arguments = _pack(
+        x.data_ptr(),
+        weights.address,
+        y.data_ptr(),
+        memory.address,
+        scales,
+        offsets,
+        0,
+        0,
+        plan.rows,
+        weights.ins,
+        weights.outs,
+    )
+    if plan.parts > 1:
+        threads, start = min(plan.parts, default_threads()), openmp()
+        if threads > 1 and start is not None:
+            start(plan.task, arguments, threads, 0)
+            return y
+    plan.call(arguments)
+    return y
+
+
+def _vector(values: Tensor) -> Tensor:
+    if values.dtype is _FLOAT and values.is_contiguous() and not values.is_neg():
+        return values
+    return values.detach().to(_FLOAT).resolve_neg().contiguous()
+
+
+def _find(tensor: Tensor, ins: int, outs: int) -> _Weights | None:
+    if not 0 < ins <= MAX_INS or outs == 0 or kernel_provider() is None:
+        return None
+    with _LOCK:
+        weights = _CONTENTS.find(tensor, ins, outs)
+        if not tensor.is_inference():
+            _HELD[id(tensor)] = _Held(tensor, weights)
+        return weights
+
+
+def _panels(tensor: Tensor, ins: int, outs: int) -> _Weights:
+    packed: NDArray[Any] = tensor.contiguous().numpy()
+    return _Weights(panels_of_columns(packed, ins, outs), ins, outs)
