@@ -159,7 +159,7 @@ class Forward:
         else:
             shown = None if target == "torch.float32" else target
             expression = self.library(
-                "unpack_ternary", trits.source, sequence(trits.shape), dtype=shown
+                "unpack_once", trits.source, sequence(trits.shape), dtype=shown
             )
         owner = self._current or value.owner
         assert isinstance(owner, Operation)
@@ -168,6 +168,11 @@ class Forward:
         result = self.bind(owner, f"{wish}_{suffix}", expression)
         self._unpacked[value, dtype] = result
         return result
+
+    def packed(self, value: SSAValue) -> Trits | None:
+        """Where the bytes of a trit parameter are; `None` for trits that are no bytes."""
+        trits = self._trits.get(value)
+        return trits if trits is not None and trits.dtype is None else None
 
     def _int8(self, value: SSAValue) -> Expr:
         return self.trits(value, "torch.int8")

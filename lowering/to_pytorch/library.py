@@ -10,12 +10,16 @@ import base64
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
     import torch.nn.functional as F
+
+    ternary_linear: Callable[..., torch.Tensor] | None = None
+    """The product of Triton DSL, which generated files import where it is installed."""
 
 
 def unpack_ternary(
@@ -26,6 +30,49 @@ def unpack_ternary(
     codes = (packed.unsqueeze(1) >> shifts) & 3
     trits = (codes & 1).to(torch.int8) - (codes >> 1).to(torch.int8)
     return trits.flatten()[: math.prod(shape)].reshape(shape).to(dtype or torch.float32)
+
+
+UNPACKED: dict[int, tuple[Any, ...]] = {}
+
+
+def unpack_once(
+    packed: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """`unpack_ternary`, kept for as long as the packed bytes stay as they are."""
+    if torch.compiler.is_compiling() or type(packed) is not torch.Tensor or packed.is_inference():
+        return unpack_ternary(packed, shape, dtype)
+    key, state = id(packed), (packed._version, packed.data_ptr(), dtype)
+    known = UNPACKED.get(key)
+    if known is None or known[0]() is not packed or known[1] != state:
+        with torch.inference_mode(False):
+            trits = unpack_ternary(packed, shape, dtype)
+        known = (weakref.ref(packed, lambda _: UNPACKED.pop(key, None)), state, trits)
+        UNPACKED[key] = known
+    return known[2]
+
+
+def multiply_ternary(
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    shape: tuple[int, int],
+    scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """x · W times scale plus bias, W in packed bytes, by Triton DSL's kernels where it is there."""
+    if ternary_linear is not None:
+        return ternary_linear(x, packed, shape[1], scale, bias)
+    product = torch.matmul(x, unpack_once(packed, shape, dtype=x.dtype))
+    product = product if scale is None else product * scale
+    return product if bias is None else product + bias
+
+
+def multiply_ternary_integers(
+    x: torch.Tensor, packed: torch.Tensor, shape: tuple[int, int]
+) -> torch.Tensor:
+    """x · W for integers, exactly, as int32, W in packed bytes."""
+    if ternary_linear is not None and x.dtype == torch.int8:
+        return ternary_linear(x, packed, shape[1])
+    return matmul_integers(x, unpack_once(packed, shape, dtype=torch.float64))
 
 
 def pack_ternary(trits: torch.Tensor) -> torch.Tensor:

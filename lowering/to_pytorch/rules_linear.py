@@ -101,20 +101,56 @@ def attention(op: tensor.ScaledDotProductAttentionOp, e: Forward) -> Expr:
 
 def ternary_matmul(op: ternary.MatmulOp, e: Forward) -> Expr:
     """x · W with trits W."""
+    if _by_kernels(op.input, op.weight, e) and _is_vector(op.scale, op.weight):
+        return _fused(op.input, op.weight, (op.scale, None), e)
     product = _product(op.input, op.weight, e)
     return product if op.scale is None else binary("*", product, e.operand(op.scale))
 
 
+def _by_kernels(input: SSAValue, weight: SSAValue, e: Forward) -> bool:
+    """Whether the product is one of floats with a matrix in packed bytes."""
+    trits = e.packed(weight)
+    return trits is not None and len(trits.shape) == 2 and is_float(tensor_type(input))
+
+
+def _is_vector(value: SSAValue | None, weight: SSAValue) -> bool:
+    """Whether a scale or bias is missing, or has an element for each output."""
+    return value is None or tensor_type(value).get_shape() == tensor_type(weight).get_shape()[1:]
+
+
+def _fused(
+    input: SSAValue,
+    weight: SSAValue,
+    vectors: tuple[SSAValue | None, SSAValue | None],
+    e: Forward,
+) -> Expr:
+    trits = e.packed(weight)
+    assert trits is not None
+    scale, bias = (None if value is None else e.value(value) for value in vectors)
+    place = (trits.source, sequence(trits.shape))
+    return e.library("multiply_ternary", e.value(input), *place, scale=scale, bias=bias)
+
+
 def _product(input: SSAValue, weight: SSAValue, e: Forward) -> Expr:
+    if _by_kernels(input, weight, e):
+        return _fused(input, weight, (None, None), e)
     if is_float(tensor_type(input)):
         x = e.local(input)
         return call("torch.matmul", x, e.trits(weight, dtype_of(input), like=x))
+    trits = e.packed(weight)
+    if trits is not None and len(trits.shape) == 2:
+        place = (trits.source, sequence(trits.shape))
+        return e.library("multiply_ternary_integers", e.value(input), *place)
     return e.library("matmul_integers", e.value(input), e.trits(weight, "torch.float64"))
 
 
 def ternary_linear(op: ternary.LinearOp, e: Forward) -> Expr:
     """x · W and the optional steps."""
     e.local(op.input)
+    vectors = (op.scale, op.bias)
+    if _by_kernels(op.input, op.weight, e) and all(_is_vector(v, op.weight) for v in vectors):
+        product = _fused(op.input, op.weight, vectors, e)
+        return _finish(op, product, e, bias_done=True, scale_done=True)
     return _finish(op, _product(op.input, op.weight, e), e, bias_done=False)
 
 
@@ -134,10 +170,12 @@ def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
     return _finish(op, product, e, bias_done=False)
 
 
-def _finish(op: FusedOp, result: Expr, e: Forward, *, bias_done: bool) -> Expr:
+def _finish(
+    op: FusedOp, result: Expr, e: Forward, *, bias_done: bool, scale_done: bool = False
+) -> Expr:
     """The optional steps of a fused op, in their order."""
     rank, axis = tensor_type(op.result).get_num_dims(), op.CHANNEL_AXIS
-    if op.scale is not None:
+    if op.scale is not None and not scale_done:
         scale = along(e.operand(op.scale), op.scale, rank, axis)
         result = binary("*", _short(op, result, e), scale)
     if op.bias is not None and not bias_done:

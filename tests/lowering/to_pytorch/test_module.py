@@ -85,10 +85,8 @@ def test_the_class_of_the_seed(compile_text: Compile, check_style: Callable[[str
         self.bias = nn.Parameter(torch.zeros(10))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        # model.mlir:6
-        weights_unpacked = unpack_ternary(self.weights, (784, 10), dtype=x.dtype)
         # model.mlir:7
-        return torch.matmul(x, weights_unpacked) + self.bias
+        return multiply_ternary(x, self.weights, (784, 10)) + self.bias
 """
     assert wanted in source
     assert "class LinearClassifier(nn.Module):" in source
