@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.errors import ParameterError
+from ..ir.errors import OptionError
 from ..ir.native_bitplanes import Operand
 from ..ir.processor import host_features
 from ..lowering.to_native.object_code import compile_object
@@ -49,25 +49,24 @@ def bitplane_kernels(
 
 @cache
 def _kernels(scheme: Scheme, cache_folder: Path | None) -> BitplaneKernels:
-    return BitplaneKernels(_SchemeProvider(scheme, cache_folder))
+    def provide(operand: Operand) -> Library:
+        return _library(scheme, operand, cache_folder)
+
+    return BitplaneKernels(scheme.group, provide)
 
 
-class _SchemeProvider:
-    """Compiled kernels of one scheme."""
+def bitplane_library(scheme: str, operand: Operand) -> Library:
+    """The functions of `bitplane_module`, compiled; see `bitplane_kernels`."""
+    return _library(scheme_named(scheme, host_features()), operand, None)
 
-    def __init__(self, scheme: Scheme, cache_folder: Path | None) -> None:
-        self._scheme = scheme
-        self._cache = None if cache_folder is None else ObjectCache(cache_folder)
 
-    @property
-    def group(self) -> int:
-        return self._scheme.group
+@cache
+def _library(scheme: Scheme, operand: Operand, cache_folder: Path | None) -> Library:
+    def generate() -> bytes:
+        return compile_object(bitplane_module(scheme, operand))
 
-    def __call__(self, operand: Operand) -> Library:
-        def generate() -> bytes:
-            return compile_object(bitplane_module(self._scheme, operand))
-
-        return load(bitplane_fingerprint(self._scheme, operand), generate, cache=self._cache)
+    kept = None if cache_folder is None else ObjectCache(cache_folder)
+    return load(bitplane_fingerprint(scheme, operand), generate, cache=kept)
 
 
 def pack_columns(
@@ -110,11 +109,12 @@ def ternary_matmul(
 
     Raises:
         ParameterError: other values, or operands that are no arrays of integers.
-        OptionError, BackendError: see `bitplane_kernels` and `bitplane_matmul`.
+        OptionError: packed columns and a scheme; or see `bitplane_kernels`.
+        BackendError: see `bitplane_kernels` and `bitplane_matmul`.
     """
     if isinstance(b, PackedColumns):
         if scheme is not None:
-            raise ParameterError("packed columns have a scheme already: leave `scheme` away")
+            raise OptionError("packed columns have a scheme already: leave `scheme` away")
         packed = b
     else:
         packed = pack_columns(b, scheme=scheme)

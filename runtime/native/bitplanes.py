@@ -8,7 +8,7 @@ gives a `BitplaneProvider` (`tools.native` does). For a few rows, `ternary_linea
 from __future__ import annotations
 
 import threading
-from ctypes import c_int64, c_void_p
+from ctypes import CFUNCTYPE, c_int64, c_void_p
 from math import prod
 from typing import Any, Literal, Protocol
 
@@ -30,7 +30,7 @@ from ...ir.native_bitplanes import (
 from ...ir.trits import packed_size
 from .columns import aligned
 from .jit import Library
-from .threads import share, split
+from .threads import Work, openmp, share, split
 
 Values = Literal["trits", "bits", "signs"]
 VALUES: dict[Values, tuple[Operand, int]] = {
@@ -56,21 +56,20 @@ assert [len(a) for a in (PACK_ROWS_ARGUMENTS, PACK_COLUMNS_ARGUMENTS, MULTIPLY_A
 
 
 class BitplaneProvider(Protocol):
-    """Gives compiled kernels, and says for which layout (`ir.native_bitplanes.Sizes`)."""
-
-    @property
-    def group(self) -> int:
-        """Steps of a sum that are looked up at once."""
-        ...
+    """Gives the compiled kernels for one kind of left-hand operand."""
 
     def __call__(self, operand: Operand) -> Library: ...
 
 
 class BitplaneKernels:
-    """The functions of a provider, bound when they are first wanted, and their layout."""
+    """The functions of a provider, bound when they are first wanted, and their layout.
 
-    def __init__(self, provider: BitplaneProvider) -> None:
-        self.sizes = Sizes(provider.group)
+    Attributes:
+        sizes: of the layout; it depends on the steps of a sum that are looked up at once.
+    """
+
+    def __init__(self, group: int, provider: BitplaneProvider) -> None:
+        self.sizes = Sizes(group)
         self._provider = provider
         self._bound: dict[tuple[Operand, str], Any] = {}
 
@@ -245,7 +244,32 @@ def _multiply(
             multiply(memory, codes, bases, place, scratch, factor, left, ins, outs, 0, count)
 
     parts = max(1, min(threads, rows * ins * outs // _WORTH_A_THREAD))
-    share(work, split(round_up(rows, OCTET) // OCTET, parts))
+    _share(work, split(round_up(rows, OCTET) // OCTET, parts))
+
+
+def _share(work: Work, ranges: list[tuple[int, int]]) -> None:
+    """Do `work` on every range, in PyTorch's own threads where they are."""
+    start = openmp() if len(ranges) > 1 else None
+    if start is None:
+        share(work, ranges)
+        return
+    left, errors = iter(ranges), list[BaseException]()
+
+    def member(_: int | None) -> None:
+        # A team may be smaller than what was asked for.
+        for bounds in left:
+            try:
+                work(*bounds)
+            except BaseException as error:  # raised again in the thread that waits
+                errors.append(error)
+
+    function: Any = _MEMBER(member)
+    start(function, None, len(ranges), 0)
+    if errors:
+        raise errors[0]
+
+
+_MEMBER = CFUNCTYPE(None, c_void_p)
 
 
 def _integers(array: NDArray[Any], values: Values, check: bool) -> NDArray[np.int8]:
@@ -260,7 +284,7 @@ def _integers(array: NDArray[Any], values: Values, check: bool) -> NDArray[np.in
         if least < low or most > 1 or (values == "signs" and not array.all()):
             allowed = {"trits": "-1, 0, 1", "bits": "0, 1", "signs": "-1, 1"}[values]
             raise ParameterError(f"expected {values} in {{{allowed}}}, got {least} … {most}")
-    return np.ascontiguousarray(array, np.int8)
+    return array.astype(np.int8, order="C", copy=False)
 
 
 def _four_trits() -> NDArray[np.int8]:
