@@ -12,13 +12,18 @@ table of 27 bytes fits an instruction, else 2, or 1 without tables.
   Σ 3^t · (trit t + 1). Where `group` is 1, 128 bytes: 64 masks (0 or 255) of `trit != 0`, 64 of
   `trit < 0`.
 - base: int32 for each column, padded to whole panels: what is added to `factor` times the count of
-  a kernel, see `base_of_trits`, `base_of_bits` and `base_of_signs`.
+  a kernel, see `column_bases`.
+
+`column_codes` and `column_bases` make them from arrays; kernels make the planes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .native_abi import PANEL, round_up
 
@@ -33,19 +38,43 @@ BLOCK_PANELS = 64
 """Panels that share tables."""
 BLOCK_OCTETS = 4
 """Octets that share a pass over the codes of a block."""
+PIECE_OCTETS = 8
+"""Octets that `product` packs and multiplies together."""
 COUNT_BITS = 16
 """Bits of the counters; longer sums are made in parts."""
 TABLE_BYTES = 96
 """Most bytes of the tables of one octet and group."""
 
 Operand = Literal["trits", "bits"]
+Values = Literal["trits", "bits", "signs"]
 OPERANDS: tuple[Operand, ...] = ("trits", "bits")
 PLANES: dict[Operand, int] = {"trits": 2, "bits": 1}
+VALUES: dict[Values, tuple[Operand, int]] = {
+    "trits": ("trits", 1),
+    "bits": ("bits", 1),
+    "signs": ("bits", 2),
+}
+"""What A holds, {-1, 0, 1}, {0, 1} or {-1, 1}: the kernels that multiply it, and `factor`."""
 
 PACK_ROWS_ARGUMENTS = ("x", "planes", "rows", "ins", "first", "end")
 """`pack_rows`: two pointers, four int64; int8 A [rows, ins] to the octets from `first` to `end`."""
 PACK_COLUMNS_ARGUMENTS = ("x", "codes", "ins", "outs", "first", "end")
 """`pack_columns`: two pointers, four int64; int8 B [ins, outs] to the panels in that range."""
+PRODUCT_ARGUMENTS = (
+    "x",
+    "codes",
+    "base",
+    "y",
+    "scratch",
+    "factor",
+    "rows",
+    "ins",
+    "outs",
+    "first",
+    "end",
+)
+"""`product`: five pointers, six int64; int8 A [rows, ins] to the rows of C of the octets from
+`first` to `end`. `ins` and `outs` are at least 1. Each thread has `product_scratch` bytes."""
 MULTIPLY_ARGUMENTS = (
     "planes",
     "codes",
@@ -59,8 +88,7 @@ MULTIPLY_ARGUMENTS = (
     "first",
     "end",
 )
-"""`multiply`: five pointers, six int64; writes the rows of the octets from `first` to `end`. Each
-thread has `scratch_bytes` of its own."""
+"""`multiply`: the same for A in planes, with `multiply_scratch` bytes."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +117,43 @@ class Sizes:
         """Bytes of B."""
         return round_up(outs, PANEL) * self.groups(ins) * (2 if self.group == 1 else 1)
 
+    def product_scratch(self, operand: Operand, ins: int, outs: int) -> int:
+        """Bytes of scratch memory of a thread in `product`, for any number of rows."""
+        planes = self.planes(operand, PIECE_OCTETS * OCTET, ins)
+        return planes + multiply_scratch(outs)
 
-def scratch_bytes(outs: int) -> int:
-    """Bytes of scratch memory of a thread: tables, then the bits of the counters."""
+
+def multiply_scratch(outs: int) -> int:
+    """Bytes of scratch memory of a thread in `multiply`: tables, then the bits of the counters."""
     panels = min(round_up(outs, PANEL) // PANEL, BLOCK_PANELS)
     tables = BLOCK_OCTETS * CHUNK_STEPS * STEP_GROUPS * TABLE_BYTES
     return tables + BLOCK_OCTETS * panels * COUNT_BITS * PANEL
+
+
+def column_codes(trits: NDArray[np.int8], group: int) -> NDArray[np.uint8]:
+    """The codes of B [ins, outs]; `trits` are not checked."""
+    ins, outs = trits.shape
+    panels, groups = round_up(outs, PANEL) // PANEL, Sizes(group).groups(ins)
+    padded = np.zeros((groups * group, panels * PANEL), np.int8)
+    padded[:ins, :outs] = trits
+    steps = padded.reshape(groups, group, panels, PANEL)
+    if group == 1:
+        codes = np.where(np.concatenate([steps != 0, steps < 0], axis=1), 255, 0).astype(np.uint8)
+    else:
+        weights = 3 ** np.arange(group, dtype=np.uint8)[:, None, None]
+        codes = ((steps + 1).astype(np.uint8) * weights).sum(axis=1, dtype=np.uint8, keepdims=True)
+    return np.ascontiguousarray(codes.transpose(2, 0, 1, 3)).reshape(-1)
+
+
+def column_bases(trits: NDArray[np.int8], values: Values, group: int) -> NDArray[np.int32]:
+    """The base of B [ins, outs], for an A that holds `values`.
+
+    A product of trits counts one too many in each step, that of a bit in the steps whose trit is
+    negative; a sign is twice a bit less one.
+    """
+    ins, outs = trits.shape
+    result = np.full(round_up(outs, PANEL), -Sizes(group).padded(ins), np.int32)
+    if values != "trits":
+        counted = trits < 0 if values == "bits" else trits != 0
+        result[:outs] = -counted.sum(axis=0, dtype=np.int32)
+    return result

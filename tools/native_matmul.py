@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir.errors import OptionError
-from ..ir.native_bitplanes import Operand
+from ..ir.native_bitplanes import Operand, Values
 from ..ir.processor import host_features
 from ..lowering.to_native.object_code import compile_object
 from ..passes.ternary_kernels.bitplanes import bitplane_fingerprint, bitplane_module
@@ -22,7 +22,6 @@ from ..passes.ternary_kernels.bitplanes_schemes import Scheme, best_scheme, sche
 from ..runtime.native.bitplanes import (
     BitplaneKernels,
     PackedColumns,
-    Values,
     bitplane_matmul,
 )
 from ..runtime.native.cache import ObjectCache

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.native_bitplanes import VERSION, Operand, Sizes
 from .bitplanes_packing import write_pack_columns, write_pack_rows
-from .bitplanes_product import Names, write_finish, write_multiply
+from .bitplanes_product import Names, write_finish, write_multiply, write_product
 from .bitplanes_schemes import Scheme
 from .bitplanes_tables import write_tables
 from .bitplanes_tile import write_tile
@@ -31,9 +31,9 @@ from .bitplanes_tile import write_tile
 def bitplane_functions(scheme: Scheme, operand: Operand) -> list[llvm.FuncOp]:
     """All that one product needs, for any module of the `llvm` dialect.
 
-    `bitplanes_OPERAND_pack_rows`, `…_pack_columns` and `…_multiply` have the arguments that
-    `ir.native_bitplanes` states; the others are called by `multiply`. Constant codes and bases come
-    from `runtime.native.bitplanes`.
+    `bitplanes_OPERAND_product`, `…_pack_rows`, `…_pack_columns` and `…_multiply` have the arguments
+    that `ir.native_bitplanes` states; the others are called by `multiply`. A program with constant
+    trits needs `product` alone, on what `column_codes` and `column_bases` give.
     """
     names = Names(operand)
     together = panels_together(scheme)
@@ -49,6 +49,7 @@ def bitplane_functions(scheme: Scheme, operand: Operand) -> list[llvm.FuncOp]:
         write_pack_rows(scheme, operand, names("pack_rows")),
         write_pack_columns(scheme, names("pack_columns")),
         write_multiply(scheme, operand, together),
+        write_product(scheme, operand),
     ]
 
 

@@ -21,6 +21,7 @@ from ...ir.native_bitplanes import (
     CHUNK_STEPS,
     COUNT_BITS,
     OCTET,
+    PIECE_OCTETS,
     PLANES,
     STEP_GROUPS,
     TABLE_BYTES,
@@ -83,6 +84,34 @@ def write_multiply(scheme: Scheme, operand: Operand, together: int) -> llvm.Func
         code.loop(code.constant(0), product.steps, most_steps(scheme), segment)
 
     return function(names("multiply"), [POINTER] * 5 + [i64] * 6, body)
+
+
+def write_product(scheme: Scheme, operand: Operand) -> llvm.FuncOp:
+    """`product`, see `ir.native_bitplanes`: packs a few octets, and multiplies them while they are
+    in the cache."""
+    names = Names(operand)
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        x, codes, base, y, scratch, factor, rows, ins, outs, first, end = arguments
+        stride = stride_of(code, scheme, steps_of(code, scheme, ins))
+        planes = code.mul(stride, code.constant(PIECE_OCTETS * PLANES[operand]))
+        rest = code.at(code.at(scratch, planes), 64)
+
+        def piece(o: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            nothing = code.constant(0)
+            count = code.minimum(code.sub(end, o), code.constant(PIECE_OCTETS))
+            top = code.shl(o, 3)
+            left = code.sub(rows, top)
+            source = code.at(x, code.mul(top, ins))
+            code.call(names("pack_rows"), source, scratch, left, ins, nothing, count)
+            target = code.at(y, code.mul(top, outs), i32)
+            operands = (scratch, codes, base, target, rest)
+            code.call(names("multiply"), *operands, factor, left, ins, outs, nothing, count)
+            return []
+
+        code.loop(first, end, PIECE_OCTETS, piece)
+
+    return function(names("product"), [POINTER] * 5 + [i64] * 6, body)
 
 
 Range = tuple[SSAValue, SSAValue]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from ctypes import CFUNCTYPE, c_int64, c_void_p
 from math import prod
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,39 +18,26 @@ from numpy.typing import NDArray
 from ...ir.errors import BackendError, OptionError, ParameterError
 from ...ir.native_abi import PANEL, round_up
 from ...ir.native_bitplanes import (
-    BLOCK_OCTETS,
-    MULTIPLY_ARGUMENTS,
     OCTET,
     PACK_COLUMNS_ARGUMENTS,
-    PACK_ROWS_ARGUMENTS,
+    PRODUCT_ARGUMENTS,
+    VALUES,
     Operand,
     Sizes,
-    scratch_bytes,
+    Values,
 )
 from ...ir.trits import packed_size
 from .columns import aligned
 from .jit import Library
 from .threads import Work, openmp, share, split
 
-Values = Literal["trits", "bits", "signs"]
-VALUES: dict[Values, tuple[Operand, int]] = {
-    "trits": ("trits", 1),
-    "bits": ("bits", 1),
-    "signs": ("bits", 2),
-}
-"""What the left-hand matrix holds, {-1, 0, 1}, {0, 1} or {-1, 1}: the kernel that multiplies it,
-and the factor of its counts."""
-
 _WORTH_A_THREAD = 16_000_000
 """Products below which waking a thread costs more than it saves."""
-_PIECE = 8 * BLOCK_OCTETS
-"""Octets that are packed together, and then multiplied while they are in the cache."""
 _SIGNATURES: dict[str, list[type[Any]]] = {
-    "pack_rows": [c_void_p] * 2 + [c_int64] * 4,
     "pack_columns": [c_void_p] * 2 + [c_int64] * 4,
-    "multiply": [c_void_p] * 5 + [c_int64] * 6,
+    "product": [c_void_p] * 5 + [c_int64] * 6,
 }
-assert [len(a) for a in (PACK_ROWS_ARGUMENTS, PACK_COLUMNS_ARGUMENTS, MULTIPLY_ARGUMENTS)] == [
+assert [len(a) for a in (PACK_COLUMNS_ARGUMENTS, PRODUCT_ARGUMENTS)] == [
     len(signature) for signature in _SIGNATURES.values()
 ]
 
@@ -226,22 +213,14 @@ def _multiply(
     """Write factor · counts + base to `y`; nothing is empty."""
     operand = VALUES[values][0]
     kernels, ins, outs = b.kernels, b.ins, b.outs
-    pack, multiply = kernels(operand, "pack_rows"), kernels(operand, "multiply")
+    product = kernels(operand, "product")
+    size = kernels.sizes.product_scratch(operand, ins, outs)
     rows = a.shape[0]
-    planes = kernels.sizes.planes(operand, min(rows, OCTET * _PIECE), ins)
-    planes = round_up(planes, 64)
     x, codes, bases, result = (array.ctypes.data for array in (a, b.codes, base, y))
 
     def work(first: int, end: int) -> None:
-        memory = _MEMORY.of(planes + scratch_bytes(outs))
-        for octet in range(first, end, _PIECE):
-            top = OCTET * octet
-            count = min(octet + _PIECE, end) - octet
-            left = min(rows - top, OCTET * count)
-            pack(x + top * ins, memory, left, ins, 0, count)
-            place = result + 4 * top * outs
-            scratch = memory + planes
-            multiply(memory, codes, bases, place, scratch, factor, left, ins, outs, 0, count)
+        scratch = _MEMORY.of(size)
+        product(x, codes, bases, result, scratch, factor, rows, ins, outs, first, end)
 
     parts = max(1, min(threads, rows * ins * outs // _WORTH_A_THREAD))
     _share(work, split(round_up(rows, OCTET) // OCTET, parts))

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from triton_dsl.ir.native_abi import PANEL, round_up
-from triton_dsl.ir.native_bitplanes import OCTET, OPERANDS, Operand, Sizes, scratch_bytes
+from triton_dsl.ir.native_bitplanes import OCTET, OPERANDS, Operand, Sizes, multiply_scratch
 from triton_dsl.ir.processor import host_features
 from triton_dsl.passes.ternary_kernels.bitplanes_schemes import SCHEMES
 from triton_dsl.runtime.native.jit import Library
@@ -20,7 +20,15 @@ from triton_dsl.tools.native_matmul import bitplane_library
 pytest.importorskip("llvmlite")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect through libc of Linux")
 
-SHAPES = [(1, 1, 1), (3, 47, 63), (8, 48, 64), (9, 65, 129), (17, 192, 70), (40, 400, 5)]
+SHAPES = [
+    (1, 1, 1),
+    (75, 20, 66),
+    (3, 47, 63),
+    (8, 48, 64),
+    (9, 65, 129),
+    (17, 192, 70),
+    (40, 400, 5),
+]
 
 
 class Guarded:
@@ -53,7 +61,7 @@ def product(
     planes = Guarded(np.zeros(sizes.planes(operand, rows, ins), np.uint8))
     codes = Guarded(np.zeros(sizes.codes(ins, outs), np.uint8))
     base = Guarded(np.zeros(round_up(outs, PANEL), np.int32))
-    scratch = Guarded(np.zeros(scratch_bytes(outs), np.uint8))
+    scratch = Guarded(np.zeros(multiply_scratch(outs), np.uint8))
     call = f"bitplanes_{operand}"
     library.function(f"{call}_pack_rows", pack)(x.address, planes.address, rows, ins, 0, octets)
     library.function(f"{call}_pack_columns", pack)(
@@ -62,7 +70,14 @@ def product(
     buffers = (planes, codes, base, y, scratch)
     multiply = library.function(f"{call}_multiply", [c_void_p] * 5 + [c_int64] * 6)
     multiply(*(buffer.address for buffer in buffers), 1, rows, ins, outs, 0, octets)
-    return y.array.copy()
+    counts = y.array.copy()
+    y.array[...] = -1
+    whole = Guarded(np.zeros(sizes.product_scratch(operand, ins, outs), np.uint8))
+    together = library.function(f"{call}_product", [c_void_p] * 5 + [c_int64] * 6)
+    buffers = (x, codes, base, y, whole)
+    together(*(buffer.address for buffer in buffers), 1, rows, ins, outs, 0, octets)
+    assert np.array_equal(y.array, counts)
+    return counts
 
 
 @pytest.mark.parametrize("scheme", [s.name for s in SCHEMES if s.features <= host_features()])

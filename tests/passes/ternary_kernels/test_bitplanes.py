@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.ir.native_bitplanes import OPERANDS, STEP_GROUPS, Operand
+from triton_dsl.ir.native_bitplanes import OPERANDS, STEP_GROUPS, VALUES, Operand, Values
 from triton_dsl.ir.processor import host_features
 from triton_dsl.passes.ternary_kernels.bitplanes import bitplane_fingerprint, bitplane_module
 from triton_dsl.passes.ternary_kernels.bitplanes_product import most_steps
@@ -15,7 +15,6 @@ from triton_dsl.passes.ternary_kernels.bitplanes_schemes import (
     best_scheme,
     scheme_named,
 )
-from triton_dsl.runtime.native.bitplanes import VALUES, Values
 from triton_dsl.tools.native_matmul import ternary_matmul
 
 pytest.importorskip("llvmlite")
