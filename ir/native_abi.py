@@ -11,6 +11,7 @@ Weights, for an [outs, ins] matrix of trits, always 2 bits a trit:
   of 256 already have this layout, and are read where they lie.
 - `panels`: 64 rows together. Panel n div 64, then step k div 4, then 64 bytes: byte 4r + t holds,
   in its bits 2p, the biased code of value t of the step in row 16p + r of the panel.
+- `sparse`: the same without blocks of zeros, see `ir.native_sparse`.
 
 Each layout and kind of activations makes a module of its own with three functions. `linear`
 computes y = f(x · Wᵀ) for x [rows, ins]. `prepare` and `compute` are its two halves, for a range of
@@ -27,6 +28,8 @@ BLOCK = 256
 """Values of one row that are prepared together; rows of weights are padded to it."""
 PANEL = 64
 """Rows of one panel; ranges of outputs start at a multiple of it."""
+GROUP = 256
+"""Rows of weights that have their nonzero steps in common in the layout `sparse`."""
 STEP = 4
 """Values of each row that stand together in a panel."""
 MAX_INS = 1 << 17
@@ -36,10 +39,10 @@ sum of one lane, and so many stay inside int32."""
 RAW_ROWS = 6
 """Rows of raw results that scratch memory has room for: the highest tile of any recipe."""
 
-Layout = Literal["rows", "stored", "panels"]
+Layout = Literal["rows", "stored", "panels", "sparse"]
 Order = Literal["planar", "natural"]
 Activations = Literal["i8", "u8", "i16", "i32", "f32", "f32x3"]
-LAYOUTS: tuple[Layout, ...] = ("rows", "stored", "panels")
+LAYOUTS: tuple[Layout, ...] = ("rows", "stored", "panels", "sparse")
 
 _TABLES = ("scale", "bias", "table", "shift")
 LINEAR_ARGUMENTS = ("x", "weights", "y", "scratch", *_TABLES, "rows", "ins", "outs")
@@ -93,7 +96,7 @@ def order_of(layout: Layout) -> Order:
 
     `planar`: in each block of 256, value 4j + p stands at 64p + j, beside the field p of byte j.
     """
-    return "natural" if layout == "panels" else "planar"
+    return "natural" if layout in ("panels", "sparse") else "planar"
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -107,7 +110,13 @@ def row_bytes(ins: int) -> int:
 
 
 def weight_bytes(layout: Layout, ins: int, outs: int) -> int:
-    """Bytes of the whole matrix."""
+    """Bytes of the whole matrix; for `sparse` they depend on its zeros.
+
+    Raises:
+        ValueError: for the layout `sparse`.
+    """
+    if layout == "sparse":
+        raise ValueError("the size of a sparse matrix depends on its zeros")
     if layout == "panels":
         return round_up(outs, PANEL) * round_up(ins, STEP) // 4
     return outs * row_bytes(ins)
@@ -120,7 +129,7 @@ def activation_stride(ins: int) -> int:
 
 def raw_stride(outs: int) -> int:
     """int32 between raw rows: no power of two, so that rows do not share cache sets."""
-    return round_up(outs, PANEL) + 16
+    return round_up(outs, GROUP) + 16
 
 
 def scratch_bytes(rows: int, ins: int, outs: int, digits: int) -> int:

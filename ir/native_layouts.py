@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .native_abi import PANEL, STEP, Layout, round_up, row_bytes, weight_bytes
+from .native_sparse import sparse_panels
 
 Bytes = NDArray[np.uint8]
 _SHIFTS = np.array([0, 2, 4, 6], np.uint8)
@@ -21,6 +22,8 @@ _SHIFTS = np.array([0, 2, 4, 6], np.uint8)
 def weights_in(layout: Layout, trits: NDArray[Any]) -> Bytes:
     """The bytes of a matrix [outs, ins] with values in {-1, 0, 1} in one layout."""
     outs, ins = trits.shape
+    if layout == "sparse":
+        return sparse_panels(trits)
     made = _panels(trits) if layout == "panels" else _rows(trits, biased=layout == "rows")
     assert made.size == weight_bytes(layout, ins, outs)
     return made

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,7 +149,7 @@ def ternary_linear(
     precision: Precision = "dynamic-int8",
     threads: int = 1,
     recipe: str | None = None,
-    layout: Layout = "panels",
+    layout: Layout | Literal["auto"] = "auto",
 ) -> TernaryLinear:
     """A callable ternary layer for this processor.
 

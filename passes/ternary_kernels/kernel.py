@@ -41,6 +41,7 @@ from .gemv import write_rows
 from .panel import write_panels, write_tiles
 from .recipes import Recipe
 from .scratch import Product, Scratch
+from .sparse import write_sparse, write_sparse_tiles
 
 LAYER = Epilogue(scale="channel", bias=True)
 """What follows the product in a layer with float activations."""
@@ -55,6 +56,8 @@ def kernel_module(recipe: Recipe, layout: Layout, kind: Kind) -> ModuleOp:
     """The functions `linear`, `prepare` and `compute` of `ir.native_abi`."""
     order = order_of(layout)
     functions = write_tiles(recipe, kind.digits) if layout == "panels" else []
+    if layout == "sparse":
+        functions += write_sparse_tiles(recipe)
     functions.append(write_prepare(recipe, kind, order, "prepare"))
     epilogue = layer_epilogue(kind)
     functions.append(write_finish(recipe, kind, epilogue, "finish"))
@@ -67,6 +70,8 @@ def shared_functions(recipe: Recipe, kinds: Iterable[tuple[Kind, Layout]]) -> li
     """What the functions of `linear_functions` for these kinds and layouts call."""
     wanted = list(kinds)
     functions = write_tiles(recipe) if any(layout == "panels" for _, layout in wanted) else []
+    if any(layout == "sparse" for _, layout in wanted):
+        functions += write_sparse_tiles(recipe)
     orders: dict[tuple[Kind, Order], None] = {}
     for kind, layout in wanted:
         orders[kind, order_of(layout)] = None
@@ -111,6 +116,8 @@ def _write_compute(
         product = Product(recipe, kind, scratch, weights, rows, ins, outs, n0, n1, end)
         if layout == "panels":
             write_panels(code, product)
+        elif layout == "sparse":
+            write_sparse(code, product)
         else:
             write_rows(code, product, stored=layout == "stored")
 

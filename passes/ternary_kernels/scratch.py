@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
-from ...ir.native_abi import BLOCK, PANEL, Kind
+from ...ir.native_abi import BLOCK, GROUP, Kind
 from .code import Code
 from .recipes import Recipe
 
@@ -49,7 +49,7 @@ class Scratch:
 
     def raw_stride(self, outs: SSAValue) -> SSAValue:
         """int32 results between raw rows."""
-        return self._code.add(self._round(outs, PANEL), self._code.constant(16))
+        return self._code.add(self._round(outs, GROUP), self._code.constant(16))
 
     def raw(self, column: SSAValue) -> SSAValue:
         """The address of a column of the raw results."""

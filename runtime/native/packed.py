@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from ...ir.errors import ParameterError
 from ...ir.native_abi import BLOCK, MAX_INS, Layout
 from ...ir.native_layouts import weights_in
+from ...ir.native_sparse import worthwhile
 from ...ir.trits import pack_trits, packed_size, unpack_trits
+from .columns import aligned
 
 Packed = NDArray[np.uint8]
 
@@ -76,9 +78,15 @@ class PackedWeights:
         """The matrix as int8[outs, ins]."""
         return unpack_trits(self._packed, (self.outs, self.ins))
 
+    def best_layout(self) -> Layout:
+        """The quickest layout that is made of a copy: `sparse` or `panels`."""
+        return "sparse" if worthwhile(self.trits()) else "panels"
+
     def layout(self, name: Layout) -> Packed:
         """The bytes of one layout; made on the first call."""
         known = self._layouts.get(name)
         if known is None:
-            known = self._layouts[name] = weights_in(name, self.trits())
+            made = weights_in(name, self.trits())
+            known = self._layouts[name] = aligned(made.size)
+            known[...] = made
         return known

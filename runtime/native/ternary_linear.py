@@ -125,7 +125,7 @@ class TernaryLinear:
         bias: NDArray[np.float32] | None = None,
         precision: Precision = "dynamic-int8",
         threads: int = 1,
-        layout: Layout = "panels",
+        layout: Layout | Literal["auto"] = "auto",
     ) -> None:
         """Make the callable; kernels are compiled, or loaded, on the first call that needs them.
 
@@ -136,8 +136,9 @@ class TernaryLinear:
             bias: one for each output.
             precision: see `PRECISIONS`.
             threads: most threads that a call uses.
-            layout: of the weights. `panels` was the quickest for every shape that was measured, and
-                its tiles are chosen for each number of rows; `stored` needs no copy of the weights.
+            layout: of the weights. `auto` takes `sparse` where enough blocks are zero, else
+                `panels`, the quickest for every shape that was measured; `stored` needs no copy of
+                the weights.
 
         Raises:
             OptionError: a wrong precision, thread count, layout or shape of scale or bias.
@@ -154,7 +155,7 @@ class TernaryLinear:
         self.precision: Precision = precision
         self.threads = threads
         self._provider = provider
-        self._layout: Layout = layout
+        self._layout: Layout = weights.best_layout() if layout == "auto" else layout
         self._scale = _per_output(1.0 if scale is None else scale, weights.outs, "scale")
         self._bias = _per_output(0.0 if bias is None else bias, weights.outs, "bias")
         self._activations: dict[np.dtype[Any], Activations] = {
