@@ -26,18 +26,32 @@ from ...ir.native_interface import (
     WORKSPACE_SUFFIX,
     Interface,
 )
+from ...passes.convert_tensor_to_linalg.signature import ARGUMENT_ATTRIBUTE
 from ..emission import UnsupportedOps
 from .machine import Machine
 
 
 def program_constants(module: ModuleOp) -> NDArray[np.uint8]:
-    """The constants of a program that went through the passes; empty where it has none."""
+    """The constants of a program that went through the passes; empty where it has none.
+
+    An argument of `forward` names them: the store may have had to give them another name.
+    """
     if STORE_ATTRIBUTE not in module.attributes:
         return np.zeros(0, np.uint8)
-    store = store_of(module)
-    if CONSTANTS not in store:
+    store, key = store_of(module), _constants_key(module)
+    if key not in store:
         return np.zeros(0, np.uint8)
-    return np.ascontiguousarray(store.read(CONSTANTS)).view(np.uint8).reshape(-1)
+    return np.ascontiguousarray(store.read(key)).view(np.uint8).reshape(-1)
+
+
+def _constants_key(module: ModuleOp) -> str:
+    for op in module.ops:
+        if isinstance(op, llvm.FuncOp) and op.sym_name.data == FORWARD and op.arg_attrs is not None:
+            for attributes in op.arg_attrs:
+                key = attributes.data.get(ARGUMENT_ATTRIBUTE)
+                if isinstance(key, StringAttr):
+                    return key.data
+    return CONSTANTS
 
 
 def check_lowered(module: ModuleOp) -> None:
