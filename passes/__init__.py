@@ -40,6 +40,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return ConvertFuncToLLVMPass
 
+    def get_convert_math_to_llvm() -> type[ModulePass]:
+        from .convert_math_to_llvm import ConvertMathToLLVMPass
+
+        return ConvertMathToLLVMPass
+
     def get_convert_tensor_to_linalg() -> type[ModulePass]:
         from .convert_tensor_to_linalg import ConvertTensorToLinalgPass
 
@@ -49,6 +54,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         from .convert_vector_to_llvm import ConvertVectorToLLVMPass
 
         return ConvertVectorToLLVMPass
+
+    def get_convert_ternary_to_llvm() -> type[ModulePass]:
+        from .convert_ternary_to_llvm import ConvertTernaryToLLVMPass
+
+        return ConvertTernaryToLLVMPass
 
     def get_fold_constants() -> type[ModulePass]:
         from .fold_constants import FoldConstantsPass
@@ -94,8 +104,10 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "convert-arith-to-llvm": get_convert_arith_to_llvm,
         "convert-cf-to-llvm": get_convert_cf_to_llvm,
         "convert-func-to-llvm": get_convert_func_to_llvm,
+        "convert-math-to-llvm": get_convert_math_to_llvm,
         "convert-tensor-to-linalg": get_convert_tensor_to_linalg,
         "convert-vector-to-llvm": get_convert_vector_to_llvm,
+        "convert-ternary-to-llvm": get_convert_ternary_to_llvm,
         "fold-constants": get_fold_constants,
         "fuse-linear": get_fuse_linear,
         "infer-shapes": get_infer_shapes,

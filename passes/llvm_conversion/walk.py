@@ -39,13 +39,13 @@ def convert_ops(
         module: changed in place.
         rules: what makes the results of an op.
         dialect: ops of it without a rule are refused.
-        refuse: why an op that has a rule cannot be converted.
+        refuse: why an op cannot be converted, with a rule or without.
 
     Raises:
         UnsupportedError: ops that cannot be converted, all of them; the module is as it was.
     """
     ops = [op for op in module.walk() if type(op) in rules or in_dialect(op, dialect)]
-    check(ops, lambda op: "no rule converts it" if type(op) not in rules else refuse(op))
+    check(ops, lambda op: refuse(op) or (None if type(op) in rules else "no rule converts it"))
     emitter = Emitter()
     for op in ops:
         emitter.at(op)

@@ -34,7 +34,10 @@ Array = NDArray[Any]
 Native = Callable[..., Callable[..., Array]]
 Undefined = Callable[..., set[str]]
 
-PIPELINE = "convert-vector-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,convert-func-to-llvm"
+PIPELINE = (
+    "convert-vector-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,"
+    "convert-cf-to-llvm,convert-func-to-llvm"
+)
 POINTER = llvm.LLVMPointerType()
 
 

@@ -1,0 +1,75 @@
+"""Calls of the C library's functions of floats, a vector's lane by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import llvm, math
+from xdsl.dialects.builtin import ModuleOp, f64, i64
+from xdsl.ir import Operation, SSAValue
+
+from .emitter import Emitter
+from .types import element, lanes
+
+C_NAMES: dict[type[Operation], str] = {
+    math.AcosOp: "acos",
+    math.AcoshOp: "acosh",
+    math.AsinOp: "asin",
+    math.AsinhOp: "asinh",
+    math.AtanOp: "atan",
+    math.AtanhOp: "atanh",
+    math.Atan2Op: "atan2",
+    math.CbrtOp: "cbrt",
+    math.CosOp: "cos",
+    math.CoshOp: "cosh",
+    math.ErfOp: "erf",
+    math.ExpOp: "exp",
+    math.Exp2Op: "exp2",
+    math.ExpM1Op: "expm1",
+    math.LogOp: "log",
+    math.Log10Op: "log10",
+    math.Log1pOp: "log1p",
+    math.Log2Op: "log2",
+    math.PowFOp: "pow",
+    math.SinOp: "sin",
+    math.SinhOp: "sinh",
+    math.TanOp: "tan",
+    math.TanhOp: "tanh",
+}
+"""The function of f64 for each op; that of f32 has an f behind."""
+
+
+def call_c(name: str) -> Callable[..., SSAValue]:
+    """The builder that calls `name` on f64, or its sister on f32."""
+
+    def build(e: Emitter, *x: SSAValue) -> SSAValue:
+        kind = x[0].type
+        scalar = element(kind)
+        full = name if scalar == f64 else f"{name}f"
+        count = lanes(kind)
+        if count is None:
+            return e.insert(llvm.CallOp(full, *x, return_type=scalar))
+        result = e.insert(llvm.UndefOp(kind))
+        for place in range(count):
+            numbers = [e.lane(value, place) for value in x]
+            one = e.insert(llvm.CallOp(full, *numbers, return_type=scalar))
+            result = e.insert(llvm.InsertElementOp(result, one, e.constant(place, i64)))
+        return result
+
+    return build
+
+
+def declare(module: ModuleOp) -> None:
+    """Add declarations of the C functions that are called and not there yet."""
+    known = {name for base in C_NAMES.values() for name in (base, f"{base}f")}
+    there = {op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)}
+    for op in list(module.walk()):
+        if not isinstance(op, llvm.CallOp) or op.callee is None:
+            continue
+        name = op.callee.string_value()
+        if name in known and name not in there:
+            there.add(name)
+            kind = llvm.LLVMFunctionType([value.type for value in op.args], op.results[0].type)
+            function = llvm.FuncOp(name, kind, llvm.LinkageAttr("external"))
+            function.location = op.location
+            module.body.block.add_op(function)

@@ -1,0 +1,71 @@
+"""e^x and 2^x.
+
+The argument is brought to [-ln 2 / 2, ln 2 / 2] in two steps (W. J. Cody and W. Waite, "Software
+Manual for the Elementary Functions", 1980, chapter 6); there (e^r - 1 - r) / r² is the polynomial
+through its values at Chebyshev's points, computed with 60 digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from .emitter import Emitter
+from .floating import at_least, at_most, format_of, near_integer, scaled
+
+_SINGLE = (
+    0.5,
+    0.16666576266288757,
+    0.041666556149721146,
+    0.008363178931176662,
+    0.0013926184037700295,
+)
+_DOUBLE = (
+    0.5,
+    0.1666666666666667,
+    0.04166666666666667,
+    0.008333333333326136,
+    0.0013888888888883748,
+    0.00019841269874820627,
+    2.4801587325547743e-05,
+    2.7557255400206422e-06,
+    2.75572736431103e-07,
+    2.5105217004720745e-08,
+    2.0914686968086876e-09,
+)
+_RANGE = {True: (-104.0, 89.0), False: (-746.0, 710.0)}
+"""For f32 and f64 where e^x is surely 0 and surely infinite."""
+
+_RANGE_2 = {True: (-151.0, 129.0), False: (-1076.0, 1025.0)}
+
+
+def exp(e: Emitter, x: SSAValue) -> SSAValue:
+    """e^x of f32 or f64."""
+    low, high = _RANGE[format_of(x.type).type == f32]
+    return exp_within(e, at_least(e, at_most(e, x, high), low))
+
+
+def exp_within(e: Emitter, x: SSAValue, rest: SSAValue | None = None) -> SSAValue:
+    """e^(x + rest) of f32 or f64, for x not far beyond where it is 0 or infinite."""
+    form = format_of(x.type)
+    whole, n = near_integer(e, e.fmul(x, 1 / math.log(2)))
+    high = e.fsub(x, e.fmul(whole, form.ln2_high))
+    low = e.fmul(whole, form.ln2_low)
+    reduced = e.fsub(high, low if rest is None else e.fsub(low, rest))
+    return scaled(e, _near_zero(e, reduced), n)
+
+
+def exp2(e: Emitter, x: SSAValue) -> SSAValue:
+    """2^x of f32 or f64."""
+    low, high = _RANGE_2[format_of(x.type).type == f32]
+    x = at_least(e, at_most(e, x, high), low)
+    whole, n = near_integer(e, x)
+    return scaled(e, _near_zero(e, e.fmul(e.fsub(x, whole), math.log(2))), n)
+
+
+def _near_zero(e: Emitter, r: SSAValue) -> SSAValue:
+    coefficients = _SINGLE if format_of(r.type).type == f32 else _DOUBLE
+    square = e.fmul(r, r)
+    return e.fadd(e.fadd(e.fmul(square, e.polynomial(r, coefficients)), r), 1.0)

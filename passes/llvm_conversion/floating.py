@@ -1,0 +1,91 @@
+"""The two float formats that functions are approximated in, and steps that their formulas share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import Float64Type, f32, f64
+from xdsl.ir import Attribute, SSAValue
+
+from .emitter import Emitter
+from .types import element, integers
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary float format.
+
+    Attributes:
+        type: the scalar type.
+        digits: bits of the significand that are stored.
+        bias: of the exponent.
+        ln2_high, ln2_low: ln 2 in two parts; exponents times the first one are exact.
+    """
+
+    type: Attribute
+    digits: int
+    bias: int
+    ln2_high: float
+    ln2_low: float
+
+    @property
+    def magic(self) -> float:
+        """Added to a small number and taken away again, it leaves the nearest even integer.
+
+        T. J. Dekker; see J.-M. Muller et al., "Handbook of Floating-Point Arithmetic", 2nd edition,
+        section 10.2.
+        """
+        return math.ldexp(1.5, self.digits)
+
+    @property
+    def magic_bits(self) -> int:
+        """The bits of `magic`: an exponent, and the highest stored digit."""
+        return ((self.bias + self.digits) << self.digits) | (1 << (self.digits - 1))
+
+
+_SINGLE = Format(f32, 23, 127, 0.693359375, -0.00021219444005469057)
+_LN2_HIGH = round(math.ldexp(math.log(2), 40)) / (1 << 40)
+_DOUBLE = Format(f64, 52, 1023, _LN2_HIGH, -1.7239444525614835e-13)
+
+
+def format_of(type: Attribute) -> Format:
+    """The format of a float, or of the elements of a vector."""
+    return _DOUBLE if isinstance(element(type), Float64Type) else _SINGLE
+
+
+def at_most(e: Emitter, x: SSAValue, limit: float) -> SSAValue:
+    """The lesser of a float and a number; NaN stays."""
+    return e.choose(e.fcmp("ogt", x, limit), limit, x)
+
+
+def at_least(e: Emitter, x: SSAValue, limit: float) -> SSAValue:
+    """The greater of a float and a number; NaN stays."""
+    return e.choose(e.fcmp("olt", x, limit), limit, x)
+
+
+def near_integer(e: Emitter, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """The nearest integer to a small float, as a float and as an integer of the same width."""
+    form = format_of(x.type)
+    shifted = e.fadd(x, form.magic)
+    whole = e.sub(e.bits(shifted, integers(x.type)), form.magic_bits)
+    return e.fsub(shifted, form.magic), whole
+
+
+def small_integer(e: Emitter, n: SSAValue, type: Attribute) -> SSAValue:
+    """An integer below 2^22 in size as a float, without a conversion."""
+    form = format_of(type)
+    return e.fsub(e.bits(e.add(n, form.magic_bits), type), form.magic)
+
+
+def power_of_two(e: Emitter, n: SSAValue, type: Attribute) -> SSAValue:
+    """2^n of an integer in the range of normal numbers."""
+    form = format_of(type)
+    return e.bits(e.shl(e.add(n, form.bias), form.digits), type)
+
+
+def scaled(e: Emitter, x: SSAValue, n: SSAValue) -> SSAValue:
+    """x·2^n, rounded once, for x near 1 and n a little beyond the range of exponents."""
+    half = e.sub(e.lshr(e.add(n, 1 << 12), 1), 1 << 11)
+    first = e.fmul(x, power_of_two(e, half, x.type))
+    return e.fmul(first, power_of_two(e, e.sub(n, half), x.type))
