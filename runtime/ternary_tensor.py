@@ -18,10 +18,16 @@ from torch import Tensor
 from ..ir.errors import OptionError, ParameterError
 from ..ir.safe_write import PendingFiles
 from ..ir.trits import packed_size
+from .native.bitplanes import BitplaneKernels, PackedColumns, bitplane_matmul
+from .native.provider import BITPLANES
+from .native.threads import default_threads
 from .quantization import ternarize, ternary_scale
 
 PRINTED = 64
 """`repr` shows the values of tensors of at most this many elements."""
+
+_WORTH_PACKING = 1 << 20
+"""Steps of a product of trits from which the bits of both sides are worth sorting."""
 
 
 def pack(trits: Tensor) -> Tensor:
@@ -308,8 +314,9 @@ def ternary_matmul(
 ) -> Tensor:
     """a · b as `torch.matmul` multiplies, where one or both are ternary; floats.
 
-    Where both are ternary, the steps of the sum are left out at which a column of `a` or a row of
-    `b` is all zero, and sums are taken in float32, exact below 2^24 steps.
+    Where both are ternary, sums are exact below 2^24 steps: large matrices in main memory are
+    multiplied bit by bit, by native kernels where llvmlite is installed; else in float32, without
+    the steps at which a column of `a` or a row of `b` is all zero.
 
     Args:
         a: float `[..., M, K]`, or a `TernaryTensor`, whose scale is applied.
@@ -329,7 +336,7 @@ def ternary_matmul(
     )
     if both:
         exact = torch.promote_types(dtype, torch.float32)
-        product = _skip_zeros(a_values.to(exact), b_values.to(exact)).to(dtype)
+        product = _both_ternary(a_values.to(exact), b_values.to(exact)).to(dtype)
     else:
         product = torch.matmul(a_values.to(dtype), b_values.to(dtype))
     for scale in (a_scale, b_scale):
@@ -349,12 +356,29 @@ def _values(operand: Tensor | TernaryTensor, ternary: bool, name: str) -> tuple[
     return operand, None
 
 
-def _skip_zeros(a: Tensor, b: Tensor) -> Tensor:
+def _both_ternary(a: Tensor, b: Tensor) -> Tensor:
     # A step that adds nothing to the product can still have a gradient.
     is_differentiated = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
-    if a.dim() == b.dim() == 2 and a.shape[1] == b.shape[0] and not is_differentiated:
-        used = (a != 0).any(dim=0) & (b != 0).any(dim=1)
-        steps = used.nonzero().flatten()
-        if len(steps) < a.shape[1]:
-            a, b = a.index_select(1, steps), b.index_select(0, steps)
+    if is_differentiated or not a.dim() == b.dim() == 2 or a.shape[1] != b.shape[0]:
+        return torch.matmul(a, b)
+    if a.shape[0] * b.numel() >= _WORTH_PACKING and _is_plain(a) and _is_plain(b):
+        kernels = BITPLANES.get()
+        if kernels is not None:
+            return _by_bitplanes(a, b, kernels).to(a.dtype)
+    used = (a != 0).any(dim=0) & (b != 0).any(dim=1)
+    steps = used.nonzero().flatten()
+    if len(steps) < a.shape[1]:
+        a, b = a.index_select(1, steps), b.index_select(0, steps)
     return torch.matmul(a, b)
+
+
+def _is_plain(values: Tensor) -> bool:
+    """Whether these are numbers in main memory, which other libraries may read."""
+    return type(values) is Tensor and values.is_cpu and not torch.compiler.is_compiling()
+
+
+def _by_bitplanes(a: Tensor, b: Tensor, kernels: BitplaneKernels) -> Tensor:
+    columns = PackedColumns(b.detach().to(torch.int8).numpy(), kernels, check=False)
+    rows = a.detach().to(torch.int8).numpy()
+    product = bitplane_matmul(rows, columns, threads=default_threads(), check=False)
+    return torch.from_numpy(product)

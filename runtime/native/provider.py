@@ -1,50 +1,64 @@
-"""Where native kernels come from: an entry point, so that `runtime` needs no compiler.
+"""Where native kernels come from: entry points, so that `runtime` needs no compiler.
 
-Group `triton_dsl.kernels`, name `native`: a function without arguments that gives a `Provider`.
-This package's own is `tools.native.kernel_provider`; it gives none where llvmlite is missing.
-Programs may give another with `set_kernel_provider`. Not here: kernels, or what calls them.
+The group is `triton_dsl.kernels`. Each entry is a function without arguments; a missing module or
+a `BackendError` says that there are none, as in this package's own where llvmlite is missing.
+Programs may set others. Not here: kernels, or what calls them.
 """
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ...ir.errors import BackendError
 
 if TYPE_CHECKING:
+    from .bitplanes import BitplaneKernels
     from .ternary_linear import Provider
 
-GROUP, NAME = "triton_dsl.kernels", "native"
-
-_LOCK = Lock()
-_KNOWN: list[Provider | None] = []
-"""Empty until somebody asked; then what was found or set, `None` for nothing."""
+GROUP = "triton_dsl.kernels"
+_T = TypeVar("_T")
 
 
-def kernel_provider() -> Provider | None:
-    """What gives kernels, or `None` where there is nothing; looked for once in a process."""
-    if not _KNOWN:
-        with _LOCK:
-            if not _KNOWN:
-                _KNOWN.append(_found())
-    return _KNOWN[0]
+class KernelSource(Generic[_T]):
+    """Kernels of one kind, looked for when they are first wanted.
 
-
-def set_kernel_provider(provider: Provider | None) -> None:
-    """Take kernels from `provider`; `None` does without native kernels.
-
-    Call it before the first product: layers that ran keep the kernels that they have.
+    Attributes:
+        name: of the entry point.
     """
-    with _LOCK:
-        _KNOWN[:] = [provider]
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = Lock()
+        self._known: list[_T | None] = []
+
+    def get(self) -> _T | None:
+        """The kernels, or `None` where there are none; looked for once in a process."""
+        if not self._known:
+            with self._lock:
+                if not self._known:
+                    self._known.append(self._found())
+        return self._known[0]
+
+    def set(self, kernels: _T | None) -> None:
+        """Take these kernels from now on; `None` does without.
+
+        Call it before the first product: layers that ran keep the kernels that they have.
+        """
+        with self._lock:
+            self._known = [kernels]
+
+    def _found(self) -> _T | None:
+        for entry in entry_points(group=GROUP, name=self.name):
+            try:
+                return entry.load()()
+            except (ModuleNotFoundError, BackendError):
+                continue
+        return None
 
 
-def _found() -> Provider | None:
-    for entry in entry_points(group=GROUP, name=NAME):
-        try:
-            return entry.load()()
-        except (ImportError, BackendError):
-            continue
-    return None
+LINEAR: KernelSource[Provider] = KernelSource("linear")
+"""Activations by ternary weights."""
+BITPLANES: KernelSource[BitplaneKernels] = KernelSource("bitplanes")
+"""Trits by trits."""

@@ -25,7 +25,7 @@ from ...ir.errors import BackendError, OptionError
 from ...ir.native_abi import KINDS, LINEAR_ARGUMENTS, MAX_INS, scratch_bytes
 from ...ir.native_parallel import CALL, TASK
 from .columns import Bytes, aligned, panels_of_columns
-from .provider import kernel_provider
+from .provider import LINEAR
 from .ternary_linear import PRECISIONS, Precision
 from .threads import default_threads, openmp
 
@@ -44,7 +44,7 @@ class _Kernels:
     """The functions for one kind of activations."""
 
     def __init__(self, activations: str) -> None:
-        provider = kernel_provider()
+        provider = LINEAR.get()
         if provider is None:
             raise BackendError("there are no native kernels")
         kind = _KINDS[activations]
@@ -391,7 +391,7 @@ def _vector(values: Tensor) -> Tensor:
 
 
 def _find(tensor: Tensor, ins: int, outs: int) -> _Weights | None:
-    if not 0 < ins <= MAX_INS or outs == 0 or kernel_provider() is None:
+    if not 0 < ins <= MAX_INS or outs == 0 or LINEAR.get() is None:
         return None
     with _LOCK:
         weights = _CONTENTS.find(tensor, ins, outs)

@@ -276,3 +276,27 @@ def test_products_of_trits_have_gradients_at_zeros() -> None:
     b = torch.tensor([[1.0], [-1.0]])
     ternary_matmul(a, b, a_ternary=True, b_ternary=True).sum().backward()
     assert a.grad is not None and a.grad.tolist() == [[1.0, -1.0]]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (300, 70), (65, 513)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+def test_large_products_of_trits_are_exact(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(shape[0])
+    rows, outs = shape
+    a = torch.randint(-1, 2, (rows, 400), generator=generator)
+    b = torch.randint(-1, 2, (400, outs), generator=generator)
+    result = ternary_matmul(a.to(dtype), b.to(dtype), a_ternary=True, b_ternary=True)
+    exact = (a @ b).to(dtype if dtype.is_floating_point else torch.float32)
+    assert torch.equal(result, exact)
+    strided = ternary_matmul(a.T.contiguous().T.to(dtype), TernaryTensor(b), a_ternary=True)
+    assert torch.equal(strided, exact)
+    with torch.inference_mode():
+        assert torch.equal(TernaryTensor(a) @ TernaryTensor(b), (a @ b).float())
+
+
+def test_large_products_of_trits_have_gradients() -> None:
+    a = torch.randint(-1, 2, (300, 400)).float().requires_grad_()
+    b = torch.randint(-1, 2, (400, 70)).float()
+    ternary_matmul(a, b, a_ternary=True, b_ternary=True).sum().backward()
+    assert a.grad is not None
+    assert torch.equal(a.grad, b.sum(dim=1).expand(300, 400))

@@ -1,8 +1,13 @@
 """Sharing of work among threads."""
 
+import os
+import subprocess
+import sys
+import threading
+
 import pytest
 
-from triton_dsl.runtime.native.threads import share, split
+from triton_dsl.runtime.native.threads import processors, share, split
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 64])
@@ -29,3 +34,86 @@ def test_an_error_in_a_thread_is_raised() -> None:
 
     with pytest.raises(ZeroDivisionError):
         share(work, split(4, 2))
+
+
+def test_work_may_be_shared_inside_shared_work() -> None:
+    done: list[int] = []
+
+    def outer(first: int, end: int) -> None:
+        share(lambda a, b: done.extend(range(a, b)), split(end - first, 4))
+
+    for _ in range(50):
+        share(outer, split(40, 4))
+    assert sorted(done) == sorted(50 * 4 * list(range(10)))
+
+
+def test_several_threads_may_share_work() -> None:
+    sums: list[int] = []
+
+    def caller() -> None:
+        done: list[int] = []
+        for _ in range(50):
+            share(lambda first, end: done.extend(range(first, end)), split(9, 3))
+        sums.append(sum(done))
+
+    callers = [threading.Thread(target=caller) for _ in range(8)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    assert sums == [50 * sum(range(9))] * 8
+
+
+def run(program: str) -> str:
+    """What a program in a process of its own prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_pytorch_the_processors_count() -> None:
+    assert 1 <= processors() <= (os.cpu_count() or 1)
+    printed = run(
+        "import sys\n"
+        "from triton_dsl.runtime.native import threads\n"
+        "print(threads.default_threads() == threads.processors(), threads.openmp())\n"
+        "print('torch' in sys.modules)\n"
+    )
+    assert printed == "True None\nFalse\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the runtime is looked for on Linux")
+def test_pytorch_brings_threads_of_its_own() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("llvmlite")
+    printed = run(
+        "import torch\n"
+        "from triton_dsl.runtime.native import threads\n"
+        "torch.set_num_threads(3)\n"
+        "print(threads.default_threads(), threads.openmp() is not None)\n"
+    )
+    assert printed == "3 True\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="other systems do not fork")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    printed = run(
+        "import os\n"
+        "from triton_dsl.runtime.native.threads import share, split\n"
+        "done = []\n"
+        "def work(first, end): done.extend(range(first, end))\n"
+        "share(work, split(6, 3))\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    done.clear()\n"
+        "    share(work, split(6, 3))\n"
+        "    os._exit(0 if sorted(done) == list(range(6)) else 3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert printed == "0\n"
