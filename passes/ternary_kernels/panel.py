@@ -37,7 +37,7 @@ from .scratch import Product
 STEP_BYTES = PANEL * STEP // 4
 _READERS = 2
 """Tiles of so many rows wait for memory rather than for sums, and ask for weights early."""
-_AHEAD = 4096
+_AHEAD = 8192
 """How far ahead of its use such a tile asks for weights, in bytes."""
 _BLOCK_BYTES, _MOST_PANELS = 512 << 10, 16
 """Weights that all rows meet before the next are read, and the most panels of them."""

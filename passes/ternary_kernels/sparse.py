@@ -22,7 +22,7 @@ from .recipes import Recipe
 from .scratch import Product
 
 _BLOCK_BYTES = GROUP * STEP // 4
-_AHEAD = 4096
+_AHEAD = 2048
 """How far ahead of its use a single row asks for weights, in bytes."""
 
 

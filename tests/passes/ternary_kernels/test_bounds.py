@@ -48,9 +48,20 @@ class Guarded:
         self.array[...] = content
 
 
-@pytest.mark.parametrize("recipe", [r.name for r in RECIPES if r.features <= host_features()])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.activations)
+RECIPE_NAMES = [recipe.name for recipe in RECIPES if recipe.features <= host_features()]
+CASES = [
+    (recipe, layout, kind)
+    for recipe in RECIPE_NAMES
+    for layout in LAYOUTS
+    for kind in KINDS
+    if recipe in (RECIPE_NAMES[0], RECIPE_NAMES[-1])
+    or (layout, kind.activations) in (("panels", "f32"), ("sparse", "i16"), ("rows", "u8"))
+]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "layout", "kind"), CASES, ids=lambda value: getattr(value, "activations", value)
+)
 def test_stays_inside_its_buffers(recipe: str, layout: Layout, kind: Kind) -> None:
     library = kernel_provider(recipe)(layout, kind)
     linear = library.function("linear", [c_void_p] * 8 + [c_int64] * 3)
