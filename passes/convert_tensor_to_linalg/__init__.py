@@ -2,8 +2,8 @@
 
 A file a family of ops holds the rules (`elementwise`, `shape`, `linear`, `reduction`,
 `quantization`, `ternary`); `scalars`, `emitter` and `reshaping` are what they build with;
-`signature` is about functions, parameters and constants. Not here: bufferisation and all that comes
-after, which is MLIR's business.
+`signature` is about functions, parameters and constants, `keeping` about ops that stay. Not here:
+bufferisation and all that comes after, which is MLIR's business or `convert_ternary_to_llvm`'s.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ...ir.locations import location_text
 from ..replacement import replace_results
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .emitter import Emitter, Rule, element
+from .keeping import Keeper
 
 RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES,
@@ -42,6 +43,7 @@ RULES: dict[type[Operation], Rule] = {
 """For each op the function that builds what takes its place."""
 
 CHOICES = ("arguments", "constants")
+KEPT = ("none", "ternary")
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,16 @@ class ConvertTensorToLinalgPass(ModulePass):
     with the attribute `tensor.parameter`, its key. `constants`: an `arith.constant`, for small
     models."""
 
+    keep: str = "none"
+    """`ternary`: products that native kernels take stay as they are (`passes.ternary_products`),
+    and so do parameters and constants. Where they meet lowered types there are casts
+    (`builtin.unrealized_conversion_cast`)."""
+
     def __post_init__(self) -> None:
+        if self.keep not in KEPT:
+            raise OptionError(
+                f"{self.name} expects keep={' or keep='.join(KEPT)}, got '{self.keep}'"
+            )
         if self.parameters not in CHOICES:
             raise OptionError(
                 f"{self.name} expects parameters={' or parameters='.join(CHOICES)}, "
@@ -83,15 +94,17 @@ class ConvertTensorToLinalgPass(ModulePass):
             )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        as_arguments = self.parameters == "arguments"
+        kept = self.keep == "ternary"
+        as_arguments = self.parameters == "arguments" and not kept
         _check(op, as_arguments)
         declared: dict[str, FuncOp] = {}
         for function in [f for f in op.walk() if isinstance(f, FuncOp)]:
             if not function.is_declaration:
-                declared.update(_lower(function, as_arguments))
+                declared.update(_lower(function, as_arguments, kept=kept))
             signature.lower_function_type(function)
         _declare(op, declared)
-        signature.rename_store(op, keep=as_arguments)
+        if not kept:
+            signature.rename_store(op, keep=as_arguments)
 
 
 def _check(module: ModuleOp, as_arguments: bool) -> None:
@@ -129,17 +142,20 @@ def _unsupported(op: Operation) -> str | None:
     return None
 
 
-def _lower(function: FuncOp, as_arguments: bool) -> dict[str, FuncOp]:
+def _lower(function: FuncOp, as_arguments: bool, *, kept: bool) -> dict[str, FuncOp]:
     """Lower the body of a function; the library functions that it calls then."""
     ops = list(function.body.walk())
     if not ops:
         return {}
     emitter = Emitter(ops[0])
+    keeper = Keeper(ops if kept else [])
     signature.lower_argument_types(function, emitter)
     arguments = signature.ParameterArguments(function)
     for op in ops:
         emitter.move_to(op)
-        if isinstance(op, tensor.ParameterOp | ternary_dialect.ParameterOp) and as_arguments:
+        if keeper.keeps(op):
+            keeper.keep(emitter, op)
+        elif isinstance(op, tensor.ParameterOp | ternary_dialect.ParameterOp) and as_arguments:
             _replace(emitter, op, [arguments.value_of(op)])
         elif isinstance(op, _LITERALS):
             _replace(emitter, op, [signature.constant(emitter, op)])

@@ -1,0 +1,126 @@
+"""Convolutions with trits as calls of kernels; layers of the same geometry share a function.
+
+Not here: the kernels (`ternary_kernels`), matrix products (`products`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import i8
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import ternary
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import constant_value
+from ...ir.native_abi import Kind
+from ...ir.native_conv import ConvGeometry, conv_weights
+from ..convert_tensor_to_linalg.emitter import Emitter
+from ..ternary_kernels.conv import conv_functions, conv_scratch_bytes
+from ..ternary_kernels.epilogue import Epilogue
+from ..ternary_kernels.panel import write_tiles
+from ..ternary_products import conv_geometry, kind_of, literal
+from .nests import RefusedError
+from .products import LinearStep, Tables
+from .program import CallStep, Planner, Program
+from .sizes import ZERO, Size, product
+from .structured import packed
+from .views import Buffer, View
+from .writer import Writer
+
+_Variant = tuple[ConvGeometry, Kind, Epilogue]
+
+
+@dataclass
+class ConvStep(CallStep):
+    """One call of a convolution.
+
+    Attributes:
+        x, weights, y: operands.
+        tables: scale, bias, table, shift; `None` for what the epilogue has not.
+        batch: images.
+        variant: what the function is made for.
+        name: of the function.
+        memory: scratch.
+    """
+
+    x: View
+    weights: View
+    y: View
+    tables: Sequence[View | None]
+    batch: Size
+    variant: _Variant
+    name: str
+    memory: Buffer
+
+    @property
+    def reads(self) -> Sequence[View]:
+        """Images, weights and tables."""
+        return [self.x, self.weights, *(view for view in self.tables if view is not None)]
+
+    @property
+    def writes(self) -> Sequence[View]:
+        """The result."""
+        return [self.y]
+
+    @property
+    def scratch(self) -> Buffer:
+        """Memory of the kernel."""
+        return self.memory
+
+    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
+        """Append the call."""
+        arguments = [address(view) for view in (self.x, self.weights, self.y)]
+        arguments.append(address(View(self.memory, (), ())))
+        for table in self.tables:
+            arguments.append(writer.null() if table is None else address(table))
+        writer.call(self.name, *arguments, writer.size(self.batch))
+
+
+def conv(program: Program, op: ternary.ConvOp) -> None:
+    """`ternary.conv` with weights that are known."""
+    kind = kind_of(tensor_type(op.input).element_type, program.precision)
+    weight, geometry = literal(op.weight), conv_geometry(op)
+    if kind is None or weight is None or geometry is None:
+        raise RefusedError("no kernel takes it; lower it with 'convert-tensor-to-linalg'")
+    trits = constant_value(weight)
+    assert trits is not None
+    x = packed(program, program.view(op.input))
+    epilogue, tables = Tables(program, op, kind, trits.reshape(len(trits), -1)).read()
+    shape = tensor_type(op.result).get_shape()
+    sizes = (x.sizes[0], *(Size.of(size) for size in shape[1:]))
+    y = program.new(Emitter.signless(tensor_type(op.result).element_type), sizes)
+    program.views[op.result] = y
+    if product(sizes) == ZERO:
+        return
+    variant = (geometry, kind, epilogue)
+    known = _variants(program)
+    memory = Buffer(i8, Size.of(conv_scratch_bytes(program.recipe, kind, geometry)))
+    weights = program.constant(conv_weights(geometry, trits).view(np.int8), i8)
+    name = known.get(variant, f"conv_{len(known)}")
+    program.steps.append(ConvStep(x, weights, y, tables, x.sizes[0], variant, name, memory))
+
+
+def _variants(program: Program) -> dict[_Variant, str]:
+    """The functions that steps call, and their names."""
+    steps = (step for step in program.steps if isinstance(step, ConvStep))
+    return {step.variant: step.name for step in steps}
+
+
+def functions(program: Program) -> list[llvm.FuncOp]:
+    """The kernels that the convolutions of a program call, with tiles if no other step has them."""
+    variants = _variants(program)
+    made: list[llvm.FuncOp] = []
+    tiled = any(not geometry.depthwise for geometry, _, _ in variants)
+    if tiled and not any(isinstance(step, LinearStep) for step in program.steps):
+        made += write_tiles(program.recipe)
+    for (geometry, kind, epilogue), name in variants.items():
+        made += conv_functions(program.recipe, kind, geometry, epilogue, name)
+    return made
+
+
+RULES: Mapping[type[Operation], Planner] = {ternary.ConvOp: conv}
+"""For each kept convolution the function that plans it."""

@@ -1,0 +1,240 @@
+"""Nests of loops over views: what a `linalg` op does, in the form that loops are written from.
+
+Not here: which loop is vectorised (`schedule`), the code (`loops`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.dialects import tensor as upstream
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+
+from .sizes import ONE, ZERO, Size
+from .views import View
+
+
+class RefusedError(Exception):
+    """Why an op cannot be compiled; listed with all others."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Which element of a buffer is touched in an iteration: offset + Σ index·stride."""
+
+    view: View
+    offset: Size
+    strides: tuple[Size, ...]
+
+    def depends_on(self, dimension: int) -> bool:
+        """Whether the element changes from one iteration of a loop to the next."""
+        return self.strides[dimension] != ZERO
+
+
+Captured = arith.ConstantOp | Size | View
+"""What a body uses from outside: a scalar, a size, a tensor that it reads elements of."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops around a body.
+
+    Attributes:
+        sizes: of the loops.
+        parallel: which loops may run in any order; the others are reductions.
+        reads: the elements that arguments of the body stand for.
+        writes: where the results of an iteration go.
+        starts: for each result the number that it begins with, `None` if memory holds that.
+        body: the ops of one iteration; it stays where it is.
+        captured: values from outside.
+        index: the loop that takes the place of each loop of the op; `None` for a size of 1.
+    """
+
+    sizes: tuple[Size, ...]
+    parallel: tuple[bool, ...]
+    reads: Mapping[SSAValue, Access]
+    writes: tuple[Access, ...]
+    starts: tuple[arith.ConstantOp | None, ...]
+    body: Block
+    captured: Mapping[SSAValue, Captured]
+    index: tuple[int | None, ...]
+
+    @property
+    def accesses(self) -> list[Access]:
+        """All that the nest touches through arguments of the body."""
+        return [*self.reads.values(), *self.writes]
+
+    @property
+    def reductions(self) -> list[int]:
+        """The loops that add up."""
+        return [d for d, parallel in enumerate(self.parallel) if not parallel]
+
+    def results(self) -> Sequence[SSAValue]:
+        """The new values of the outputs, in the body."""
+        end = self.body.last_op
+        assert isinstance(end, linalg.YieldOp)
+        return end.operands
+
+    def output_arguments(self) -> Sequence[SSAValue]:
+        """The arguments of the body that hold what an output has so far."""
+        return self.body.args[len(self.body.args) - len(self.writes) :]
+
+    def read_back(self, output: int) -> bool:
+        """Whether the body reads what an output has so far."""
+        return self.output_arguments()[output].first_use is not None
+
+    def views(self) -> list[View]:
+        """Tensors that the body reads elements of."""
+        return [value for value in self.captured.values() if isinstance(value, View)]
+
+
+def linear_form(expr: AffineExpr, loops: int) -> tuple[int, list[int]]:
+    """A constant, and the factor of every loop.
+
+    Raises:
+        RefusedError: the expression is not linear.
+    """
+    match expr:
+        case AffineConstantExpr():
+            return expr.value, [0] * loops
+        case AffineDimExpr():
+            return 0, [int(d == expr.position) for d in range(loops)]
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Add):
+            a, b = linear_form(expr.lhs, loops), linear_form(expr.rhs, loops)
+            return a[0] + b[0], [x + y for x, y in zip(a[1], b[1], strict=True)]
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul):
+            a, b = linear_form(expr.lhs, loops), linear_form(expr.rhs, loops)
+            if any(b[1]):
+                a, b = b, a
+            if not any(b[1]):
+                return a[0] * b[0], [x * b[0] for x in a[1]]
+        case _:
+            pass
+    raise RefusedError(f"reads at {expr}, which is not linear")
+
+
+def access(view: View, exprs: Sequence[AffineExpr], loops: int) -> Access:
+    """The elements of a view at positions that are linear in the loops."""
+    offset, strides = view.offset, [ZERO] * loops
+    for expr, stride in zip(exprs, view.strides, strict=True):
+        constant, factors = linear_form(expr, loops)
+        offset = offset + stride * Size.of(constant)
+        strides = [s + stride * Size.of(f) for s, f in zip(strides, factors, strict=True)]
+    return Access(view, offset, tuple(strides))
+
+
+def loop_sizes(
+    views: Sequence[View], maps: Sequence[Sequence[AffineExpr]], loops: int
+) -> tuple[Size, ...]:
+    """The number of iterations of each loop, from the sizes of what it runs over."""
+    sizes: list[Size | None] = [None] * loops
+    for view, exprs in zip(views, maps, strict=True):
+        for size, expr in zip(view.sizes, exprs, strict=True):
+            if isinstance(expr, AffineDimExpr):
+                known = sizes[expr.position]
+                if known is not None and known != size:
+                    raise RefusedError(f"sizes {known} and {size} meet on one axis")
+                sizes[expr.position] = size
+    if None in sizes:
+        raise RefusedError("a loop runs over no axis of any operand")
+    return tuple(size for size in sizes if size is not None)
+
+
+def simplified(nest: Nest) -> Nest:
+    """Without loops of one iteration; loops over what lies in a row merged."""
+    for d in range(len(nest.sizes) - 1, -1, -1):
+        if nest.sizes[d] == ONE:
+            nest = _without(nest, d)
+    fixed = {nest.index[d] for d in _named_loops(nest.body)}
+    merged = True
+    while merged:
+        merged = False
+        for outer in range(len(nest.sizes)):
+            for inner in range(len(nest.sizes)):
+                if _mergeable(nest, outer, inner, fixed):
+                    nest = _merge(nest, outer, inner)
+                    fixed = {nest.index[d] for d in _named_loops(nest.body)}
+                    merged = True
+                    break
+            if merged:
+                break
+    return nest
+
+
+def _named_loops(body: Block) -> set[int]:
+    return {op.dim.value.data for op in body.walk() if isinstance(op, linalg.IndexOp)}
+
+
+def _mergeable(nest: Nest, outer: int, inner: int, fixed: set[int | None]) -> bool:
+    if outer == inner or outer in fixed or inner in fixed:
+        return False
+    if nest.parallel[outer] != nest.parallel[inner]:
+        return False
+    size = nest.sizes[inner]
+    return all(a.strides[outer] == a.strides[inner] * size for a in nest.accesses)
+
+
+def _merge(nest: Nest, outer: int, inner: int) -> Nest:
+    sizes = list(nest.sizes)
+    sizes[inner] = sizes[inner] * sizes[outer]
+    return _without(replace(nest, sizes=tuple(sizes)), outer)
+
+
+def _without(nest: Nest, dimension: int) -> Nest:
+    """The nest with an index of 0 in the place of one loop."""
+
+    def cut(a: Access) -> Access:
+        return replace(a, strides=_dropped(a.strides, dimension))
+
+    def moved(d: int | None) -> int | None:
+        return d if d is None or d < dimension else None if d == dimension else d - 1
+
+    return replace(
+        nest,
+        sizes=_dropped(nest.sizes, dimension),
+        parallel=nest.parallel[:dimension] + nest.parallel[dimension + 1 :],
+        reads={value: cut(a) for value, a in nest.reads.items()},
+        writes=tuple(cut(a) for a in nest.writes),
+        index=tuple(moved(d) for d in nest.index),
+    )
+
+
+def _dropped(sizes: tuple[Size, ...], position: int) -> tuple[Size, ...]:
+    return sizes[:position] + sizes[position + 1 :]
+
+
+def dependencies(nest: Nest) -> dict[SSAValue, frozenset[int]]:
+    """The loops that each value of the body changes with; accumulators with all of them."""
+    every = frozenset(range(len(nest.sizes)))
+    known: dict[SSAValue, frozenset[int]] = {
+        value: frozenset(d for d in every if a.depends_on(d)) for value, a in nest.reads.items()
+    }
+    for argument, written in zip(nest.output_arguments(), nest.writes, strict=True):
+        moving = frozenset(d for d in every if written.depends_on(d))
+        known[argument] = every if nest.reductions else moving
+    for op in nest.body.ops:
+        for result in op.results:
+            if isinstance(op, linalg.IndexOp):
+                place = nest.index[op.dim.value.data]
+                known[result] = frozenset() if place is None else frozenset({place})
+                continue
+            loops: frozenset[int] = frozenset()
+            for operand in op.operands:
+                loops |= known.get(operand, frozenset())
+            known[result] = loops
+    return known
+
+
+def reads_elements(op: Operation) -> bool:
+    """Whether an op of a body reads an element of a tensor from outside."""
+    return isinstance(op, upstream.ExtractOp)

@@ -1,0 +1,117 @@
+"""Which products with trits native kernels take.
+
+`convert-tensor-to-linalg{keep=ternary}` leaves those as they are, and `convert-ternary-to-llvm`
+calls a kernel for them. A new kind of product is a line in `_TAKEN`. Not here: the kernels
+(`ternary_kernels`), their calls (`convert_ternary_to_llvm.products`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    Float32Type,
+    IntegerType,
+    Signedness,
+    UnrealizedConversionCastOp,
+    i1,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ..dialects import tensor, ternary
+from ..dialects.inference import tensor_type
+from ..dialects.shapes import DYNAMIC
+from ..ir.native_abi import KINDS, MAX_INS, Activations, Kind
+from ..ir.native_bitplanes import Operand
+
+_INTEGERS: dict[tuple[int, Signedness], Activations] = {
+    (8, Signedness.SIGNLESS): "i8",
+    (8, Signedness.UNSIGNED): "u8",
+    (16, Signedness.SIGNLESS): "i16",
+    (32, Signedness.SIGNLESS): "i32",
+}
+_WIDTHS = (8, 16, 32)
+
+
+def kernel_takes(op: Operation) -> bool:
+    """Whether a native kernel computes `op`, a product with trits, all that is fused included."""
+    takes = _TAKEN.get(type(op))
+    return takes is not None and takes(op)
+
+
+def kind_of(element: Attribute, precision: str) -> Kind | None:
+    """How kernels take activations of an element type, if they do.
+
+    Args:
+        element: as in the `ternary` op.
+        precision: of float activations, `float32` or `dynamic-int8`.
+    """
+    name: Activations | None = None
+    if isinstance(element, Float32Type):
+        name = "f32x3" if precision == "float32" else "f32"
+    elif isinstance(element, ternary.TritType):
+        name = "i8"
+    elif isinstance(element, IntegerType):
+        integer = cast("IntegerType[Any]", element)
+        name = _INTEGERS.get((integer.width.data, integer.signedness.data))
+    return next((kind for kind in KINDS if kind.activations == name), None)
+
+
+def operand_of(element: Attribute) -> Operand | None:
+    """How kernels on bit planes take activations of an element type, if they do."""
+    if isinstance(element, ternary.TritType):
+        return "trits"
+    return "bits" if element == i1 else None
+
+
+def literal(value: SSAValue) -> Operation | None:
+    """The constant or parameter that gives a value, if one does."""
+    owner = value.owner
+    while isinstance(owner, UnrealizedConversionCastOp):
+        owner = owner.inputs[0].owner
+    return owner if isinstance(owner, _LITERALS) else None
+
+
+_LITERALS = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
+
+
+def takes_epilogue(op: ternary.FusedOp) -> bool:
+    """Whether the steps after a product are known when it is compiled, and fit a kernel."""
+    values = (op.scale, op.bias, op.thresholds, op.multiplier, op.shift, op.zero_point)
+    if any(value is not None and literal(value) is None for value in values):
+        return False
+    result = tensor_type(op.result).element_type
+    if isinstance(result, IntegerType):
+        return cast("IntegerType[Any]", result).width.data in _WIDTHS
+    return isinstance(result, Float32Type)
+
+
+def _takes_product(op: ternary.MatmulOp | ternary.LinearOp) -> bool:
+    element = tensor_type(op.input).element_type
+    return kind_of(element, "") is not None and _has_literal_matrix(op)
+
+
+def _has_literal_matrix(op: ternary.MatmulOp | ternary.LinearOp) -> bool:
+    input, shape = tensor_type(op.input), tensor_type(op.weight).get_shape()
+    if len(shape) != 2 or literal(op.weight) is None:
+        return False
+    ins, outs = shape
+    inner = input.get_shape()[-1]
+    return 0 < ins <= MAX_INS and outs > 0 and inner in (ins, DYNAMIC)
+
+
+def _takes_matmul(op: ternary.MatmulOp) -> bool:
+    if tensor_type(op.input).element_type == i1:
+        return _has_literal_matrix(op)
+    return _takes_product(op) and (op.scale is None or literal(op.scale) is not None)
+
+
+def _takes_linear(op: ternary.LinearOp) -> bool:
+    return _takes_product(op) and takes_epilogue(op)
+
+
+_TAKEN: dict[type[Operation], Callable[[Any], bool]] = {
+    ternary.MatmulOp: _takes_matmul,
+    ternary.LinearOp: _takes_linear,
+}
