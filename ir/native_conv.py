@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_abi import PANEL, STEP, round_up
+from .native_abi import MAX_INS, PANEL, STEP, round_up
 from .native_layouts import weights_in
 
 Pair = tuple[int, int]
@@ -137,6 +137,13 @@ class ConvGeometry:
     def panel_bytes(self) -> int:
         """Bytes of weights of a group."""
         return self.panels * PANEL * self.kernel[0] * self.steps * STEP // 4
+
+    @property
+    def supported(self) -> bool:
+        """Whether kernels take it: its sums stay exact, and there is anything to compute."""
+        sizes = (self.ins, self.pixels, self.out_height, self.out_width, self.outs)
+        longest = self.kernel[0] * self.steps * STEP
+        return min(sizes) > 0 and longest <= MAX_INS
 
     def flat(self) -> ConvGeometry:
         """The same convolution with an image as one row, where no window reaches beyond a place."""

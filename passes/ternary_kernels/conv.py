@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from ...ir.errors import OptionError
-from ...ir.native_abi import MAX_INS, STEP, Kind
+from ...ir.native_abi import Kind
 from ...ir.native_conv import ConvGeometry
 from . import depthwise
 from .code import POINTER, Code, function, vector
@@ -58,13 +58,6 @@ def conv_scratch_bytes(recipe: Recipe, kind: Kind, geometry: ConvGeometry) -> in
     return ConvMemory(recipe, kind, geometry).bytes
 
 
-def conv_is_supported(geometry: ConvGeometry) -> bool:
-    """Whether sums of so many values stay exact, and there is anything to compute."""
-    longest = geometry.kernel[0] * geometry.steps * STEP
-    sizes = (geometry.ins, geometry.pixels, geometry.out_height, geometry.out_width, geometry.outs)
-    return longest <= MAX_INS and min(sizes) > 0
-
-
 def conv_functions(
     recipe: Recipe, kind: Kind, geometry: ConvGeometry, epilogue: Epilogue, name: str
 ) -> list[llvm.FuncOp]:
@@ -74,7 +67,7 @@ def conv_functions(
         OptionError: a window with too many values, an empty image, or steps that the sums of the
             kind do not have.
     """
-    if not conv_is_supported(geometry):
+    if not geometry.supported:
         raise OptionError(f"no kernel for a convolution of this geometry: {geometry}")
     epilogue.check(kind)
     memory = ConvMemory(recipe, kind, geometry)

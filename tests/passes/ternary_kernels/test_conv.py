@@ -18,7 +18,7 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.native_abi import KINDS, Kind
 from triton_dsl.ir.native_conv import ConvGeometry
 from triton_dsl.ir.native_tables import threshold_table
-from triton_dsl.passes.ternary_kernels.conv import conv_functions, conv_is_supported
+from triton_dsl.passes.ternary_kernels.conv import conv_functions
 from triton_dsl.passes.ternary_kernels.epilogue import Epilogue, Requantize, Thresholds
 from triton_dsl.passes.ternary_kernels.recipes import RECIPES
 
@@ -285,7 +285,7 @@ def test_steps_after_integer_products(
 
 def test_a_window_of_too_many_values_is_refused() -> None:
     g = ConvGeometry(16384, 4, 4, 1, (3, 3))
-    assert not conv_is_supported(g)
+    assert not g.supported
     with pytest.raises(OptionError, match="no kernel for a convolution"):
         conv_functions(RECIPES[-1], KIND["i8"], g, Epilogue(), "conv")
 
