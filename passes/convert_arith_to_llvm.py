@@ -49,8 +49,11 @@ class ConvertArithToLLVMPass(ModulePass):
     called; a bf16 is an i16 with its bits. What has no defined result ends no process: divisors
     that would trap are taken as 1, floats beyond an integer type give its nearest number.
 
-        %q = arith.floordivsi %x, %y : i32
+        %n = arith.addi %i, %c1 : index
         %c = arith.cmpf olt, %a, %b : f32
+        // becomes
+        %n = llvm.add %i, %c1 : i64
+        %c = llvm.fcmp "olt" %a, %b : f32
 
     Raises:
         UnsupportedError: an op on tensors, memrefs or vectors of several dimensions; all of them.

@@ -29,6 +29,8 @@ class ConvertCfToLLVMPass(ModulePass):
     first block excepted.
 
         cf.cond_br %c, ^yes(%x : i32), ^no
+        // becomes
+        llvm.cond_br %c, ^yes(%x : i32), ^no
 
     Raises:
         UnsupportedError: arguments whose types have no counterpart; all of them.

@@ -5,7 +5,7 @@ Not here: the formulas (`llvm_conversion`), arithmetic (`convert_arith_to_llvm`)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -49,7 +49,9 @@ class ConvertMathToLLVMPass(ModulePass):
     f32. No sums and products are fused, so every processor gives the same bits. Calls of the C
     library's `fmod` and `fmodf` become calls of a function that is added.
 
-        %e = math.exp %x : vector<8xf32>
+        %r = math.sqrt %x : vector<8xf32>
+        // becomes
+        %r = llvm.call_intrinsic "llvm.sqrt.v8f32"(%x) : (vector<8xf32>) -> vector<8xf32>
 
     Raises:
         OptionError: an unknown choice for `library`.
@@ -73,20 +75,24 @@ class ConvertMathToLLVMPass(ModulePass):
             )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        library = self.library == "libm"
-        has = set(self.features)
-        rules = dict(RULES)
-        if library or has & _ROUNDS:
-            rules |= {kind: _intrinsic(name) for kind, name in _ROUNDING_NAMES.items()}
-        if library or has & _FUSES:
-            rules[math.FmaOp] = _intrinsic("fma")
-        if library:
-            rules |= {kind: _in_f32(call_c(name)) for kind, name in C_NAMES.items()}
+        rules = rules_for(self.library, self.features)
         convert_ops(op, rules, dialect="math", refuse=_refuse(rules))
-        if library:
+        if self.library == "libm":
             declare(op)
         else:
             _replace_fmod(op)
+
+
+def rules_for(library: str, features: Collection[str]) -> dict[type[Operation], Rule]:
+    """For each op the function that builds what takes its place, as the options of the pass say."""
+    rules = dict(RULES)
+    if library == "libm" or _ROUNDS & set(features):
+        rules |= {kind: _intrinsic(name) for kind, name in _ROUNDING_NAMES.items()}
+    if library == "libm" or _FUSES & set(features):
+        rules[math.FmaOp] = _intrinsic("fma")
+    if library == "libm":
+        rules |= {kind: _in_f32(call_c(name)) for kind, name in C_NAMES.items()}
+    return rules
 
 
 def _refuse(rules: dict[type[Operation], Rule]) -> Callable[[Operation], str | None]:

@@ -36,7 +36,9 @@ class ConvertVectorToLLVMPass(ModulePass):
     and bit casts of vectors of one dimension. A sum of floats is taken in order, or by halves where
     `fastmath<reassoc>` allows it. `vector.fma` becomes `math.fma`, for `convert-math-to-llvm`.
 
-        %s = vector.reduction <add>, %v : vector<8xf32> into f32
+        %s = vector.reduction <add>, %v : vector<8xi32> into i32
+        // becomes
+        %s = llvm.call_intrinsic "llvm.vector.reduce.add.v8i32"(%v) : (vector<8xi32>) -> i32
 
     Raises:
         UnsupportedError: loads, stores and transfers of memrefs and tensors, and vectors of several

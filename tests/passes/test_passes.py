@@ -27,7 +27,9 @@ def test_a_pass_goes_by_the_name_of_its_file(name: str) -> None:
     assert issubclass(kind, ModulePass) and dataclasses.is_dataclass(kind)
     assert kind.name == name
     assert kind.__module__ == "triton_dsl.passes." + name.replace("-", "_")
-    assert kind.__name__ == "".join(part.capitalize() for part in name.split("-")) + "Pass"
+    # Capitals may go on: LLVM.
+    assert kind.__name__.endswith("Pass") and kind.__name__[0].isupper()
+    assert kind.__name__.lower() == name.replace("-", "") + "pass"
 
 
 @pytest.mark.parametrize("name", PASSES)
