@@ -19,6 +19,8 @@ from .scratch import Product
 
 FIELDS = (0x03, 0x0C, 0x30, -0x40)
 """Masks of the four fields of a byte."""
+FIELDS_OF_FOUR = (0x03030303, 0x0C0C0C0C, 0x30303030, -0x3F3F3F40)
+"""The same for four bytes together."""
 
 
 def write_rows(code: Code, product: Product, *, stored: bool) -> None:

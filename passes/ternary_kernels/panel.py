@@ -25,12 +25,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import i8, i32, i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from ...ir.native_abi import PANEL, STEP
 from .code import POINTER, Code, Loop, function, vector
-from .gemv import FIELDS
+from .gemv import FIELDS_OF_FOUR
 from .recipes import Recipe
 from .scratch import Product
 
@@ -197,16 +197,15 @@ def _step(
     sums: Sequence[SSAValue],
 ) -> list[SSAValue]:
     """`sums` with the products of four values of each row added."""
-    bytes_ = vector(i8, recipe.width)
-    packed = code.load(weights, bytes_)
+    fours = vector(i32, recipe.lanes)
+    packed = code.load(weights, fours)
     if tile.rows <= _READERS:
         code.prefetch(code.at(weights, _AHEAD))
-    masks = FIELDS[first : first + tile.fields]
-    codes = [code.and_(packed, code.constant(mask, bytes_)) for mask in masks]
+    masks = FIELDS_OF_FOUR[first : first + tile.fields]
+    codes = [code.and_(packed, code.constant(mask, fours)) for mask in masks]
     result: list[SSAValue] = []
     for m, line in enumerate(lines):
-        four = code.splat(code.load(line, i32), recipe.lanes)
-        values = code.bits(four, bytes_)
+        values = code.splat(code.load(line, i32), recipe.lanes)
         for p, code_of_field in enumerate(codes):
             result.append(recipe.dot(code, sums[m * tile.fields + p], code_of_field, values))
     return result

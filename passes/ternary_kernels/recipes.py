@@ -4,8 +4,9 @@ A recipe gives the width of a register, the sizes of the tiles that fit its regi
 instructions: the dot product of four bytes, and the recoding of stored trits. A new instruction set
 is a new line here. Not here: loops and layouts (`gemv`, `panel`, `activations`).
 
-All dot products take unsigned codes up to 2 · 64 and signed activations -128 … 127. They are exact:
-a sum of two products stays inside int16 (128 · -128 · 2 = -32768), a sum of four inside int32.
+Registers of bytes may come as bytes, or in fours as int32. All dot products take unsigned codes up
+to 2 · 64 and signed activations -128 … 127. They are exact: a sum of two products stays inside
+int16 (128 · -128 · 2 = -32768), a sum of four inside int32.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def _vpdpbusd(
 
 def multiply_add_256(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
     """`vpmaddubsw`, then `vpmaddwd` by ones, of AVX2. No sum reaches where the first saturates."""
-    pairs = code.intrinsic("llvm.x86.avx2.pmadd.ub.sw", [codes, values], vector(i16, 16))
+    bytes_ = [code.bits(given, vector(i8, 32)) for given in (codes, values)]
+    pairs = code.intrinsic("llvm.x86.avx2.pmadd.ub.sw", bytes_, vector(i16, 16))
     ones = code.constant(1, vector(i16, 16))
     fours = code.intrinsic("llvm.x86.avx2.pmadd.wd", [pairs, ones], vector(i32, 8))
     return code.add(total, fours)
@@ -136,7 +138,7 @@ def _recipe(
 _AVX512 = "avx512f avx512bw avx512vl avx512dq avx512vnni"
 
 RECIPES: tuple[Recipe, ...] = (
-    _recipe("avx512vnni-gfni", f"{_AVX512} gfni", 64, vnni_512, recode_affine, 4, 6, 24),
+    _recipe("avx512vnni-gfni", f"{_AVX512} gfni avx512vbmi", 64, vnni_512, recode_affine, 4, 6, 24),
     _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 24),
     _recipe("avxvnni", "avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8),
     _recipe("avx2", "avx2", 32, multiply_add_256, recode_bits, 2, 4, 8),

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import i8, i32, i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from ...ir.native_abi import GROUP, PANEL, RAW_ROWS, STEP
 from .code import POINTER, Code, function, vector
-from .gemv import FIELDS
+from .gemv import FIELDS_OF_FOUR
 from .recipes import Recipe
 from .scratch import Product
 
+_ONES = 0x01010101
 _BLOCK_BYTES = GROUP * STEP // 4
 _AHEAD = 2048
 """How far ahead of its use a single row asks for weights, in bytes."""
@@ -32,7 +33,7 @@ def _tile_name(rows: int) -> str:
 
 def _most_rows(recipe: Recipe) -> int:
     """Rows of activations in the highest tile: four sums for each."""
-    return max(1, min(RAW_ROWS, recipe.sums // len(FIELDS)))
+    return max(1, min(RAW_ROWS, recipe.sums // len(FIELDS_OF_FOUR)))
 
 
 def write_sparse_tiles(recipe: Recipe) -> list[llvm.FuncOp]:
@@ -53,7 +54,7 @@ class _Tile:
 
     @property
     def at_once(self) -> int:
-        return max(1, self.recipe.chains // (len(FIELDS) * self.rows))
+        return max(1, self.recipe.chains // (len(FIELDS_OF_FOUR) * self.rows))
 
     def write(self) -> llvm.FuncOp:
         """The function."""
@@ -93,8 +94,8 @@ class _Tile:
         Where `met` is given also Σ x of each row.
         """
         weights, offsets, blocks, lines = given
-        recipe, fields, ones = self.recipe, len(FIELDS), bool(met)
-        bytes_ = vector(i8, recipe.width)
+        recipe, fields, ones = self.recipe, len(FIELDS_OF_FOUR), bool(met)
+        fours = vector(i32, recipe.lanes)
         count = self.rows * self.at_once * fields
         bases: list[SSAValue] = []
         for j in range(self.at_once):
@@ -104,17 +105,19 @@ class _Tile:
         def block(b: SSAValue, carried: Sequence[SSAValue]) -> list[SSAValue]:
             result = list(carried)
             place = code.widen(code.load(code.at(offsets, b, i32), i32), i64)
-            values = [self._spread(code, code.at(line, place)) for line in lines]
+            values = [
+                code.splat(code.load(code.at(line, place), i32), recipe.lanes) for line in lines
+            ]
             if ones:
-                one = code.constant(1, bytes_)
+                one = code.constant(_ONES, fours)
                 for m, value in enumerate(values):
                     result[count + m] = recipe.dot(code, result[count + m], one, value)
             for j, base in enumerate(bases):
                 here = code.at(base, code.shl(b, 6))
-                packed = code.load(here, bytes_)
+                packed = code.load(here, fours)
                 if self.rows == 1:
                     code.prefetch(code.at(here, _AHEAD))
-                codes = [code.and_(packed, code.constant(mask, bytes_)) for mask in FIELDS]
+                codes = [code.and_(packed, code.constant(mask, fours)) for mask in FIELDS_OF_FOUR]
                 for m, value in enumerate(values):
                     for p in range(fields):
                         k = (m * self.at_once + j) * fields + p
@@ -127,11 +130,6 @@ class _Tile:
             code.ashr(s, 2 * (k % fields)) if k % fields else s for k, s in enumerate(sums[:count])
         ]
         return results, sums[count:]
-
-    def _spread(self, code: Code, at: SSAValue) -> SSAValue:
-        """Four values over a register."""
-        four = code.splat(code.load(at, i32), self.recipe.lanes)
-        return code.bits(four, vector(i8, self.recipe.width))
 
     def _place(self, code: Code, at: SSAValue, j: int) -> tuple[SSAValue, SSAValue]:
         """The first output of the panel that a register of weights belongs to, and its place."""
@@ -148,7 +146,7 @@ class _Tile:
         at: SSAValue,
     ) -> None:
         """Keep raw results of the registers that `_part` took."""
-        fields = len(FIELDS)
+        fields = len(FIELDS_OF_FOUR)
         for j in range(self.at_once):
             panel, within = self._place(code, at, j)
             lane = code.add(panel, code.lshr(within, 2))

@@ -119,7 +119,9 @@ INTEGER_KERNELS: list[tuple[str, Layout]] = [
 def integer_sweep(recipe: str, count: int, seed: int) -> None:
     """Random shapes and values of every integer kind, exact modulo 2^32."""
     rng = np.random.default_rng(seed)
-    plain = [(KIND[name], layout, Epilogue(bias=True)) for name, layout in INTEGER_KERNELS]
+    plain: list[tuple[Kind, Layout, Epilogue]] = [
+        (KIND[name], layout, Epilogue(bias=True)) for name, layout in INTEGER_KERNELS
+    ]
     library = program(recipe, tuple(plain))
     for _ in range(count):
         rows = int(rng.choice([0, 1, 1, 2, 3, 4, 5, 6, 7, 13]))
