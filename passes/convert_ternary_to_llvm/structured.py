@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
-from xdsl.dialects.builtin import IndexType
+from xdsl.dialects.builtin import AnyFloat, IndexType
 from xdsl.dialects.func import CallOp
 from xdsl.dialects.linalg import abstract_ops
 from xdsl.dialects.linalg import ops as linalg
@@ -94,7 +94,7 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
     loops = op.get_num_loops()
     maps: Maps = [m.data.results for m in op.get_indexing_maps()]
     parallel = tuple(kind == PARALLEL for kind in op.get_iterator_types())
-    body = op.regions[0].block
+    body = _body(op)
     if _is_view(program, op, body, maps, parallel):
         return
     operands = [*op.inputs, *op.outputs]
@@ -124,6 +124,22 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
         program.views[result] = view
     assert outputs == len(written)
     add_nest(program, nest)
+
+
+def _body(op: abstract_ops.LinalgStructuredOperation) -> Block:
+    """What is done in each iteration.
+
+    xDSL gives a pooling a body that compares with the window, of which only the size counts.
+    """
+    body = op.regions[0].block
+    if not isinstance(op, linalg.PoolingNchwMaxOp):
+        return body
+    own = Block(arg_types=[argument.type for argument in body.args])
+    floats = isinstance(own.args[0].type, AnyFloat)
+    builder = Builder(InsertPoint.at_end(own))
+    most = builder.insert((arith.MaximumfOp if floats else arith.MaxSIOp)(own.args[2], own.args[0]))
+    builder.insert(linalg.YieldOp(most.results[0]))
+    return own
 
 
 def _check_output(exprs: Sequence[AffineExpr], parallel: Sequence[bool]) -> None:
