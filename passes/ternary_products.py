@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     UnrealizedConversionCastOp,
     i1,
+    i8,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -23,7 +24,7 @@ from ..dialects import tensor, ternary
 from ..dialects.inference import tensor_type
 from ..dialects.shapes import DYNAMIC
 from ..ir.native_abi import KINDS, MAX_INS, Activations, Kind
-from ..ir.native_bitplanes import Operand
+from ..ir.native_conv import ConvGeometry
 
 _INTEGERS: dict[tuple[int, Signedness], Activations] = {
     (8, Signedness.SIGNLESS): "i8",
@@ -58,13 +59,6 @@ def kind_of(element: Attribute, precision: str) -> Kind | None:
     return next((kind for kind in KINDS if kind.activations == name), None)
 
 
-def operand_of(element: Attribute) -> Operand | None:
-    """How kernels on bit planes take activations of an element type, if they do."""
-    if isinstance(element, ternary.TritType):
-        return "trits"
-    return "bits" if element == i1 else None
-
-
 def literal(value: SSAValue) -> Operation | None:
     """The constant or parameter that gives a value, if one does."""
     owner = value.owner
@@ -88,13 +82,9 @@ def takes_epilogue(op: ternary.FusedOp) -> bool:
 
 
 def _takes_product(op: ternary.MatmulOp | ternary.LinearOp) -> bool:
-    element = tensor_type(op.input).element_type
-    return kind_of(element, "") is not None and _has_literal_matrix(op)
-
-
-def _has_literal_matrix(op: ternary.MatmulOp | ternary.LinearOp) -> bool:
-    input, shape = tensor_type(op.input), tensor_type(op.weight).get_shape()
-    if len(shape) != 2 or literal(op.weight) is None:
+    input, weight = tensor_type(op.input), tensor_type(op.weight)
+    shape = weight.get_shape()
+    if len(shape) != 2 or literal(op.weight) is None or kind_of(input.element_type, "") is None:
         return False
     ins, outs = shape
     inner = input.get_shape()[-1]
@@ -102,8 +92,6 @@ def _has_literal_matrix(op: ternary.MatmulOp | ternary.LinearOp) -> bool:
 
 
 def _takes_matmul(op: ternary.MatmulOp) -> bool:
-    if tensor_type(op.input).element_type == i1:
-        return _has_literal_matrix(op)
     return _takes_product(op) and (op.scale is None or literal(op.scale) is not None)
 
 
@@ -111,7 +99,35 @@ def _takes_linear(op: ternary.LinearOp) -> bool:
     return _takes_product(op) and takes_epilogue(op)
 
 
+def conv_geometry(op: ternary.ConvOp) -> ConvGeometry | None:
+    """The geometry of a convolution, if all sizes but the batch are known and a kernel takes it."""
+    input, weight = tensor_type(op.input).get_shape(), tensor_type(op.weight).get_shape()
+    if DYNAMIC in (*input[1:], *weight):
+        return None
+    geometry = ConvGeometry.of(
+        input,
+        weight,
+        op.strides.get_values(),
+        op.padding.get_values(),
+        op.dilation.get_values(),
+        op.groups.value.data,
+    )
+    return geometry if geometry.supported else None
+
+
+def _takes_conv(op: ternary.ConvOp) -> bool:
+    if literal(op.weight) is None or conv_kind(tensor_type(op.input).element_type, "") is None:
+        return False
+    return conv_geometry(op) is not None and takes_epilogue(op)
+
+
+def conv_kind(element: Attribute, precision: str) -> Kind | None:
+    """How convolutions take activations of an element type: as `kind_of`, and bits as bytes."""
+    return kind_of(i8 if element == i1 else element, precision)
+
+
 _TAKEN: dict[type[Operation], Callable[[Any], bool]] = {
     ternary.MatmulOp: _takes_matmul,
     ternary.LinearOp: _takes_linear,
+    ternary.ConvOp: _takes_conv,
 }

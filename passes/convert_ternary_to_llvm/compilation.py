@@ -23,7 +23,7 @@ from ...ir.locations import location_text
 from ...ir.native_interface import CONSTANTS, FORWARD
 from ..replacement import erase_unused
 from ..ternary_kernels.recipes import Recipe
-from . import bitplane_products, products, shapes, structured
+from . import bitplane_products, convolutions, products, shapes, structured
 from .assembly import Assembly
 from .inlining import inline_calls
 from .nests import RefusedError
@@ -35,6 +35,7 @@ RULES: Mapping[type[Operation], Planner] = {
     **shapes.RULES,
     **structured.RULES,
     **products.RULES,
+    **convolutions.RULES,
 }
 """For each op the function that plans it."""
 
@@ -92,6 +93,7 @@ class Compilation:
         name = store_of(self._module).add(CONSTANTS, constants)
         _rename_constants(functions, name)
         kernels = [*products.functions(program), *bitplane_products.functions(program)]
+        kernels += convolutions.functions(program, kernels)
         return [*_declarations(self._copy), *kernels, *functions]
 
     def _arguments(self, program: Program, problems: list[tuple[str, str, str]]) -> None:

@@ -22,9 +22,9 @@ from ..convert_tensor_to_linalg.emitter import Emitter
 from ..ternary_kernels.conv import conv_functions, conv_scratch_bytes
 from ..ternary_kernels.epilogue import Epilogue
 from ..ternary_kernels.panel import write_tiles
-from ..ternary_products import conv_geometry, kind_of, literal
+from ..ternary_products import conv_geometry, conv_kind, literal
 from .nests import RefusedError
-from .products import LinearStep, Tables
+from .products import Tables
 from .program import CallStep, Planner, Program
 from .sizes import ZERO, Size, product
 from .structured import packed
@@ -82,7 +82,7 @@ class ConvStep(CallStep):
 
 def conv(program: Program, op: ternary.ConvOp) -> None:
     """`ternary.conv` with weights that are known."""
-    kind = kind_of(tensor_type(op.input).element_type, program.precision)
+    kind = conv_kind(tensor_type(op.input).element_type, program.precision)
     weight, geometry = literal(op.weight), conv_geometry(op)
     if kind is None or weight is None or geometry is None:
         raise RefusedError("no kernel takes it; lower it with 'convert-tensor-to-linalg'")
@@ -110,13 +110,13 @@ def _variants(program: Program) -> dict[_Variant, str]:
     return {step.variant: step.name for step in steps}
 
 
-def functions(program: Program) -> list[llvm.FuncOp]:
-    """The kernels that the convolutions of a program call, with tiles if no other step has them."""
+def functions(program: Program, others: Sequence[llvm.FuncOp]) -> list[llvm.FuncOp]:
+    """The kernels that the convolutions of a program call, besides `others`."""
     variants = _variants(program)
     made: list[llvm.FuncOp] = []
-    tiled = any(not geometry.depthwise for geometry, _, _ in variants)
-    if tiled and not any(isinstance(step, LinearStep) for step in program.steps):
-        made += write_tiles(program.recipe)
+    if any(not geometry.depthwise for geometry, _, _ in variants):
+        known = {other.sym_name.data for other in others}
+        made += [tile for tile in write_tiles(program.recipe) if tile.sym_name.data not in known]
     for (geometry, kind, epilogue), name in variants.items():
         made += conv_functions(program.recipe, kind, geometry, epilogue, name)
     return made
