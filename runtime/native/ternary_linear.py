@@ -30,12 +30,12 @@ from ...ir.native_abi import (
     round_up,
     scratch_bytes,
 )
-from ...ir.native_parallel import CALL
+from ...ir.native_parallel import CALL, TASK
 from ...ir.native_tables import trit_sums
 from .addresses import address_of
 from .jit import Library
 from .packed import PackedWeights
-from .threads import share, split
+from .threads import openmp, share, split
 
 Precision = Literal["dynamic-int8", "float32"]
 PRECISIONS: dict[Precision, Activations] = {"dynamic-int8": "f32", "float32": "f32x3"}
@@ -71,10 +71,11 @@ class Provider(Protocol):
 
 
 class _Kernels:
-    """The three functions of a library."""
+    """The functions of a library; `task`, for a team of PyTorch's threads, only if it has it."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, *, parallel: bool) -> None:
         self.call = library.function(CALL, _SIGNATURES[CALL])
+        self.task: Any = library.function(TASK, _SIGNATURES[CALL]) if parallel else None
         self.prepare = library.function("prepare", _SIGNATURES["prepare"])
         self.compute = library.function("compute", _SIGNATURES["compute"])
 
@@ -218,10 +219,17 @@ class TernaryLinear:
             call(_pack(*given, scale, bias, 0, 0, rows, ins, outs))
             return y
 
+        has_task = kernels.task is not None
+
         def together(x: NDArray[Any]) -> NDArray[Any]:
             y = empty(shape, dtype)
             x = contiguous(x)
             source, target, scratch = address_of(x), address_of(y), memory(size)
+            start = openmp() if has_task else None
+            if start is not None:
+                given = (source, weights, target, scratch, scale, bias, 0, 0, rows, ins, outs)
+                start(kernels.task, _pack(*given), parts, 0)
+                return y
 
             def prepare(first: int, end: int) -> None:
                 kernels.prepare(source, scratch, rows, ins, first, end)
@@ -248,7 +256,9 @@ class TernaryLinear:
     def _bind(self, layout: Layout, kind: Kind) -> tuple[_Kernels, int]:
         known = self._bound.get((layout, kind.activations))
         if known is None:
-            kernels = _Kernels(self._provider(layout, kind))
+            parallel = self.threads > 1 and openmp() is not None
+            library = self._provider(layout, kind, parallel=parallel)
+            kernels = _Kernels(library, parallel=parallel)
             known = (kernels, address_of(self.weights.layout(layout)))
             self._bound[layout, kind.activations] = known
         return known

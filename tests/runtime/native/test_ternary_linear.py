@@ -1,5 +1,7 @@
 """What the callable layer refuses, and which kernels it asks for."""
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -97,3 +99,26 @@ def test_takes_activations_and_weights_that_cannot_be_written() -> None:
     x = np.ones((2, 256), np.float32)
     x.flags.writeable = False
     assert np.array_equal(linear(x), np.full((2, 3), 256))
+
+
+THREADS = """
+import sys
+import numpy as np
+if sys.argv[1] == "torch":
+    import torch
+from triton_dsl.tools.native import ternary_linear
+random = np.random.default_rng(0)
+trits, x = random.integers(-1, 2, (700, 1500)), random.standard_normal((9, 1500), np.float32)
+results = [ternary_linear(trits, threads=threads)(x) for threads in (1, 2, 5)]
+assert all(np.array_equal(result, results[0]) for result in results)
+assert np.abs(results[0] - x @ trits.T).max() < 2
+"""
+
+
+@pytest.mark.parametrize("library", ["torch", "none"])
+def test_every_number_of_threads_gives_the_same(library: str) -> None:
+    if library == "torch":
+        pytest.importorskip("torch")
+    command = [sys.executable, "-W", "ignore", "-c", THREADS, library]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
