@@ -2,12 +2,14 @@
 
 - `types`: what a type is in the `llvm` dialect;
 - `walk`: one rule for each op, the errors, the casts between old and new types;
+- `blocks`: values that change their types where they are;
 - `emitter`: appends `llvm` ops, on scalars and on vectors of one dimension alike;
 - `half`: f16 and bf16 without the functions that compilers call for them;
-- `division`, `casts`: integer division, and integers to floats and back;
-- `blocks`: arguments of blocks;
-- `rounding`, `exponential`, `logarithm`, `trigonometric`, `error_function`, `power`, `remainder`:
-  what `math` has and processors have not, with the source of each formula.
+- `division`, `casts`: integer division; integers to floats and back;
+- `rounding`, `exponential`, `logarithm`, `hyperbolic`, `error_function`, `power`, `remainder`: what
+  `math` has and processors have not, with the source of each formula; `floating` and
+  `double_double` are what they share;
+- `c_library`: the C library's functions instead.
 
 Everything here can be translated to LLVM IR by xDSL, which some forms follow from: its comparison
 of floats and its choice are of scalars alone, and of the conversions between integers and floats it

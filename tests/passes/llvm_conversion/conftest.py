@@ -190,3 +190,44 @@ def undefined() -> Undefined:
         return set(calls) - {"f", "kernel"}
 
     return find
+
+
+@pytest.fixture(scope="session")
+def function() -> Callable[..., str]:
+    """`function(body, *types)`: `f` of %x, %y, %z; the last type is that of its result %r."""
+
+    def write(body: str, *types: str) -> str:
+        given = zip("xyz", types[:-1], strict=False)
+        arguments = ", ".join(f"%{name}: {type}" for name, type in given)
+        return (
+            f"func.func private @f({arguments}) -> {types[-1]} "
+            f"{{\n{body}\nfunc.return %r : {types[-1]}\n}}"
+        )
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def edges() -> Callable[[int], Array]:
+    """`edges(bits)`: the ends, around zero and powers of two, and random integers of a width."""
+
+    def choose(bits: int) -> Array:
+        kind = f"i{bits // 8}"
+        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        near = [s * (1 << n) + d for n in range(bits) for s in (1, -1) for d in (-1, 0, 1)]
+        chosen = np.array(sorted({n for n in near if low <= n <= high}), kind)
+        random = np.random.default_rng(0).integers(low, high, 40, kind, endpoint=True)
+        return np.concatenate([chosen, random])
+
+    return choose
+
+
+@pytest.fixture(scope="session")
+def pairs() -> Callable[[Array], tuple[Array, Array]]:
+    """`pairs(x)`: every element with every other."""
+
+    def pair(x: Array) -> tuple[Array, Array]:
+        a, b = np.meshgrid(x, x)
+        return a.ravel(), b.ravel()
+
+    return pair
