@@ -1,4 +1,4 @@
-"""Products of trits or bits with constant trits as calls of kernels on bit planes.
+"""Products of trits with constant trits as calls of kernels on bit planes.
 
 Not here: other products (`products`), the kernels (`ternary_kernels.bitplanes`).
 """
@@ -20,12 +20,14 @@ from ...ir.native_bitplanes import OCTET, Operand, Sizes, column_bases, column_c
 from ..ternary_kernels.bitplanes import bitplane_functions
 from ..ternary_kernels.bitplanes_product import Names
 from ..ternary_kernels.bitplanes_schemes import Scheme, best_scheme
-from ..ternary_products import literal, operand_of
+from ..ternary_products import literal
 from .program import CallStep, Program
 from .sizes import ZERO, Size, product
 from .structured import packed
 from .views import Buffer, View
 from .writer import Writer
+
+_OPERAND: Operand = "trits"
 
 
 def scheme_of(program: Program) -> Scheme:
@@ -34,12 +36,12 @@ def scheme_of(program: Program) -> Scheme:
 
 
 def suits(program: Program, op: ternary.MatmulOp) -> bool:
-    """Whether these kernels are the right ones: for bits always, for trits from 8 rows on."""
-    operand = operand_of(tensor_type(op.input).element_type)
-    if operand is None or op.scale is not None or literal(op.weight) is None:
+    """Whether these kernels are the right ones: they take 8 rows together."""
+    element = tensor_type(op.input).element_type
+    if not isinstance(element, ternary.TritType) or literal(op.weight) is None:
         return False
     rows = product(program.view(op.input).sizes[:-1])
-    return operand == "bits" or rows == ZERO or rows.at(1) >= OCTET
+    return rows == ZERO or rows.at(1) >= OCTET
 
 
 @dataclass
@@ -47,13 +49,11 @@ class BitplaneStep(CallStep):
     """One call of `product`, see `ir.native_bitplanes`.
 
     Attributes:
-        operand: what x holds.
         x, codes, base, y: operands.
         rows, ins, outs: the shape.
         memory: scratch.
     """
 
-    operand: Operand
     x: View
     codes: View
     base: View
@@ -86,14 +86,13 @@ class BitplaneStep(CallStep):
         octets = writer.size(self.rows + Size.of(OCTET - 1))
         arguments += [writer.constant(1), rows, writer.constant(self.ins)]
         arguments += [writer.constant(self.outs), writer.constant(0), writer.lshr(octets, 3)]
-        writer.call(Names(self.operand)("product"), *arguments)
+        writer.call(Names(_OPERAND)("product"), *arguments)
 
 
 def plan(program: Program, op: ternary.MatmulOp) -> None:
-    """`ternary.matmul` of trits or bits with a matrix that is known, where it `suits`."""
-    operand = operand_of(tensor_type(op.input).element_type)
+    """`ternary.matmul` of trits with a matrix that is known, where it `suits`."""
     weight = literal(op.weight)
-    assert operand is not None and weight is not None
+    assert weight is not None
     trits = constant_value(weight)
     assert trits is not None
     trits = np.asarray(trits, np.int8)
@@ -108,21 +107,20 @@ def plan(program: Program, op: ternary.MatmulOp) -> None:
     codes = column_codes(trits, sizes.group).view(np.int8)
     program.steps.append(
         BitplaneStep(
-            operand,
             x,
             program.constant(codes, i8),
-            program.constant(column_bases(trits, operand, sizes.group), i32),
+            program.constant(column_bases(trits, _OPERAND, sizes.group), i32),
             y,
             rows,
             ins,
             outs,
-            Buffer(i8, Size.of(sizes.product_scratch(operand, ins, outs))),
+            Buffer(i8, Size.of(sizes.product_scratch(_OPERAND, ins, outs))),
         )
     )
 
 
 def functions(program: Program) -> list[llvm.FuncOp]:
     """The kernels that the steps of a program call."""
-    operands = dict.fromkeys(s.operand for s in program.steps if isinstance(s, BitplaneStep))
-    scheme = scheme_of(program)
-    return [function for operand in operands for function in bitplane_functions(scheme, operand)]
+    if not any(isinstance(step, BitplaneStep) for step in program.steps):
+        return []
+    return bitplane_functions(scheme_of(program), _OPERAND)

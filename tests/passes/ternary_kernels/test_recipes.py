@@ -11,7 +11,7 @@ AVX512 = {"avx2", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"}
 @pytest.mark.parametrize(
     ("features", "name"),
     [
-        ({*AVX512, "gfni"}, "avx512vnni-gfni"),
+        ({*AVX512, "gfni", "avx512vbmi"}, "avx512vnni-gfni"),
         (AVX512, "avx512vnni"),
         ({"avx2", "avxvnni"}, "avxvnni"),
         ({"avx2"}, "avx2"),
