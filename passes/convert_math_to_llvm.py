@@ -148,6 +148,7 @@ def fuse(e: Emitter, op: math.FmaOp, x: Values) -> SSAValue:
     The product is exact in f64; the sum is rounded to odd there (see `half`).
     """
     type = op.a.type
+    assert element(type) != f64, "a product of two f64 is not exact in f64"
     double = like(type, f64)
     a, b, c = (extend_float(e, value, type, double) for value in x)
     total, lost = two_sum(e, e.fmul(a, b), c)
