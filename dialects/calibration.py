@@ -21,9 +21,9 @@ from ..ir.errors import OptionError, PassError
 from ..ir.locations import location_text
 from ..ir.samples import Array, batches
 from .elements import numpy_dtype
-from .inference import tensor_type
 from .interpret import run_module
-from .shapes import DYNAMIC
+from .shapes import DYNAMIC, Shape
+from .spike.types import dense_type, is_train
 
 OBSERVERS = ("minmax", "percentile", "mse")
 
@@ -212,8 +212,9 @@ def bind_samples(
 ) -> list[tuple[Array, ...]]:
     """Batches for the arguments of `function` from named arrays of samples.
 
-    The first axis counts the samples. An argument whose first dimension is static gets batches of
-    that many, and a remainder is left out. A single array goes to a single argument whatever its
+    The first axis counts the samples; in the batches for a spike train it comes after time. An
+    argument whose batch is static gets batches of that many, and a remainder is left out. A single
+    array goes to a single argument whatever its
     name.
 
     Args:
@@ -237,8 +238,8 @@ def bind_samples(
         )
     bound: list[Array] = []
     for name, argument in zip(names, arguments, strict=True):
-        type, array = tensor_type(argument), arrays[name]
-        shape = type.get_shape()
+        type, array = dense_type(argument), arrays[name]
+        shape = _samples_first(argument)
         fits = len(shape) == array.ndim > 0 and all(
             want in (DYNAMIC, have) for want, have in zip(shape[1:], array.shape[1:], strict=True)
         )
@@ -252,12 +253,27 @@ def bind_samples(
         size = size if shape[0] == DYNAMIC else shape[0]
     if len({len(array) for array in bound}) != 1:
         raise OptionError("calibration data: the inputs have different numbers of samples")
-    static = any(tensor_type(argument).get_shape()[0] != DYNAMIC for argument in arguments)
-    found = [b for b in batches(bound, size) if not static or len(b[0]) == size]
+    static = any(_samples_first(argument)[0] != DYNAMIC for argument in arguments)
+    found = [
+        tuple(np.swapaxes(a, 0, _batch_axis(v)) for a, v in zip(b, arguments, strict=True))
+        for b in batches(bound, size)
+        if not static or len(b[0]) == size
+    ]
     if not found:
         needed = f"{size} or more" if static else "at least one"
         raise OptionError(f"calibration data holds {len(bound[0])} samples, expected {needed}")
     return found
+
+
+def _batch_axis(argument: SSAValue) -> int:
+    """The axis of the samples: a spike train has time first."""
+    return int(is_train(argument) and dense_type(argument).get_num_dims() > 1)
+
+
+def _samples_first(argument: SSAValue) -> Shape:
+    """The shape of an argument with the axis of the samples in front."""
+    shape, axis = dense_type(argument).get_shape(), _batch_axis(argument)
+    return (shape[1], shape[0], *shape[2:]) if axis else shape
 
 
 def _argument_names(function: FuncOp) -> list[str]:

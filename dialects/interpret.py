@@ -1,7 +1,8 @@
 """The reference interpreter of our dialects: what a module computes, on NumPy.
 
 Each op's docstring states its meaning, `interpret.py` of its dialect computes it. Element types map
-to dtypes by `elements.numpy_dtype` (trits are int8 in {-1, 0, 1}). Floating-point ops compute in
+to dtypes by `elements.numpy_dtype` (trits are int8 in {-1, 0, 1}); a spike train is an array of
+truth values. Floating-point ops compute in
 their own type; f16 and bf16 compute in f32, and each op rounds its results. Division by zero,
 overflow and NaN follow IEEE 754 without warnings.
 """
@@ -21,6 +22,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     TensorType,
+    i1,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.interpreter import (
@@ -37,8 +39,10 @@ from xdsl.utils.hints import isa
 from ..ir.errors import TritonError
 from ..ir.interpreter import check_supported, entry_function, run_function
 from .elements import numpy_dtype
-from .inference import tensor_type
 from .shapes import DYNAMIC
+from .spike import RecurrentOp, TrainType, YieldOp
+from .spike import interpret as spike_interpret
+from .spike.types import dense_type
 from .tensor import interpret as tensor_interpret
 from .tensor.interpret_elementwise import Rule
 from .ternary import interpret as ternary_interpret
@@ -46,7 +50,12 @@ from .ternary.types import TritType
 
 Array = NDArray[Any]
 
-RULES: dict[type[Operation], Rule] = {**tensor_interpret.RULES, **ternary_interpret.RULES}
+RULES: dict[type[Operation], Rule] = {
+    **tensor_interpret.RULES,
+    **ternary_interpret.RULES,
+    **spike_interpret.RULES,
+    RecurrentOp: spike_interpret.recurrence(lambda op, operands: evaluate(op, operands)),
+}
 """For each op the function that computes its results from its operands."""
 
 
@@ -67,7 +76,7 @@ def run_module(
         ParameterError: a parameter is missing or does not fit.
     """
     entry = entry_function(module, function)
-    check_supported(module, entry, RULES)
+    check_supported(module, entry, (*RULES, YieldOp))
     arrays = check_inputs(entry, inputs)
     results = run_function(module, entry, arrays, [_functions()])
     return tuple(np.array(result, order="C") for result in results)
@@ -101,6 +110,9 @@ def _input_name(function: FuncOp, index: int) -> str:
 
 def _misfit(type: Attribute, array: Array) -> str | None:
     """Why `array` is no value of `type`; `None` if it is one."""
+    if isinstance(type, TrainType):
+        dense = TensorType(i1, type.get_shape())
+        return None if _misfit(dense, array) is None else _expected(type, array)
     if not isa(type, TensorType):
         return f"the reference interpreter has no values of {type}"
     try:
@@ -112,12 +124,17 @@ def _misfit(type: Attribute, array: Array) -> str | None:
         want in (DYNAMIC, have) for want, have in zip(shape, array.shape, strict=True)
     )
     if array.dtype != dtype or not fits:
-        return f"expected {type} as {dtype}, got {array.dtype}{list(array.shape)}"
+        return _expected(type, array)
     if isinstance(type.element_type, TritType) and array.size:
         least, most = int(array.min()), int(array.max())
         if least < -1 or most > 1:
             return f"expected trits in {{-1, 0, 1}}, got values from {least} to {most}"
     return None
+
+
+def _expected(type: TrainType | TensorType[Attribute], array: Array) -> str:
+    dtype = "bool" if isinstance(type, TrainType) else numpy_dtype(type.element_type)
+    return f"expected {type} as {dtype}, got {array.dtype}{list(array.shape)}"
 
 
 def evaluate(op: Operation, operands: Sequence[Array]) -> tuple[Array, ...]:
@@ -138,16 +155,16 @@ def evaluate(op: Operation, operands: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def _is_half(value: SSAValue) -> bool:
-    return isinstance(tensor_type(value).element_type, Float16Type | BFloat16Type)
+    return isinstance(dense_type(value).element_type, Float16Type | BFloat16Type)
 
 
 def _of_type(value: SSAValue, array: Array) -> Array:
     """`array`, floats rounded to the value's element type, checked against its shape."""
-    type = tensor_type(value)
+    element = dense_type(value).element_type
     array = np.asarray(array)
-    if array.dtype.kind == "f" and isinstance(type.element_type, AnyFloat):
-        array = array.astype(numpy_dtype(type.element_type), copy=False)
-    misfit = _misfit(type, array)
+    if array.dtype.kind == "f" and isinstance(element, AnyFloat):
+        array = array.astype(numpy_dtype(element), copy=False)
+    misfit = _misfit(value.type, array)
     if misfit is not None:
         raise ValueError(f"result: {misfit}")
     return array

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
 from ..ir.errors import ParameterError
-from . import tensor, ternary
+from . import spike, tensor, ternary
 from .elements import numpy_dtype
 from .inference import tensor_type
 from .parameters import constant_value
 from .shapes import DYNAMIC, axis_index, is_float
+from .spike.types import dense_type
 from .ternary.types import is_trit
 
 Bound = NDArray[np.float64]
@@ -100,6 +101,10 @@ class Magnitudes:
             return np.array(float(tensor_type(op.thresholds).get_shape()[1]))
         if isinstance(op, ternary.FusedOp):
             return self._fused(op, limit)
+        if isinstance(op, spike.LinearOp | spike.ConvOp):
+            return self._synapse(op, limit)
+        if isinstance(op, spike.ToTensorOp):
+            return np.array(1.0)
         if isinstance(op, ternary.MatmulOp):
             terms = tensor_type(op.input).get_shape()[-1]
             return limit if terms == DYNAMIC else np.array(float(terms * self.greatest(op.input)))
@@ -141,6 +146,27 @@ class Magnitudes:
         trailing = tensor_type(op.result).get_num_dims() - 2 if op.CHANNEL_AXIS == 1 else 0
         return bound.reshape(-1, *[1] * trailing)
 
+    def _synapse(self, op: spike.LinearOp | spike.ConvOp, limit: Bound) -> Bound:
+        bound = np.asarray(self._weights(op)) * float(self.greatest(op.input))
+        if op.bias is not None:
+            bias = _values(op.bias)
+            if bias is None:
+                return limit
+            bound = bound + np.abs(bias.astype(np.float64))
+        trailing = tensor_type(op.result).get_num_dims() - 3 if op.CHANNEL_AXIS == 2 else 0
+        return bound.reshape(-1, *[1] * trailing)
+
+    @staticmethod
+    def _weights(op: spike.LinearOp | spike.ConvOp) -> Bound:
+        """The sum of the absolute weights of each channel."""
+        channel = 0 if isinstance(op, spike.ConvOp) else 1
+        shape, weight = tensor_type(op.weight).get_shape(), _values(op.weight)
+        if weight is None:
+            terms = prod(shape) // max(shape[channel], 1)
+            return np.full(max(shape[channel], 1), float(terms * type_magnitude(op.weight)))
+        axes = tuple(axis for axis in range(weight.ndim) if axis != channel)
+        return np.abs(weight.astype(np.float64)).sum(axis=axes)
+
 
 def _sources(value: SSAValue) -> Sequence[SSAValue]:
     """The integer values whose bounds the bound of `value` is made from."""
@@ -149,11 +175,11 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
         return ()
     if isinstance(op, ternary.FusedOp) and (op.thresholds is not None or op.low is not None):
         return ()
-    if isinstance(op, ternary.FusedOp | ternary.MatmulOp):
+    if isinstance(op, ternary.FusedOp | ternary.MatmulOp | spike.LinearOp | spike.ConvOp):
         candidates: Sequence[SSAValue] = op.operands[:1]
     else:
         candidates = op.operands
-    return [v for v in candidates if not is_float(tensor_type(v))]
+    return [v for v in candidates if not is_float(dense_type(v))]
 
 
 def _loses_sign(op: tensor.ConvertOp) -> bool:
@@ -173,8 +199,8 @@ def sum_terms(op: ternary.FusedOp) -> NDArray[np.int64]:
 
 
 def type_magnitude(value: SSAValue) -> int:
-    """The greatest absolute value of the element type; 1 for trits and `i1`."""
-    type = tensor_type(value)
+    """The greatest absolute value of the element type; 1 for trits, `i1` and spikes."""
+    type = dense_type(value)
     dtype = numpy_dtype(type.element_type)
     if is_trit(type) or dtype == np.bool_:
         return 1

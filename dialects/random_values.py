@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, i1
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
@@ -18,6 +18,7 @@ from ..ir.trits import pack_trits
 from .elements import numpy_dtype
 from .inference import tensor_type
 from .parameters import attach_store, parameters
+from .spike.types import TrainType
 from .tensor.storage import STORE_ATTRIBUTE, StoreAttr
 from .ternary.types import TritType
 
@@ -30,10 +31,12 @@ def random_inputs(
     """One random array an argument; a dynamic dimension at position i has size `sizes[i]`.
 
     Raises:
-        TritonError: an argument that is not a tensor.
+        TritonError: an argument that is neither a tensor nor a spike train.
     """
     inputs: list[Array] = []
     for argument in type.inputs:
+        if isinstance(argument, TrainType):
+            argument = TensorType(i1, argument.get_shape())
         if not isa(argument, TensorType):
             raise TritonError(f"no random values of type {argument}")
         shape = tuple(

@@ -33,7 +33,7 @@ from ..ir.locations import error_at, location_text, one_line
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
-    """A getter for every dialect by name: xDSL's own, `tensor` extended, and `ternary`."""
+    """A getter for every dialect by name: xDSL's own, `tensor` extended, `ternary`, `spike`."""
 
     def get_tensor() -> Dialect:
         from .tensor import Tensor
@@ -45,8 +45,13 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
 
         return Ternary
 
+    def get_spike() -> Dialect:
+        from .spike import Spike
+
+        return Spike
+
     dialects = get_upstream_dialects()
-    dialects.update(tensor=get_tensor, ternary=get_ternary)
+    dialects.update(tensor=get_tensor, ternary=get_ternary, spike=get_spike)
     return dialects
 
 

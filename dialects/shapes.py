@@ -6,6 +6,7 @@ Pure functions over `TensorType` and tuples; nothing here knows an op. A dynamic
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias, cast
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IntegerAttr,
     IntegerType,
+    ShapedType,
     TensorType,
     i64,
 )
@@ -34,6 +36,14 @@ DYNAMIC = DYNAMIC_INDEX
 
 class ShapeError(VerifyException):
     """Shapes, element types or properties that do not fit together."""
+
+
+class SizedType(ShapedType, ABC):
+    """A type other than a builtin tensor whose sizes may be `?`; it has nothing but its sizes."""
+
+    @abstractmethod
+    def with_shape(self, shape: Sequence[int]) -> Attribute:
+        """The same type with another shape."""
 
 
 def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
@@ -85,12 +95,19 @@ def check_element(type: AnyTensor) -> None:
 
 def compatible(actual: Attribute, expected: Attribute) -> bool:
     """Whether two types agree in rank, element type and every dimension that both know."""
+    if isinstance(actual, SizedType) and isinstance(expected, SizedType):
+        return type(actual) is type(expected) and _sizes_agree(
+            actual.get_shape(), expected.get_shape()
+        )
     if not (isinstance(actual, TensorType) and isinstance(expected, TensorType)):
         return actual == expected
     a_type, e_type = cast(AnyTensor, actual), cast(AnyTensor, expected)
-    if a_type.element_type != e_type.element_type:
-        return False
-    a, e = a_type.get_shape(), e_type.get_shape()
+    return a_type.element_type == e_type.element_type and _sizes_agree(
+        a_type.get_shape(), e_type.get_shape()
+    )
+
+
+def _sizes_agree(a: Shape, e: Shape) -> bool:
     return len(a) == len(e) and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, e, strict=True))
 
 

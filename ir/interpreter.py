@@ -97,7 +97,7 @@ def _unsupported(function: FuncOp, known: set[type[Operation]]) -> Iterator[tupl
     elif len(function.body.blocks) != 1:
         yield function, "the reference interpreter runs functions of one block"
     else:
-        for op in function.body.block.ops:
+        for op in function.body.block.walk():
             if type(op) not in known:
                 yield op, "not supported by the reference interpreter"
 

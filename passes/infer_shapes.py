@@ -12,7 +12,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ..dialects.inference import InferredOp, tensor_type
-from ..dialects.shapes import DYNAMIC, ShapeError, compatible, with_shape
+from ..dialects.shapes import DYNAMIC, Shape, ShapeError, SizedType, compatible, with_shape
+from ..dialects.spike import RecurrentOp, TrainType
 from ..ir.errors import OptionError, PassError
 from ..ir.locations import error_at
 
@@ -39,7 +40,8 @@ class InferShapesPass(ModulePass):
     name = "infer-shapes"
 
     batch: int | None = None
-    """The size of the batch: replaces the leading `?` of every function argument."""
+    """The size of the batch: replaces the leading `?` of every function argument (of a spike train
+    that of the second axis, after time)."""
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.batch < 1:
@@ -51,6 +53,8 @@ class InferShapesPass(ModulePass):
             if self.batch is not None:
                 _fix_batch(function, self.batch)
             for inner in function.body.walk():
+                if isinstance(inner, RecurrentOp):
+                    _refine_body(inner)
                 if isinstance(inner, InferredOp):
                     _refine(inner)
             function.update_function_type()
@@ -64,6 +68,23 @@ def _fix_batch(function: FuncOp, batch: int) -> None:
             type = tensor_type(argument)
             if type.get_shape()[:1] == (DYNAMIC,):
                 _set_type(argument, with_shape(type, (batch, *type.get_shape()[1:])))
+        elif isinstance(argument.type, TrainType):
+            steps, *sizes = argument.type.get_shape()
+            if sizes[:1] == [DYNAMIC]:
+                _set_type(argument, argument.type.with_shape((steps, batch, *sizes[1:])))
+
+
+def _refine_body(op: RecurrentOp) -> None:
+    """Tell the body what its inputs are, and the feedback what the body makes of them."""
+    end = op.body.block.last_op
+    for _ in range(2):
+        for argument, value in zip(op.body.block.args, op.inputs, strict=False):
+            _learn(argument, value.type)
+        for inner in op.body.walk():
+            if isinstance(inner, InferredOp):
+                _refine(inner)
+        if end is not None and end.operands:
+            _learn(op.feedback(), end.operands[0].type)
 
 
 def _refine(op: InferredOp) -> None:
@@ -76,10 +97,23 @@ def _refine(op: InferredOp) -> None:
             raise PassError(
                 error_at(op, f"result {index} has type {result.type}, but {expected} follows")
             )
-        if isinstance(expected, TensorType):
-            sizes = zip(tensor_type(result).get_shape(), expected.get_shape(), strict=True)
-            known = [have if new == DYNAMIC else new for have, new in sizes]
-            _set_type(result, with_shape(tensor_type(result), known))
+        _learn(result, expected)
+
+
+def _learn(value: SSAValue, type: Attribute) -> None:
+    """Take over the sizes that `type`, compatible with that of `value`, knows."""
+    have = value.type
+    if not compatible(have, type):
+        return
+    if isinstance(type, SizedType) and isinstance(have, SizedType):
+        _set_type(value, have.with_shape(_known(have.get_shape(), type.get_shape())))
+    elif isinstance(type, TensorType) and isinstance(have, TensorType):
+        known = _known(tensor_type(value).get_shape(), type.get_shape())
+        _set_type(value, with_shape(tensor_type(value), known))
+
+
+def _known(have: Shape, new: Shape) -> Shape:
+    return tuple(h if n == DYNAMIC else n for h, n in zip(have, new, strict=True))
 
 
 def _set_type(value: SSAValue, type: Attribute) -> None:

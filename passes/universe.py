@@ -16,7 +16,8 @@ from ..dialects.registry import get_all_dialects
 from . import get_all_passes
 
 UNIVERSE = Universe(
-    all_dialects={"ternary": get_all_dialects()["ternary"]}, all_passes={**get_all_passes()}
+    all_dialects={name: get_all_dialects()[name] for name in ("ternary", "spike")},
+    all_passes={**get_all_passes()},
 )
 
 

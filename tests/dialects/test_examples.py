@@ -10,13 +10,20 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.printer import Printer
 
-from triton_dsl.dialects import interpret, tensor
+from triton_dsl.dialects import interpret, spike, tensor
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.ternary import Ternary
 
-OPERATIONS: list[type[Operation]] = [*tensor.OPERATIONS, *Ternary.operations]
+STRUCTURE: set[type[Operation]] = {spike.YieldOp}
+"""Ops that stand inside another, whose rule computes them."""
 
-TYPE = r"tensor<[^>]*>"
+OPERATIONS: list[type[Operation]] = [
+    *tensor.OPERATIONS,
+    *Ternary.operations,
+    *(op for op in spike.Spike.operations if op not in STRUCTURE),
+]
+
+TYPE = r"(?:tensor|!spike\.train)<[^>]*>"
 
 
 def example_of(kind: type[Operation]) -> str:
@@ -30,7 +37,7 @@ def example_of(kind: type[Operation]) -> str:
 
 def function_around(example: str) -> str:
     """A function whose arguments are the values that `example` uses."""
-    call = example.partition("=")[2]
+    call = example.partition("=")[2].partition("{ ^bb0")[0]
     inline = re.findall(rf"\((%\w+) : ({TYPE})\)", call)
     names = [n for n in re.findall(r"%\w+", call) if n not in dict(inline)]
     leading = re.sub(rf"\(%\w+ : {TYPE}\)", "", call).rpartition("->")[0]

@@ -1,0 +1,75 @@
+"""The `spike` dialect: spike trains, the neurons and synapses that make them, and coding.
+
+`types` holds the train, `neuron` what neurons share, `neurons` and `adaptive` the models, `coding`
+encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback, `attention`,
+`normalization`; `canonicalize` the patterns, `interpret*` the reference semantics, `threefry` the
+random numbers of rate coding.
+"""
+
+from xdsl.ir import Dialect
+
+from .adaptive import AdaptiveLifOp, SigmaDeltaOp
+from .attention import AttentionOp
+from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
+from .neuron import FiringOp, NeuronOp
+from .neurons import CubaLifOp, IntegrateFireOp, LeakyIntegratorOp, LifOp
+from .normalization import BatchNormOp
+from .recurrent import RecurrentOp, YieldOp
+from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
+from .types import TIME_STEP, TrainType, is_train, time_step, train
+
+Spike = Dialect(
+    "spike",
+    [
+        AdaptiveLifOp,
+        AttentionOp,
+        AvgPoolOp,
+        BatchNormOp,
+        ConvOp,
+        CubaLifOp,
+        DecodeOp,
+        DelayOp,
+        EncodeOp,
+        FromTensorOp,
+        IntegrateFireOp,
+        LeakyIntegratorOp,
+        LifOp,
+        LinearOp,
+        MaxPoolOp,
+        RecurrentOp,
+        SigmaDeltaOp,
+        ToTensorOp,
+        YieldOp,
+    ],
+    [TrainType],
+)
+
+__all__ = [
+    "TIME_STEP",
+    "AdaptiveLifOp",
+    "AttentionOp",
+    "AvgPoolOp",
+    "BatchNormOp",
+    "ConvOp",
+    "CubaLifOp",
+    "DecodeOp",
+    "DelayOp",
+    "EncodeOp",
+    "FiringOp",
+    "FromTensorOp",
+    "IntegrateFireOp",
+    "LeakyIntegratorOp",
+    "LifOp",
+    "LinearOp",
+    "MaxPoolOp",
+    "NeuronOp",
+    "RecurrentOp",
+    "SigmaDeltaOp",
+    "Spike",
+    "ToTensorOp",
+    "TrainType",
+    "YieldOp",
+    "is_train",
+    "time_step",
+    "train",
+]

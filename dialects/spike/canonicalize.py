@@ -1,0 +1,282 @@
+"""Canonicalisation patterns of the `spike` dialect: rewrites that keep every bit of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import frexp
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import f32, f64, i1
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from .. import tensor
+from ..elements import numpy_dtype
+from ..inference import keep_result_types, tensor_type
+from ..parameters import constant_value, dense_constant
+from ..tensor.canonicalize import replace_with
+from .coding import FromTensorOp, ToTensorOp
+from .neuron import NeuronOp
+from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
+from .types import is_train, number
+
+Synapse = LinearOp | ConvOp
+
+SAFE = 2.0**100
+"""Weights within [1/SAFE, SAFE] stay exact when scaled: no sum of them overflows or is denormal."""
+
+
+class TrainOfTensor(RewritePattern):
+    """A train that became a tensor and a train again is the train."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: FromTensorOp, rewriter: PatternRewriter) -> None:
+        inner = op.operand.owner
+        if isinstance(inner, ToTensorOp) and inner.operand.type == op.result.type:
+            rewriter.replace(op, [], [inner.operand])
+
+
+class TensorOfTrain(RewritePattern):
+    """Truth values that became a train and truth values again are themselves."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ToTensorOp, rewriter: PatternRewriter) -> None:
+        inner = op.operand.owner
+        if (
+            isinstance(inner, FromTensorOp)
+            and inner.operand.type == op.result.type
+            and tensor_type(op.result).element_type == i1
+        ):
+            rewriter.replace(op, [], [inner.operand])
+
+
+class NoDelay(RewritePattern):
+    """A delay of 0 steps is its input, and what it holds back is nothing."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: DelayOp, rewriter: PatternRewriter) -> None:
+        if (
+            op.steps.value.data == 0
+            and op.final is None
+            and op.delays is None
+            and op.input.type == op.output.type
+        ):
+            rewriter.replace(op, [], [op.input])
+
+
+class MergeDelays(RewritePattern):
+    """Two delays, one after the other and without states, become one of the sum."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: DelayOp, rewriter: PatternRewriter) -> None:
+        inner = op.input.owner
+        if isinstance(inner, DelayOp) and _is_plain(op) and _is_plain(inner):
+            steps = op.steps.value.data + inner.steps.value.data
+            replace_with(op, DelayOp(inner.input, steps), rewriter)
+
+
+def _is_plain(op: DelayOp) -> bool:
+    return op.delays is None and op.initial is None and op.final is None
+
+
+class UnitWindows(RewritePattern):
+    """A pool whose every window is one element is its operand."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if (
+            isinstance(op, AvgPoolOp | MaxPoolOp)
+            and op.keeps_every_element()
+            and op.operand.type == op.result.type
+        ):
+            rewriter.replace(op, [], [op.operand])
+
+
+@dataclass(frozen=True)
+class FactorIntoGain(RewritePattern):
+    """A neuron without gain takes a constant factor on its input as its gain."""
+
+    kind: type[NeuronOp]
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, self.kind) or _gain(op) != 1:
+            return
+        product = op.input.owner
+        if not isinstance(product, tensor.MulOp) or product.result.type != op.input.type:
+            return
+        for kept, other in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
+            factor = _number(other)
+            if factor is not None and kept.type == op.input.type:
+                _set_gain(op, factor, kept, rewriter)
+                return
+
+
+@dataclass(frozen=True)
+class GainIntoSynapse(RewritePattern):
+    """The gain of a neuron moves into the synapse that alone feeds it.
+
+    Any gain becomes the scale of float weights that have neither scale nor bias: the product is the
+    same. A power of two also multiplies a constant scale and bias.
+    """
+
+    kind: type[NeuronOp]
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, self.kind):
+            return
+        gain, synapse = _gain(op), op.input.owner
+        if (
+            gain is None
+            or gain == 1
+            or not _is_float_synapse(synapse)
+            or not op.input.has_one_use()
+        ):
+            return
+        element = tensor_type(op.input).element_type
+        bare = synapse.scale is None and synapse.bias is None
+        changes: dict[str, SSAValue] = {}
+        if bare:
+            scale = dense_constant(np.asarray(gain, numpy_dtype(element)), element)
+            changes["scale"] = scale.result
+        elif _is_power_of_two(gain) and _scales_exactly(synapse, gain):
+            for name in ("scale", "bias"):
+                value: SSAValue | None = getattr(synapse, name)
+                if value is None:
+                    continue
+                scaled = _scaled_constant(value, gain)
+                if scaled is None:
+                    return
+                changes[name] = scaled.result
+            if synapse.scale is None:
+                scale = dense_constant(np.asarray(gain, numpy_dtype(element)), element)
+                changes["scale"] = scale.result
+        else:
+            return
+        new = _rebuilt(synapse, changes)
+        keep_result_types(new, synapse)
+        for made in (*(value.owner for value in changes.values()), new):
+            assert isinstance(made, Operation)
+            made.location = synapse.location
+            rewriter.insert(made)
+        _set_gain(op, None, new.result, rewriter)
+
+
+class ScaleIntoWeights(RewritePattern):
+    """A scale that is one power of two moves into constant float weights."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, LinearOp | ConvOp) or op.scale is None:
+            return
+        factor = _number(op.scale)
+        if factor is None or not _is_power_of_two(factor):
+            return
+        weight = _scaled_constant(op.weight, factor)
+        # Graded spikes may be so small or large that a product is not exact.
+        if weight is None or not is_train(op.input):
+            return
+        weight.location = op.location
+        rewriter.insert(weight)
+        replace_with(op, _rebuilt(op, {"weight": weight.result, "scale": None}), rewriter)
+
+
+def _is_float_synapse(op: object) -> TypeGuard[Synapse]:
+    """Whether `op` has f32 or f64 weights, so that its sums are of that type."""
+    return isinstance(op, LinearOp | ConvOp) and tensor_type(op.weight).element_type in (f32, f64)
+
+
+def _scales_exactly(op: Synapse, factor: float) -> bool:
+    """Whether spikes times the weights times a power of two, bias and all, round as before."""
+    return is_train(op.input) and _scaled_constant(op.weight, factor) is not None
+
+
+def _gain(op: NeuronOp) -> float | None:
+    """The gain of all neurons; `None` where each has its own."""
+    gain = op.parameter("gain")
+    return gain if isinstance(gain, float) else None
+
+
+def _number(value: SSAValue) -> float | None:
+    """The value of a scalar float constant."""
+    if not isinstance(value.owner, tensor.ConstantOp) or value.owner.result.type.get_shape():
+        return None
+    array = constant_value(value.owner)
+    if array is None or array.dtype.name not in ("float32", "float64") or not np.isfinite(array):
+        return None
+    return float(array)
+
+
+def _is_power_of_two(factor: float) -> bool:
+    return factor != 0 and abs(frexp(factor)[0]) == 0.5
+
+
+def _scaled_constant(value: SSAValue, factor: float) -> tensor.ConstantOp | None:
+    """A float constant times a power of two, not inserted; `None` where that may round."""
+    if not isinstance(value.owner, tensor.ConstantOp):
+        return None
+    array = constant_value(value.owner)
+    if array is None or array.dtype.name not in ("float32", "float64"):
+        return None
+    scaled: NDArray[Any] = array * array.dtype.type(factor)
+    sizes = np.abs(np.concatenate([array.reshape(-1), scaled.reshape(-1)]).astype(np.float64))
+    if not ((sizes == 0) | ((sizes >= 1 / SAFE) & (sizes <= SAFE))).all():
+        return None
+    return dense_constant(scaled, tensor_type(value).element_type)
+
+
+def _rebuilt(op: Synapse, changes: dict[str, Any]) -> Synapse:
+    """A copy of a synapse with some operands changed."""
+    fields: dict[str, Any] = {
+        "input": op.input,
+        "weight": op.weight,
+        "scale": op.scale,
+        "bias": op.bias,
+        **changes,
+    }
+    if isinstance(op, LinearOp):
+        return LinearOp(**fields)
+    return ConvOp(
+        **fields,
+        strides=op.strides.get_values(),
+        padding=op.padding.get_values(),
+        dilation=op.dilation.get_values(),
+        groups=op.groups.value.data,
+    )
+
+
+def _set_gain(op: NeuronOp, gain: float | None, input: SSAValue, rewriter: PatternRewriter) -> None:
+    new = op.clone()
+    new.properties.pop("gain", None)
+    attribute = number(gain)
+    if attribute is not None:
+        new.properties["gain"] = attribute
+    new.operands[0] = input
+    new.location = op.location
+    rewriter.replace(op, new)
+
+
+def coding_patterns() -> tuple[RewritePattern, ...]:
+    """The patterns of conversions between trains and tensors."""
+    return (TrainOfTensor(), TensorOfTrain())
+
+
+def neuron_patterns(kind: type[NeuronOp]) -> tuple[RewritePattern, ...]:
+    """The patterns of one neuron model."""
+    if kind.PARAMETERS.get("w_in") is not None:
+        return ()  # its gain follows the synaptic current
+    return (FactorIntoGain(kind), GainIntoSynapse(kind))
+
+
+def synapse_patterns() -> tuple[RewritePattern, ...]:
+    """The patterns of weighted sums."""
+    return (ScaleIntoWeights(),)
+
+
+def pool_patterns() -> tuple[RewritePattern, ...]:
+    """The patterns of pools."""
+    return (UnitWindows(),)
+
+
+def delay_patterns() -> tuple[RewritePattern, ...]:
+    """The patterns of delays."""
+    return (NoDelay(), MergeDelays())

@@ -1,0 +1,281 @@
+"""Between numbers and spikes: `encode`, `decode`, and trains as dense tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    f32,
+    i1,
+)
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    BaseAttr,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import Pure
+
+from ..inference import Value, fail, tensor_type
+from ..shapes import (
+    AnyTensor,
+    check_element,
+    compatible,
+    integer,
+    is_float,
+    with_element,
+    with_shape,
+)
+from .types import SpikeOp, TrainType, number, time_first
+
+ENCODINGS = ("rate", "regular", "latency", "direct", "delta", "phase")
+DECODINGS = ("rate", "first_spike", "membrane")
+READOUTS = ("last", "max", "mean")
+
+MAX_PERIOD = 31
+"""The most steps in a period of the phase code: its digits are those of a 32-bit integer."""
+
+
+@irdl_op_definition
+class EncodeOp(SpikeOp):
+    """Numbers x as `timesteps` steps of spikes; step t counts from `start`, so that runs resume.
+
+    - `rate`: s = [u < x], u = h/2^32 with h the first word of Threefry-2x32-20 (Salmon et al. 2011)
+      for the key (seed mod 2^32, ⌊seed/2^32⌋) and the counter (t, j), j the row-major index of the
+      element in x: independent spikes with probability x, the same bits on every target.
+    - `regular`: s = ⌊(t+1)·x⌋ - ⌊t·x⌋ in f64, x clipped to [0, 1]: evenly spaced, ⌊T·x⌋ in all, as
+      an integrator of a constant current fires (Rueckauer et al. 2017).
+    - `latency`: one spike, at t = round((P-1)·(1-x)) in f64, halves to even, x clipped to [0, 1]:
+      larger is earlier (snnTorch and SpikingJelly, linear); below `threshold`, if given, none.
+      P is `period`, by default `timesteps`.
+    - `phase`: s = bit P-1-(t mod P) of ⌊x·2^P⌋, clipped to P bits: binary digits, largest first,
+      repeated each `period` P ≤ 31 (Kim et al. 2018, weighted spikes).
+    - `direct`: x itself at every step: a dense tensor (a constant current); truth values give a
+      train.
+    - `delta`: x has time first; s = [x[t] - x[t-1] ≥ `threshold`], before the first step `previous`
+      or zeros (snnTorch's delta, events of rising values). No `timesteps`, no `start`.
+
+        %s = spike.encode %x {scheme = "rate", timesteps = 32 : i64, seed = 7 : i64}
+             : (tensor<?x784xf32>) -> !spike.train<32x?x784>
+    """
+
+    name = "spike.encode"
+
+    operand = operand_def(TensorType)
+    previous = opt_operand_def(TensorType)
+    scheme = prop_def(StringAttr)
+    timesteps = opt_prop_def(IntegerAttr[IntegerType])
+    start = prop_def(IntegerAttr[IntegerType], default_value=integer(0))
+    period = opt_prop_def(IntegerAttr[IntegerType])
+    threshold = opt_prop_def(FloatAttr[Float64Type])
+    seed = opt_prop_def(IntegerAttr[IntegerType])
+    result = result_def(BaseAttr(TrainType) | BaseAttr(TensorType))
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand (`,` $previous^)? attr-dict `:` functional-type(operands, results)"
+
+    def __init__(
+        self,
+        operand: Value,
+        scheme: str,
+        timesteps: int | None = None,
+        *,
+        start: int = 0,
+        period: int | None = None,
+        threshold: float | None = None,
+        seed: int | None = None,
+        previous: Value | None = None,
+    ) -> None:
+        self.build_inferred(
+            [operand, previous],
+            {
+                "scheme": StringAttr(scheme),
+                "timesteps": None if timesteps is None else integer(timesteps),
+                "start": integer(start),
+                "period": None if period is None else integer(period),
+                "threshold": number(threshold),
+                "seed": None if seed is None else integer(seed),
+            },
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        type, scheme = tensor_type(self.operand), self.scheme.data
+        if scheme not in ENCODINGS:
+            fail(f"expects scheme one of {', '.join(ENCODINGS)}, got '{scheme}'")
+        if scheme != "direct" and not is_float(type):
+            fail(f"expects floats to encode by '{scheme}', got {type}")
+        check_element(type)
+        self._check_properties(scheme)
+        if scheme == "delta":
+            return [self._infer_delta(type)]
+        if self.previous is not None:
+            fail("expects previous values with the scheme 'delta' alone")
+        if self.timesteps is None or self.timesteps.value.data < 1:
+            fail("expects at least 1 timesteps")
+        shape = (self.timesteps.value.data, *type.get_shape())
+        if scheme == "direct" and type.element_type != i1:
+            return [with_shape(type, shape)]
+        return [TrainType(shape)]
+
+    def _infer_delta(self, type: AnyTensor) -> Attribute:
+        time_first(self.operand)
+        step = with_shape(type, type.get_shape()[1:])
+        if self.previous is not None and not compatible(self.previous.type, step):
+            fail(f"expects previous values as {step}, got {self.previous.type}")
+        return TrainType(type.get_shape())
+
+    def _check_properties(self, scheme: str) -> None:
+        for name, schemes in (
+            ("seed", ("rate",)),
+            ("period", ("latency", "phase")),
+            ("timesteps", tuple(s for s in ENCODINGS if s != "delta")),
+        ):
+            if getattr(self, name) is not None and scheme not in schemes:
+                fail(f"expects {name} with the scheme {' or '.join(schemes)}, got '{scheme}'")
+        if self.threshold is not None and scheme not in ("latency", "delta"):
+            fail(f"expects threshold with the scheme latency or delta, got '{scheme}'")
+        if scheme == "delta" and self.threshold is None:
+            fail("expects a threshold with the scheme 'delta'")
+        if self.start.value.data < 0 or (scheme == "delta" and self.start.value.data):
+            fail(f"expects start of at least 0, and none with 'delta', got {self.start.value.data}")
+        if scheme == "rate" and (self.seed is None or not 0 <= self.seed.value.data < 2**63):
+            fail("expects a seed of at least 0 with the scheme 'rate'")
+        if self.period is not None and self.period.value.data < 1:
+            fail(f"expects a period of at least 1, got {self.period.value.data}")
+        if scheme == "phase" and (self.steps_in_period() or 1) > MAX_PERIOD:
+            fail(f"expects a period of at most {MAX_PERIOD}, got {self.steps_in_period()}")
+
+    def steps_in_period(self) -> int | None:
+        """P: the period, by default the number of steps."""
+        given = self.timesteps if self.period is None else self.period
+        return None if given is None else given.value.data
+
+
+@irdl_op_definition
+class DecodeOp(SpikeOp):
+    """T steps as one number for each neuron.
+
+    - `rate`: the number of spikes / T, in f32.
+    - `first_spike`: (T - t)/T in f32 with t the first step that has a spike, 0 where none has: the
+      earliest is the largest (time to first spike, as read out by snnTorch's temporal losses).
+    - `membrane`: of a dense trace over time, `readout`: its `last` step, its `max` or its `mean`.
+
+        %y = spike.decode %s {scheme = "rate"} : (!spike.train<32x?x10>) -> tensor<?x10xf32>
+    """
+
+    name = "spike.decode"
+
+    operand = operand_def(BaseAttr(TrainType) | BaseAttr(TensorType))
+    scheme = prop_def(StringAttr)
+    readout = opt_prop_def(StringAttr)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: Value, scheme: str, readout: str | None = None) -> None:
+        self.build_inferred(
+            [operand],
+            {
+                "scheme": StringAttr(scheme),
+                "readout": None if readout is None else StringAttr(readout),
+            },
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        type, scheme = time_first(self.operand), self.scheme.data
+        if scheme not in DECODINGS:
+            fail(f"expects scheme one of {', '.join(DECODINGS)}, got '{scheme}'")
+        if (scheme == "membrane") != (self.readout is not None):
+            fail("expects a readout with the scheme 'membrane', and only there")
+        if self.readout is not None and self.readout.data not in READOUTS:
+            fail(f"expects readout one of {', '.join(READOUTS)}, got '{self.readout.data}'")
+        if type.get_shape()[0] == 0:
+            fail(f"expects at least one step, got {self.operand.type}")
+        step = with_shape(type, type.get_shape()[1:])
+        if scheme == "membrane":
+            if not is_float(type):
+                fail(f"expects a trace of floats for 'membrane', got {self.operand.type}")
+            return [step]
+        if not isinstance(self.operand.type, TrainType):
+            fail(f"expects a spike train for '{scheme}', got {self.operand.type}")
+        return [with_element(step, f32)]
+
+
+@irdl_op_definition
+class ToTensorOp(SpikeOp, HasCanonicalizationPatternsInterface):
+    """A train as a dense tensor: 1 where there is a spike, else 0; any element type.
+
+    %x = spike.to_tensor %s : (!spike.train<32x?x10>) -> tensor<32x?x10xf32>
+    """
+
+    name = "spike.to_tensor"
+
+    operand = operand_def(TrainType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: Value, element: Attribute = f32) -> None:
+        shape = time_first(SSAValue.get(operand)).get_shape()
+        super().__init__(operands=[operand], result_types=[TensorType(element, shape)])
+
+    def infer(self) -> Sequence[Attribute]:
+        result = tensor_type(self.result)
+        check_element(result)
+        return [with_shape(result, time_first(self.operand).get_shape())]
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .canonicalize import coding_patterns
+
+        return coding_patterns()
+
+
+@irdl_op_definition
+class FromTensorOp(SpikeOp, HasCanonicalizationPatternsInterface):
+    """A dense time-first tensor as a train: a spike wherever the element is not zero.
+
+    %s = spike.from_tensor %x : (tensor<32x?x10xf32>) -> !spike.train<32x?x10>
+    """
+
+    name = "spike.from_tensor"
+
+    operand = operand_def(TensorType)
+    result = result_def(TrainType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: Value) -> None:
+        self.build_inferred([operand], {})
+
+    def infer(self) -> Sequence[Attribute]:
+        type = time_first(self.operand)
+        check_element(type)
+        return [TrainType(type.get_shape())]
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .canonicalize import coding_patterns
+
+        return coding_patterns()

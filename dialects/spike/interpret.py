@@ -1,0 +1,84 @@
+"""Reference semantics of the `spike` dialect, on NumPy: trains are time-first truth values.
+
+Dense: every step of every neuron is computed. The rules of each family stand in `interpret_*`;
+here is feedback, which runs a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Operation, SSAValue
+
+from ..elements import numpy_dtype
+from ..shapes import DYNAMIC, ShapeError
+from ..tensor.interpret_elementwise import Rule
+from . import interpret_coding, interpret_neurons, interpret_synapses
+from .recurrent import RecurrentOp
+from .types import dense_type
+
+Array = NDArray[Any]
+Evaluate = Callable[[Operation, Sequence[Array]], tuple[Array, ...]]
+"""The results of any op on given operands."""
+
+
+def recurrence(evaluate: Evaluate) -> Rule:
+    """The rule of `spike.recurrent`, where `evaluate` computes the ops of the body.
+
+    Each evaluation of the body makes one more step right at least, as step t needs the feedback of
+    the steps before t alone. So the result no longer changes after as many as there are steps.
+    """
+
+    def rule(op: RecurrentOp, *operands: Array) -> tuple[Array, ...]:
+        inputs = operands[: len(op.inputs)]
+        feedback = np.zeros(_result_shape(op, inputs[0]), _result_dtype(op))
+        before = operands[-1] if op.initial is not None else feedback[:0]
+        for _ in range(len(feedback) + 1):
+            shifted = feedback.copy()
+            shifted[1:] = feedback[:-1]
+            shifted[:1] = before if len(before) else 0
+            results = _run_body(op, (*inputs, shifted), evaluate)
+            if results[0].shape != feedback.shape:
+                raise ValueError(
+                    f"the body gives the shape {list(results[0].shape)} for feedback of "
+                    f"{list(feedback.shape)}"
+                )
+            if np.array_equal(results[0], feedback, equal_nan=feedback.dtype.kind != "b"):
+                return results
+            feedback = results[0]
+        raise ValueError("the body is not causal: a step of it depends on later ones")
+
+    return rule
+
+
+def _result_dtype(op: RecurrentOp) -> np.dtype[Any]:
+    return numpy_dtype(dense_type(op.output).element_type)
+
+
+def _result_shape(op: RecurrentOp, first: Array) -> tuple[int, ...]:
+    """The shape of y: unknown sizes are those of the first input."""
+    shape = dense_type(op.feedback()).get_shape()
+    if any(size == DYNAMIC and axis >= first.ndim for axis, size in enumerate(shape)):
+        raise ShapeError(f"the first input has no axis for a size of {op.output.type}")
+    return tuple(first.shape[a] if size == DYNAMIC else size for a, size in enumerate(shape))
+
+
+def _run_body(op: RecurrentOp, arguments: Sequence[Array], evaluate: Evaluate) -> tuple[Array, ...]:
+    block = op.body.block
+    values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
+    for inner in block.ops:
+        given = [values[operand] for operand in inner.operands]
+        if inner is block.last_op:
+            return tuple(given)
+        values.update(zip(inner.results, evaluate(inner, given), strict=True))
+    raise ValueError("the body does not end in spike.yield")
+
+
+RULES: dict[type[Operation], Rule] = {
+    **interpret_neurons.RULES,
+    **interpret_coding.RULES,
+    **interpret_synapses.RULES,
+}

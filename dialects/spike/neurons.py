@@ -1,0 +1,267 @@
+"""Neurons with a fixed threshold: integrate-and-fire, leaky, current-based, and the integrator.
+
+Each runs over all steps of its input. Order within a step: decay and integrate, compare, fire,
+reset. Neurons that adapt stand in `adaptive`; the shared rules in `neuron`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    var_operand_def,
+)
+
+from ..inference import Value
+from ..shapes import AnyTensor
+from .neuron import (
+    DECAY,
+    GAIN,
+    LEVEL,
+    THRESHOLD,
+    FiringOp,
+    NeuronOp,
+    Parameter,
+    ParameterSpec,
+    neuron_format,
+)
+
+
+@irdl_op_definition
+class LifOp(FiringOp):
+    """Leaky integrate-and-fire: v ← β·v + (1-β)·v_leak + g·i; s = [v ≥ θ]; then reset.
+
+    β is `beta`, g `gain`, θ `threshold`. β = 1 - dt/τ (Euler) or exp(-dt/τ) (exact): whoever makes
+    the op says which by the number. NIR's LIF (Pedersen et al. 2024, τ·v̇ = v_leak - v + R·i) is
+    g = R·(1-β), `gt`, `to_value`; SpikingJelly's LIFNode with τ is β = 1 - 1/τ, g = 1/τ; snnTorch's
+    Leaky with `reset_delay=False` is g = 1, `gt`. `reset`: `subtract` v ← v - θ·s, `to_value`
+    v ← v_reset where s, `none`.
+
+        %s = spike.lif %i {beta = 9.000000e-01 : f64}
+             : (tensor<32x?x256xf32>) -> !spike.train<32x?x256>
+    """
+
+    name = "spike.lif"
+
+    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
+        "beta": DECAY,
+        "v_leak": LEVEL,
+        "gain": GAIN,
+        "threshold": THRESHOLD,
+        "v_reset": LEVEL,
+    }
+    STATES: ClassVar[tuple[str, ...]] = ("v",)
+
+    input = operand_def(TensorType)
+    initial = var_operand_def(TensorType)
+    beta_values = opt_operand_def(TensorType)
+    v_leak_values = opt_operand_def(TensorType)
+    gain_values = opt_operand_def(TensorType)
+    threshold_values = opt_operand_def(TensorType)
+    v_reset_values = opt_operand_def(TensorType)
+    beta = opt_prop_def(FloatAttr[Float64Type])
+    v_leak = opt_prop_def(FloatAttr[Float64Type])
+    gain = opt_prop_def(FloatAttr[Float64Type])
+    threshold = opt_prop_def(FloatAttr[Float64Type])
+    v_reset = opt_prop_def(FloatAttr[Float64Type])
+
+    assembly_format = neuron_format(*PARAMETERS)
+
+    def __init__(
+        self,
+        input: Value,
+        beta: Parameter,
+        *,
+        v_leak: Parameter | None = None,
+        gain: Parameter | None = None,
+        threshold: Parameter | None = None,
+        v_reset: Parameter | None = None,
+        compare: str = "ge",
+        reset: str = "subtract",
+        initial: Sequence[Value] = (),
+        final: bool = False,
+    ) -> None:
+        parameters = {
+            "beta": beta,
+            "v_leak": v_leak,
+            "gain": gain,
+            "threshold": threshold,
+            "v_reset": v_reset,
+        }
+        self.build_firing(input, parameters, initial, final, compare, reset)
+
+
+@irdl_op_definition
+class IntegrateFireOp(FiringOp):
+    """Integrate-and-fire without leak: v ← v + g·i; s = [v ≥ θ]; then reset.
+
+    g is `gain`, θ `threshold`; `compare` and `reset` as for `spike.lif`. NIR's IF (v̇ = R·i) is
+    g = R·dt, `gt`, `to_value`. On integer currents everything is exact integer arithmetic that
+    wraps around, and parameters are whole numbers.
+
+        %s = spike.integrate_fire %i {threshold = 7.000000e+00 : f64}
+             : (tensor<32x?x256xi32>) -> !spike.train<32x?x256>
+    """
+
+    name = "spike.integrate_fire"
+
+    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
+        "gain": GAIN,
+        "threshold": THRESHOLD,
+        "v_reset": LEVEL,
+    }
+    STATES: ClassVar[tuple[str, ...]] = ("v",)
+    ON_INTEGERS: ClassVar[bool] = True
+
+    input = operand_def(TensorType)
+    initial = var_operand_def(TensorType)
+    gain_values = opt_operand_def(TensorType)
+    threshold_values = opt_operand_def(TensorType)
+    v_reset_values = opt_operand_def(TensorType)
+    gain = opt_prop_def(FloatAttr[Float64Type])
+    threshold = opt_prop_def(FloatAttr[Float64Type])
+    v_reset = opt_prop_def(FloatAttr[Float64Type])
+
+    assembly_format = neuron_format(*PARAMETERS)
+
+    def __init__(
+        self,
+        input: Value,
+        *,
+        gain: Parameter | None = None,
+        threshold: Parameter | None = None,
+        v_reset: Parameter | None = None,
+        compare: str = "ge",
+        reset: str = "subtract",
+        initial: Sequence[Value] = (),
+        final: bool = False,
+    ) -> None:
+        parameters = {"gain": gain, "threshold": threshold, "v_reset": v_reset}
+        self.build_firing(input, parameters, initial, final, compare, reset)
+
+
+@irdl_op_definition
+class CubaLifOp(FiringOp):
+    """Leaky integrate-and-fire on a synaptic current that decays by itself.
+
+    c ← α·c + w·i; v ← β·v + (1-β)·v_leak + g·c with the new c; s = [v ≥ θ]; then reset of v.
+    α is `alpha`, w `w_in`, the others as for `spike.lif`; the states are `c` and `v`. snnTorch's
+    Synaptic is w = g = 1; NIR's CubaLIF (τ_syn·ċ = w·i - c, τ_mem·v̇ = v_leak - v + R·c) in Euler
+    steps is α = 1 - dt/τ_syn, w = w_in·dt/τ_syn, β = 1 - dt/τ_mem, g = R·dt/τ_mem.
+
+        %s = spike.cuba_lif %i {alpha = 8.000000e-01 : f64, beta = 9.000000e-01 : f64}
+             : (tensor<32x?x256xf32>) -> !spike.train<32x?x256>
+    """
+
+    name = "spike.cuba_lif"
+
+    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
+        "alpha": DECAY,
+        "beta": DECAY,
+        "w_in": GAIN,
+        "v_leak": LEVEL,
+        "gain": GAIN,
+        "threshold": THRESHOLD,
+        "v_reset": LEVEL,
+    }
+    STATES: ClassVar[tuple[str, ...]] = ("c", "v")
+
+    input = operand_def(TensorType)
+    initial = var_operand_def(TensorType)
+    alpha_values = opt_operand_def(TensorType)
+    beta_values = opt_operand_def(TensorType)
+    w_in_values = opt_operand_def(TensorType)
+    v_leak_values = opt_operand_def(TensorType)
+    gain_values = opt_operand_def(TensorType)
+    threshold_values = opt_operand_def(TensorType)
+    v_reset_values = opt_operand_def(TensorType)
+    alpha = opt_prop_def(FloatAttr[Float64Type])
+    beta = opt_prop_def(FloatAttr[Float64Type])
+    w_in = opt_prop_def(FloatAttr[Float64Type])
+    v_leak = opt_prop_def(FloatAttr[Float64Type])
+    gain = opt_prop_def(FloatAttr[Float64Type])
+    threshold = opt_prop_def(FloatAttr[Float64Type])
+    v_reset = opt_prop_def(FloatAttr[Float64Type])
+
+    assembly_format = neuron_format(*PARAMETERS)
+
+    def __init__(
+        self,
+        input: Value,
+        alpha: Parameter,
+        beta: Parameter,
+        *,
+        w_in: Parameter | None = None,
+        v_leak: Parameter | None = None,
+        gain: Parameter | None = None,
+        threshold: Parameter | None = None,
+        v_reset: Parameter | None = None,
+        compare: str = "ge",
+        reset: str = "subtract",
+        initial: Sequence[Value] = (),
+        final: bool = False,
+    ) -> None:
+        parameters = {
+            "alpha": alpha,
+            "beta": beta,
+            "w_in": w_in,
+            "v_leak": v_leak,
+            "gain": gain,
+            "threshold": threshold,
+            "v_reset": v_reset,
+        }
+        self.build_firing(input, parameters, initial, final, compare, reset)
+
+
+@irdl_op_definition
+class LeakyIntegratorOp(NeuronOp):
+    """A neuron that never fires: v ← β·v + (1-β)·v_leak + g·i; the result is v after each step.
+
+    β is `beta`, g `gain`; β = 1 is a plain integrator. NIR's LI (τ·v̇ = v_leak - v + R·i) in Euler
+    steps is β = 1 - dt/τ, g = R·dt/τ; its CubaLI is two of them, one after the other.
+
+        %v = spike.leaky_integrator %i {beta = 9.000000e-01 : f64}
+             : (tensor<32x?x10xf32>) -> tensor<32x?x10xf32>
+    """
+
+    name = "spike.leaky_integrator"
+
+    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
+        "beta": DECAY,
+        "v_leak": LEVEL,
+        "gain": GAIN,
+    }
+    STATES: ClassVar[tuple[str, ...]] = ("v",)
+
+    input = operand_def(TensorType)
+    initial = var_operand_def(TensorType)
+    beta_values = opt_operand_def(TensorType)
+    v_leak_values = opt_operand_def(TensorType)
+    gain_values = opt_operand_def(TensorType)
+    beta = opt_prop_def(FloatAttr[Float64Type])
+    v_leak = opt_prop_def(FloatAttr[Float64Type])
+    gain = opt_prop_def(FloatAttr[Float64Type])
+
+    assembly_format = neuron_format(*PARAMETERS)
+
+    def __init__(
+        self,
+        input: Value,
+        beta: Parameter,
+        *,
+        v_leak: Parameter | None = None,
+        gain: Parameter | None = None,
+        initial: Sequence[Value] = (),
+        final: bool = False,
+    ) -> None:
+        self.build_neuron(input, {"beta": beta, "v_leak": v_leak, "gain": gain}, initial, final, {})
+
+    def output_type(self, input: AnyTensor) -> Attribute:
+        return input

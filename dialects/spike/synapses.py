@@ -1,0 +1,402 @@
+"""Synapses: weighted sums of spikes, pooling and delays, for each step by itself or over time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    f32,
+    i8,
+    i32,
+)
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    BaseAttr,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import Pure
+
+from ..inference import Value, fail, tensor_type
+from ..shapes import (
+    AnyTensor,
+    Shape,
+    broadcasts_to,
+    compatible,
+    integer,
+    ints,
+    is_float,
+    is_integer,
+    matmul_shape,
+    show_shape,
+    window_output,
+    with_shape,
+)
+from ..tensor.linear import check_vector, check_window, conv_shape
+from ..ternary.types import is_trit
+from .types import SpikeOp, TrainType, is_train, like, time_first
+
+SIGNAL = BaseAttr(TrainType) | BaseAttr(TensorType)
+"""What travels over synapses: spikes, or graded spikes (a dense time-first tensor)."""
+
+
+class _SynapseOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
+    """A weighted sum of spikes at each step: y = scale·(s · W) + bias.
+
+    The input is a train, or graded spikes. Weights are floats, i8 or trits. Sums of i8 and trit
+    weights are exact in i32, and stay so without a scale; a float scale (a scalar or one a channel)
+    turns them into floats of its type. Float sums are in the weights' type (for trits on graded
+    spikes in the input's), in no fixed order. The bias has the result's type.
+    """
+
+    CHANNEL_AXIS: ClassVar[int]
+    """The axis of the result that holds the output channels."""
+
+    input = operand_def(SIGNAL)
+    weight = operand_def(TensorType)
+    scale = opt_operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
+    assembly_format = (
+        "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? "
+        "(`bias` `(` $bias^ `:` type($bias) `)`)? "
+        "attr-dict `:` type($input) `,` type($weight) `->` type($result)"
+    )
+
+    @abstractmethod
+    def product_shape(self, input: Shape, weight: Shape) -> Shape:
+        """The shape of the result from that of input and weight, checked."""
+
+    def infer(self) -> Sequence[Attribute]:
+        weight = tensor_type(self.weight)
+        element = self.sum_element(weight)
+        shape = self.product_shape(time_first(self.input).get_shape(), weight.get_shape())
+        channels = shape[self.CHANNEL_AXIS]
+        if self.scale is not None:
+            scale = tensor_type(self.scale)
+            if not is_float(scale) or element not in (i32, scale.element_type):
+                fail(f"expects a scale of floats that fit sums of {element}, got {scale}")
+            if scale.get_shape():
+                check_vector(scale, channels, "scale")
+            element = scale.element_type
+        if self.bias is not None:
+            bias = tensor_type(self.bias)
+            check_vector(bias, channels, "bias")
+            if bias.element_type != element:
+                fail(f"expects a bias of {element}, got {bias}")
+        return [TensorType(element, shape)]
+
+    def sum_element(self, weight: AnyTensor) -> Attribute:
+        """The element type of the sums before the scale."""
+        exact = is_trit(weight) or weight.element_type == i8
+        if is_train(self.input):
+            if exact:
+                return i32
+            if is_float(weight):
+                return weight.element_type
+            fail(f"expects weights of floats, i8 or trits, got {weight}")
+        graded = tensor_type(self.input)
+        if is_integer(graded) and exact:
+            return i32
+        if is_float(graded) and (is_trit(weight) or weight.element_type == graded.element_type):
+            return graded.element_type
+        fail(f"expects weights that fit graded spikes of {graded.element_type}, got {weight}")
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .canonicalize import synapse_patterns
+
+        return synapse_patterns()
+
+
+@irdl_op_definition
+class LinearOp(_SynapseOp):
+    """y[t] = scale·(s[t] · W) + bias with W [in, out], for spikes or graded spikes s [T, …, in].
+
+    Float, i8 or trit weights; without a scale, sums of i8 and trits are exact i32.
+
+        %i = spike.linear %s, %w : !spike.train<32x?x784>, tensor<784x256x!ternary.trit>
+             -> tensor<32x?x256xi32>
+    """
+
+    name = "spike.linear"
+
+    CHANNEL_AXIS: ClassVar[int] = -1
+
+    def __init__(
+        self,
+        input: Value,
+        weight: Value,
+        *,
+        scale: Value | None = None,
+        bias: Value | None = None,
+    ) -> None:
+        self.build_inferred([input, weight, scale, bias], {})
+
+    def product_shape(self, input: Shape, weight: Shape) -> Shape:
+        if len(input) < 2 or len(weight) != 2:
+            fail(
+                "expects an input of rank 2 or more, time first, and a weight of rank 2, "
+                f"got ranks {len(input)} and {len(weight)}"
+            )
+        return matmul_shape(input, weight)
+
+
+@irdl_op_definition
+class ConvOp(_SynapseOp):
+    """y[t] = scale·conv(s[t], W) + bias at each step, for s [T, N, C, …] and W [O, C/groups, …].
+
+    Window properties and order of axes are those of `tensor.conv`, 1-d or 2-d; weights as for
+    `spike.linear`.
+
+        %i = spike.conv %s, %w {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>,
+             dilation = array<i64: 1, 1>, groups = 1 : i64} : !spike.train<32x?x2x34x34>,
+             tensor<8x2x3x3xi8> -> tensor<32x?x8x34x34xi32>
+    """
+
+    name = "spike.conv"
+
+    CHANNEL_AXIS: ClassVar[int] = 2
+
+    strides = prop_def(DenseArrayBase[IntegerType])
+    padding = prop_def(DenseArrayBase[IntegerType])
+    dilation = prop_def(DenseArrayBase[IntegerType])
+    groups = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
+
+    def __init__(
+        self,
+        input: Value,
+        weight: Value,
+        *,
+        scale: Value | None = None,
+        bias: Value | None = None,
+        strides: Sequence[int] = (1, 1),
+        padding: Sequence[int] = (0, 0, 0, 0),
+        dilation: Sequence[int] = (1, 1),
+        groups: int = 1,
+    ) -> None:
+        self.build_inferred(
+            [input, weight, scale, bias],
+            {
+                "strides": ints(strides),
+                "padding": ints(padding),
+                "dilation": ints(dilation),
+                "groups": integer(groups),
+            },
+        )
+
+    def product_shape(self, input: Shape, weight: Shape) -> Shape:
+        if len(input) not in (4, 5):
+            fail(f"expects an input [T, N, C, …] of rank 4 or 5, got {self.input.type}")
+        image = conv_shape(
+            input[1:],
+            weight,
+            self.strides.get_values(),
+            self.padding.get_values(),
+            self.dilation.get_values(),
+            self.groups.value.data,
+        )
+        return (input[0], *image)
+
+
+class _PoolOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
+    """A sliding window over the spatial axes of [T, N, C, …], 1-d or 2-d, at each step."""
+
+    operand = operand_def(SIGNAL)
+    kernel = prop_def(DenseArrayBase[IntegerType])
+    strides = prop_def(DenseArrayBase[IntegerType])
+    padding = prop_def(DenseArrayBase[IntegerType])
+    result = result_def(SIGNAL)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+
+    def __init__(
+        self,
+        operand: Value,
+        kernel: Sequence[int],
+        strides: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        **properties: Attribute,
+    ) -> None:
+        self.build_inferred(
+            [operand],
+            {
+                "kernel": ints(kernel),
+                "strides": ints(kernel if strides is None else strides),
+                "padding": ints([0] * (2 * len(kernel)) if padding is None else padding),
+                **properties,
+            },
+        )
+
+    def pooled_shape(self) -> Shape:
+        """The shape of the result, checked."""
+        shape = time_first(self.operand).get_shape()
+        kernel, strides, padding = (
+            p.get_values() for p in (self.kernel, self.strides, self.padding)
+        )
+        spatial = len(shape) - 3
+        if spatial not in (1, 2) or len(kernel) != spatial or min(kernel) < 1:
+            fail(
+                "expects an input [T, N, C, …] of rank 4 or 5 and a kernel to match, "
+                f"got {self.operand.type}"
+            )
+        check_window(spatial, strides, padding, [1] * spatial)
+        if any(padding[a] * 2 > kernel[a % spatial] for a in range(2 * spatial)):
+            fail(f"expects padding of at most half the kernel, got {list(padding)}")
+        sizes = [
+            window_output(shape[3 + a], kernel[a], strides[a], padding[a], padding[spatial + a], 1)
+            for a in range(spatial)
+        ]
+        return (*shape[:3], *sizes)
+
+    def keeps_every_element(self) -> bool:
+        """Whether each window is one element, and each element one window."""
+        ones = (*self.kernel.get_values(), *self.strides.get_values())
+        return set(ones) == {1} and not any(self.padding.get_values())
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .canonicalize import pool_patterns
+
+        return pool_patterns()
+
+
+@irdl_op_definition
+class AvgPoolOp(_PoolOp):
+    """The mean of each window at each step: a dense tensor, f32 for spikes.
+
+    `count_include_pad` counts pads as zeros, else they are left out. Windows as `tensor.avg_pool`.
+
+        %y = spike.avg_pool %s {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+             padding = array<i64: 0, 0, 0, 0>}
+             : (!spike.train<32x?x8x4x4>) -> tensor<32x?x8x2x2xf32>
+    """
+
+    name = "spike.avg_pool"
+
+    count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+
+    def __init__(
+        self,
+        operand: Value,
+        kernel: Sequence[int],
+        strides: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        *,
+        count_include_pad: bool = True,
+    ) -> None:
+        counted = BoolAttr.from_bool(count_include_pad)
+        super().__init__(operand, kernel, strides, padding, count_include_pad=counted)
+
+    def infer(self) -> Sequence[Attribute]:
+        type = time_first(self.operand)
+        shape = self.pooled_shape()
+        if is_train(self.operand):
+            return [TensorType(f32, shape)]
+        if not is_float(type):
+            fail(f"expects spikes or graded spikes of floats, got {type}")
+        return [with_shape(type, shape)]
+
+
+@irdl_op_definition
+class MaxPoolOp(_PoolOp):
+    """A spike wherever the window has one, at each step (or-pooling); pads have none.
+
+    %y = spike.max_pool %s {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+         padding = array<i64: 0, 0, 0, 0>}
+         : (!spike.train<32x?x8x4x4>) -> !spike.train<32x?x8x2x2>
+    """
+
+    name = "spike.max_pool"
+
+    def infer(self) -> Sequence[Attribute]:
+        if not is_train(self.operand):
+            fail(f"expects a spike train, got {self.operand.type}")
+        return [TrainType(self.pooled_shape())]
+
+
+@irdl_op_definition
+class DelayOp(SpikeOp, HasCanonicalizationPatternsInterface):
+    """y[t] = x[t - d], for spikes or graded spikes (NIR's Delay with τ = d·dt).
+
+    d is `steps`, or for each neuron an element of `delays`, integers from 0 to `steps` that
+    broadcast to the shape of a step. What comes before the first step is `initial`, `steps` steps
+    long, zeros by default; the last `steps` steps of what was received are a result on request, so
+    that a run can be cut and resumed.
+
+        %y = spike.delay %x {steps = 2 : i64}
+             : (!spike.train<32x?x10>) -> !spike.train<32x?x10>
+    """
+
+    name = "spike.delay"
+
+    input = operand_def(SIGNAL)
+    delays = opt_operand_def(TensorType)
+    initial = opt_operand_def(SIGNAL)
+    steps = prop_def(IntegerAttr[IntegerType])
+    output = result_def(SIGNAL)
+    final = opt_result_def(SIGNAL)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
+    assembly_format = (
+        "$input (`delays` `(` $delays^ `:` type($delays) `)`)? "
+        "(`initial` `(` $initial^ `:` type($initial) `)`)? "
+        "attr-dict `:` functional-type($input, results)"
+    )
+
+    def __init__(
+        self,
+        input: Value,
+        steps: int,
+        *,
+        delays: Value | None = None,
+        initial: Value | None = None,
+        final: bool = False,
+    ) -> None:
+        self.build_inferred(
+            [input, delays, initial], {"steps": integer(steps)}, results=[1, int(final)]
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, steps = time_first(self.input).get_shape(), self.steps.value.data
+        if steps < 0:
+            fail(f"expects steps of at least 0, got {steps}")
+        if self.delays is not None:
+            delays = tensor_type(self.delays)
+            if not is_integer(delays) or not broadcasts_to(delays.get_shape(), shape[1:]):
+                fail(
+                    f"expects delays of integers that broadcast to {show_shape(shape[1:])}, "
+                    f"got {delays}"
+                )
+        buffer = like(self.input, (steps, *shape[1:]))
+        if self.initial is not None and not compatible(self.initial.type, buffer):
+            fail(f"expects initial steps as {buffer}, got {self.initial.type}")
+        return [self.input.type, *([buffer] if self.final is not None else [])]
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .canonicalize import delay_patterns
+
+        return delay_patterns()
