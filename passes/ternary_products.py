@@ -15,8 +15,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     UnrealizedConversionCastOp,
-    i1,
-    i8,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -116,14 +114,9 @@ def conv_geometry(op: ternary.ConvOp) -> ConvGeometry | None:
 
 
 def _takes_conv(op: ternary.ConvOp) -> bool:
-    if literal(op.weight) is None or conv_kind(tensor_type(op.input).element_type, "") is None:
+    if literal(op.weight) is None or kind_of(tensor_type(op.input).element_type, "") is None:
         return False
     return conv_geometry(op) is not None and takes_epilogue(op)
-
-
-def conv_kind(element: Attribute, precision: str) -> Kind | None:
-    """How convolutions take activations of an element type: as `kind_of`, and bits as bytes."""
-    return kind_of(i8 if element == i1 else element, precision)
 
 
 _TAKEN: dict[type[Operation], Callable[[Any], bool]] = {

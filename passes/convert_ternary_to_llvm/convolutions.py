@@ -22,7 +22,7 @@ from ..convert_tensor_to_linalg.emitter import Emitter
 from ..ternary_kernels.conv import conv_functions, conv_scratch_bytes
 from ..ternary_kernels.epilogue import Epilogue
 from ..ternary_kernels.panel import write_tiles
-from ..ternary_products import conv_geometry, conv_kind, literal
+from ..ternary_products import conv_geometry, kind_of, literal
 from .nests import RefusedError
 from .products import Tables
 from .program import CallStep, Planner, Program
@@ -82,7 +82,7 @@ class ConvStep(CallStep):
 
 def conv(program: Program, op: ternary.ConvOp) -> None:
     """`ternary.conv` with weights that are known."""
-    kind = conv_kind(tensor_type(op.input).element_type, program.precision)
+    kind = kind_of(tensor_type(op.input).element_type, program.precision)
     weight, geometry = literal(op.weight), conv_geometry(op)
     if kind is None or weight is None or geometry is None:
         raise RefusedError("no kernel takes it; lower it with 'convert-tensor-to-linalg'")
