@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ..ir.printing import module_text
 from ..ir.safe_write import PendingFiles, check_writable
 from ..ir.store import ParameterStore, StoreReference, file_sha256
-from .parameters import parameters
+from .parameters import parameter_keys
 from .tensor.storage import STORE_ATTRIBUTE, StoreAttr
 
 SEPARATOR = "// -----\n"
@@ -160,7 +160,7 @@ def _store(module: ModuleOp) -> ParameterStore | None:
 
 
 def _used(module: ModuleOp) -> set[str]:
-    return {op.key.data for op in parameters(module)}
+    return parameter_keys(module)
 
 
 def _is_same_file(a: Path, b: Path) -> bool:

@@ -12,9 +12,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     BytesAttr,
     DenseIntOrFPElementsAttr,
+    DictionaryAttr,
     ModuleOp,
+    StringAttr,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation
@@ -30,6 +33,9 @@ from .tensor.storage import STORE_ATTRIBUTE, StoreAttr
 
 Array = NDArray[Any]
 ParameterLike = tensor.ParameterOp | ternary.ParameterOp
+
+ARGUMENT_ATTRIBUTE = "tensor.parameter"
+"""The attribute of a function's argument that holds the key of the parameter it stands for."""
 
 
 def module_of(op: Operation) -> ModuleOp:
@@ -62,6 +68,19 @@ def parameters(module: ModuleOp) -> Iterator[ParameterLike]:
     for op in module.walk():
         if isinstance(op, tensor.ParameterOp | ternary.ParameterOp):
             yield op
+
+
+def parameter_keys(module: ModuleOp) -> set[str]:
+    """The keys that the module names: by parameter ops, and by arguments that stand for one."""
+    keys = {op.key.data for op in parameters(module)}
+    for op in module.walk():
+        attributes = op.properties.get("arg_attrs")
+        if isinstance(attributes, ArrayAttr):
+            for entry in cast("ArrayAttr[Attribute]", attributes):
+                named = isinstance(entry, DictionaryAttr) and entry.data.get(ARGUMENT_ATTRIBUTE)
+                if isinstance(named, StringAttr):
+                    keys.add(named.data)
+    return keys
 
 
 def parameter_value(op: ParameterLike) -> Array:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ..dialects.parameters import attach_store, parameters, store_of
+from ..dialects.parameters import attach_store, parameter_keys, store_of
 from ..dialects.registry import triton_context, verify_module
 from ..dialects.tensor.storage import STORE_ATTRIBUTE
 from ..ir.errors import OptionError, TritonError
@@ -32,12 +32,20 @@ class Stage:
 
 
 def run_stages(
-    module: ModuleOp, stages: Sequence[Stage], *, dump_stages: Path | None = None
+    module: ModuleOp,
+    stages: Sequence[Stage],
+    *,
+    dump_stages: Path | None = None,
+    verify: bool = True,
 ) -> None:
     """Run stages on `module` in place.
 
-    With `dump_stages`, `00-input.mlir`, `01-NAME.mlir`, … show the IR at each point; those of the
-    stages that ran are written even when one fails.
+    Args:
+        module: what they change.
+        stages: in order.
+        dump_stages: a folder where `00-input.mlir`, `01-NAME.mlir`, … show the IR at each point;
+            those of the stages that ran are written even when one fails.
+        verify: whether the IR is checked after each pass, or by whoever takes it afterwards.
 
     Raises:
         PassError: a pass refuses; the message names stage and pass.
@@ -47,10 +55,11 @@ def run_stages(
     available = everything().all_passes
     pipelines = [(stage, parse_pipeline(stage.pipeline, available)) for stage in stages]
     snapshots = [("input", module.clone())] if dump_stages is not None else []
+    instruments = [VerifyEach(verify_module)] if verify else []
     try:
         for stage, passes in pipelines:
             try:
-                run_passes(context, module, passes, [VerifyEach(verify_module)])
+                run_passes(context, module, passes, instruments)
             except TritonError as error:
                 error.args = (f"stage '{stage.name}': {error}", *error.args[1:])
                 raise
@@ -84,7 +93,7 @@ def _save_parameters(folder: Path, modules: Sequence[ModuleOp]) -> StoreReferenc
     for module in modules:
         if STORE_ATTRIBUTE in module.attributes:
             store = store_of(module)
-            names |= {op.key.data: store for op in parameters(module) if op.key.data in store}
+            names |= {key: store for key in parameter_keys(module) if key in store}
     if not names:
         return None
     path = folder / "parameters.safetensors"

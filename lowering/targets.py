@@ -17,7 +17,7 @@ from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ..dialects.parameters import parameters, store_of
+from ..dialects.parameters import parameter_keys, store_of
 from ..ir.errors import OptionError, UnsupportedError
 from ..ir.pipeline import did_you_mean, option_text
 from .artifact import Artifact
@@ -181,7 +181,7 @@ def read_options(target: Target, *values: Mapping[str, object]) -> TargetOptions
 def source_hash(module: ModuleOp) -> str:
     """The SHA-256 of a module: its text, and the weights it names that are in no file."""
     digest = hashlib.sha256(located_text(module).encode())
-    added = {op.key.data for op in parameters(module)}
+    added = parameter_keys(module)
     if added:
         store = store_of(module)
         for name in sorted(added.intersection(store.added_names)):

@@ -85,7 +85,8 @@ def program_content(
 def _compiled(module: ModuleOp, options: NativeOptions) -> bytes:
     target, work = NativeTarget(), module.clone()
     target.prepare(work, options)
-    run_stages(work, target.stages(options))
+    # LLVM checks what becomes of it; checks after each pass would take a third of the time.
+    run_stages(work, target.stages(options), verify=False)
     check_lowered(work)
     code = compile_object(work, (FORWARD, WORKSPACE_BYTES))
     return program_bytes(noted_interface(work), code, program_constants(work))

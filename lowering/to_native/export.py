@@ -14,7 +14,7 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
 
-from ...dialects.parameters import store_of
+from ...dialects.parameters import ARGUMENT_ATTRIBUTE, store_of
 from ...dialects.tensor.storage import STORE_ATTRIBUTE
 from ...ir.errors import LoweringError
 from ...ir.native_interface import (
@@ -26,7 +26,6 @@ from ...ir.native_interface import (
     WORKSPACE_SUFFIX,
     Interface,
 )
-from ...passes.convert_tensor_to_linalg.signature import ARGUMENT_ATTRIBUTE
 from ..emission import UnsupportedOps
 from .machine import Machine
 
