@@ -20,13 +20,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from ...ir.errors import BackendError, OptionError
-from ...ir.native_abi import KINDS, LINEAR_ARGUMENTS, MAX_INS, scratch_bytes
+from ...ir.errors import OptionError
+from ...ir.native_abi import KINDS, LINEAR_ARGUMENTS, MAX_INS, Activations, scratch_bytes
 from ...ir.native_parallel import CALL, TASK
 from .columns import Bytes, aligned, panels_of_columns
 from .provider import LINEAR
-from .ternary_linear import PRECISIONS, Precision
+from .ternary_linear import PRECISIONS, Precision, Provider
 from .threads import default_threads, openmp
 
 _WORTH_A_THREAD = 800_000
@@ -43,10 +44,7 @@ _pack = Struct(f"{len(LINEAR_ARGUMENTS)}q").pack
 class _Kernels:
     """The functions for one kind of activations."""
 
-    def __init__(self, activations: str) -> None:
-        provider = LINEAR.get()
-        if provider is None:
-            raise BackendError("there are no native kernels")
+    def __init__(self, provider: Provider, activations: Activations) -> None:
         kind = _KINDS[activations]
         self.digits = kind.digits
         parallel = openmp() is not None
@@ -65,11 +63,10 @@ class _Engine:
     def kernels(self, dtype: torch.dtype) -> _Kernels | None:
         """The kernels for activations of a type, or `None` where there are none."""
         if dtype not in self._known:
+            provider = LINEAR.get()
             activations = "i8" if dtype is torch.int8 else PRECISIONS[self.precision]
-            try:
-                self._known[dtype] = _Kernels(activations)
-            except BackendError:
-                self._known[dtype] = None
+            made = None if provider is None else _Kernels(provider, activations)
+            self._known[dtype] = made
         return self._known[dtype]
 
 
@@ -288,16 +285,29 @@ def remember(weight: Tensor, scale: Tensor | None, bias: Tensor | None) -> None:
     held.offsets = held.weights.zeros if bias is None else bias.data_ptr()
 
 
-_C: Any = vars(torch)["_C"]
 _PLAIN = (Tensor, torch.nn.Parameter)
 _FLOAT = torch.float32
 _is_differentiated: Callable[[], bool] = torch.is_grad_enabled
-_function_modes: Callable[[], int] = _C._len_torch_function_stack
-_dispatch_modes: Callable[[], int] = _C._len_torch_dispatch_stack
-_transforms: Callable[[], Any] = _C._functorch.peek_interpreter_stack
-_tracing: Callable[[], Any] = _C._get_tracing_state
-_is_cast: Callable[[], bool] = _C._is_any_autocast_enabled
-_is_profiled: Callable[[], bool] = _C._autograd._profiler_enabled
+
+
+def _watcher(path: str) -> Callable[[], Any]:
+    """A function inside PyTorch that gives nothing, or 0, as long as nothing is watched.
+
+    Where a version of PyTorch has it no more, something always seems to be.
+    """
+    found: Any = torch
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found if found is not None else lambda: True
+
+
+_function_modes = _watcher("_C._len_torch_function_stack")
+_dispatch_modes = _watcher("_C._len_torch_dispatch_stack")
+_transforms = _watcher("_C._functorch.peek_interpreter_stack")
+_tracing = _watcher("_C._get_tracing_state")
+_is_cast = _watcher("_C._is_any_autocast_enabled")
+_is_profiled = _watcher("_C._autograd._profiler_enabled")
+_forward_levels: Any = forward_ad
 
 
 def quick_product(
@@ -324,10 +334,11 @@ def quick_product(
         or x.is_neg()
         or _function_modes()
         or _dispatch_modes()
-        or _transforms() is not None
-        or _tracing() is not None
+        or _transforms()
+        or _tracing()
         or _is_cast()
         or _is_profiled()
+        or _forward_levels._current_level >= 0
     ):
         return None
     plan = held.plans.get(x.shape)

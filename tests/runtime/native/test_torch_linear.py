@@ -271,6 +271,36 @@ def test_threads_of_python_may_call_at_once() -> None:
     assert wrong == []
 
 
+def test_forward_derivatives_are_not_lost() -> None:
+    x, weight = random_floats(3, 8), pack(random_trits(8, 70))
+    assert quick(x, weight)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        assert quick_product(dual, weight, 70, None, None) is None
+
+
+WITHOUT = """
+import torch
+from triton_dsl.runtime.native.provider import LINEAR
+from triton_dsl.runtime.native.torch_linear import product
+from triton_dsl.runtime.operators import ternary_linear
+from triton_dsl.runtime.ternary_tensor import pack
+LINEAR.set(None)
+x, trits = torch.randint(-9, 9, (3, 8)), torch.randint(-1, 2, (8, 5))
+assert product(x.float(), pack(trits), 5, None, None) is None
+for dtype in (torch.float32, torch.bfloat16, torch.int8):
+    for _ in range(2):
+        assert torch.equal(ternary_linear(x.to(dtype), pack(trits), 5).long(), x @ trits)
+"""
+
+
+def test_without_kernels_the_formula_is_taken() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 FORKED = """
 import os, torch
 from triton_dsl.runtime.operators import ternary_linear
