@@ -8,7 +8,7 @@ gives a `BitplaneProvider` (`tools.native` does). For a few rows, `ternary_linea
 from __future__ import annotations
 
 import threading
-from ctypes import CFUNCTYPE, c_int64, c_void_p
+from ctypes import c_int64, c_void_p
 from math import prod
 from typing import Any, Protocol
 
@@ -29,7 +29,7 @@ from ...ir.native_bitplanes import (
 from ...ir.trits import packed_size
 from .columns import aligned
 from .jit import Library
-from .threads import Work, openmp, share, split
+from .threads import share, split
 
 _WORTH_A_THREAD = 16_000_000
 """Products below which waking a thread costs more than it saves."""
@@ -223,32 +223,7 @@ def _multiply(
         product(x, codes, bases, result, scratch, factor, rows, ins, outs, first, end)
 
     parts = max(1, min(threads, rows * ins * outs // _WORTH_A_THREAD))
-    _share(work, split(round_up(rows, OCTET) // OCTET, parts))
-
-
-def _share(work: Work, ranges: list[tuple[int, int]]) -> None:
-    """Do `work` on every range, in PyTorch's own threads where they are."""
-    start = openmp() if len(ranges) > 1 else None
-    if start is None:
-        share(work, ranges)
-        return
-    left, errors = iter(ranges), list[BaseException]()
-
-    def member(_: int | None) -> None:
-        # A team may be smaller than what was asked for.
-        for bounds in left:
-            try:
-                work(*bounds)
-            except BaseException as error:  # raised again in the thread that waits
-                errors.append(error)
-
-    function: Any = _MEMBER(member)
-    start(function, None, len(ranges), 0)
-    if errors:
-        raise errors[0]
-
-
-_MEMBER = CFUNCTYPE(None, c_void_p)
+    share(work, split(round_up(rows, OCTET) // OCTET, parts))
 
 
 def _integers(array: NDArray[Any], values: Values, check: bool) -> NDArray[np.int8]:

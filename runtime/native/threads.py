@@ -1,9 +1,8 @@
 """One piece of work in several threads: PyTorch's own where it is loaded, else threads of Python.
 
 With PyTorch in the process, kernels run in the OpenMP runtime that PyTorch uses (`openmp`), so that
-both share their threads instead of competing for the processor, and `torch.set_num_threads` holds
-for both. Otherwise native functions, which run without Python's lock, are shared out among Python's
-threads, which wait between calls (`share`).
+both share their threads instead of competing for the processor. Otherwise native functions, which
+run without Python's lock, are shared out among Python's threads, which wait between calls.
 """
 
 from __future__ import annotations
@@ -13,14 +12,18 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ...ir.errors import BackendError
 from ...ir.native_parallel import BARRIER, START, TEAM_SIZE, THREAD_NUMBER
 from ...ir.processor import llvm_binding
 
 Work = Callable[[int, int], None]
+Start = Callable[[Any, Any, int, int], None]
+_MEMBER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def default_threads() -> int:
@@ -41,21 +44,18 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def openmp() -> Callable[[int, Any, int, int], None] | None:
+def openmp() -> Start | None:
     """Starts a team of PyTorch's threads, see `ir.native_parallel.START`; `None` where it cannot.
 
     It can where PyTorch is loaded with an OpenMP runtime that has GNU's interface, in any process
     but a forked one: the threads of such a runtime do not survive a fork, and it does not notice.
     Modules with the function `linear_task` can be loaded after this.
-
-    Raises:
-        BackendError: llvmlite is missing.
     """
     return None if _FORKED or "torch" not in sys.modules else _openmp()
 
 
 @cache
-def _openmp() -> Callable[[int, Any, int, int], None] | None:
+def _openmp() -> Start | None:
     torch: Any = sys.modules["torch"]
     path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     try:
@@ -65,8 +65,9 @@ def _openmp() -> Callable[[int, Any, int, int], None] | None:
         found = {name: getattr(library, name) for name in (BARRIER, THREAD_NUMBER, TEAM_SIZE)}
     except (OSError, AttributeError):
         return None
-    for name, function in found.items():
-        llvm_binding().add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+    with suppress(BackendError):  # without llvmlite, no module is loaded
+        for name, function in found.items():
+            llvm_binding().add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
     start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
     start.restype = None
     return start
@@ -147,8 +148,31 @@ def share(work: Work, ranges: Sequence[tuple[int, int]]) -> None:
 
     What finds no idle thread is done in this one. An exception in any range is raised here.
     """
-    if not ranges:
-        return
+    start = openmp() if len(ranges) > 1 else None
+    if start is not None:
+        _share_in_team(start, work, ranges)
+    elif ranges:
+        _share_among_workers(work, ranges)
+
+
+def _share_in_team(start: Start, work: Work, ranges: Sequence[tuple[int, int]]) -> None:
+    left, errors = iter(ranges), list[BaseException]()
+
+    def member(_: int | None) -> None:
+        # A team may be smaller than what was asked for.
+        for bounds in left:
+            try:
+                work(*bounds)
+            except BaseException as error:  # raised again in the thread that waits
+                errors.append(error)
+
+    function: Any = _MEMBER(member)
+    start(function, None, len(ranges), 0)
+    if errors:
+        raise errors[0]
+
+
+def _share_among_workers(work: Work, ranges: Sequence[tuple[int, int]]) -> None:
     workers = _hire(len(ranges) - 1)
     given = ranges[len(ranges) - len(workers) :]
     for worker, bounds in zip(workers, given, strict=True):
