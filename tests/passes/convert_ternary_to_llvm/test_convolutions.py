@@ -14,7 +14,7 @@ from triton_dsl.dialects.random_values import fill_parameters, random_inputs
 from triton_dsl.dialects.registry import parse_module, triton_context
 from triton_dsl.lowering.emission import entry_function
 from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.passes import get_all_passes
+from triton_dsl.passes.convert_tensor_to_linalg import ConvertTensorToLinalgPass
 from triton_dsl.tools.native import native_program
 
 pytest.importorskip("llvmlite")
@@ -96,8 +96,7 @@ def inputs_of(module: ModuleOp, batch: int) -> list[Array]:
 def kept(module: ModuleOp) -> list[str]:
     """The convolutions that are left to kernels."""
     copy = module.clone()
-    lowered = get_all_passes()["convert-tensor-to-linalg"]()
-    lowered(keep="ternary").apply(triton_context(), copy)
+    ConvertTensorToLinalgPass(keep="ternary").apply(triton_context(), copy)
     return [op.name for op in copy.walk() if op.name.endswith(".conv")]
 
 
