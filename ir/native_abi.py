@@ -54,6 +54,11 @@ COMPUTE_ARGUMENTS = ("weights", "y", "scratch", *_TABLES, "rows", "ins", "outs",
 """`compute`: seven pointers, five int64; writes the outputs from `n0`, a multiple of `PANEL`, to
 `n1`."""
 
+ARRAYS = "linear_arrays"
+"""Takes the address of the `LINEAR_ARGUMENTS`, eight bytes each, where `x` and `y` are addresses of
+NumPy's array objects; these hold the address of their data `ARRAY_DATA` bytes further."""
+ARRAY_DATA = 16
+
 
 @dataclass(frozen=True)
 class Kind:

@@ -33,7 +33,17 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import SSAValue
 
-from ...ir.native_abi import COMPUTE_ARGUMENTS, VERSION, Kind, Layout, Order, order_of
+from ...ir.native_abi import (
+    ARRAY_DATA,
+    ARRAYS,
+    COMPUTE_ARGUMENTS,
+    LINEAR_ARGUMENTS,
+    VERSION,
+    Kind,
+    Layout,
+    Order,
+    order_of,
+)
 from .activations import prepare_name, write_prepare
 from .code import POINTER, Code, function
 from .epilogue import Epilogue, write_finish
@@ -53,7 +63,7 @@ def layer_epilogue(kind: Kind) -> Epilogue:
 
 
 def kernel_module(recipe: Recipe, layout: Layout, kind: Kind) -> ModuleOp:
-    """The functions `linear`, `prepare` and `compute` of `ir.native_abi`."""
+    """The functions `linear`, `linear_arrays`, `prepare` and `compute` of `ir.native_abi`."""
     order = order_of(layout)
     functions = write_tiles(recipe, kind.digits) if layout == "panels" else []
     if layout == "sparse":
@@ -63,6 +73,7 @@ def kernel_module(recipe: Recipe, layout: Layout, kind: Kind) -> ModuleOp:
     functions.append(write_finish(recipe, kind, epilogue, "finish"))
     functions.append(_write_compute(recipe, kind, layout, epilogue, "compute", "finish"))
     functions.append(_write_linear("linear", "prepare", "compute"))
+    functions.append(_write_arrays())
     return ModuleOp(list(functions))
 
 
@@ -134,6 +145,19 @@ def _write_linear(name: str, prepare: str, compute: str) -> llvm.FuncOp:
         code.call(compute, weights, y, scratch, *tables, rows, ins, outs, zero, outs)
 
     return function(name, [POINTER] * 8 + [i64] * 3, body)
+
+
+def _write_arrays() -> llvm.FuncOp:
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        given: list[SSAValue] = []
+        for i, name in enumerate(LINEAR_ARGUMENTS):
+            kind = i64 if name in ("rows", "ins", "outs") else POINTER
+            value = code.load(code.at(arguments[0], 8 * i), kind)
+            held = name in ("x", "y")
+            given.append(code.load(code.at(value, ARRAY_DATA), POINTER) if held else value)
+        code.call("linear", *given)
+
+    return function(ARRAYS, [POINTER], body)
 
 
 @cache

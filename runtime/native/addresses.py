@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_HEAD = object.__basicsize__
+from ...ir.native_abi import ARRAY_DATA
+
 _at = c_void_p.from_address
 
 
@@ -19,16 +20,22 @@ def _from_interface(array: NDArray[Any]) -> int:
 
 def _from_object(array: NDArray[Any]) -> int:
     # NumPy's C interface shows arrays as structures whose first field is this address.
-    return _at(id(array) + _HEAD).value or 0
+    return _at(id(array) + ARRAY_DATA).value or 0
 
 
-def _quickest() -> Callable[[NDArray[Any]], int]:
+def _agree() -> bool:
+    if object.__basicsize__ != ARRAY_DATA:
+        return False
     samples = [np.ones(3, np.int8), np.ones((2, 5), np.float32)[1:], np.zeros(0)]
-    agree = all(_from_object(sample) == _from_interface(sample) for sample in samples)
-    return _from_object if agree else _from_interface
+    return all(_from_object(sample) == _from_interface(sample) for sample in samples)
 
 
-address_of: Callable[[NDArray[Any]], int] = _quickest()
+ARRAYS_HOLD_ADDRESSES = _agree()
+"""Whether array objects hold the address of their data, `ARRAY_DATA` bytes from `id(array)`."""
+
+address_of: Callable[[NDArray[Any]], int] = (
+    _from_object if ARRAYS_HOLD_ADDRESSES else _from_interface
+)
 """The address of the first element of an array; valid while the array lives.
 
 NumPy's own ways to ask (`ctypes.data`, `__array_interface__`) take longer than the product of a

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from ctypes import c_char_p, c_int64, c_void_p
 from math import prod
 from struct import Struct
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.errors import BackendError, OptionError
 from ...ir.native_abi import (
+    ARRAYS,
     COMPUTE_ARGUMENTS,
     KINDS,
     LINEAR_ARGUMENTS,
@@ -32,7 +33,7 @@ from ...ir.native_abi import (
 )
 from ...ir.native_parallel import CALL, TASK
 from ...ir.native_tables import trit_sums
-from .addresses import address_of
+from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
 from .jit import Library
 from .packed import PackedWeights
 from .threads import openmp, share, split
@@ -49,6 +50,7 @@ _MOST_PLANS = 256
 """Shapes of activations for which a layer remembers what to do."""
 
 _SIGNATURES: dict[str, list[type[Any]]] = {
+    ARRAYS: [c_char_p],
     CALL: [c_char_p],
     "prepare": [c_void_p] * 2 + [c_int64] * 4,
     "compute": [c_void_p] * 7 + [c_int64] * 5,
@@ -56,8 +58,35 @@ _SIGNATURES: dict[str, list[type[Any]]] = {
 assert [len(names) for names in (PREPARE_ARGUMENTS, COMPUTE_ARGUMENTS)] == [
     len(_SIGNATURES[name]) for name in ("prepare", "compute")
 ]
-_pack = Struct(f"{len(LINEAR_ARGUMENTS)}q").pack
-Plan = Callable[[NDArray[Any]], NDArray[Any]]
+_pack = Struct("4q").pack
+_pack_rest = Struct(f"{len(LINEAR_ARGUMENTS) - 4}q").pack
+assert LINEAR_ARGUMENTS[:4] == ("x", "weights", "y", "scratch")
+_CALL, _place = (ARRAYS, id) if ARRAYS_HOLD_ADDRESSES else (CALL, address_of)
+"""Array objects are handed over where that suffices: to find where their data is takes longer than
+the product of a small layer."""
+_empty, _contiguous = np.empty, np.ascontiguousarray
+
+
+class _Call(NamedTuple):
+    """How one thread multiplies activations of one shape and type.
+
+    Attributes:
+        shape, dtype: of the result.
+        call: the kernel.
+        weights: their address.
+        size: bytes of scratch memory.
+        rest: the arguments of the kernel that follow the scratch memory.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    call: Callable[[bytes], None]
+    weights: int
+    size: int
+    rest: bytes
+
+
+Plan = Callable[[NDArray[Any]], NDArray[Any]] | _Call
 _KINDS = {kind.activations: kind for kind in KINDS}
 
 
@@ -74,29 +103,30 @@ class _Kernels:
     """The functions of a library; `task`, for a team of PyTorch's threads, only if it has it."""
 
     def __init__(self, library: Library, *, parallel: bool) -> None:
-        self.call = library.function(CALL, _SIGNATURES[CALL])
+        self.call = library.function(_CALL, _SIGNATURES[_CALL])
         self.task: Any = library.function(TASK, _SIGNATURES[CALL]) if parallel else None
         self.prepare = library.function("prepare", _SIGNATURES["prepare"])
         self.compute = library.function("compute", _SIGNATURES["compute"])
 
 
 class _Memory(threading.local):
-    """Scratch memory that a thread keeps from call to call."""
+    """Scratch memory that a thread keeps from call to call.
+
+    Attributes:
+        size: its bytes.
+        address: a multiple of 64.
+    """
 
     def __init__(self) -> None:
-        self._hold(64)
+        self.hold(64)
 
-    def _hold(self, size: int) -> None:
-        self._size = size
+    def hold(self, size: int) -> int:
+        """Take as much instead; gives the address."""
+        self.size = size
         self._buffer = np.empty(size + 64, np.uint8)
         start = address_of(self._buffer)
-        self._address = start + -start % 64
-
-    def of(self, size: int) -> int:
-        """The address of at least `size` bytes, valid until the next call."""
-        if self._size < size:
-            self._hold(size)
-        return self._address
+        self.address = start + -start % 64
+        return self.address
 
 
 _MEMORY = _Memory()
@@ -106,10 +136,9 @@ class TernaryLinear:
     """y = x · Wᵀ, times a scale and plus a bias for each output if x is float.
 
     Integer activations (int8, uint8, int16, int32) give the sums as int32, exact modulo 2^32; scale
-    and bias are then not used. float32
-    activations give float32: `dynamic-int8` rounds each row to int8 with scale max|x| / 127,
-    `float32` keeps the accuracy of float32. A row with an infinity or NaN gives a row of NaN; a row
-    below 2^-118 counts as zero.
+    and bias are then not used. float32 activations give float32: `dynamic-int8` rounds each row to
+    int8 with scale max|x| / 127, `float32` keeps the accuracy of float32. A row with an infinity or
+    NaN gives a row of NaN; a row below 2^-118 counts as zero.
 
     Attributes:
         weights: the matrix.
@@ -179,7 +208,14 @@ class TernaryLinear:
         plan = self._plans.get((x.shape, x.dtype))
         if plan is None:
             plan = self._plan(x)
-        return plan(x)
+        if not isinstance(plan, _Call):
+            return plan(x)
+        shape, dtype, call, weights, size, rest = plan
+        y = _empty(shape, dtype)
+        x = _contiguous(x)
+        scratch = _MEMORY.address if _MEMORY.size >= size else _MEMORY.hold(size)
+        call(_pack(_place(x), weights, _place(y), scratch) + rest)
+        return y
 
     def _refusal(self, x: NDArray[Any]) -> str:
         if x.dtype not in self._activations:
@@ -209,26 +245,19 @@ class TernaryLinear:
         scale, bias = address_of(self._scale), address_of(self._bias)
         if not kind.floating:
             bias = address_of(self._correction(kind))
-        call, memory, empty, contiguous = kernels.call, _MEMORY.of, np.empty, np.ascontiguousarray
         parts = min(self.threads, rows * ins * outs // _WORTH_A_THREAD)
-
-        def alone(x: NDArray[Any]) -> NDArray[Any]:
-            y = empty(shape, dtype)
-            x = contiguous(x)
-            given = (address_of(x), weights, address_of(y), memory(size))
-            call(_pack(*given, scale, bias, 0, 0, rows, ins, outs))
-            return y
-
-        has_task = kernels.task is not None
+        rest = _pack_rest(scale, bias, 0, 0, rows, ins, outs)
+        if parts < 2:
+            return _Call(shape, dtype, kernels.call, weights, size, rest)
 
         def together(x: NDArray[Any]) -> NDArray[Any]:
-            y = empty(shape, dtype)
-            x = contiguous(x)
-            source, target, scratch = address_of(x), address_of(y), memory(size)
-            start = openmp() if has_task else None
+            y = _empty(shape, dtype)
+            x = _contiguous(x)
+            source, target = address_of(x), address_of(y)
+            scratch = _MEMORY.address if _MEMORY.size >= size else _MEMORY.hold(size)
+            start = openmp() if kernels.task is not None else None
             if start is not None:
-                given = (source, weights, target, scratch, scale, bias, 0, 0, rows, ins, outs)
-                start(kernels.task, _pack(*given), parts, 0)
+                start(kernels.task, _pack(source, weights, target, scratch) + rest, parts, 0)
                 return y
 
             def prepare(first: int, end: int) -> None:
@@ -243,7 +272,7 @@ class TernaryLinear:
             share(compute, split(round_up(outs, PANEL) // PANEL, parts))
             return y
 
-        return alone if parts < 2 else together
+        return together
 
     def _correction(self, kind: Kind) -> NDArray[np.int32]:
         """What a kind with an offset needs as its bias."""
