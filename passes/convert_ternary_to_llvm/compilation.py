@@ -42,6 +42,8 @@ RULES: Mapping[type[Operation], Planner] = {
 DIMENSIONS = "tensor.dimensions"
 """The argument attribute with the names of the sizes."""
 
+_LEADING = "the first axis"
+
 
 class Compilation:
     """Compiles the function `@forward` of a module.
@@ -150,23 +152,22 @@ def forward_of(module: ModuleOp) -> FuncOp:
 def free_sizes(function: FuncOp) -> list[str]:
     """The names of the sizes that are not known; sizes of leading axes without name are one."""
     names: dict[str, None] = {}
+    leading: dict[str, None] = {}
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
-    unnamed_leading = False
     for number, argument in enumerate(function.args):
         given = attributes[number].data.get(DIMENSIONS) if number < len(attributes) else None
         for axis, size in enumerate(tensor_type(argument).get_shape()):
             if size != DYNAMIC:
                 continue
+            name = f"axis {axis} of argument {number}" if axis else _LEADING
             if isinstance(given, ArrayAttr):
-                words = cast("ArrayAttr[Attribute]", given).data
-                word = words[axis]
-                names[word.data if isinstance(word, StringAttr) else str(word)] = None
-            elif axis == 0:
-                unnamed_leading = True
-            else:
-                names[f"axis {axis} of argument {number}"] = None
-    if unnamed_leading and not names:
-        names["batch"] = None
+                word = cast("ArrayAttr[Attribute]", given).data[axis]
+                name = word.data if isinstance(word, StringAttr) else str(word)
+            names[name] = None
+            if axis == 0:
+                leading[name] = None
+    if len(leading) > 1:
+        names.pop(_LEADING, None)
     return list(names)
 
 
