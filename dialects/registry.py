@@ -16,6 +16,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects as get_upstream_dialects
 from xdsl.dialects.builtin import (
+    AnyFloat,
     FileLineColLoc,
     IntAttr,
     ModuleOp,
@@ -23,7 +24,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.ir import Dialect, Operation
-from xdsl.parser import Parser, ParserState
+from xdsl.parser import AttrParser, Parser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
@@ -89,6 +90,19 @@ MAX_DENSE = 2**26
 """The most elements of a `dense<…>` in text: xDSL expands one that repeats a number in memory."""
 
 
+class _Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
+    """An element of a `dense<…>` in hexadecimal: the bits of a float, or an integer."""
+
+    def to_type(self, parser: AttrParser, type: Any) -> Any:
+        """The element of that type."""
+        if not isinstance(type, AnyFloat):
+            return super().to_type(parser, type)
+        bits = int(self.to_int(parser, allow_negative=False))
+        if bits.bit_length() > 8 * type.compile_time_size:
+            parser.raise_error(f"{type} has not so many bits", self.span)
+        return type.unpack(bits.to_bytes(type.compile_time_size, "little"), 1)[0]
+
+
 class LocatingParser(Parser):
     """xDSL's parser; each op without a written location gets the place where its text starts.
 
@@ -121,6 +135,12 @@ class LocatingParser(Parser):
     def current_position(self) -> int:
         """The offset at which the next token starts."""
         return self._current_token.span.start
+
+    def _parse_tensor_literal_element(self) -> Any:
+        """xDSL writes some floats of a `dense<…>` as their bits, but reads those as a number."""
+        bits = self._current_token.text[:2].lower() == "0x"
+        element: Any = super()._parse_tensor_literal_element()
+        return _Bits(element.is_negative, element.value, element.span) if bits else element
 
     def _parse_dense_literal_type(self) -> Any:
         start = self._current_token.span.start

@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 
 from triton_dsl.dialects.registry import get_all_dialects, parse_module, triton_context
 from triton_dsl.ir.errors import ParameterError, SourceError, TritonError, VerifyError
@@ -113,6 +113,38 @@ def test_bad_text_gives_one_message(text: str, kind: type[TritonError], message:
     first, *rest = str(refused.value).splitlines()
     assert message in first and ": error: " in first
     assert not rest or (len(rest) == 2 and rest[1].strip() == "^")
+
+
+@pytest.mark.parametrize(
+    ("element", "infinity", "nan"),
+    [
+        ("f16", "0xFC00", "0x7E01"),
+        ("bf16", "0xFF80", "0x7FC1"),
+        ("f32", "0xFF800000", "0x7FC00001"),
+        ("f64", "0xFFF0000000000000", "0x7FF8000000000001"),
+    ],
+)
+def test_floats_of_dense_constants_read_as_they_were_written(
+    element: str, infinity: str, nan: str
+) -> None:
+    text = (
+        f"%0 = arith.constant dense<[1.5, 1536.0, {infinity}, {nan}]> : tensor<4x{element}>\n"
+        f"%1 = arith.constant dense<12582912.0> : tensor<2xf32>"
+    )
+    once = parse_module(text)
+    first, second = (op.properties["value"] for op in once.body.block.ops)
+    assert isinstance(first, DenseIntOrFPElementsAttr)
+    assert isinstance(second, DenseIntOrFPElementsAttr)
+    one, large, low, none = first.get_values()
+    assert (one, large, low) == (1.5, 1536.0, float("-inf")) and none != none
+    assert second.get_values() == (12582912.0, 12582912.0)
+    again = [op.properties["value"] for op in parse_module(str(once)).body.block.ops]
+    assert again == [first, second]
+
+
+def test_too_many_bits_for_a_float_are_refused() -> None:
+    with pytest.raises(SourceError, match="f32 has not so many bits"):
+        parse_module("%0 = arith.constant dense<0x1FFFFFFFF> : tensor<2xf32>")
 
 
 def test_verification_can_wait() -> None:
