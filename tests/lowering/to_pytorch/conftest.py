@@ -80,6 +80,11 @@ def compile_text_fixture() -> Callable[..., Artifact]:
     return compile_text
 
 
+@pytest.fixture(name="without_kernels")
+def without_kernels_fixture() -> Callable[[Artifact], Artifact]:
+    return without_kernels
+
+
 @pytest.fixture(name="check_style")
 def check_style_fixture() -> Callable[[str], None]:
     return check_style

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import runpy
 import subprocess
 import sys
@@ -38,6 +39,14 @@ func.func @forward(%x : tensor<?x784xf32>) -> tensor<?x10xf32> {
   %1 = tensor.add %0, %b : (tensor<?x10xf32>, tensor<10xf32>) -> tensor<?x10xf32>
   func.return %1 : tensor<?x10xf32>
 }}
+"""
+
+LINEAR_INTEGERS = """
+func.func @forward(%x : tensor<?x784xi8>) -> tensor<?x10xi32> {
+  %w = ternary.parameter "weights" : tensor<784x10x!ternary.trit>
+  %y = ternary.matmul %x, %w : tensor<?x784xi8>, tensor<784x10x!ternary.trit> -> tensor<?x10xi32>
+  func.return %y : tensor<?x10xi32>
+}
 """
 
 KEYS = [
@@ -212,6 +221,52 @@ def test_the_file_runs_with_torch_alone(
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert eval(done.stdout) == (TRITS.sum(axis=0) + np.arange(10)).tolist()
+
+
+def test_kernels_change_last_places_only(
+    compile_text: Compile, without_kernels: Callable[[Any], Any]
+) -> None:
+    artifact = compile_text(LINEAR, STORED)
+    assert "ternary_linear = None" in artifact.text()
+    x = torch.from_numpy(RNG.standard_normal((5, 784)).astype(np.float32))
+    plain = load_module(without_kernels(artifact))(x)
+    torch.testing.assert_close(load_module(artifact)(x), plain, rtol=1e-5, atol=1e-4)
+    steps = torch.from_numpy(RNG.integers(-128, 128, (5, 784)).astype(np.int8))
+    artifact = compile_text(LINEAR_INTEGERS, STORED)
+    expected = torch.from_numpy(steps.numpy().astype(np.int32) @ TRITS.astype(np.int32))
+    for made in (artifact, without_kernels(artifact)):
+        assert torch.equal(load_module(made)(steps), expected)
+
+
+def test_unpacked_weights_follow_the_packed_ones(
+    compile_text: Compile, without_kernels: Callable[[Any], Any]
+) -> None:
+    model = load_module(without_kernels(compile_text(LINEAR, STORED)))
+    x = torch.from_numpy(RNG.standard_normal((5, 784)))
+
+    def check(model: Any, trits: Any) -> None:
+        for dtype in (torch.float32, torch.float64, torch.float32):
+            model.to(dtype)
+            expected = x.to(dtype) @ torch.from_numpy(trits).to(dtype) + model.bias
+            torch.testing.assert_close(model(x.to(dtype)), expected)
+
+    with torch.inference_mode():
+        check(model, TRITS)
+    trits = TRITS
+    for _ in range(3):
+        trits = RNG.integers(-1, 2, (784, 10))
+        model.load_state_dict({"weights": torch.from_numpy(trits), "bias": torch.ones(10)})
+        check(model, trits)
+    learned = x.float().requires_grad_()
+    model(learned).sum().backward()
+    torch.testing.assert_close(learned.grad[0], torch.from_numpy(trits.sum(axis=1)).float())
+    assert set(model.state_dict()) == {"weights", "bias"}
+    assert "unpacked" not in str(torch.export.export(model, (x.float(),)).graph_signature)
+    table = model.forward.__globals__["UNPACKED"]
+    assert len(table) == 1
+    del model
+    gc.collect()
+    assert len(table) == 0
 
 
 def test_weights_can_be_left_out(compile_text: Compile) -> None:
