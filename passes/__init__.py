@@ -66,6 +66,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return FoldConstantsPass
 
+    def get_fuse_elementwise() -> type[ModulePass]:
+        from .fuse_elementwise import FuseElementwisePass
+
+        return FuseElementwisePass
+
     def get_fuse_linear() -> type[ModulePass]:
         from .fuse_linear import FuseLinearPass
 
@@ -110,6 +115,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "convert-vector-to-llvm": get_convert_vector_to_llvm,
         "convert-ternary-to-llvm": get_convert_ternary_to_llvm,
         "fold-constants": get_fold_constants,
+        "fuse-elementwise": get_fuse_elementwise,
         "fuse-linear": get_fuse_linear,
         "infer-shapes": get_infer_shapes,
         "optimize-adder-graph": get_optimize_adder_graph,
