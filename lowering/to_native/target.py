@@ -136,7 +136,10 @@ def native_stages(options: str) -> tuple[Stage, ...]:
             "fold-constants{keep-packed=true},fuse-linear,"
             "fold-constants{keep-packed=true},canonicalize,cse,dce",
         ),
-        Stage("linalg", "convert-tensor-to-linalg{keep=ternary},canonicalize,cse,dce"),
+        Stage(
+            "linalg",
+            "convert-tensor-to-linalg{keep=ternary},canonicalize,cse,dce,fuse-elementwise",
+        ),
         Stage("memory", f"convert-ternary-to-llvm{{{options}}}"),
         Stage(
             "llvm",
