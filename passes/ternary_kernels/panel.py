@@ -35,10 +35,8 @@ from .recipes import Recipe
 from .scratch import Product
 
 STEP_BYTES = PANEL * STEP // 4
-_READERS = 2
-"""Tiles of so many rows wait for memory rather than for sums, and ask for weights early."""
 _AHEAD = 8192
-"""How far ahead of its use such a tile asks for weights, in bytes."""
+"""How far ahead of its use a tile asks for weights, in bytes."""
 _BLOCK_BYTES, _MOST_PANELS = 512 << 10, 16
 """Weights that all rows meet before the next are read, and the most panels of them."""
 
@@ -199,8 +197,7 @@ def _step(
     """`sums` with the products of four values of each row added."""
     fours = vector(i32, recipe.lanes)
     packed = code.load(weights, fours)
-    if tile.rows <= _READERS:
-        code.prefetch(code.at(weights, _AHEAD))
+    code.prefetch(code.at(weights, _AHEAD))
     masks = FIELDS_OF_FOUR[first : first + tile.fields]
     codes = [code.and_(packed, code.constant(mask, fours)) for mask in masks]
     result: list[SSAValue] = []

@@ -24,7 +24,7 @@ from .scratch import Product
 _ONES = 0x01010101
 _BLOCK_BYTES = GROUP * STEP // 4
 _AHEAD = 2048
-"""How far ahead of its use a single row asks for weights, in bytes."""
+"""How far ahead of its use a tile asks for weights, in bytes."""
 
 
 def _tile_name(rows: int) -> str:
@@ -115,8 +115,7 @@ class _Tile:
             for j, base in enumerate(bases):
                 here = code.at(base, code.shl(b, 6))
                 packed = code.load(here, fours)
-                if self.rows == 1:
-                    code.prefetch(code.at(here, _AHEAD))
+                code.prefetch(code.at(here, _AHEAD))
                 codes = [code.and_(packed, code.constant(mask, fours)) for mask in FIELDS_OF_FOUR]
                 for m, value in enumerate(values):
                     for p in range(fields):
