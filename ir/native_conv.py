@@ -20,6 +20,9 @@ from .native_layouts import weights_in
 
 Pair = tuple[int, int]
 
+MOST_TAPS, MOST_APART = 1024, 64
+"""Places of a window, and steps between them or between windows, each with code of its own."""
+
 
 @dataclass(frozen=True)
 class ConvGeometry:
@@ -140,10 +143,16 @@ class ConvGeometry:
 
     @property
     def supported(self) -> bool:
-        """Whether kernels take it: its sums stay exact, and there is anything to compute."""
+        """Whether kernels take it: sums stay exact, code stays small, and there are results."""
         sizes = (self.ins, self.pixels, self.out_height, self.out_width, self.outs)
         longest = self.kernel[0] * self.steps * STEP
-        return min(sizes) > 0 and longest <= MAX_INS
+        taps = self.kernel[0] * self.kernel[1]
+        return (
+            min(sizes) > 0
+            and longest <= MAX_INS
+            and taps <= MOST_TAPS
+            and max(self.strides + self.dilation) <= MOST_APART
+        )
 
     def flat(self) -> ConvGeometry:
         """The same convolution with an image as one row, where no window reaches beyond a place."""

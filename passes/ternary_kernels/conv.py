@@ -19,6 +19,7 @@ step (`conv_prepare`, `conv_planes`, `conv_windows`, `conv_tiles`, `conv_results
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects import llvm
@@ -64,7 +65,7 @@ def conv_functions(
     """The function `name` and those that it calls, besides tiles.
 
     Raises:
-        OptionError: a window with too many values, an empty image, or steps that the sums of the
+        OptionError: a geometry that is not `supported`, or steps that the sums of the
             kind do not have.
     """
     if not geometry.supported:
@@ -80,7 +81,7 @@ def conv_functions(
     return [*layer.parts(), finish, layer.write()]
 
 
-class _Layer:
+class _Layer(ABC):
     """The function of a layer: what is done for each image."""
 
     def __init__(self, memory: ConvMemory, epilogue: Epilogue, name: str) -> None:
@@ -108,13 +109,17 @@ class _Layer:
 
         return function(self.name, [POINTER] * 8 + [i64], body)
 
+    @abstractmethod
+    def parts(self) -> list[llvm.FuncOp]:
+        """The functions that are called, but for `finish`."""
+
+    @abstractmethod
     def begin(self, code: Code, given: dict[str, SSAValue]) -> None:
         """What is done once a call."""
-        raise AssertionError
 
+    @abstractmethod
     def image(self, code: Code, given: dict[str, SSAValue], x: SSAValue, y: SSAValue) -> None:
         """What is done for each image."""
-        raise AssertionError
 
     def finish(
         self,
@@ -137,6 +142,8 @@ class _Layer:
 
 
 class _Depthwise(_Layer):
+    """A channel at a time, from its grid straight to results."""
+
     def parts(self) -> list[llvm.FuncOp]:
         return [
             depthwise.write_channel(self.memory, f"{self.name}_channel"),
@@ -171,6 +178,8 @@ class _Depthwise(_Layer):
 
 
 class _Tiled(_Layer):
+    """A group at a time: its planes and sums, then results block by block."""
+
     def parts(self) -> list[llvm.FuncOp]:
         memory, name = self.memory, self.name
         functions = [
