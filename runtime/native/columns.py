@@ -15,6 +15,8 @@ from ...ir.native_abi import PANEL, STEP, round_up, weight_bytes
 Bytes = NDArray[np.uint8]
 _PIECE = 1 << 18
 """Trits that are unpacked at a time, so that they stay in the cache."""
+_HUGE_PAGE = 2 << 20
+"""Where weights come from memory, small pages take a tenth of the time."""
 _SHIFTS = np.array([0, 2, 4, 6], np.uint8)
 
 
@@ -29,7 +31,9 @@ _BIASED = _biased()
 
 
 def aligned(size: int, alignment: int = 64) -> Bytes:
-    """Memory of `size` bytes at a multiple of `alignment`."""
+    """Memory of `size` bytes at a multiple of `alignment`; large memory fills whole huge pages."""
+    if size >= _HUGE_PAGE:
+        alignment = _HUGE_PAGE
     memory = np.empty(size + alignment, np.uint8)
     start = -memory.ctypes.data % alignment
     return memory[start : start + size]
