@@ -23,7 +23,7 @@ from triton_dsl.passes.ternary_kernels.conv import conv_functions
 from triton_dsl.passes.ternary_kernels.epilogue import Epilogue, Requantize, Thresholds
 from triton_dsl.passes.ternary_kernels.recipes import RECIPES, best_recipe
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("llvmlite")
 
 Array = NDArray[Any]
@@ -66,17 +66,6 @@ def geometries(draw: st.DrawFn) -> ConvGeometry:
     )
 
 
-def convolved(x: Array, trits: Array, g: ConvGeometry) -> NDArray[np.float64]:
-    """The convolution in float64: exact for integers of up to 32 bits."""
-    padded = torch.nn.functional.pad(
-        torch.from_numpy(x.astype(np.float64)),
-        (g.before[1], g.after[1], g.before[0], g.after[0]),
-    )
-    weights = torch.from_numpy(trits.astype(np.float64))
-    options = {"stride": g.strides, "dilation": g.dilation, "groups": g.groups}
-    return torch.nn.functional.conv2d(padded, weights, **options).numpy()
-
-
 def wrapped(values: NDArray[np.float64]) -> NDArray[np.int32]:
     """Modulo 2^32."""
     return values.astype(np.int64).astype(np.uint64).astype(np.uint32).view(np.int32)
@@ -88,10 +77,8 @@ def random_trits(rng: np.random.Generator, g: ConvGeometry) -> NDArray[np.int8]:
 
 
 def random_images(rng: np.random.Generator, g: ConvGeometry, kind: Kind, batch: int) -> Array:
-    """Any values of the element of a kind, the extreme ones among them; floats are normal."""
+    """Any values of the element of a kind, the extreme ones among them."""
     shape = (batch, g.channels, g.height, g.width)
-    if kind.floating:
-        return rng.standard_normal(shape).astype(np.float32)
     dtype = INTEGERS[kind.activations]
     info = np.iinfo(dtype)
     if rng.random() < 0.3:
@@ -109,7 +96,7 @@ def sweep(
     """One module with all these layers; integers exact modulo 2^32."""
     rng = np.random.default_rng(seed)
     problems: list[Any] = []
-    expected: list[Array] = []
+    biases: list[Array] = []
     for g, name, batch in layers:
         kind = KIND[name]
         x, trits = random_images(rng, g, kind, batch), random_trits(rng, g)
@@ -117,10 +104,9 @@ def sweep(
         given_bias = bias.astype(np.int32)
         tables = (None, given_bias, None, None)
         problems.append(conv_problem(g, kind, x, trits, Epilogue(bias=True), tables))
-        expected.append(wrapped(convolved(x, trits, g) + bias[:, None, None]))
-    for problem, wanted, result in zip(
-        problems, expected, run_convs(recipe, problems), strict=True
-    ):
+        biases.append(bias)
+    for problem, bias, result in zip(problems, biases, run_convs(recipe, problems), strict=True):
+        wanted = wrapped(problem.convolved() + bias[:, None, None])
         assert result.dtype == np.int32
         assert np.array_equal(result, wanted), (recipe, problem.kind, problem.geometry)
 
@@ -149,7 +135,7 @@ LAYERS = st.lists(
     max_size=4,
 )
 SLOW_COMPILER = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-FEW = settings(max_examples=4, deadline=None, suppress_health_check=SLOW_COMPILER)
+FEW = settings(max_examples=3, deadline=None, suppress_health_check=SLOW_COMPILER)
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=SLOW_COMPILER)
 
 
@@ -179,101 +165,7 @@ def test_extreme_bytes(host_recipe: str, run_convs: RunConvs, conv_problem: Any)
         trits = np.full((g.outs, g.group_channels, *g.kernel), trit, np.int8)
         problems.append(conv_problem(g, KIND["i8"], x, trits))
     for problem, result in zip(problems, run_convs(host_recipe, problems), strict=True):
-        assert np.array_equal(result, convolved(problem.x, problem.trits, problem.geometry))
-
-
-def test_dynamic_int8(width_recipe: str, run_convs: RunConvs, conv_problem: Any) -> None:
-    """Each image is rounded with its own scale, then sums are exact."""
-    rng = np.random.default_rng(1)
-    g = ConvGeometry(6, 10, 11, 14, (3, 3), (2, 1), (1, 0), (0, 1), groups=2)
-    x = rng.standard_normal((3, 6, 10, 11)).astype(np.float32)
-    x[1] *= 100
-    trits = random_trits(rng, g)
-    scale = rng.uniform(0.5, 2, g.outs).astype(np.float32)
-    bias = rng.standard_normal(g.outs).astype(np.float32)
-    epilogue = Epilogue(scale="channel", bias=True)
-    tables = (scale, bias, None, None)
-    (result,) = run_convs(width_recipe, [conv_problem(g, KIND["f32"], x, trits, epilogue, tables)])
-    largest = np.abs(x).max(axis=(1, 2, 3), keepdims=True)
-    codes = np.rint(x * (np.float32(127) / largest))
-    scaled = convolved(codes, trits, g) * (largest / np.float32(127)) * scale[:, None, None]
-    expected = scaled + bias[:, None, None]
-    bound = 4e-7 * (np.abs(scaled) + np.abs(bias[:, None, None]))
-    assert np.all(np.abs(result - expected) <= bound)
-
-
-def test_float32_precision(width_recipe: str, run_convs: RunConvs, conv_problem: Any) -> None:
-    rng = np.random.default_rng(2)
-    others = [
-        ConvGeometry(3, 12, 40, 5, (5, 5), (2, 2), (2, 2), (2, 2)),
-        ConvGeometry(40, 6, 6, 40, (1, 1)),
-        DEPTHWISE,
-    ]
-    problems: list[Any] = []
-    for g in [SQUARE, *others]:
-        kind = KIND["f32x3"]
-        problems.append(conv_problem(g, kind, random_images(rng, g, kind, 2), random_trits(rng, g)))
-    for problem, result in zip(problems, run_convs(width_recipe, problems), strict=True):
-        g, x = problem.geometry, problem.x
-        expected = convolved(x, problem.trits, g)
-        # A value is rounded when it is scaled and when its last digit is, each by at most 2^-24 of
-        # the largest; then digits are joined, and scaled, in float32.
-        bound = g.ins * np.abs(x).max() * 2.0**-23 + 4e-7 * np.abs(expected)
-        assert np.all(np.abs(result - expected) <= bound)
-        theirs = torch.nn.functional.conv2d(
-            torch.from_numpy(x),
-            torch.from_numpy(problem.trits.astype(np.float32)),
-            stride=g.strides,
-            padding=g.before,
-            groups=g.groups,
-        ).numpy()
-        # For sums of few values both are at the last digit of the result.
-        least = 2.0**-23 * np.abs(expected).max()
-        assert np.abs(result - expected).max() <= max(np.abs(theirs - expected).max(), least) * 1.5
-
-
-@pytest.mark.parametrize("name", ["f32", "f32x3"])
-def test_images_without_a_scale(
-    width_recipe: str, run_convs: RunConvs, conv_problem: Any, name: str
-) -> None:
-    g = ConvGeometry(2, 5, 7, 3, (1, 2))
-    x = np.zeros((6, 2, 5, 7), np.float32)
-    for image, value in enumerate([0, np.inf, np.nan, 1e-45, 2.0**-118, 3e38]):
-        x[image, 1, 4, 6] = value
-    trits = np.ones((3, 2, 1, 2), np.int8)
-    (result,) = run_convs(width_recipe, [conv_problem(g, KIND[name], x, trits)])
-    assert np.array_equal(result[0], np.zeros((3, 5, 6)))
-    assert np.isnan(result[1:3]).all()
-    assert np.array_equal(result[3], np.zeros((3, 5, 6)))
-    assert np.allclose(result[4, :, 4, 5], 2.0**-118, rtol=1e-6, atol=0)
-    assert np.allclose(result[5, :, 4, 5], 3e38, rtol=1e-6)
-
-
-def test_steps_after_float_products(
-    width_recipe: str, run_convs: RunConvs, conv_problem: Any
-) -> None:
-    """Products are whole numbers here, so that results are exact."""
-    rng = np.random.default_rng(3)
-    problems: list[Any] = []
-    expected: list[Array] = []
-    for g in (SQUARE, DEPTHWISE):
-        x = rng.integers(-127, 128, (2, g.channels, g.height, g.width)).astype(np.float32)
-        x[:, 0, 0, 0] = 127
-        trits = random_trits(rng, g)
-        scale = np.array([0.5], np.float32)
-        bias = rng.integers(-9, 9, g.outs).astype(np.float32)
-        value = convolved(x, trits, g) * 0.5 + bias[:, None, None]
-        steps = Epilogue(scale="all", bias=True, activation="relu6")
-        tables = (scale, bias, None, None)
-        problems.append(conv_problem(g, KIND["f32"], x, trits, steps, tables))
-        expected.append(np.clip(value, 0, 6))
-        limits = np.sort(rng.normal(0, 100, (g.outs, 7)).astype(np.float32), axis=1)
-        steps = Epilogue(scale="all", bias=True, then=Thresholds(7, "channel", 8))
-        tables = (scale, bias, threshold_table(limits), None)
-        problems.append(conv_problem(g, KIND["f32"], x, trits, steps, tables))
-        expected.append((limits[:, None, None, :] <= value[..., None]).sum(-1))
-    for wanted, result in zip(expected, run_convs(width_recipe, problems), strict=True):
-        assert np.allclose(result, wanted, rtol=4e-7, atol=1e-4)
+        assert np.array_equal(result, problem.convolved())
 
 
 def test_steps_after_integer_products(
@@ -285,7 +177,8 @@ def test_steps_after_integer_products(
     for g in (SQUARE, DEPTHWISE):
         x, trits = random_images(rng, g, KIND["i8"], 2), random_trits(rng, g)
         bias = rng.integers(-900, 900, g.outs).astype(np.int32)
-        value = (convolved(x, trits, g) + bias[:, None, None]).astype(np.int64)
+        value = conv_problem(g, KIND["i8"], x, trits).convolved() + bias[:, None, None]
+        value = value.astype(np.int64)
         factor = rng.integers(1 << 20, 1 << 30, g.outs).astype(np.int32)
         shift = rng.integers(30, 36, g.outs).astype(np.int32)
         steps = Epilogue(bias=True, then=Requantize("channel", "channel", 3, -100, 90, 8))
