@@ -62,32 +62,76 @@ class Comparison:
         return asdict(self)
 
 
+def default_targets() -> tuple[str, ...]:
+    """The targets that are verified when none is named: `native` only with llvmlite."""
+    from importlib.util import find_spec
+
+    return ("pytorch", "onnx") if find_spec("llvmlite") is None else ("pytorch", "onnx", "native")
+
+
 def verify_module(
     module: ModuleOp,
     inputs: Sequence[Array],
-    targets: Sequence[str] = ("pytorch", "onnx"),
+    targets: Sequence[str] | None = None,
     *,
     rtol: float = RTOL,
     atol: float = ATOL,
 ) -> list[Comparison]:
     """Compile `module` to each target, run it there and compare with the interpreter.
 
+    Args:
+        module: the program.
+        inputs: of `@forward`, in order.
+        targets: with their options; `default_targets` when not given.
+        rtol: relative tolerance of float programs.
+        atol: absolute tolerance of float programs.
+
     Raises:
         OptionError: a target without an engine here.
         TritonError: the program does not compile or run.
     """
     from ..dialects.interpret import run_module
-    from ..lowering.targets import compile_to_target
 
     expected = run_module(module, inputs)
     exact = is_integer_program(module)
     rows: list[Comparison] = []
-    for target in targets:
-        artifact = compile_to_target(module.clone(), target)
-        engine, actual = run_artifact(target, artifact, inputs)
-        size = sum(len(content) for content in artifact.files.values())
+    for target in default_targets() if targets is None else targets:
+        engine, actual, size = run_target(module, target, inputs)
         rows.append(compare(target, engine, expected, actual, exact, size, rtol=rtol, atol=atol))
     return rows
+
+
+def run_target(
+    module: ModuleOp, target: str, inputs: Sequence[Array]
+) -> tuple[str, list[Array], int]:
+    """Compile `module` to a target and run it: the engine's name, the outputs, the artefact's size.
+
+    Raises:
+        OptionError: no engine runs this target.
+        TritonError: the program does not compile or run.
+    """
+    from ..lowering.targets import compile_to_target
+
+    if target.partition("{")[0] == "native":
+        return _run_native(module, target, inputs)
+    artifact = compile_to_target(module.clone(), target)
+    engine, outputs = run_artifact(target, artifact, inputs)
+    return engine, outputs, sum(len(content) for content in artifact.files.values())
+
+
+def _run_native(
+    module: ModuleOp, target: str, inputs: Sequence[Array]
+) -> tuple[str, list[Array], int]:
+    """In this process, as `tools.native` runs programs; the size is that of code and constants."""
+    from ..lowering.options import parse_options, parse_target_spec
+    from ..lowering.to_native.target import NativeOptions
+    from ..runtime.native.program import load_program
+    from .native import program_content
+
+    options = parse_options(NativeOptions, "native", parse_target_spec(target).options)
+    content = program_content(module, options)
+    program = load_program(content)
+    return f"native ({program.interface.recipe})", program.run(inputs), len(content)
 
 
 def run_artifact(

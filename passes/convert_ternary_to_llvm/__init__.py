@@ -31,7 +31,8 @@ class ConvertTernaryToLLVMPass(ModulePass):
     one workspace, or views of others; `linalg` ops become loops with explicit vectors; products
     with trits become calls of kernels for the instruction set `recipe`. The result has two
     functions to call, see `ir.native_interface`; all constants stand in the parameter store as
-    `forward.constants`, and the attribute `native.interface` says what goes in and out.
+    `forward.constants`, and the attribute `native.interface` says what goes in and out. A module
+    that has it already stays as it is.
 
         func.func @forward(%x: tensor<?x784xf32>) -> tensor<?x10xf32> {…}
         // becomes
@@ -62,6 +63,8 @@ class ConvertTernaryToLLVMPass(ModulePass):
             )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if INTERFACE_ATTRIBUTE in op.attributes:
+            return
         recipe = _recipe(self.recipe)
         compilation = Compilation(op, recipe, self.precision)
         functions = compilation.compile()

@@ -91,7 +91,7 @@ def test_fmt_is_idempotent_and_safe(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_run_gives_the_products(capsys: pytest.CaptureFixture[str]) -> None:
     expected = np.maximum(X @ TRITS + BIAS, 0)
-    for engine in ("interpreter", "pytorch", "onnx"):
+    for engine in ("interpreter", "pytorch", "onnx", "native"):
         run("run", "net.tri", "-w", "w.safetensors", "-i", "x.npz", "--engine", engine,
             "-o", "y.npz", "--json")  # fmt: skip
         (output,) = json.loads(capsys.readouterr().out)["outputs"]
@@ -100,10 +100,10 @@ def test_run_gives_the_products(capsys: pytest.CaptureFixture[str]) -> None:
             np.testing.assert_allclose(archive["output"], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_verify_compares_both_engines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_compares_every_engine(capsys: pytest.CaptureFixture[str]) -> None:
     run("verify", "net.tri", "-w", "w.safetensors", "--json")
     rows = json.loads(capsys.readouterr().out)
-    assert [row["target"] for row in rows] == ["pytorch", "onnx"]
+    assert [row["target"] for row in rows] == ["pytorch", "onnx", "native"]
     assert all(row["agrees"] and row["argmax_agreement"] == 1.0 for row in rows)
     run("verify", "net.tri", "-w", "w.safetensors")
     assert "agrees" in capsys.readouterr().out
@@ -116,6 +116,19 @@ def test_compile_writes_what_it_says(capsys: pytest.CaptureFixture[str]) -> None
     run("compile", "net.tri", "--dump-stages", "stages")
     assert "class Net(nn.Module)" in Path("net.py").read_text()
     assert len(list(Path("stages").glob("*.mlir"))) >= 2
+
+
+def test_the_name_of_a_native_file_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    run("compile", "net.tri", "-w", "w.safetensors", "-t", "native")
+    assert Path("net.o").read_bytes()[:4] == b"\x7fELF"
+    assert "void Net(const float *x, float *output," in Path("net.h").read_text()
+    run("compile", "net.tri", "-w", "w.safetensors", "-t", "native{name=other}", "-o", "a.ll")
+    assert "define" in Path("a.ll").read_text() and "void other(" in Path("a.h").read_text()
+    run("compile", "net.tri", "-w", "w.safetensors", "-t", "native", "-o", "a.s")
+    assert ".globl\tNet" in Path("a.s").read_text()
+    capsys.readouterr()
+    run("compile", "net.tri", "-t", "native{form=object}", "-o", "a.so", code=2)
+    assert "'a.so' is a file of form=shared" in capsys.readouterr().err
 
 
 def test_info_counts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +146,7 @@ def test_devices_and_doctor_speak_json(capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(capsys.readouterr().out)["devices"][0]["backend"] == "cpu"
     run("doctor", "--json")
     found = {row["name"]: row["found"] for row in json.loads(capsys.readouterr().out)}
-    assert found["xdsl"] == "0.74.0"
+    assert found["xdsl"] == "0.74.0" and {"llvmlite", "cc"} <= found.keys()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def run(
     passes: Passes = "",
     engine: Annotated[
         str,
-        typer.Option(metavar="NAME", help="'interpreter', or a target such as pytorch or onnx."),
+        typer.Option(metavar="NAME", help="'interpreter', or a target such as onnx or native."),
     ] = "interpreter",
     output: Annotated[
         Path | None,
@@ -76,10 +76,10 @@ def _run(module: Any, engine: str, arrays: Sequence[Any]) -> tuple[str, list[Any
         from ...dialects.interpret import run_module
 
         return "the reference interpreter", list(run_module(module, arrays))
-    from ...lowering.targets import compile_to_target
-    from ..verify import run_artifact
+    from ..verify import run_target
 
-    return run_artifact(engine, compile_to_target(module, engine), arrays)
+    name, outputs, _ = run_target(module, engine, arrays)
+    return name, outputs
 
 
 def _range(array: Any) -> str:

@@ -24,7 +24,7 @@ def verify(
             "-t",
             metavar="TARGET",
             help="Repeat for several.",
-            show_default="pytorch, onnx",
+            show_default="pytorch, onnx, and native where llvmlite is installed",
         ),
     ] = None,
     inputs: Inputs = None,
@@ -59,7 +59,7 @@ def verify(
             seed=seed,
             fill=random_weights,
         )
-        rows = verify_module(module, arrays, target or ("pytorch", "onnx"), rtol=rtol, atol=atol)
+        rows = verify_module(module, arrays, target, rtol=rtol, atol=atol)
     if json:
         print_json([row.to_dict() for row in rows])
     else:

@@ -1,0 +1,174 @@
+"""The target end to end: whole models, in this process and from C, against the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.random_values import fill_parameters, random_inputs
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.errors import PassError, UnsupportedError
+from triton_dsl.lowering.emission import entry_function
+from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.tools.native import native_program
+from triton_dsl.tools.verify import is_integer_program, verify_module
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "models"
+LAYERS = ("FloatMLP", "TernaryMLP", "FloatCNN", "TernaryCNN")
+RECIPES = ("generic", "avx2")
+
+
+def example(layer: str) -> ModuleOp:
+    return fill_parameters(import_tri(EXAMPLES / "digits.tri", layer=layer), 0)
+
+
+def inputs_of(module: ModuleOp, batch: int, seed: int = 0) -> list[Any]:
+    type = entry_function(module, "native").function_type
+    return random_inputs(type, np.random.default_rng(seed), [batch], 16)
+
+
+def assert_agrees(module: ModuleOp, outputs: list[Any], inputs: list[Any]) -> None:
+    for actual, expected in zip(outputs, run_module(module, inputs), strict=True):
+        assert actual.dtype == expected.dtype and actual.shape == expected.shape
+        if is_integer_program(module):
+            np.testing.assert_array_equal(actual, expected)
+        else:
+            np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_example_models_agree_with_the_interpreter(layer: str) -> None:
+    module = example(layer)
+    for batch in (1, 7):
+        (row,) = verify_module(module, inputs_of(module, batch), ["native"])
+        assert row.agrees and row.engine.startswith("native (")
+    program = native_program(module, threads=2)
+    assert program.interface.row_wise
+    for batch in (0, 40):
+        inputs = inputs_of(module, batch)
+        assert_agrees(module, program.run(inputs), inputs)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_byte_outside_is_left_alone(recipe: str, c_caller: Callable[..., Any]) -> None:
+    module = example("TernaryCNN")
+    cpu = "x86-64-v3" if recipe == "avx2" else "x86-64"
+    artifact = compile_to_target(module, f"native{{recipe={recipe} cpu={cpu}}}")
+    inputs = inputs_of(module, 3)
+    assert_agrees(module, c_caller(memcheck=True)(artifact, inputs, 3), inputs)
+
+
+@pytest.mark.parametrize("language", ["c99", "c++"])
+def test_c_programs_give_the_interpreters_answer(
+    language: str, c_caller: Callable[..., Any]
+) -> None:
+    module = fill_parameters(import_tri(EXAMPLES / "mnist.tri"), 0)
+    inputs = inputs_of(module, 9)
+    outputs = c_caller(language)(compile_to_target(module, "native{name=mnist}"), inputs, 9)
+    assert_agrees(module, outputs, inputs)
+
+
+ODD_TYPES = """
+func.func @forward(%a: tensor<?x5xi8>, %b: tensor<?x5xi8>, %flag: tensor<?x1xi1>,
+                   %half: tensor<5xf16>)
+    -> (tensor<?x5xi1>, tensor<?x5xf64>, tensor<?xi64>) {
+  %c = tensor.compare %a, %b {predicate = "lt"}
+       : (tensor<?x5xi8>, tensor<?x5xi8>) -> tensor<?x5xi1>
+  %w = tensor.where %flag, %a, %b
+       : (tensor<?x1xi1>, tensor<?x5xi8>, tensor<?x5xi8>) -> tensor<?x5xi8>
+  %d = tensor.convert %w : (tensor<?x5xi8>) -> tensor<?x5xf64>
+  %h = tensor.convert %half : (tensor<5xf16>) -> tensor<5xf64>
+  %e = tensor.add %d, %h : (tensor<?x5xf64>, tensor<5xf64>) -> tensor<?x5xf64>
+  %m = tensor.argmax %e {axis = 1 : i64} : (tensor<?x5xf64>) -> tensor<?xi64>
+  func.return %c, %e, %m : tensor<?x5xi1>, tensor<?x5xf64>, tensor<?xi64>
+}
+"""
+
+
+def test_several_outputs_and_many_types(c_caller: Callable[..., Any]) -> None:
+    module = parse_module(ODD_TYPES)
+    inputs = inputs_of(module, 6)
+    assert_agrees(module, native_program(module).run(inputs), inputs)
+    artifact = compile_to_target(module, "native{cpu=x86-64}")
+    assert_agrees(module, c_caller(memcheck=True)(artifact, inputs, 6), inputs)
+
+
+def test_the_same_program_gives_the_same_bytes() -> None:
+    first, second = (compile_to_target(example("TernaryMLP"), "native") for _ in range(2))
+    assert first.files == second.files and first.manifest == second.manifest
+
+
+def test_what_was_compiled_comes_from_the_cache(tmp_path: Path) -> None:
+    module = example("TernaryMLP")
+    native_program(module, cache_folder=tmp_path)
+    (entry,) = tmp_path.iterdir()
+    before = entry.stat().st_mtime_ns
+    inputs = inputs_of(module, 4)
+    again = native_program(example("TernaryMLP"), cache_folder=tmp_path)
+    assert_agrees(module, again.run(inputs), inputs)
+    assert [p.stat().st_mtime_ns for p in tmp_path.iterdir()] == [before]
+    other = fill_parameters(import_tri(EXAMPLES / "digits.tri", layer="TernaryMLP"), 1)
+    assert_agrees(other, native_program(other, cache_folder=tmp_path).run(inputs), inputs)
+    native_program(module, {"precision": "dynamic-int8"}, cache_folder=tmp_path)
+    native_program(module, {"recipe": "generic"}, cache_folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_compiled_model_is_saved_in_the_form_of_the_path(tmp_path: Path) -> None:
+    from triton_dsl import compile_model
+
+    (tmp_path / "net.tri").write_text(
+        "layer Net { fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] { return relu(x) } }"
+    )
+    model = compile_model(tmp_path / "net.tri", backend="native")
+    saved = {path.name: path.read_bytes() for path in model.save(tmp_path / "a.o")}
+    assert saved["a.o"] == model.artifact.files["Net.o"] and b"void Net(" in saved["a.h"]
+    model.save(tmp_path / "a.ll")
+    assert b"define" in (tmp_path / "a.ll").read_bytes()
+
+
+def test_dumped_stages_are_taken_up_again(tmp_path: Path) -> None:
+    module = example("TernaryMLP")
+    whole = compile_to_target(module, "native", dump_stages=tmp_path)
+    dumps = sorted(tmp_path.glob("*.mlir"))
+    assert [path.name for path in dumps] == [
+        "00-input.mlir", "01-simplify.mlir", "02-fuse.mlir", "03-linalg.mlir", "04-memory.mlir",
+        "05-llvm.mlir",
+    ]  # fmt: skip
+    for dump in dumps[:4]:
+        again = parse_module(dump.read_text(), str(dump))
+        assert compile_to_target(again, "native").files == whole.files, dump.name
+    inputs = inputs_of(module, 3)
+    for dump in dumps[4:]:
+        again = parse_module(dump.read_text(), str(dump))
+        assert_agrees(module, native_program(again).run(inputs), inputs)
+
+
+def test_ops_without_native_code_are_listed_with_their_places() -> None:
+    text = """
+    func.func @forward(%x : tensor<4xf32>) -> tensor<4x!ternary.trit> {
+      %a = ternary.ternarize %x {mode = "stochastic", seed = 1 : i64}
+           : (tensor<4xf32>) -> tensor<4x!ternary.trit>
+      func.return %a : tensor<4x!ternary.trit>
+    }
+    """
+    with pytest.raises(UnsupportedError) as raised:
+        compile_to_target(parse_module(text, "net.mlir"), "native")
+    assert [problem[:2] for problem in raised.value.problems] == [
+        ("ternary.ternarize", "net.mlir:3:7")
+    ]
+
+
+def test_two_free_sizes_are_refused_with_a_way_out() -> None:
+    module = import_tri("""layer L {
+        fn forward(x: Tensor[N, M]) -> Tensor[N, M] { return relu(x) }
+    }""")
+    with pytest.raises((PassError, UnsupportedError), match="infer-shapes"):
+        compile_to_target(module, "native")
