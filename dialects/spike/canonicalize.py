@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import f32, f64, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from .. import tensor
@@ -137,7 +137,7 @@ class GainIntoSynapse(RewritePattern):
         bare = synapse.scale is None and synapse.bias is None
         changes: dict[str, SSAValue] = {}
         if bare:
-            scale = dense_constant(np.asarray(gain, numpy_dtype(element)), element)
+            scale = _scalar(gain, element)
             changes["scale"] = scale.result
         elif _is_power_of_two(gain) and _scales_exactly(synapse, gain):
             for name in ("scale", "bias"):
@@ -149,7 +149,7 @@ class GainIntoSynapse(RewritePattern):
                     return
                 changes[name] = scaled.result
             if synapse.scale is None:
-                scale = dense_constant(np.asarray(gain, numpy_dtype(element)), element)
+                scale = _scalar(gain, element)
                 changes["scale"] = scale.result
         else:
             return
@@ -206,6 +206,11 @@ def _number(value: SSAValue) -> float | None:
     return float(array)
 
 
+def _scalar(value: float, element: Attribute) -> tensor.ConstantOp:
+    with np.errstate(over="ignore"):
+        return dense_constant(np.asarray(value, numpy_dtype(element)), element)
+
+
 def _is_power_of_two(factor: float) -> bool:
     return factor != 0 and abs(frexp(factor)[0]) == 0.5
 
@@ -217,7 +222,8 @@ def _scaled_constant(value: SSAValue, factor: float) -> tensor.ConstantOp | None
     array = constant_value(value.owner)
     if array is None or array.dtype.name not in ("float32", "float64"):
         return None
-    scaled: NDArray[Any] = array * array.dtype.type(factor)
+    with np.errstate(all="ignore"):
+        scaled: NDArray[Any] = array * array.dtype.type(factor)
     sizes = np.abs(np.concatenate([array.reshape(-1), scaled.reshape(-1)]).astype(np.float64))
     if not ((sizes == 0) | ((sizes >= 1 / SAFE) & (sizes <= SAFE))).all():
         return None

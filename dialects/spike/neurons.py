@@ -41,8 +41,8 @@ class LifOp(FiringOp):
     β is `beta`, g `gain`, θ `threshold`. β = 1 - dt/τ (Euler) or exp(-dt/τ) (exact): whoever makes
     the op says which by the number. NIR's LIF (Pedersen et al. 2024, τ·v̇ = v_leak - v + R·i) is
     g = R·(1-β), `gt`, `to_value`; SpikingJelly's LIFNode with τ is β = 1 - 1/τ, g = 1/τ; snnTorch's
-    Leaky with `reset_delay=False` is g = 1, `gt`. `reset`: `subtract` v ← v - θ·s, `to_value`
-    v ← v_reset where s, `none`.
+    Leaky is g = 1, `gt`, and to subtract right after the spike it wants `reset_delay=False`.
+    `reset`: `subtract` v ← v - θ·s, `to_value` v ← v_reset where s, `none`.
 
         %s = spike.lif %i {beta = 9.000000e-01 : f64}
              : (tensor<32x?x256xf32>) -> !spike.train<32x?x256>

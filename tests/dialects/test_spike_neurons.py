@@ -328,3 +328,19 @@ def test_lif_in_the_form_of_nir(run_op: RunOp) -> None:
         v = np.where(expected[t], v_reset, v)
     assert (spikes == expected).mean() > 0.999
     assert spikes.any()
+
+
+@pytest.mark.parametrize("beta", [1 - 0.04, float(np.exp(-0.04))], ids=["euler", "exact"])
+def test_the_neuron_of_the_nir_paper(beta: float, run_op: RunOp) -> None:
+    """τ = 2.5 ms, threshold 0.1, dt = 0.1 ms: it fires at the steps that Norse and Loihi 2 report
+    for this input (Pedersen et al. 2024, `lif_norse.nir`)."""
+    x = np.zeros(1000)
+    x[[60, 220, 270, 310, 320, 350, 370, 840, 850, *range(400, 540, 10), *range(670, 790, 10)]] = 1
+    x[420] = 0
+    (spikes,) = run_op(
+        lambda v: spike.LifOp(
+            v, beta, gain=1 - beta, threshold=0.1, compare="gt", reset="to_value"
+        ),
+        x,
+    )
+    assert np.flatnonzero(spikes).tolist() == [460, 510, 710, 760]
