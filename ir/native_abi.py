@@ -90,7 +90,7 @@ KINDS: tuple[Kind, ...] = (
 )
 """Integers give sums that are exact modulo 2^32. `f32` quantises each row to int8 (scale =
 max|x| / 127, round half to even); `f32x3` splits each row in three int8 digits in base
-`DIGIT_BASE`, which keeps the accuracy of float32."""
+`DIGIT_BASE` (scale a power of two), which keeps the accuracy of float32."""
 
 DIGIT_BASE = 254.0
 """A remainder of at most 1/2, times this, still rounds to an int8."""

@@ -26,6 +26,8 @@ _MAGNITUDE_BITS = 0x7FFFFFFF
 _SMALLEST = 9 << 23
 """Bits of 2^-118: 127 divided by less may overflow, and such a row counts as zero."""
 _INFINITE = 0x7F800000
+_TO_NEXT_POWER = 0x20000
+"""Added to the bits of a float, it carries into the exponent from 127/64 of a power of two on."""
 _MAXIMA = 4
 """Greatest magnitudes that are followed side by side."""
 
@@ -128,7 +130,11 @@ class _Writer:
             code.store(filling, code.at(self._last, i))
 
     def _scale(self, source: SSAValue, index: SSAValue) -> SSAValue:
-        """Store the scale of a row; give 127 / max|x|, or 0 for a row that counts as zero.
+        """Store the scale of a row; give its inverse, or 0 for a row that counts as zero.
+
+        One digit takes the scale max|x| / 127. Several take the least power of two at which the
+        first stays an int8, so that integers up to 127, spikes and bits above all, have no
+        remainder and are multiplied exactly.
 
         Magnitudes are compared as integers: their bits are ordered like the numbers, with infinity
         and NaN above. Such a row gets the scale NaN.
@@ -159,9 +165,17 @@ class _Writer:
         finite = code.compare("slt", bits, code.constant(_INFINITE, i32))
         nan = code.bits(code.constant(0x7FC00000, i32), f32)
         zero = code.constant(0.0, f32)
-        scale = code.select(finite, code.fdiv(magnitude, limit), nan)
+        if self._kind.digits > 1:
+            raised = code.add(bits, code.constant(_TO_NEXT_POWER, i32))
+            exponent = code.and_(raised, code.constant(_INFINITE, i32))
+            power = code.sub(exponent, code.constant(6 << 23, i32))
+            scale = code.bits(power, f32)
+            inverse = code.bits(code.sub(code.constant(254 << 23, i32), power), f32)
+        else:
+            scale, inverse = code.fdiv(magnitude, limit), code.fdiv(limit, magnitude)
+        scale = code.select(finite, scale, nan)
         code.store(code.select(small, zero, scale), self._scratch.scale(index))
-        return code.select(small, zero, code.fdiv(limit, magnitude))
+        return code.select(small, zero, inverse)
 
     def _read(self, at: SSAValue, factor: SSAValue | None) -> list[list[SSAValue]]:
         """A block of 256 values as vectors of int8 in their order, one list for each digit."""

@@ -74,6 +74,16 @@ def test_bytes_are_multiplied_exactly(shape: tuple[int, ...]) -> None:
         ternary_linear(x, pack(trits), 70, bias=torch.ones(70))
 
 
+@pytest.mark.parametrize("largest", [1, 2, 100, 127])
+@pytest.mark.parametrize("unit", [1.0, 2.0**-60, 2.0**100])
+def test_small_integers_are_multiplied_exactly(largest: int, unit: float) -> None:
+    """Spikes above all: a neuron fires where a sum reaches its threshold."""
+    x = torch.randint(-largest, largest + 1, (7, 900), generator=GENERATOR).float() * unit
+    trits = random_trits(900, 70)
+    result = ternary_linear(x, pack(trits), 70, torch.full((70,), 0.3), torch.ones(70))
+    assert torch.equal(result, (x @ trits.float()) * 0.3 + 1)
+
+
 def test_memory_in_any_order_is_taken() -> None:
     trits = random_trits(6, 70)
     weight = pack(trits)
