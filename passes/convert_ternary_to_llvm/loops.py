@@ -188,10 +188,10 @@ class LoopWriter:
         for argument, a in self.nest.reads.items():
             if argument.first_use is not None and self.depth(argument) == depth:
                 self._each(argument, lambda j, c, v=argument, a=a: self._load(v, a, j, c))
-        for argument, a in zip(self.nest.output_arguments(), self.nest.writes, strict=True):
+        for number, argument in enumerate(self.nest.output_arguments()):
             reads = argument.first_use is not None and not self.nest.reductions
             if reads and self.depth(argument) == depth:
-                self._each(argument, lambda j, c, v=argument, a=a: self._load(v, a, j, c))
+                self._each(argument, lambda j, c, v=argument, n=number: self._begin(v, n, j, c))
         for op in self.nest.body.ops:
             if isinstance(op, linalg.YieldOp | arith.ConstantOp) or op in self._accumulated:
                 continue
@@ -203,6 +203,14 @@ class LoopWriter:
         """Compute what needs the results so far, once those are set."""
         for op in self._accumulated:
             self._each(op.results[0], lambda j, c, op=op: self._compute(op, j, c))
+
+    def _begin(self, argument: SSAValue, output: int, j: int | None, c: int | None) -> None:
+        """What an output holds before: a number too, where a reduction has one element to add."""
+        start = self.nest.starts[output]
+        if start is None:
+            self._load(argument, self.nest.writes[output], j, c)
+        else:
+            self.set(argument, j, c, self.writer.literal(start, self.width(c)))
 
     def load_output(self, output: int, j: int, c: int | None) -> SSAValue:
         """What stands where an output goes."""

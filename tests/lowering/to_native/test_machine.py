@@ -19,6 +19,7 @@ TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 # LLVM ends the process where it lacks an instruction, hence another one.
 COMPILE = """
 import sys
+from functools import cache
 from xdsl.backend.llvm.convert import convert_module
 from triton_dsl.ir.native_abi import KINDS
 from triton_dsl.lowering.to_native.machine import machine_of
@@ -26,13 +27,17 @@ from triton_dsl.lowering.to_native.object_code import compile_text
 from triton_dsl.passes.ternary_kernels.kernel import kernel_module
 from triton_dsl.passes.ternary_kernels.recipes import recipe_named
 
+@cache
+def kernels(recipe):
+    return str(convert_module(kernel_module(recipe, "panels", KINDS[0]), fallback_target_triple=""))
+
 for line in sys.argv[1:]:
-    triple, cpu, recipe = line.split()
+    triple, cpu, name = line.split()
     machine = machine_of(triple, cpu)
-    module = kernel_module(recipe_named(recipe, machine.features), "panels", KINDS[0])
-    text = str(convert_module(module, fallback_target_triple=triple))
+    text = kernels(recipe_named(name, machine.features))
+    text = text.replace('target triple = ""', f'target triple = "{triple}"')
     assert len(compile_text(text, machine).object()) > 1000
-    print(cpu, recipe)
+    print(cpu, name)
 """
 
 
