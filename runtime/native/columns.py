@@ -16,7 +16,7 @@ Bytes = NDArray[np.uint8]
 _PIECE = 1 << 18
 """Trits that are unpacked at a time, so that they stay in the cache."""
 _HUGE_PAGE = 2 << 20
-"""Where weights come from memory, small pages take a tenth of the time."""
+"""Bytes: weights that come from memory come a tenth quicker than in small pages."""
 _SHIFTS = np.array([0, 2, 4, 6], np.uint8)
 
 
