@@ -14,20 +14,12 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IntegerType, f32, i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
-from ...ir.native_abi import BLOCK, DIGIT_BASE, Activations, Kind, Order
+from ...ir.native_abi import BLOCK, Activations, Kind, Order
 from .code import POINTER, Code, function, lanes, suffix, vector
+from .float_digits import MAGNITUDE_BITS, float_digits, float_scale
 from .recipes import Recipe
 from .scratch import Scratch
 
-# Adding 1.5 · 2^23 to a float of magnitude below 2^22 leaves its nearest integer, ties to even, in
-# the low bits.
-_MAGIC = 12582912.0
-_MAGNITUDE_BITS = 0x7FFFFFFF
-_SMALLEST = 9 << 23
-"""Bits of 2^-118: 127 divided by less may overflow, and such a row counts as zero."""
-_INFINITE = 0x7F800000
-_TO_NEXT_POWER = 0x20000
-"""Added to the bits of a float, it carries into the exponent from 127/64 of a power of two on."""
 _MAXIMA = 4
 """Greatest magnitudes that are followed side by side."""
 
@@ -130,18 +122,10 @@ class _Writer:
             code.store(filling, code.at(self._last, i))
 
     def _scale(self, source: SSAValue, index: SSAValue) -> SSAValue:
-        """Store the scale of a row; give its inverse, or 0 for a row that counts as zero.
-
-        One digit takes the scale max|x| / 127. Several take the least power of two at which the
-        first stays an int8, so that integers up to 127, spikes and bits above all, have no
-        remainder and are multiplied exactly.
-
-        Magnitudes are compared as integers: their bits are ordered like the numbers, with infinity
-        and NaN above. Such a row gets the scale NaN.
-        """
+        """Store the scale of a row; give its inverse, or 0 for a row that counts as zero."""
         code = self._code
         wide = vector(i32, self._recipe.lanes)
-        mask = code.constant(_MAGNITUDE_BITS, wide)
+        mask = code.constant(MAGNITUDE_BITS, wide)
         step = self._recipe.lanes
 
         def body(i: SSAValue, best: Sequence[SSAValue]) -> list[SSAValue]:
@@ -159,23 +143,9 @@ class _Writer:
             maxima = [code.maximum(a, b) for a, b in zip(maxima[::2], maxima[1::2], strict=True)]
         best = maxima[0]
         bits = code.intrinsic(f"llvm.vector.reduce.smax.{suffix(wide)}", [best], i32)
-        magnitude = code.bits(bits, f32)
-        limit = code.constant(127.0, f32)
-        small = code.compare("slt", bits, code.constant(_SMALLEST, i32))
-        finite = code.compare("slt", bits, code.constant(_INFINITE, i32))
-        nan = code.bits(code.constant(0x7FC00000, i32), f32)
-        zero = code.constant(0.0, f32)
-        if self._kind.digits > 1:
-            raised = code.add(bits, code.constant(_TO_NEXT_POWER, i32))
-            exponent = code.and_(raised, code.constant(_INFINITE, i32))
-            power = code.sub(exponent, code.constant(6 << 23, i32))
-            scale = code.bits(power, f32)
-            inverse = code.bits(code.sub(code.constant(254 << 23, i32), power), f32)
-        else:
-            scale, inverse = code.fdiv(magnitude, limit), code.fdiv(limit, magnitude)
-        scale = code.select(finite, scale, nan)
-        code.store(code.select(small, zero, scale), self._scratch.scale(index))
-        return code.select(small, zero, inverse)
+        scale, inverse = float_scale(code, bits, self._kind.digits)
+        code.store(scale, self._scratch.scale(index))
+        return inverse
 
     def _read(self, at: SSAValue, factor: SSAValue | None) -> list[list[SSAValue]]:
         """A block of 256 values as vectors of int8 in their order, one list for each digit."""
@@ -187,8 +157,9 @@ class _Writer:
         quarters: list[list[SSAValue]] = [[] for _ in range(self._kind.digits)]
         for i in range(0, self._piece, count):
             loaded = code.load(code.at(at, i, f32), vector(f32, count))
-            for d, digit in enumerate(self._digits(code.fmul(loaded, factors))):
-                quarters[d].append(digit)
+            scaled = code.fmul(loaded, factors)
+            for d, digit in enumerate(float_digits(code, scaled, self._kind.digits)):
+                quarters[d].append(code.narrow(digit, vector(i8, count)))
         return [[_join(code, q[i : i + 4]) for i in range(0, len(q), 4)] for q in quarters]
 
     def _read_integers(self, at: SSAValue) -> list[list[SSAValue]]:
@@ -211,22 +182,6 @@ class _Writer:
             [_join(code, digit[i : i + size]) for i in range(0, len(digit), size)]
             for digit in digits
         ]
-
-    def _digits(self, scaled: SSAValue) -> list[SSAValue]:
-        """int8 digits of values of at most 127: each the nearest integer to what is left."""
-        code, count = self._code, self._recipe.lanes
-        floats = vector(f32, count)
-        magic = code.constant(_MAGIC, floats)
-        result: list[SSAValue] = []
-        for d in range(self._kind.digits):
-            shifted = code.fadd(scaled, magic)
-            whole = code.bits(shifted, vector(i32, count))
-            result.append(code.narrow(whole, vector(i8, count)))
-            if d + 1 < self._kind.digits:
-                # Exact: both have the exponent of `scaled` or less, and the difference is small.
-                rest = code.fsub(scaled, code.fsub(shifted, magic))
-                scaled = code.fmul(rest, code.constant(DIGIT_BASE, floats))
-        return result
 
     def _put(self, values: list[SSAValue], place: SSAValue, total: SSAValue) -> SSAValue:
         """Store a block in the order asked for; give the running sum of its values."""

@@ -209,9 +209,9 @@ class ConvMemory:
         fitting = _RAW_BYTES // (4 * PANEL * g.panels * digits)
         most = min(max(fitting, _LEAST_PLACES), _MOST_PLACES)
         if g.out_width > most:
-            # Whole turns of the remainders of dilated columns.
-            turn = round_up(most, g.dilation[1])
-            return 1, min(g.out_width, turn)
+            # Pieces of about equal size, of whole turns of the remainders of dilated columns.
+            width = -(-g.out_width // -(-g.out_width // most))
+            return 1, min(g.out_width, round_up(width, g.dilation[1]))
         rows = min(max(1, most // g.out_width), g.out_height)
         return -(-g.out_height // -(-g.out_height // rows)), g.out_width
 

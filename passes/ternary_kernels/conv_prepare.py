@@ -13,16 +13,10 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IntegerType, f32, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
-from ...ir.native_abi import DIGIT_BASE
 from .code import POINTER, Code, function, suffix, vector
 from .conv_memory import ConvMemory, Runs
+from .float_digits import MAGNITUDE_BITS, float_digits, float_scale
 
-_MAGIC = 12582912.0
-"""1.5 · 2^23: added to a small float it leaves the nearest integer in the low bits."""
-_MAGNITUDE_BITS = 0x7FFFFFFF
-_SMALLEST = 9 << 23
-"""Bits of 2^-118: 127 divided by less may overflow, and such an image counts as zero."""
-_INFINITE = 0x7F800000
 _LOWER_DIGITS = 0x808080
 """The lower three digits of an int32 are bytes lowered by 128; this, added before, carries."""
 _TOGETHER = 16
@@ -69,10 +63,7 @@ def readable(
 
 
 def write_scale(memory: ConvMemory, name: str) -> llvm.FuncOp:
-    """`name(x, scratch)` puts the scale of an image, max|x| / 127, and its inverse in scratch.
-
-    An image below 2^-118 counts as zero, one with infinity or NaN has the scale NaN.
-    """
+    """`name(x, scratch)` puts the scale of an image and its inverse in scratch, see `float_scale`."""
 
     def body(code: Code, arguments: Sequence[SSAValue]) -> None:
         x, scratch = arguments
@@ -81,7 +72,7 @@ def write_scale(memory: ConvMemory, name: str) -> llvm.FuncOp:
         whole = code.constant(size - size % lanes)
 
         def largest(kind: Attribute) -> Callable[..., list[SSAValue]]:
-            mask = code.constant(_MAGNITUDE_BITS, kind)
+            mask = code.constant(MAGNITUDE_BITS, kind)
 
             def step(i: SSAValue, best: Sequence[SSAValue]) -> list[SSAValue]:
                 value = code.load(code.at(x, i, f32), kind)
@@ -94,20 +85,11 @@ def write_scale(memory: ConvMemory, name: str) -> llvm.FuncOp:
         best = code.loop(code.constant(0), whole, lanes, largest(wide), [zero])[0]
         bits = code.intrinsic(f"llvm.vector.reduce.smax.{suffix(wide)}", [best], i32)
         bits = code.loop(whole, code.constant(size), 1, largest(i32), [bits])[0]
-        _store_scale(code, bits, code.at(scratch, memory.scale_at))
+        target = code.at(scratch, memory.scale_at)
+        for i, value in enumerate(float_scale(code, bits, memory.kind.digits)):
+            code.store(value, code.at(target, 4 * i))
 
     return function(name, [POINTER] * 2, body)
-
-
-def _store_scale(code: Code, bits: SSAValue, target: SSAValue) -> None:
-    magnitude, limit = code.bits(bits, f32), code.constant(127.0, f32)
-    small = code.compare("slt", bits, code.constant(_SMALLEST, i32))
-    finite = code.compare("slt", bits, code.constant(_INFINITE, i32))
-    nan = code.bits(code.constant(0x7FC00000, i32), f32)
-    zero = code.constant(0.0, f32)
-    scale = code.select(finite, code.fdiv(magnitude, limit), nan)
-    code.store(code.select(small, zero, scale), target)
-    code.store(code.select(small, zero, code.fdiv(limit, magnitude)), code.at(target, 4))
 
 
 def write_prepare(memory: ConvMemory, name: str) -> llvm.FuncOp:
@@ -234,7 +216,8 @@ class _Prepare:
         low = code.constant(255, wide)
         if self._factor is not None:
             scaled = code.fmul(code.load(address, vector(f32, self._lanes)), self._factor)
-            return [code.and_(digit, low) for digit in self._float_digits(scaled)]
+            digits = float_digits(code, scaled, kind.digits)
+            return [code.and_(digit, low) for digit in digits]
         value = code.load(address, vector(IntegerType(8 * kind.bytes), self._lanes))
         if kind.bytes < 4:
             value = code.widen(value, wide)
@@ -245,19 +228,6 @@ class _Prepare:
             value = code.xor(code.add(value, carry), carry)
         digits = [value, *(code.lshr(value, 8 * d) for d in range(1, kind.digits))]
         return [code.and_(digit, low) for digit in digits]
-
-    def _float_digits(self, scaled: SSAValue) -> list[SSAValue]:
-        code, floats = self._code, vector(f32, self._lanes)
-        magic = code.constant(_MAGIC, floats)
-        result: list[SSAValue] = []
-        for d in range(self._digits):
-            shifted = code.fadd(scaled, magic)
-            result.append(code.bits(shifted, self._integers))
-            if d + 1 < self._digits:
-                # Exact: both have the exponent of `scaled` or less, and the difference is small.
-                rest = code.fsub(scaled, code.fsub(shifted, magic))
-                scaled = code.fmul(rest, code.constant(DIGIT_BASE, floats))
-        return result
 
     def _store(self, target: SSAValue, quads: Sequence[SSAValue]) -> None:
         """Store up to 16 channels of a vector of places, exactly those."""

@@ -69,9 +69,9 @@ def test_float32_precision(width_recipe: str, run_convs: RunConvs, conv_problem:
     for problem, result in zip(problems, run_convs(width_recipe, problems), strict=True):
         g, x = problem.geometry, problem.x
         expected = problem.convolved()
-        # A value is rounded when it is scaled and when its last digit is, each by at most 2^-24 of
-        # the largest; then digits are joined, and scaled, in float32.
-        bound = g.ins * np.abs(x).max() * 2.0**-23 + 4e-7 * np.abs(expected)
+        # With a scale between max / 127 and max / 63.5, the last of three digits in base 254 is
+        # rounded by at most scale / 2 / 254^2; then digits are joined, and scaled, in float32.
+        bound = g.ins * np.abs(x).max() / 63.5 / 2 / 254**2 + 4e-7 * np.abs(expected)
         assert np.all(np.abs(result - expected) <= bound)
         theirs = torch.nn.functional.conv2d(
             torch.from_numpy(x),
@@ -83,6 +83,19 @@ def test_float32_precision(width_recipe: str, run_convs: RunConvs, conv_problem:
         # For sums of few values both are at the last digit of the result.
         least = 2.0**-23 * np.abs(expected).max()
         assert np.abs(result - expected).max() <= max(np.abs(theirs - expected).max(), least) * 1.5
+
+
+def test_small_integers_are_exact(
+    width_recipe: str, run_convs: RunConvs, conv_problem: Any
+) -> None:
+    """So are spikes."""
+    rng = np.random.default_rng(6)
+    spikes = rng.integers(0, 2, (2, 20, 9, 9)).astype(np.float32)
+    bytes_ = rng.integers(-127, 128, (2, 20, 9, 9)).astype(np.float32)
+    trits = random_trits(rng, SQUARE)
+    problems = [conv_problem(SQUARE, KIND["f32x3"], x, trits) for x in (spikes, bytes_)]
+    for problem, result in zip(problems, run_convs(width_recipe, problems), strict=True):
+        assert np.array_equal(result, problem.convolved())
 
 
 @pytest.mark.parametrize("name", ["f32", "f32x3"])
