@@ -56,8 +56,10 @@ class LoopWriter:
         if plan.across and plan.vector is not None:
             self._order.append(plan.vector)
         self._values: dict[tuple[SSAValue, int | None, int | None], SSAValue] = {}
-        self._places: dict[int, SSAValue] = {id(a): pointers[a] for a in nest.accesses}
+        self._places: dict[Access, SSAValue] = {a: pointers[a] for a in nest.accesses}
         self._accumulated = accumulated_ops(nest)
+        first: dict[Access, SSAValue] = {}
+        self._same = {value: first.setdefault(a, value) for value, a in nest.reads.items()}
         self.rows: Sequence[int] = [0]
         self.pieces: Sequence[Piece] = [Piece(0, None)]
 
@@ -93,11 +95,10 @@ class LoopWriter:
         """Write `body` with a loop at an index; what it computes is forgotten afterwards."""
         values, places = dict(self._values), dict(self._places)
         self._indices[d] = index
-        for a in self.nest.accesses:
+        for a, place in places.items():
             if a.depends_on(d):
                 kind = stored(a.view.element)
-                place = self._places[id(a)]
-                self._places[id(a)] = self.writer.move(place, [(index, a.strides[d])], kind)
+                self._places[a] = self.writer.move(place, [(index, a.strides[d])], kind)
         self._level(self._order.index(d) + 1)
         body()
         self._values, self._places = values, places
@@ -186,7 +187,7 @@ class LoopWriter:
     def _level(self, depth: int) -> None:
         """Compute what changes with the loops entered so far and with no later one."""
         for argument, a in self.nest.reads.items():
-            if argument.first_use is not None and self.depth(argument) == depth:
+            if self._same[argument] is argument and self.depth(argument) == depth:
                 self._each(argument, lambda j, c, v=argument, a=a: self._load(v, a, j, c))
         for number, argument in enumerate(self.nest.output_arguments()):
             reads = argument.first_use is not None and not self.nest.reductions
@@ -242,7 +243,7 @@ class LoopWriter:
         if c is not None and self.plan.vector is not None and self.pieces[c].start:
             start = Size.of(self.pieces[c].start)
             terms.append((self.writer.constant(1), a.strides[self.plan.vector] * start))
-        place = self._places[id(a)]
+        place = self._places[a]
         kind = stored(a.view.element)
         for _, stride in terms:
             if stride != ZERO:
@@ -265,6 +266,7 @@ class LoopWriter:
 
     def get(self, value: SSAValue, j: int | None, c: int | None) -> SSAValue:
         """What a value is in a part of the tile, with the lanes of that part."""
+        value = self._same.get(value, value)
         width = self.width(c)
         literal = value.owner
         if isinstance(literal, arith.ConstantOp):
