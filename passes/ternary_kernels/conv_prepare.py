@@ -63,7 +63,7 @@ def readable(
 
 
 def write_scale(memory: ConvMemory, name: str) -> llvm.FuncOp:
-    """`name(x, scratch)` puts the scale of an image and its inverse in scratch, see `float_scale`."""
+    """`name(x, scratch)` puts the scale of an image, and its inverse, in scratch."""
 
     def body(code: Code, arguments: Sequence[SSAValue]) -> None:
         x, scratch = arguments
