@@ -94,6 +94,7 @@ class Assembly:
         def body(writer: Writer, arguments: Sequence[SSAValue]) -> None:
             address = _Addresses(writer, arguments, inputs)
             for step in self.program.steps:
+                writer.location = step.location
                 if isinstance(step, CallStep):
                     step.call(writer, address)
                 elif isinstance(step, NestStep):
@@ -101,7 +102,12 @@ class Assembly:
 
         count = inputs + outputs + 2
         return write_function(
-            FORWARD, [POINTER] * count, body, linkage="external", attributes=attributes
+            FORWARD,
+            [POINTER] * count,
+            body,
+            linkage="external",
+            attributes=attributes,
+            location=function.location,
         )
 
     def _call_nest(
@@ -119,7 +125,12 @@ class Assembly:
 
         attributes = [{"llvm.noalias": UnitAttr()} if a in written else {} for a in accesses]
         function = write_function(
-            "", [POINTER] * (len(accesses) + len(tables)), body, attributes=attributes
+            "",
+            [POINTER] * (len(accesses) + len(tables)),
+            body,
+            attributes=attributes,
+            features=self.program.recipe.features,
+            location=step.location,
         )
         name = self._shared(function, "loops")
         places = [address(_placed(a)) for a in accesses] + [address(view) for view in tables]

@@ -119,6 +119,7 @@ class Compilation:
 def _planned(program: Program, op: Operation) -> str | None:
     """Plan an op; why that cannot be, if so."""
     rule = RULES.get(type(op))
+    known = len(program.steps)
     if rule is None:
         return "has no form in memory"
     try:
@@ -127,6 +128,8 @@ def _planned(program: Program, op: Operation) -> str | None:
             if refusal is not None:
                 return refusal
         rule(program, op)
+        for step in program.steps[known:]:
+            step.location = op.location
     except RefusedError as error:
         return str(error)
     except VerifyException as error:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -35,6 +36,8 @@ class Step(ABC):
     Attributes:
         location: that of the op it comes from.
     """
+
+    location: LocationAttr | None = None
 
     @property
     @abstractmethod

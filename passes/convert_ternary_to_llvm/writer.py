@@ -14,8 +14,11 @@ from typing import Any, cast
 from xdsl.dialects import arith, llvm
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ArrayAttr,
+    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
+    LocationAttr,
     UnrealizedConversionCastOp,
     VectorType,
     i1,
@@ -26,6 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ..convert_arith_to_llvm import RULES as ARITH_RULES
 from ..convert_arith_to_llvm import constant_value
+from ..convert_math_to_llvm import rules_for
 from ..llvm_conversion.emitter import Emitter, attribute
 from ..llvm_conversion.types import converted, element, lanes, like
 from ..llvm_conversion.walk import Rule
@@ -35,11 +39,9 @@ from .views import stored
 
 
 @cache
-def rules() -> Mapping[type[Operation], Rule]:
-    """What makes `llvm` ops of an op in the body of a loop."""
-    from ..convert_math_to_llvm import RULES as MATH_RULES
-
-    return {**ARITH_RULES, **MATH_RULES}
+def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Rule]:
+    """What makes `llvm` ops of an op in the body of a loop, for a processor with these features."""
+    return {**ARITH_RULES, **rules_for("none", features)}
 
 
 class _Rules(Emitter):
@@ -63,13 +65,26 @@ class _Rules(Emitter):
 
 
 class Writer(Code):
-    """Appends to a function whose last argument is the batch."""
+    """Appends to a function whose last argument is the batch.
 
-    def __init__(self, block: Block, batch: SSAValue) -> None:
+    Attributes:
+        location: of the ops that are appended, but for those at the start of the function.
+    """
+
+    def __init__(
+        self, block: Block, batch: SSAValue, features: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__(block)
+        self.location: LocationAttr | None = None
+        self._builder.operation_insertion_handler.append(self._locate)
         self.emitter = _Rules(self)
+        self._rules = rules(features)
         self._batch = batch
         self._sizes: dict[Size, SSAValue] = {}
+
+    def _locate(self, op: Operation) -> None:
+        if self.location is not None:
+            op.location = self.location
 
     def append(self, op: Operation) -> None:
         """Append an op."""
@@ -214,7 +229,7 @@ class Writer(Code):
             result_types=[wide_type(value.type, width) for value in op.results],
             properties=dict(op.properties),
         )
-        results = rules()[type(op)](self.emitter, carrier, operands)
+        results = self._rules[type(op)](self.emitter, carrier, operands)
         return [results] if isinstance(results, SSAValue) else list(results)
 
 
@@ -233,22 +248,26 @@ def write_function(
     *,
     linkage: str = "internal",
     attributes: Sequence[Mapping[str, Attribute]] = (),
+    features: frozenset[str] = frozenset(),
+    location: LocationAttr | None = None,
 ) -> llvm.FuncOp:
     """A function without a result; its arguments are followed by the batch."""
-    from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-
     block = Block(arg_types=[*arguments, i64])
     region = Region([block])
     block.args[-1].name_hint = "batch"
-    writer = Writer(block, block.args[-1])
+    writer = Writer(block, block.args[-1], features)
+    writer.location = location
     body(writer, block.args[:-1])
     writer.finish()
     given: list[Mapping[str, Attribute]] = [*attributes]
     given += [{} for _ in block.args[len(given) :]]
-    return llvm.FuncOp(
+    function = llvm.FuncOp(
         name,
         llvm.LLVMFunctionType([*arguments, i64]),
         llvm.LinkageAttr(linkage),
         body=region,
         other_props={"arg_attrs": ArrayAttr(DictionaryAttr(dict(g)) for g in given)},
     )
+    if location is not None:
+        function.location = location
+    return function
