@@ -2,8 +2,9 @@
 
 `types` holds the train, `neuron` what neurons share, `neurons` and `adaptive` the models, `coding`
 encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback, `attention`,
-`normalization`; `canonicalize` the patterns, `interpret*` the reference semantics, `threefry` the
-random numbers of rate coding.
+`normalization`. The graph level: `network` the graph, `models` its neurons, `network_graph` how it
+hangs together, `simulate` what it is as a function. `canonicalize` has the patterns, `interpret*`
+the reference semantics, `threefry` the random numbers of rate coding.
 """
 
 from xdsl.ir import Dialect
@@ -11,10 +12,13 @@ from xdsl.ir import Dialect
 from .adaptive import AdaptiveLifOp, SigmaDeltaOp
 from .attention import AttentionOp
 from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
+from .network import InputOp, NetworkOp, PopulationOp, ProbeOp, ProjectionOp
+from .network_graph import to_networkx
 from .neuron import FiringOp, NeuronOp
 from .neurons import CubaLifOp, IntegrateFireOp, LeakyIntegratorOp, LifOp
 from .normalization import BatchNormOp
 from .recurrent import RecurrentOp, YieldOp
+from .simulate import SimulateOp
 from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
 from .types import TIME_STEP, TrainType, is_train, time_step, train
 
@@ -31,13 +35,19 @@ Spike = Dialect(
         DelayOp,
         EncodeOp,
         FromTensorOp,
+        InputOp,
         IntegrateFireOp,
         LeakyIntegratorOp,
         LifOp,
         LinearOp,
         MaxPoolOp,
+        NetworkOp,
+        PopulationOp,
+        ProbeOp,
+        ProjectionOp,
         RecurrentOp,
         SigmaDeltaOp,
+        SimulateOp,
         ToTensorOp,
         YieldOp,
     ],
@@ -57,19 +67,26 @@ __all__ = [
     "EncodeOp",
     "FiringOp",
     "FromTensorOp",
+    "InputOp",
     "IntegrateFireOp",
     "LeakyIntegratorOp",
     "LifOp",
     "LinearOp",
     "MaxPoolOp",
+    "NetworkOp",
     "NeuronOp",
+    "PopulationOp",
+    "ProbeOp",
+    "ProjectionOp",
     "RecurrentOp",
     "SigmaDeltaOp",
+    "SimulateOp",
     "Spike",
     "ToTensorOp",
     "TrainType",
     "YieldOp",
     "is_train",
     "time_step",
+    "to_networkx",
     "train",
 ]

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from ..elements import numpy_dtype
 from ..shapes import DYNAMIC, ShapeError
 from ..tensor.interpret_elementwise import Rule
-from . import interpret_coding, interpret_neurons, interpret_synapses
+from . import interpret_coding, interpret_network, interpret_neurons, interpret_synapses
 from .recurrent import RecurrentOp
 from .types import dense_type
 
@@ -81,4 +81,5 @@ RULES: dict[type[Operation], Rule] = {
     **interpret_neurons.RULES,
     **interpret_coding.RULES,
     **interpret_synapses.RULES,
+    **interpret_network.RULES,
 }

@@ -1,0 +1,196 @@
+"""Reference semantics of networks: populations step by step, projections between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import FloatAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ..parameters import constant_value
+from ..tensor.interpret_elementwise import Rule
+from ..tensor.interpret_linear import convolve, product
+from . import adaptive, neurons
+from .interpret_neurons import STEPS, Options, States, Step, leak
+from .models import MODELS, discrete
+from .network import InputOp, NetworkOp, PopulationOp, ProjectionOp
+from .network_graph import execution_order, nodes, probes, projections
+from .simulate import SimulateOp
+
+Array = NDArray[Any]
+Transfer = Callable[[Array], Array]
+"""What the target of a projection receives for an output [N, shape…] of its source, in f32."""
+
+
+def _integrators(options: Options, p: Mapping[str, Array], x: Array, states: States) -> Any:
+    """A leaky integrator of a decaying current (NIR's CubaLI)."""
+    current = p["alpha"] * states[0] + p["w_in"] * x
+    v = leak(p, states[1], current)
+    return v, (current, v)
+
+
+def _threshold(options: Options, p: Mapping[str, Array], x: Array, states: States) -> Any:
+    """Spikes where the current is above the threshold (NIR's Threshold)."""
+    return x > p["threshold"], states
+
+
+def _relay(options: Options, p: Mapping[str, Array], x: Array, states: States) -> Any:
+    return x, states
+
+
+MODEL_STEPS: dict[str, tuple[Step, tuple[str, ...]]] = {
+    "lif": (STEPS[neurons.LifOp], neurons.LifOp.STATES),
+    "integrate_fire": (STEPS[neurons.IntegrateFireOp], neurons.IntegrateFireOp.STATES),
+    "cuba_lif": (STEPS[neurons.CubaLifOp], neurons.CubaLifOp.STATES),
+    "adaptive_lif": (STEPS[adaptive.AdaptiveLifOp], adaptive.AdaptiveLifOp.STATES),
+    "leaky_integrator": (STEPS[neurons.LeakyIntegratorOp], neurons.LeakyIntegratorOp.STATES),
+    "integrator": (STEPS[neurons.LeakyIntegratorOp], neurons.LeakyIntegratorOp.STATES),
+    "cuba_integrator": (_integrators, ("c", "v")),
+    "sigma_delta": (STEPS[adaptive.SigmaDeltaOp], adaptive.SigmaDeltaOp.STATES),
+    "threshold": (_threshold, ()),
+    "relay": (_relay, ()),
+}
+"""The step of each model, and its states."""
+
+
+class _Population:
+    """A population at work: its numbers, its states, and what it gave so far."""
+
+    def __init__(self, op: PopulationOp, network: NetworkOp, steps: int, batch: int) -> None:
+        model = op.model.data
+        dt, integration = network.dt.value.data, network.integration.data
+        numbers = discrete(model, _parameters(op), dt, integration)
+        self.op = op
+        self.parameters = {n: np.asarray(v, np.float32) for n, v in numbers.items()}
+        self.options = Options(op.compare.data, op.reset.data)
+        if model == "sigma_delta":
+            self.options = Options("ge")
+        self.step, self.names = MODEL_STEPS[model]
+        self.shape = (batch, *op.shape.get_values())
+        self.states: States = tuple(np.zeros(self.shape, np.float32) for _ in self.names)
+        self.output = np.zeros((steps, *self.shape), np.bool_ if op.spikes() else np.float32)
+        self.potential = np.zeros((steps, *self.shape), np.float32)
+
+    def run(self, t: int, current: Array) -> None:
+        """Make step `t` with the sum of what the projections bring."""
+        result, self.states = self.step(self.options, self.parameters, current, self.states)
+        self.output[t] = result
+        if "v" in self.names:
+            self.potential[t] = self.states[self.names.index("v")]
+
+
+def _parameters(op: PopulationOp) -> dict[str, Array]:
+    """All parameters of a population in f64: its numbers, its operands, or defaults."""
+    each, found = op.values_by_name(), dict[str, Array]()
+    for name, spec in MODELS[op.model.data].items():
+        number = op.parameters.data.get(name)
+        if name in each:
+            found[name] = _values(each[name]).astype(np.float64)
+        else:
+            value: Any = number.value.data if isinstance(number, FloatAttr) else spec.default
+            found[name] = np.asarray(value, np.float64)
+        if name.startswith("tau") and (found[name] < op.shortest_time()).any():
+            raise ValueError(f"expects {name} of at least {op.shortest_time():g} s")
+    return found
+
+
+def _values(value: SSAValue) -> Array:
+    values = constant_value(value.owner) if isinstance(value.owner, Operation) else None
+    if values is None:
+        raise VerifyException("a network takes parameters and constants alone")
+    return values
+
+
+def transfer(op: ProjectionOp) -> Transfer:
+    """What a projection makes of an output of its source."""
+    source, target = op.ends()
+    shape = tuple(target.shape.get_values())
+    weights = None if op.weights is None else _values(op.weights)
+    scale = None if op.scale is None else _values(op.scale)
+    bias = None if op.bias is None else _values(op.bias)
+    exact = weights is not None and weights.dtype == np.int8 and source.spikes()
+    connect = _connection(op, weights)
+    trailing = 0 if op.connection.data == "linear" else len(shape) - 1
+
+    def along(vector: Array) -> Array:
+        return vector.reshape(-1, *[1] * trailing) if vector.ndim else vector
+
+    def run(output: Array) -> Array:
+        sums = connect(output.astype(np.int64 if exact else np.float32)).astype(np.float32)
+        if scale is not None:
+            sums = sums * along(scale)
+        if bias is not None:
+            sums = sums + along(bias)
+        return sums.reshape(len(output), *shape)
+
+    return run
+
+
+def _connection(op: ProjectionOp, weights: Array | None) -> Transfer:
+    connection = op.connection.data
+    if connection == "linear":
+        assert weights is not None
+        return lambda x: product(x.reshape(len(x), -1), weights.astype(x.dtype))
+    if connection == "one_to_one":
+        return lambda x: x if weights is None else x * weights.astype(x.dtype)
+    strides, padding, dilation = op.window()
+    if connection == "conv":
+        assert weights is not None
+        groups = op.group_count()
+        return lambda x: convolve(x, weights.astype(x.dtype), strides, padding, dilation, groups)
+    assert op.kernel is not None
+    kernel, mean = op.kernel.get_values(), connection == "avg_pool"
+
+    def pool(x: Array) -> Array:
+        spatial = x.ndim - 2
+        pads = [(0, 0), (0, 0), *zip(padding[:spatial], padding[spatial:], strict=True)]
+        windows = sliding_window_view(np.pad(x, pads), kernel, axis=tuple(range(2, x.ndim)))
+        windows = windows[(slice(None), slice(None), *[slice(None, None, s) for s in strides])]
+        axes = tuple(range(x.ndim, windows.ndim))
+        return windows.mean(axis=axes) if mean else windows.sum(axis=axes)
+
+    return pool
+
+
+def simulate(op: SimulateOp, *operands: Array) -> tuple[Array, ...]:
+    """See `spike.simulate`."""
+    network = op.find_network()
+    sources = [name for name, node in nodes(network).items() if isinstance(node, InputOp)]
+    steps, batch = operands[0].shape[:2] if operands else (0, 0)
+    if any(operand.shape[:2] != (steps, batch) for operand in operands):
+        raise ValueError("expects inputs of equally many steps and of one batch size")
+    outputs: dict[str, Array] = dict(zip(sources, operands, strict=True))
+    populations = {
+        p.sym_name.data: _Population(p, network, steps, batch) for p in execution_order(network)
+    }
+    outputs.update({name: population.output for name, population in populations.items()})
+    edges: dict[str, list[tuple[Array, int, Transfer]]] = {name: [] for name in populations}
+    for edge in projections(network):
+        arriving = (outputs[edge.source.string_value()], edge.delay.value.data, transfer(edge))
+        edges[edge.target.string_value()].append(arriving)
+    for t in range(steps):
+        for name, population in populations.items():
+            population.run(t, _received(edges[name], t, population.shape))
+    return tuple(
+        found.output if probe.variable.data == "output" else found.potential
+        for probe in probes(network)
+        for found in [populations[probe.target.string_value()]]
+    )
+
+
+def _received(
+    edges: Sequence[tuple[Array, int, Transfer]], t: int, shape: tuple[int, ...]
+) -> Array:
+    total = np.zeros(shape, np.float32)
+    for outputs, delay, run in edges:
+        arrived = outputs[t - delay] if t >= delay else np.zeros_like(outputs[0])
+        total = total + run(arrived)
+    return total
+
+
+RULES: dict[type[Operation], Rule] = {SimulateOp: simulate}
