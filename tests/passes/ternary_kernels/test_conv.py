@@ -136,7 +136,7 @@ LAYERS = st.lists(
 )
 SLOW_COMPILER = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 FEW = settings(max_examples=3, deadline=None, suppress_health_check=SLOW_COMPILER)
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=SLOW_COMPILER)
+MANY = settings(max_examples=40, deadline=None, suppress_health_check=SLOW_COMPILER)
 
 
 @FEW
