@@ -18,7 +18,7 @@ from ..convert_tensor_to_linalg.signature import ARGUMENT_ATTRIBUTE
 from ..ternary_kernels.code import POINTER
 from . import arena
 from .loops import LoopWriter
-from .nests import Access
+from .nests import Access, shape_of
 from .program import CallStep, Program, Step
 from .sizes import ZERO, Size
 from .structured import NestStep
@@ -35,7 +35,7 @@ class Assembly:
         self.program = program
         self.outputs = outputs
         self.functions: list[llvm.FuncOp] = []
-        self._names: dict[str, str] = {}
+        self._names: dict[object, str] = {}
 
     def write(self) -> tuple[list[llvm.FuncOp], NDArray[np.uint8]]:
         """All functions, and the constants that they read."""
@@ -116,6 +116,18 @@ class Assembly:
         nest = step.nest
         accesses = list(dict.fromkeys(nest.accesses))
         tables = list(dict.fromkeys(nest.views()))
+        name = self._names.get((shape_of(nest), step.plan))
+        if name is None:
+            name = self._names[shape_of(nest), step.plan] = f"loops_{len(self._names)}"
+            self.functions.append(self._nest(name, step))
+        places = [address(_placed(a)) for a in accesses] + [address(view) for view in tables]
+        writer.call(name, *places, writer.size(Size.of(0, 1)))
+
+    def _nest(self, name: str, step: NestStep) -> llvm.FuncOp:
+        """The function of a nest: it is told where its operands stand."""
+        nest = step.nest
+        accesses = list(dict.fromkeys(nest.accesses))
+        tables = list(dict.fromkeys(nest.views()))
         written = {a for a in nest.writes}
 
         def body(inner: Writer, arguments: Sequence[SSAValue]) -> None:
@@ -124,27 +136,14 @@ class Assembly:
             LoopWriter(inner, nest, step.plan, pointers, given).write()
 
         attributes = [{"llvm.noalias": UnitAttr()} if a in written else {} for a in accesses]
-        function = write_function(
-            "",
+        return write_function(
+            name,
             [POINTER] * (len(accesses) + len(tables)),
             body,
             attributes=attributes,
             features=self.program.recipe.features,
             location=step.location,
         )
-        name = self._shared(function, "loops")
-        places = [address(_placed(a)) for a in accesses] + [address(view) for view in tables]
-        writer.call(name, *places, writer.size(Size.of(0, 1)))
-
-    def _shared(self, function: llvm.FuncOp, kind: str) -> str:
-        """The name of a function like this one, which is kept if it is the first."""
-        text = str(function)
-        name = self._names.get(text)
-        if name is None:
-            name = self._names[text] = f"{kind}_{len(self._names)}"
-            function.sym_name = StringAttr(name)
-            self.functions.append(function)
-        return name
 
 
 def _placed(a: Access) -> View:

@@ -213,6 +213,38 @@ def _dropped(sizes: tuple[Size, ...], position: int) -> tuple[Size, ...]:
     return sizes[:position] + sizes[position + 1 :]
 
 
+def shape_of(nest: Nest) -> tuple[object, ...]:
+    """What the code of a nest depends on: equal for nests that differ in their buffers alone."""
+    numbers: dict[SSAValue, object] = {value: n for n, value in enumerate(nest.body.args)}
+    places = list(dict.fromkeys(nest.accesses))
+    tables = list(dict.fromkeys(nest.views()))
+    for value, captured in nest.captured.items():
+        known = isinstance(captured, View)
+        numbers[value] = ("table", tables.index(captured)) if known else str(captured)
+    ops: list[object] = []
+    for op in nest.body.ops:
+        operands = tuple(
+            str(operand.owner) if isinstance(operand.owner, arith.ConstantOp) else numbers[operand]
+            for operand in op.operands
+        )
+        for result in op.results:
+            numbers[result] = len(numbers)
+        types = tuple(str(result.type) for result in op.results)
+        properties = tuple(f"{name}={value}" for name, value in sorted(op.properties.items()))
+        ops.append((op.name, operands, types, properties))
+    return (
+        nest.sizes,
+        nest.parallel,
+        nest.index,
+        tuple((numbers[value], places.index(a)) for value, a in nest.reads.items()),
+        tuple(places.index(a) for a in nest.writes),
+        tuple((str(a.view.element), a.strides) for a in places),
+        tuple((str(v.element), v.sizes, v.strides) for v in tables),
+        tuple(start if start is None else str(start.value) for start in nest.starts),
+        tuple(ops),
+    )
+
+
 def dependencies(nest: Nest) -> dict[SSAValue, frozenset[int]]:
     """The loops that each value of the body changes with; accumulators with all of them."""
     every = frozenset(range(len(nest.sizes)))
