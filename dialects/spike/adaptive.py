@@ -36,7 +36,7 @@ ACTIVATIONS = ("none", "relu")
 
 @irdl_op_definition
 class AdaptiveLifOp(FiringOp):
-    """A leaky neuron whose threshold rises with its own spikes (Bellec et al. 2018, LSNN, eq. 1-3).
+    """A leaky neuron whose threshold rises with its own spikes (Bellec et al. 2018, LSNN).
 
     v ← β·v + (1-β)·v_leak + g·i; Θ = θ + κ·a; s = [v ≥ Θ]; `subtract` v ← v - Θ·s, `to_value`
     v ← v_reset where s, `none`; last a ← ρ·a + (1-ρ)·s. θ is `threshold`, κ `kappa`, ρ `rho`; the

@@ -39,7 +39,7 @@ KINDS = ("shared", "tdbn")
 class BatchNormOp(SpikeOp):
     """y = (x - mean)/√(var + ε)·scale + bias a channel, statistics shared over batch and time.
 
-    `kind` `tdbn`, threshold-dependent (Zheng et al. 2021, eq. 9-11): the normalised value times
+    `kind` `tdbn`, threshold-dependent (Zheng et al. 2021): the normalised value times
     `alpha`·`threshold` before scale and bias. The channels are on `axis`, by default 2 as in
     [T, N, C, …].
 

@@ -47,7 +47,7 @@ def test_threefry_gives_the_known_answers(
 
 
 def scalar_threefry(key: tuple[int, int], counter: tuple[int, int]) -> int:
-    """The first word, from the paper's figure, on Python's integers."""
+    """The first word, on Python's integers."""
     keys = (*key, 0x1BD11BDA ^ key[0] ^ key[1])
     x, y = ((c + k) % 2**32 for c, k in zip(counter, keys, strict=False))
     for i in range(20):
@@ -128,7 +128,7 @@ def test_phase_code_holds_the_binary_digits(x: list[float], period: int) -> None
 
 
 def test_phase_code_of_the_paper() -> None:
-    """Kim et al. 2018, table 1."""
+    """The example of Kim et al. 2018."""
     x = np.array([192, 1, 128, 255], np.float32) / 256
     expected = ["11000000", "00000001", "10000000", "11111111"]
     np.testing.assert_array_equal(

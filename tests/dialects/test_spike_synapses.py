@@ -248,7 +248,7 @@ def test_batch_norm(axis: int, run_op: RunOp) -> None:
 
 
 def test_threshold_dependent_normalisation_fills_the_threshold() -> None:
-    """Zheng et al. 2021, theorem 1: the result has the standard deviation α·V_th before scale."""
+    """Zheng et al. 2021: what enters the neurons has the standard deviation α·V_th."""
     x = (RNG.standard_normal((50, 20, 3)) * 4 + 2).astype(np.float32)
     ones, zeros = np.ones(3, np.float32), np.zeros(3, np.float32)
     mean, variance = x.mean((0, 1)), x.var((0, 1))
