@@ -55,7 +55,9 @@ def ternarize(
     """
     chosen = check_rule(rule, threshold)
     _check_floats(tensor)
+    # As the interpreter does, numbers of 16 bits are computed with in float32.
     x = tensor.detach()
+    x = x.float() if torch.finfo(x.dtype).bits == 16 else x
     if chosen == "absmean":
         mean = mean_magnitude(x, axis).to(x.dtype)
         trits = torch.where(mean > 0, x / mean, 0).round().clamp(-1, 1)
@@ -66,7 +68,7 @@ def ternarize(
             else 0.7 * mean_magnitude(x, axis)
         )
         trits = torch.where(x.abs() <= limit.to(x.dtype), 0, x.sign())
-    return _straight_through(tensor, trits)
+    return _straight_through(tensor, trits.to(tensor.dtype))
 
 
 def ternarize_stochastic(

@@ -28,7 +28,8 @@ Array = NDArray[Any]
 
 
 def ternarize(op: storage.TernarizeOp, x: Array) -> tuple[Array, ...]:
-    """See `ternary.ternarize`. Means are taken in f64 and rounded to x's type."""
+    """See `ternary.ternarize`. Means are taken in f64 and rounded to the type that
+    x is computed in: f32 for f16 and bf16."""
     channel = op.axis.value.data % x.ndim if op.scaling.data == "channel" else None
     axes = tuple(a for a in range(x.ndim) if a != channel)
     magnitude = np.abs(x).astype(np.float64)
