@@ -57,6 +57,17 @@ TORCH_MODULES = {
         "packed",
         "profiler",
         "quantization",
+        "spiking.attention",
+        "spiking.coding",
+        "spiking.mlp",
+        "spiking.neuron",
+        "spiking.neurons",
+        "spiking.normalization",
+        "spiking.spike_storage",
+        "spiking.spike_tensor",
+        "spiking.surrogate",
+        "spiking.threefry",
+        "spiking.training",
         "ternary_tensor",
     )
 }

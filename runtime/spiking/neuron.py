@@ -1,0 +1,228 @@
+"""What all neurons share: parameters as numbers or tensors, states in and out, firing and reset.
+
+The neurons themselves stand in `neurons`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ...ir.errors import OptionError
+from .surrogate import COMPARISONS, SurrogateGradient
+
+RESETS = ("subtract", "to_value", "none")
+
+Value = float | Tensor
+State = tuple[Tensor, ...]
+
+
+class Spec(NamedTuple):
+    """What a parameter is where nobody gives it, and its bounds."""
+
+    default: float | None = None
+    low: float = -math.inf
+    high: float = math.inf
+
+
+DECAY = Spec(None, 0.0, 1.0)
+GAIN = Spec(1.0)
+LEVEL = Spec(0.0)
+THRESHOLD = Spec(1.0)
+
+
+class Neuron(nn.Module, ABC):
+    """A population of neurons that runs over the steps of its input current [T, …].
+
+    A parameter is a number for all neurons or a tensor with one for each, which broadcasts to the
+    shape of a step; an `nn.Parameter` is trained (nothing keeps it in its bounds), another tensor
+    becomes a buffer. All neurons of one model have the same states, in the order of `STATES`; where
+    none are given they are zeros. A run that is cut in two and resumed gives the same bits.
+    Numbers are rounded to the type of the current; float16 and bfloat16 compute a step in float32
+    and round the states after it.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Spec]]
+    """The parameters by name."""
+
+    STATES: ClassVar[tuple[str, ...]]
+    """The states, in order."""
+
+    def __init__(self, parameters: Mapping[str, Value | None]) -> None:
+        super().__init__()
+        for name, spec in self.PARAMETERS.items():
+            given = parameters[name]
+            value = spec.default if given is None else given
+            if value is None:
+                raise OptionError(f"{name}: expected a number or a tensor, got none")
+            _check_bounds(name, value, spec)
+            if isinstance(value, nn.Parameter):
+                self.register_parameter(name, value)
+            elif isinstance(value, Tensor):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, float(value))
+
+    def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """The outputs of all steps, like `x`, and the states after the last one.
+
+        Args:
+            x: the current, floats [T, …].
+            state: the states before the first step, each like a step of `x`; zeros by default.
+
+        Raises:
+            OptionError: a type or shape that does not fit.
+        """
+        self._check_current(x)
+        step = x.shape[1:]
+        wide = wide_type(x.dtype)
+        values = self._values(x, wide)
+        for name, value in values.items():
+            if not _broadcasts_to(value.shape, step):
+                raise OptionError(
+                    f"{name}: expected a shape that broadcasts to {list(step)}, "
+                    f"got {list(value.shape)}"
+                )
+        state = tuple(x.new_zeros(step) for _ in self.STATES) if state is None else state
+        self._check_state(x, state)
+        outputs: list[Tensor] = []
+        for current in x.unbind(0):
+            output, state = self._advance(
+                values, current.to(wide), tuple(before.to(wide) for before in state)
+            )
+            state = tuple(after.to(x.dtype) for after in state)
+            outputs.append(output.to(x.dtype))
+        return torch.stack(outputs) if outputs else x.clone(), state
+
+    def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """One step: the output, like `x`, and the states after it; see `forward`."""
+        outputs, state = self.forward(x.unsqueeze(0), state)
+        return outputs.squeeze(0), state
+
+    @abstractmethod
+    def _advance(
+        self, values: Mapping[str, Tensor], x: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        """One step on tensors of one type."""
+
+    def _check_current(self, x: Tensor) -> None:
+        if not x.is_floating_point() or x.dim() < 1:
+            raise OptionError(f"expected a current of floats [T, …], got {x.dtype}{list(x.shape)}")
+
+    def _check_state(self, x: Tensor, state: State) -> None:
+        if len(state) != len(self.STATES):
+            raise OptionError(
+                f"expected {len(self.STATES)} state(s), {', '.join(self.STATES)}, got {len(state)}"
+            )
+        for name, before in zip(self.STATES, state, strict=True):
+            if before.shape != x.shape[1:] or before.dtype != x.dtype:
+                raise OptionError(
+                    f"state {name}: expected {x.dtype}{list(x.shape[1:])}, "
+                    f"got {before.dtype}{list(before.shape)}"
+                )
+
+    def _values(self, x: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+        values: dict[str, Tensor] = {}
+        for name in self.PARAMETERS:
+            value: Value = getattr(self, name)
+            if isinstance(value, Tensor):
+                values[name] = value.to(dtype)
+            else:
+                values[name] = torch.full((), value, dtype=dtype, device=x.device)
+        return values
+
+    def _leak(self, values: Mapping[str, Tensor], v: Tensor, current: Tensor) -> Tensor:
+        """β·v + (1-β)·v_leak + g·i, without the terms and factors that change nothing."""
+        v = values["beta"] * v
+        v_leak: Value = getattr(self, "v_leak")  # noqa: B009
+        if isinstance(v_leak, Tensor) or v_leak != 0.0:
+            v = v + (1 - values["beta"]) * values["v_leak"]
+        return v + self._gained(values, current)
+
+    def _gained(self, values: Mapping[str, Tensor], current: Tensor) -> Tensor:
+        gain: Value = getattr(self, "gain")  # noqa: B009
+        return current if isinstance(gain, float) and gain == 1.0 else values["gain"] * current
+
+    def extra_repr(self) -> str:
+        """The parameters, for `repr`."""
+        shown: list[str] = []
+        for name in self.PARAMETERS:
+            value: Value = getattr(self, name)
+            text = f"{list(value.shape)}" if isinstance(value, Tensor) else f"{value:g}"
+            shown.append(f"{name}={text}")
+        return ", ".join(shown)
+
+
+class FiringNeuron(Neuron, ABC):
+    """A neuron that fires at a threshold, and is reset where it fired.
+
+    `compare`: `gt` fires above the threshold, `ge` at it too. `reset`: `subtract` takes the
+    threshold off the potential, `to_value` sets it to `v_reset`, `none` leaves it. Potentials are
+    taken to be finite.
+
+    Spikes are ones of the current's type. Backward, `surrogate` stands for the derivative of a
+    spike, through the reset too unless `detach_reset`.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Value | None],
+        compare: str,
+        reset: str,
+        surrogate: SurrogateGradient | str,
+        detach_reset: bool,
+    ) -> None:
+        for what, found, allowed in (("compare", compare, COMPARISONS), ("reset", reset, RESETS)):
+            if found not in allowed:
+                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {found!r}")
+        if reset != "to_value" and parameters["v_reset"] is not None:
+            raise OptionError(f"v_reset belongs to the reset to_value alone, got {reset!r}")
+        super().__init__(parameters)
+        self.compare, self.reset, self.detach_reset = compare, reset, detach_reset
+        self.surrogate = SurrogateGradient(surrogate) if isinstance(surrogate, str) else surrogate
+
+    def _fire(self, values: Mapping[str, Tensor], v: Tensor) -> tuple[Tensor, Tensor]:
+        """The spikes of the potential `v`, and what the reset leaves of it."""
+        spikes = self.surrogate(v, values["threshold"], self.compare)
+        fired = spikes.detach() if self.detach_reset else spikes
+        if self.reset == "subtract":
+            v = v - values["threshold"] * fired
+        elif self.reset == "to_value":
+            v = v * (1 - fired) + values["v_reset"] * fired
+        return spikes, v
+
+    def extra_repr(self) -> str:
+        """The settings, for `repr`."""
+        return (
+            f"{super().extra_repr()}, compare={self.compare}, reset={self.reset}, "
+            f"surrogate={self.surrogate.name}"
+        )
+
+
+def wide_type(dtype: torch.dtype) -> torch.dtype:
+    """The type a step is computed in."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _broadcasts_to(shape: Sequence[int], step: Sequence[int]) -> bool:
+    pairs = zip(reversed(shape), reversed(step), strict=False)
+    return len(shape) <= len(step) and all(size in (1, wanted) for size, wanted in pairs)
+
+
+def _check_bounds(name: str, value: Value, spec: Spec) -> None:
+    if isinstance(value, Tensor):
+        if value.is_meta or value.numel() == 0:
+            return
+        fits = bool((value.isfinite() & (value >= spec.low) & (value <= spec.high)).all())
+        found = f"values from {value.min():g} to {value.max():g}"
+    else:
+        fits = math.isfinite(value) and spec.low <= value <= spec.high
+        found = f"{value}"
+    if not fits:
+        bounds = "" if math.isinf(spec.high) else f" from {spec.low:g} to {spec.high:g}"
+        raise OptionError(f"{name}: expected finite numbers{bounds}, got {found}")

@@ -1,0 +1,247 @@
+"""Neurons with a state that goes in and comes out: LIF, IF, current-based LIF, leaky integrator.
+
+The torch side of `spike.lif`, `spike.integrate_fire`, `spike.cuba_lif` and
+`spike.leaky_integrator`: the same equations in the same order of operations, so that equal currents
+give equal spikes. What they share stands in `neuron`, layers made of them in `mlp` and `attention`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ...ir.errors import OptionError
+from .config import SpikingConfig
+from .neuron import DECAY, GAIN, LEVEL, THRESHOLD, FiringNeuron, Neuron, Spec, State, Value
+from .surrogate import SurrogateGradient
+
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+class LifNeuron(FiringNeuron):
+    """Leaky integrate-and-fire: v ← β·v + (1-β)·v_leak + g·i; s = [v ≥ θ]; then reset.
+
+    Args:
+        beta: β from 0 to 1, such as 1 - dt/τ (Euler) or exp(-dt/τ) (exact).
+        v_leak: the potential without current.
+        gain: g.
+        threshold: θ.
+        v_reset: of the reset `to_value`, 0 by default.
+        compare: see `FiringNeuron`.
+        reset: see `FiringNeuron`.
+        surrogate: a `SurrogateGradient` or its name.
+        detach_reset: keep gradients out of the reset.
+
+    Raises:
+        OptionError: a value that is not allowed.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Spec]] = {
+        "beta": DECAY,
+        "v_leak": LEVEL,
+        "gain": GAIN,
+        "threshold": THRESHOLD,
+        "v_reset": LEVEL,
+    }
+    STATES: ClassVar[tuple[str, ...]] = ("v",)
+
+    def __init__(
+        self,
+        beta: Value,
+        *,
+        v_leak: Value | None = None,
+        gain: Value | None = None,
+        threshold: Value | None = None,
+        v_reset: Value | None = None,
+        compare: str = "ge",
+        reset: str = "subtract",
+        surrogate: SurrogateGradient | str = "fast_sigmoid",
+        detach_reset: bool = False,
+    ) -> None:
+        parameters = {
+            "beta": beta,
+            "v_leak": v_leak,
+            "gain": gain,
+            "threshold": threshold,
+            "v_reset": v_reset,
+        }
+        super().__init__(parameters, compare, reset, surrogate, detach_reset)
+
+    def _advance(
+        self, values: Mapping[str, Tensor], x: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        spikes, v = self._fire(values, self._leak(values, state[0], x))
+        return spikes, (v,)
+
+
+class IntegrateFireNeuron(FiringNeuron):
+    """Integrate-and-fire without leak: v ← v + g·i; s = [v ≥ θ]; then reset.
+
+    Integer currents are computed exactly, and wrap around; parameters must then be whole numbers,
+    and there is no gradient. Arguments and errors as for `LifNeuron`.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Spec]] = {
+        "gain": GAIN,
+        "threshold": THRESHOLD,
+        "v_reset": LEVEL,
+    }
+    STATES: ClassVar[tuple[str, ...]] = ("v",)
+
+    def __init__(
+        self,
+        *,
+        gain: Value | None = None,
+        threshold: Value | None = None,
+        v_reset: Value | None = None,
+        compare: str = "ge",
+        reset: str = "subtract",
+        surrogate: SurrogateGradient | str = "fast_sigmoid",
+        detach_reset: bool = False,
+    ) -> None:
+        parameters = {"gain": gain, "threshold": threshold, "v_reset": v_reset}
+        super().__init__(parameters, compare, reset, surrogate, detach_reset)
+
+    def _check_current(self, x: Tensor) -> None:
+        if x.dtype not in _INTEGERS or x.dim() < 1:
+            return super()._check_current(x)
+        for name in self.PARAMETERS:
+            value: Value = getattr(self, name)
+            if isinstance(value, Tensor):
+                if value.dtype != x.dtype:
+                    raise OptionError(
+                        f"{name}: expected {x.dtype} as the current, got {value.dtype}"
+                    )
+            elif value != int(value):
+                raise OptionError(f"{name}: expected a whole number for {x.dtype}, got {value}")
+        return None
+
+    def _advance(
+        self, values: Mapping[str, Tensor], x: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        spikes, v = self._fire(values, state[0] + self._gained(values, x))
+        return spikes, (v,)
+
+
+class CubaLifNeuron(FiringNeuron):
+    """Leaky integrate-and-fire on a synaptic current with its own decay.
+
+    c ← α·c + w·i; v ← β·v + (1-β)·v_leak + g·c with the new c; s = [v ≥ θ]; then reset of v. The
+    states are c and v.
+
+    Args:
+        alpha: α from 0 to 1.
+        beta: β from 0 to 1.
+        w_in: w.
+
+    The others, and errors, as for `LifNeuron`.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Spec]] = {
+        "alpha": DECAY,
+        "beta": DECAY,
+        "w_in": GAIN,
+        "v_leak": LEVEL,
+        "gain": GAIN,
+        "threshold": THRESHOLD,
+        "v_reset": LEVEL,
+    }
+    STATES: ClassVar[tuple[str, ...]] = ("c", "v")
+
+    def __init__(
+        self,
+        alpha: Value,
+        beta: Value,
+        *,
+        w_in: Value | None = None,
+        v_leak: Value | None = None,
+        gain: Value | None = None,
+        threshold: Value | None = None,
+        v_reset: Value | None = None,
+        compare: str = "ge",
+        reset: str = "subtract",
+        surrogate: SurrogateGradient | str = "fast_sigmoid",
+        detach_reset: bool = False,
+    ) -> None:
+        parameters = {
+            "alpha": alpha,
+            "beta": beta,
+            "w_in": w_in,
+            "v_leak": v_leak,
+            "gain": gain,
+            "threshold": threshold,
+            "v_reset": v_reset,
+        }
+        super().__init__(parameters, compare, reset, surrogate, detach_reset)
+
+    def _advance(
+        self, values: Mapping[str, Tensor], x: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        current = values["alpha"] * state[0] + values["w_in"] * x
+        spikes, v = self._fire(values, self._leak(values, state[1], current))
+        return spikes, (current, v)
+
+
+class LeakyIntegrator(Neuron):
+    """A neuron that never fires: v ← β·v + (1-β)·v_leak + g·i; the output is v after each step.
+
+    Arguments and errors as for `LifNeuron`.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Spec]] = {"beta": DECAY, "v_leak": LEVEL, "gain": GAIN}
+    STATES: ClassVar[tuple[str, ...]] = ("v",)
+
+    def __init__(
+        self, beta: Value, *, v_leak: Value | None = None, gain: Value | None = None
+    ) -> None:
+        super().__init__({"beta": beta, "v_leak": v_leak, "gain": gain})
+
+    def _advance(
+        self, values: Mapping[str, Tensor], x: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        v = self._leak(values, state[0], x)
+        return v, (v,)
+
+
+DECAYS: Mapping[str, Mapping[str, float]] = {
+    "LIF": {"beta": 0.9},
+    "IF": {},
+    "CubaLIF": {"alpha": 0.8, "beta": 0.9},
+}
+"""The decays of `make_neuron` where none are given."""
+
+
+def make_neuron(config: SpikingConfig, **parameters: Value) -> FiringNeuron:
+    """The neuron that `config` names, with its threshold and surrogate gradient.
+
+    Args:
+        config: which neuron.
+        parameters: of the neuron, by name; decays are those of `DECAYS` by default.
+
+    Raises:
+        OptionError: a parameter that the neuron does not have, or a value that is not allowed.
+    """
+    kinds: dict[str, type[FiringNeuron]] = {
+        "LIF": LifNeuron,
+        "IF": IntegrateFireNeuron,
+        "CubaLIF": CubaLifNeuron,
+    }
+    kind = kinds[config.neuron_model]
+    unknown = sorted(set(parameters) - set(kind.PARAMETERS))
+    if unknown:
+        raise OptionError(
+            f"the neuron {config.neuron_model} has no {', '.join(unknown)}; "
+            f"expected some of {', '.join(kind.PARAMETERS)}"
+        )
+    given: dict[str, Value] = {
+        "threshold": config.threshold,
+        **DECAYS[config.neuron_model],
+        **parameters,
+    }
+    reset = "to_value" if "v_reset" in parameters else "subtract"
+    surrogate = SurrogateGradient(config.surrogate_gradient)
+    build: type = kind
+    return build(**given, reset=reset, surrogate=surrogate)
