@@ -62,11 +62,13 @@ class Program:
     Attributes:
         recipe, precision: options of the pass.
         function: being compiled.
+        order: the positions of its ops.
         views: tensors in memory.
+        literals: tensors that become constants once something reads them from memory; kernels have
+            their weights in layouts of their own.
         sizes: values of type `index`.
+        lists: tensors of sizes.
         steps: in order.
-        inputs, outputs: types as the function had them.
-        functions: `llvm` functions that steps call, by name.
     """
 
     recipe: Recipe
@@ -74,6 +76,9 @@ class Program:
     function: FuncOp
     order: dict[Operation, int]
     views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
+    literals: dict[SSAValue, Callable[[], View]] = field(
+        default_factory=dict[SSAValue, Callable[[], View]]
+    )
     sizes: dict[SSAValue, Size] = field(default_factory=dict[SSAValue, Size])
     lists: dict[SSAValue, tuple[Size, ...]] = field(
         default_factory=dict[SSAValue, "tuple[Size, ...]"]
@@ -85,7 +90,14 @@ class Program:
 
     def view(self, value: SSAValue) -> View:
         """Where a tensor stands."""
-        return self.views[value]
+        known = self.views.get(value)
+        if known is None:
+            known = self.views[value] = self.literals[value]()
+        return known
+
+    def holds(self, value: SSAValue) -> bool:
+        """Whether a value is a tensor that is known."""
+        return value in self.views or value in self.literals
 
     def size(self, value: SSAValue) -> Size:
         """A value of type `index`.
@@ -132,7 +144,7 @@ class Program:
 
     def writable(self, value: SSAValue, op: Operation) -> bool:
         """Whether `op` may overwrite a tensor: nothing later looks at its memory."""
-        buffer = self.views[value].buffer
+        buffer = self.view(value).buffer
         here = self.position(op)
         uses = sum(use.operation is op or use.operation.parent_op() is op for use in value.uses)
         if buffer.place != "workspace" or uses > 1:

@@ -19,6 +19,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC
 from ..convert_tensor_to_linalg.emitter import Emitter
+from ..convert_tensor_to_linalg.signature import Literal
 from .nests import RefusedError
 from .program import Planner, Program
 from .sizes import ONE, Size, product
@@ -148,34 +149,28 @@ def constant(program: Program, op: arith.ConstantOp) -> None:
         return
     if not isinstance(op.value, DenseIntOrFPElementsAttr):
         raise RefusedError("has its values in a resource")
-    type = tensor_type(op.result)
-    literal = tensor.ConstantOp(op.value)
-    values = constant_value(literal)
-    assert values is not None
-    program.views[op.result] = program.constant(values, type.element_type)
+    value = op.value
+    program.literals[op.result] = lambda: _read(program, tensor.ConstantOp(value))
 
 
-def parameter(program: Program, op: tensor.ParameterOp | tensor.ConstantOp) -> None:
-    """`tensor.parameter`, `tensor.constant`."""
+def literal(program: Program, op: Literal) -> None:
+    """Parameters and constants; trits as int8, unsigned integers as signless ones."""
+    program.literals[op.result] = lambda: _read(program, op)
+
+
+def _read(program: Program, op: Literal) -> View:
     values = constant_value(op)
     assert values is not None
-    type = tensor_type(op.result)
-    element = Emitter.signless(type.element_type)
-    program.views[op.result] = program.constant(values.view(), element)
-
-
-def trits(program: Program, op: ternary.ParameterOp | ternary.ConstantOp) -> None:
-    """Trits as int8, where something else than a product reads them."""
-    values = constant_value(op)
-    assert values is not None
-    program.views[op.result] = program.constant(
-        values, Emitter.signless(tensor_type(op.result).element_type)
-    )
+    return program.constant(values, Emitter.signless(tensor_type(op.result).element_type))
 
 
 def retyped(program: Program, op: UnrealizedConversionCastOp) -> None:
     """The same elements, unsigned, signless or as trits."""
-    program.views[op.results[0]] = program.view(op.inputs[0])
+    source, result = op.inputs[0], op.results[0]
+    if source in program.views:
+        program.views[result] = program.views[source]
+    else:
+        program.literals[result] = lambda: program.view(source)
 
 
 _Arithmetic = Callable[[Size, Size], "Size | None"]
@@ -220,10 +215,10 @@ RULES: dict[type[Operation], Planner] = {
     upstream.ExtractOp: extract,
     upstream.FromElementsOp: from_elements,
     arith.ConstantOp: constant,
-    tensor.ParameterOp: parameter,
-    tensor.ConstantOp: parameter,
-    ternary.ParameterOp: trits,
-    ternary.ConstantOp: trits,
+    tensor.ParameterOp: literal,
+    tensor.ConstantOp: literal,
+    ternary.ParameterOp: literal,
+    ternary.ConstantOp: literal,
     UnrealizedConversionCastOp: retyped,
     arith.AddiOp: _sizes(lambda a, b: a + b),
     arith.SubiOp: _sizes(lambda a, b: a - b),

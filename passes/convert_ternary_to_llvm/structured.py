@@ -207,7 +207,7 @@ def captured_values(program: Program, body: Block) -> Mapping[SSAValue, Captured
                 continue
             if isinstance(operand.type, IndexType):
                 captured[operand] = program.size(operand)
-            elif operand in program.views:
+            elif program.holds(operand):
                 captured[operand] = program.view(operand)
             else:
                 raise RefusedError(f"uses a value of type {operand.type} from outside")
