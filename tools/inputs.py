@@ -69,8 +69,8 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
     import numpy as np
 
     from ..dialects.elements import numpy_dtype
-    from ..dialects.inference import tensor_type
     from ..dialects.shapes import DYNAMIC
+    from ..dialects.spike.types import dense_type
     from ..lowering.emission import argument_names
 
     function = forward_function(module)
@@ -85,7 +85,7 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
         )
     bound: list[NDArray[Any]] = []
     for name, argument in zip(names, arguments, strict=True):
-        type = tensor_type(argument)
+        type = dense_type(argument)
         dtype, array = numpy_dtype(type.element_type), arrays[name]
         shape = type.get_shape()
         fits = len(shape) == array.ndim and all(
@@ -95,7 +95,7 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
         lossless = array.dtype.kind == dtype.kind or np.array_equal(converted, array)
         if not fits or not lossless:
             raise OptionError(
-                f"input '{name}': expected {type}, got {array.dtype}{list(array.shape)}"
+                f"input '{name}': expected {argument.type}, got {array.dtype}{list(array.shape)}"
             )
         bound.append(converted)
     return bound

@@ -222,9 +222,9 @@ def _relative(expected: Array, actual: Array) -> float:
 def is_integer_program(module: ModuleOp) -> bool:
     """Whether every result is exact by definition: float values are only quantised, dequantised,
     converted, compared or moved, so that all engines must agree bit for bit."""
-    from ..dialects import tensor, ternary
-    from ..dialects.inference import tensor_type
+    from ..dialects import spike, tensor, ternary
     from ..dialects.shapes import is_float
+    from ..dialects.spike.types import dense_type
 
     harmless = (
         tensor.ParameterOp,
@@ -244,10 +244,15 @@ def is_integer_program(module: ModuleOp) -> bool:
         tensor.MultiThresholdOp,
         ternary.ParameterOp,
         ternary.ConstantOp,
+        spike.EncodeOp,
+        spike.FromTensorOp,
+        spike.ToTensorOp,
     )
     for op in module.walk():
-        if op.name.split(".")[0] not in ("tensor", "ternary") or isinstance(op, harmless):
+        if op.name.split(".")[0] not in ("tensor", "ternary", "spike") or isinstance(op, harmless):
             continue
-        if any(is_float(tensor_type(value)) for value in (*op.operands, *op.results)):
+        if isinstance(op, spike.AttentionOp | spike.SimulateOp):
+            return False  # floats inside
+        if any(is_float(dense_type(value)) for value in (*op.operands, *op.results)):
             return False
     return True
