@@ -30,7 +30,7 @@ from ...ir.locations import location_text
 from ..replacement import replace_results
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .emitter import Emitter, Rule, element
-from .keeping import Keeper
+from .keeping import Keeper, split_products
 
 RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES,
@@ -79,8 +79,8 @@ class ConvertTensorToLinalgPass(ModulePass):
 
     keep: str = "none"
     """`ternary`: products that native kernels take stay as they are (`passes.ternary_products`),
-    and so do parameters and constants. Where they meet lowered types there are casts
-    (`builtin.unrealized_conversion_cast`)."""
+    where need be without the steps that follow them, and so do parameters and constants. Where they
+    meet lowered types there are casts (`builtin.unrealized_conversion_cast`)."""
 
     def __post_init__(self) -> None:
         if self.keep not in KEPT:
@@ -144,6 +144,7 @@ def _unsupported(op: Operation) -> str | None:
 
 def _lower(function: FuncOp, as_arguments: bool, *, kept: bool) -> dict[str, FuncOp]:
     """Lower the body of a function; the library functions that it calls then."""
+    products = split_products(function) if kept else {}
     ops = list(function.body.walk())
     if not ops:
         return {}
@@ -155,6 +156,9 @@ def _lower(function: FuncOp, as_arguments: bool, *, kept: bool) -> dict[str, Fun
         emitter.move_to(op)
         if keeper.keeps(op):
             keeper.keep(emitter, op)
+        elif isinstance(op, ternary_dialect.FusedOp) and op in products:
+            given = ternary.named(op, op.operands)
+            _replace(emitter, op, [ternary.finish(emitter, op, products[op], given)])
         elif isinstance(op, tensor.ParameterOp | ternary_dialect.ParameterOp) and as_arguments:
             _replace(emitter, op, [arguments.value_of(op)])
         elif isinstance(op, _LITERALS):

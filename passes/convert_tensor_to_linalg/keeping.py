@@ -8,14 +8,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import UnrealizedConversionCastOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor, ternary
+from ..replacement import erase, insert_before
 from ..ternary_products import kernel_takes
 from .emitter import Emitter
 from .signature import is_unsigned_tensor, lowered_type
 
 _LITERALS = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
+
+
+_BARE = (
+    *("scale", "bias", "thresholds", "multiplier", "shift", "zero_point"),
+    *("low", "high", "sparsity"),
+)
+
+
+def split_products(function: FuncOp) -> dict[Operation, SSAValue]:
+    """Put the bare product before an op of which kernels take no more than that; the products."""
+    products: dict[Operation, SSAValue] = {}
+    for op in list(function.walk()):
+        if not isinstance(op, ternary.FusedOp) or kernel_takes(op):
+            continue
+        bare = op.rebuild(**dict.fromkeys(_BARE), activation="none")
+        insert_before(op, bare)
+        if kernel_takes(bare):
+            products[op] = bare.result
+        else:
+            erase(bare)
+    return products
 
 
 class Keeper:

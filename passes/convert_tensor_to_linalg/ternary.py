@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import AnyFloat, f32, f64, i8, i32
 from xdsl.dialects.math import AbsFOp, RoundEvenOp
@@ -45,13 +45,13 @@ def matmul(
 
 def linear(emitter: Emitter, op: ternary.LinearOp, *operands: SSAValue) -> SSAValue:
     """`ternary.linear`."""
-    given = _named(op, operands)
+    given = named(op, operands)
     return finish(emitter, op, product(emitter, given["input"], given["weight"]), given)
 
 
 def conv(emitter: Emitter, op: ternary.ConvOp, *operands: SSAValue) -> SSAValue:
     """`ternary.conv`."""
-    given = _named(op, operands)
+    given = named(op, operands)
     x, weight = given["input"], given["weight"]
     type = _sum_type(x)
     if not isinstance(type, AnyFloat):
@@ -98,7 +98,7 @@ _OPERANDS = (
 )
 
 
-def _named(op: ternary.FusedOp, operands: tuple[SSAValue, ...]) -> dict[str, SSAValue]:
+def named(op: ternary.FusedOp, operands: Sequence[SSAValue]) -> dict[str, SSAValue]:
     """The operands by the names of their definitions; absent optional ones are left out."""
     present = [name for name in _OPERANDS if getattr(op, name) is not None]
     return dict(zip(present, operands, strict=True))

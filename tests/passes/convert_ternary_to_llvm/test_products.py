@@ -174,6 +174,39 @@ def activations(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> 
     return rng.integers(0 if dtype.kind == "u" else -100, 100, shape).astype(dtype)
 
 
+COMPUTED = """
+func.func @forward(%x: tensor<?x40xf32>, %s: tensor<7xf32>, %i: tensor<?x3x5x5xi8>,
+                   %b: tensor<4xi32>) -> (tensor<?x7xf32>, tensor<?x4x3x3xi32>) {
+  %w = ternary.parameter "w" : tensor<40x7x!ternary.trit>
+  %k = ternary.parameter "k" : tensor<4x3x3x3x!ternary.trit>
+  %y = ternary.linear %x, %w scale(%s : tensor<7xf32>) {activation = "relu"}
+       : tensor<?x40xf32>, tensor<40x7x!ternary.trit> -> tensor<?x7xf32>
+  %z = ternary.conv %i, %k bias(%b : tensor<4xi32>) {strides = array<i64: 1, 1>,
+       padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64}
+       : tensor<?x3x5x5xi8>, tensor<4x3x3x3x!ternary.trit> -> tensor<?x4x3x3xi32>
+  func.return %y, %z : tensor<?x7xf32>, tensor<?x4x3x3xi32>
+}
+"""
+
+
+def test_steps_with_computed_numbers_follow_the_kernel(
+    compile_module: Callable[..., Any], recipe: str
+) -> None:
+    module = parse_module(COMPUTED)
+    rng = np.random.default_rng(0)
+    shapes = {"w": (40, 7), "k": (4, 3, 3, 3)}
+    arrays: dict[str, Any] = {
+        key: pack_trits(rng.integers(-1, 2, shape).astype(np.int8)) for key, shape in shapes.items()
+    }
+    attach_store(module, ParameterStore.of(arrays))
+    program = compile_module(module, recipe)
+    names = [op.sym_name.data for op in program.lowered.ops if isinstance(op, FuncOp)]
+    assert any(name.startswith("linear_") for name in names)
+    x, s = rng.normal(size=(3, 40)).astype(np.float32), rng.normal(size=7).astype(np.float32)
+    i, b = rng.integers(-99, 99, (3, 3, 5, 5)).astype(np.int8), np.arange(4, dtype=np.int32)
+    program.check([x, s, i, b], 3)
+
+
 def test_rounded_activations_are_near(compile_module: Callable[..., Any], recipe: str) -> None:
     words = {name: text.format(outs=5) for name, text in SCALED.items()}
     module = parse_module(LAYER.format(kind="f32", ins=64, outs=5, **words))
