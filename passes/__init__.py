@@ -9,8 +9,8 @@ Files that hold no pass serve several: `compile_time` (values known before the p
 `channel_vectors` (arithmetic on scales and biases), `prunable`, `channel_paths`, `channel_edges`
 (what is left of layers without their zeros), `integer_products`, `integer_forms`,
 `integer_emitter`, `requantize_fusion` (float arithmetic as integers), `adder_graph` (a matrix as
-shared additions), `llvm_conversion` (arithmetic in the `llvm` dialect), and `universe` (every pass
-and dialect by name).
+shared additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products`
+(products that native kernels take), and `universe` (every pass and dialect by name).
 """
 
 from __future__ import annotations
