@@ -109,7 +109,7 @@ class SpikingAttention(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """[T, N, tokens, D] as [T, N, heads, tokens, D / heads]."""
-        return x.reshape(*x.shape[:3], self.heads, -1).transpose(2, 3)
+        return x.reshape(*x.shape[:3], self.heads, x.shape[3] // self.heads).transpose(2, 3)
 
     def _fire(self, currents: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         shape = currents.shape[1:]

@@ -92,17 +92,21 @@ class TemporalBatchNorm(nn.Module):
 
     def _of_batch(self, x: Tensor) -> Tensor:
         self.num_batches_tracked.add_(1)
-        moved = x.movedim(self.axis, 1)
+        # PyTorch wants the running statistics in the type of the input.
+        mean, variance = self.running_mean.to(x.dtype), self.running_var.to(x.dtype)
         normalised = functional.batch_norm(
-            moved,
-            self.running_mean,
-            self.running_var,
+            x.movedim(self.axis, 1),
+            mean,
+            variance,
             (self.weight * (self.alpha * self.threshold)).to(x.dtype),
             self.bias.to(x.dtype),
             training=True,
             momentum=self.momentum,
             eps=self.epsilon,
         )
+        if mean is not self.running_mean:
+            self.running_mean.copy_(mean)
+            self.running_var.copy_(variance)
         return normalised.movedim(1, self.axis)
 
     def _of_run(self, x: Tensor) -> Tensor:

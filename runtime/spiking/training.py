@@ -9,7 +9,7 @@ memory grows like √T, and the work of the forward pass is done twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
@@ -20,6 +20,8 @@ from ...ir.errors import OptionError
 from .normalization import TemporalBatchNorm
 
 REDUCTIONS = ("stack", "sum", "mean", "last")
+
+_TENSOR = object()
 
 _OVER_STEPS = (
     TemporalBatchNorm,
@@ -53,7 +55,7 @@ def run_in_chunks(
         inputs: [T, …], or a function `inputs(start, steps)` that gives steps `start` to
             `start + steps` of it, the same each time, such as `encode` with `start` does.
         timesteps: T, where `inputs` is a function.
-        state: the states before the first step.
+        state: the states before the first step, tensors in tuples and lists.
         chunk: steps a chunk, by default ⌈√T⌉.
         reduce: `stack` gives [T, …]; `sum`, `mean` and `last` give one value over time.
         checkpoint: recompute in the backward pass; without it the chunks are only run in turn.
@@ -70,10 +72,11 @@ def run_in_chunks(
         raise OptionError(f"reduce: expected one of {', '.join(REDUCTIONS)}, got {reduce!r}")
     _check_network(network)
 
-    def run(start: int, steps: int, given: Tensor | None, state: Any) -> tuple[Tensor, Any]:
+    def run(start: int, given: Tensor | None, shape: Any, *values: Tensor) -> tuple[Tensor, Any]:
+        steps = min(size, total - start)
         x = inputs(start, steps) if given is None and callable(inputs) else given
         assert isinstance(x, Tensor)
-        output, state = network(x, state)
+        output, state = network(x, _with_tensors(shape, iter(values)))
         if reduce == "last":
             output = output[-1]
         return (output if reduce in ("stack", "last") else output.sum(0)), state
@@ -81,12 +84,13 @@ def run_in_chunks(
     library: Any = checkpointing
     outputs: list[Tensor] = []
     for start in range(0, total, size):
-        steps = min(size, total - start)
-        given = inputs[start : start + steps] if isinstance(inputs, Tensor) else None
+        given = inputs[start : start + size] if isinstance(inputs, Tensor) else None
+        # Tensors that are arguments themselves are seen by autograd's hooks, inside of others not.
+        arguments = (start, given, _with_tensors(state, None), *_tensors(state))
         if checkpoint and torch.is_grad_enabled():
-            output, state = library.checkpoint(run, start, steps, given, state, use_reentrant=False)
+            output, state = library.checkpoint(run, *arguments, use_reentrant=False)
         else:
-            output, state = run(start, steps, given, state)
+            output, state = run(*arguments)
         # Only what is asked for is kept.
         if reduce == "stack" or not outputs:
             outputs.append(output)
@@ -95,6 +99,24 @@ def run_in_chunks(
     if reduce == "stack":
         return torch.cat(outputs), state
     return (outputs[0] / total if reduce == "mean" else outputs[0]), state
+
+
+def _tensors(state: Any) -> Iterator[Tensor]:
+    """The tensors in nested tuples and lists, in order."""
+    if isinstance(state, Tensor):
+        yield state
+    elif type(state) in (tuple, list):
+        for part in state:
+            yield from _tensors(part)
+
+
+def _with_tensors(state: Any, values: Iterator[Tensor] | None) -> Any:
+    """`state` with the next of `values` in the place of each tensor or its mark; else marks."""
+    if isinstance(state, Tensor) or state is _TENSOR:
+        return _TENSOR if values is None else next(values)
+    if type(state) in (tuple, list):
+        return type(state)(_with_tensors(part, values) for part in state)
+    return state
 
 
 def _timesteps(inputs: Tensor | Callable[[int, int], Tensor], timesteps: int | None) -> int:
