@@ -53,11 +53,11 @@ class Tolerance:
 class SemanticsCheck(Instrument):
     """Stops the pipeline at the first pass that changes what a function computes.
 
-    Every function with a body whose arguments and results are tensors is run. A function that the
-    interpreter cannot run is left out, and named in `skipped`. A pass that says it changes results
-    (`approximate = True`) is held to shapes and to making no new NaN, unless `approximate_within`
-    gives a tolerance; its results are then the reference for the next pass. After a pass that
-    changes the types of inputs, both versions run on new ones.
+    Every function with a body whose arguments are tensors or spike trains is run. A function that
+    the interpreter cannot run is left out, and named in `skipped`. A pass that says it changes
+    results (`approximate = True`) is held to shapes and to making no new NaN, unless
+    `approximate_within` gives a tolerance; its results are then the reference for the next pass.
+    After a pass that changes the types of inputs, both versions run on new ones.
 
     Attributes:
         samples: random inputs for each function.

@@ -2,9 +2,9 @@
 
 `types` holds the train, `neuron` what neurons share, `neurons` and `adaptive` the models, `coding`
 encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback, `attention`,
-`normalization`. The graph level: `network` the graph, `models` its neurons, `network_graph` how it
-hangs together, `simulate` what it is as a function. `canonicalize` has the patterns, `interpret*`
-the reference semantics, `threefry` the random numbers of rate coding.
+`normalization`. The graph level: `network`, `population`, `projection`, with `models` of neurons,
+`network_graph` how it hangs together, `simulate` what it is as a function. `canonicalize` has the
+patterns, `interpret*` the reference semantics, `threefry` the random numbers of rate coding.
 """
 
 from xdsl.ir import Dialect
@@ -12,11 +12,13 @@ from xdsl.ir import Dialect
 from .adaptive import AdaptiveLifOp, SigmaDeltaOp
 from .attention import AttentionOp
 from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
-from .network import InputOp, NetworkOp, PopulationOp, ProbeOp, ProjectionOp
+from .network import InputOp, NetworkOp
 from .network_graph import to_networkx
 from .neuron import FiringOp, NeuronOp
 from .neurons import CubaLifOp, IntegrateFireOp, LeakyIntegratorOp, LifOp
 from .normalization import BatchNormOp
+from .population import PopulationOp, ProbeOp
+from .projection import ProjectionOp
 from .recurrent import RecurrentOp, YieldOp
 from .simulate import SimulateOp
 from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp

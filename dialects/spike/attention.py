@@ -39,12 +39,12 @@ KINDS = ("ssa", "sdsa")
 class AttentionOp(SpikeOp):
     """Attention on trains Q [T, N, L, D], K and V [T, N, S, D] without softmax; a train like Q.
 
-    `ssa` (Zhou et al. 2023, Spikformer): for each of `heads` slices of D, x = scale·(Q Kᵀ
-    V) is the current of a neuron at each place. `sdsa` (Yao et al. 2023, spike-driven): x = scale·Σ_L K⊗V,
-    one current a channel, whose spikes mask Q. The neuron: v ← v + (x - v)/τ, computed as β·v + x/τ
-    with β = 1 - 1/τ; s = [v ≥ θ]; then `reset` (`to_value` is to 0). Sums are exact integers, the
-    rest is f32. `scale` is by default 0.125 for `ssa` and 1 for `sdsa`, τ 2, θ 0.5, as in the
-    authors' code. The state v is [N, L, D] for `ssa` and [N, 1, D] for `sdsa`.
+    `ssa` (Zhou et al. 2023, Spikformer): for each of `heads` slices of D, x = scale·(Q Kᵀ V) is the
+    current of a neuron at each place. `sdsa` (Yao et al. 2023, spike-driven transformer):
+    x = scale·Σ_L K⊗V, one current a channel, whose spikes mask Q. The neuron: v ← v + (x - v)/τ,
+    computed as β·v + x/τ with β = 1 - 1/τ; s = [v ≥ θ]; then `reset` (`to_value` is to 0). Sums are
+    exact integers, the rest is f32. `scale` is by default 0.125 for `ssa` and 1 for `sdsa`, τ 2,
+    θ 0.5, as in the authors' code. The state v is [N, L, D] for `ssa`, [N, 1, D] for `sdsa`.
 
         %o = spike.attention %q, %k, %v {kind = "ssa", heads = 8 : i64}
              : (!spike.train<4x?x64x256>, !spike.train<4x?x64x256>, !spike.train<4x?x64x256>)

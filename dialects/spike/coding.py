@@ -56,7 +56,7 @@ class EncodeOp(SpikeOp):
 
     - `rate`: s = [u < x], u = h/2^32 with h the first word of Threefry-2x32-20 (Salmon et al. 2011)
       for the key (seed mod 2^32, ⌊seed/2^32⌋) and the counter (t, j), j the row-major index of the
-      element in x: independent spikes with probability x, the same bits on every target.
+      element in x, both mod 2^32: independent spikes with probability x, the same everywhere.
     - `regular`: s = ⌊(t+1)·x⌋ - ⌊t·x⌋ in f64, x clipped to [0, 1]: evenly spaced, ⌊T·x⌋ in all, as
       an integrator of a constant current fires (Rueckauer et al. 2017).
     - `latency`: one spike, at t = round((P-1)·(1-x)) in f64, halves to even, x clipped to [0, 1]:

@@ -18,8 +18,10 @@ from ..tensor.interpret_linear import convolve, product
 from . import adaptive, neurons
 from .interpret_neurons import STEPS, Options, States, Step, leak
 from .models import MODELS, discrete
-from .network import InputOp, NetworkOp, PopulationOp, ProjectionOp
+from .network import InputOp, NetworkOp
 from .network_graph import execution_order, nodes, probes, projections
+from .population import PopulationOp
+from .projection import ProjectionOp
 from .simulate import SimulateOp
 
 Array = NDArray[Any]
@@ -135,7 +137,7 @@ def _connection(op: ProjectionOp, weights: Array | None) -> Transfer:
     connection = op.connection.data
     if connection == "linear":
         assert weights is not None
-        return lambda x: product(x.reshape(len(x), -1), weights.astype(x.dtype))
+        return lambda x: product(x.reshape(len(x), len(weights)), weights.astype(x.dtype))
     if connection == "one_to_one":
         return lambda x: x if weights is None else x * weights.astype(x.dtype)
     strides, padding, dilation = op.window()

@@ -147,7 +147,9 @@ def run(op: NeuronOp, *operands: Array) -> tuple[Array, ...]:
     x = given[op.input]
     stored = numpy_dtype(tensor_type(op.input).element_type)
     parameters = {
-        name: given[value] if isinstance(value, SSAValue) else np.asarray(value, x.dtype)
+        name: given[value]
+        if isinstance(value, SSAValue)
+        else np.asarray(value, stored).astype(x.dtype)
         for name in op.PARAMETERS
         for value in [op.parameter(name)]
     }

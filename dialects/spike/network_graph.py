@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
-from .network import InputOp, NetworkOp, PopulationOp, ProbeOp, ProjectionOp
+from .network import InputOp, NetworkOp
+from .population import PopulationOp, ProbeOp
+from .projection import ProjectionOp
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph

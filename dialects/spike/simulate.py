@@ -20,8 +20,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from ..inference import Value, fail
 from ..shapes import DYNAMIC, Shape, compatible, merge_dim
-from .network import InputOp, NetworkOp, ProbeOp
+from .network import InputOp, NetworkOp
 from .network_graph import nodes, probes
+from .population import ProbeOp
 from .synapses import SIGNAL
 from .types import SpikeOp, TrainType, time_first, time_step
 

@@ -180,6 +180,19 @@ def test_weights_of_one_to_one_projections() -> None:
     np.testing.assert_array_equal(result, x * np.array([[2.0], [0.5]]))
 
 
+@pytest.mark.parametrize("size", [(0, 3), (4, 0)])
+def test_no_steps_and_no_samples(size: tuple[int, int]) -> None:
+    ops: list[Operation] = [
+        weights := constant(np.ones((6, 2))),
+        spike.InputOp("x", [2, 3]),
+        spike.PopulationOp("n", "lif", [2], {"tau": 0.02}),
+        spike.ProjectionOp("p", "x", "n", weights.result),
+        spike.ProbeOp("out", "n"),
+    ]
+    (result,) = run_module(program(ops, [trains(2, 3)]), [np.ones((*size, 2, 3), bool)])
+    assert result.shape == (*size, 2)
+
+
 def test_exact_decays() -> None:
     """A leaky integrator that is left alone follows e^(-t/τ)."""
     numbers = {"tau": np.asarray(5e-3), "r": np.asarray(2.0), "v_leak": np.asarray(0.0)}

@@ -273,7 +273,7 @@ def test_states_of_halves_are_rounded_after_each_step() -> None:
     trace, _ = run_neuron(BUILDERS["leaky_integrator"], f16, x, ())
     v = np.float16(0)
     for t in range(1000):
-        beta, gain = np.float32(0.95), np.float32(0.3)
+        beta, gain = np.float32(np.float16(0.95)), np.float32(np.float16(0.3))
         v = np.float16(beta * np.float32(v) + gain * np.float32(x[t, 0]))
         assert trace[t, 0] == v
 

@@ -1,5 +1,6 @@
 // RUN: triton-opt %s | triton-opt | filecheck %s
 // RUN: triton-opt %s --print-op-generic | triton-opt | filecheck %s
+// RUN: xdsl-opt %s | filecheck %s
 // Every op of this family parses, prints and parses again, in both formats.
 
 func.func @f0(%x: tensor<8x?x4xf32>) {
