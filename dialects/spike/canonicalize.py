@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import f32, f64, i1
+from xdsl.dialects.builtin import f32, f64, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -24,8 +24,9 @@ from .types import is_train, number
 
 Synapse = LinearOp | ConvOp
 
-SAFE = 2.0**100
-"""Weights within [1/SAFE, SAFE] stay exact when scaled: no sum of them overflows or is denormal."""
+SAFE = 2.0**50
+"""Weights, scales and biases within [1/SAFE, SAFE] round alike when all are scaled by a power of
+two: no sum or product of them overflows, and none is rounded as a denormal number."""
 
 
 class TrainOfTensor(RewritePattern):
@@ -126,12 +127,7 @@ class GainIntoSynapse(RewritePattern):
         if not isinstance(op, self.kind):
             return
         gain, synapse = _gain(op), op.input.owner
-        if (
-            gain is None
-            or gain == 1
-            or not _is_float_synapse(synapse)
-            or not op.input.has_one_use()
-        ):
+        if gain is None or gain == 1 or not _gives_floats(synapse) or not op.input.has_one_use():
             return
         element = tensor_type(op.input).element_type
         bare = synapse.scale is None and synapse.bias is None
@@ -180,13 +176,18 @@ class ScaleIntoWeights(RewritePattern):
         replace_with(op, _rebuilt(op, {"weight": weight.result, "scale": None}), rewriter)
 
 
-def _is_float_synapse(op: object) -> TypeGuard[Synapse]:
-    """Whether `op` has f32 or f64 weights, so that its sums are of that type."""
-    return isinstance(op, LinearOp | ConvOp) and tensor_type(op.weight).element_type in (f32, f64)
+def _gives_floats(op: object) -> TypeGuard[Synapse]:
+    """Whether `op` is a synapse that gives f32 or f64."""
+    return isinstance(op, LinearOp | ConvOp) and tensor_type(op.result).element_type in (f32, f64)
 
 
 def _scales_exactly(op: Synapse, factor: float) -> bool:
-    """Whether spikes times the weights times a power of two, bias and all, round as before."""
+    """Whether spikes times the weights times a power of two, bias and all, round as before.
+
+    Sums of i8 and trit weights are integers below 2^31, far from the ends of f32.
+    """
+    if op.sum_element(tensor_type(op.weight)) == i32:
+        return True
     return is_train(op.input) and _scaled_constant(op.weight, factor) is not None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ..parameters import constant_value
 from ..tensor.interpret_elementwise import Rule
-from ..tensor.interpret_linear import convolve, product
+from ..tensor.interpret_linear import along_channels, convolve, product
 from . import adaptive, neurons
 from .interpret_neurons import STEPS, Options, States, Step, leak
 from .models import MODELS, discrete
@@ -111,23 +111,19 @@ def _values(value: SSAValue) -> Array:
 def transfer(op: ProjectionOp) -> Transfer:
     """What a projection makes of an output of its source."""
     source, target = op.ends()
-    shape = tuple(target.shape.get_values())
+    shape = target.shape.get_values()
     weights = None if op.weights is None else _values(op.weights)
     scale = None if op.scale is None else _values(op.scale)
     bias = None if op.bias is None else _values(op.bias)
     exact = weights is not None and weights.dtype == np.int8 and source.spikes()
     connect = _connection(op, weights)
-    trailing = 0 if op.connection.data == "linear" else len(shape) - 1
-
-    def along(vector: Array) -> Array:
-        return vector.reshape(-1, *[1] * trailing) if vector.ndim else vector
 
     def run(output: Array) -> Array:
         sums = connect(output.astype(np.int64 if exact else np.float32)).astype(np.float32)
         if scale is not None:
-            sums = sums * along(scale)
+            sums = sums * along_channels(scale, sums.ndim)
         if bias is not None:
-            sums = sums + along(bias)
+            sums = sums + along_channels(bias, sums.ndim)
         return sums.reshape(len(output), *shape)
 
     return run
@@ -171,13 +167,14 @@ def simulate(op: SimulateOp, *operands: Array) -> tuple[Array, ...]:
         p.sym_name.data: _Population(p, network, steps, batch) for p in execution_order(network)
     }
     outputs.update({name: population.output for name, population in populations.items()})
-    edges: dict[str, list[tuple[Array, int, Transfer]]] = {name: [] for name in populations}
+    edges: dict[str, list[Callable[[int], Array]]] = {name: [] for name in populations}
     for edge in projections(network):
-        arriving = (outputs[edge.source.string_value()], edge.delay.value.data, transfer(edge))
+        arriving = _arriving(edge, outputs[edge.source.string_value()])
         edges[edge.target.string_value()].append(arriving)
     for t in range(steps):
         for name, population in populations.items():
-            population.run(t, _received(edges[name], t, population.shape))
+            current = np.zeros(population.shape, np.float32)
+            population.run(t, sum((arriving(t) for arriving in edges[name]), current))
     return tuple(
         found.output if probe.variable.data == "output" else found.potential
         for probe in probes(network)
@@ -185,14 +182,23 @@ def simulate(op: SimulateOp, *operands: Array) -> tuple[Array, ...]:
     )
 
 
-def _received(
-    edges: Sequence[tuple[Array, int, Transfer]], t: int, shape: tuple[int, ...]
-) -> Array:
-    total = np.zeros(shape, np.float32)
-    for outputs, delay, run in edges:
-        arrived = outputs[t - delay] if t >= delay else np.zeros_like(outputs[0])
-        total = total + run(arrived)
-    return total
+def _arriving(op: ProjectionOp, outputs: Array) -> Callable[[int], Array]:
+    """What a projection brings at a step, for the outputs [T, N, shape…] of its source."""
+    run = transfer(op)
+    places = outputs.shape[2:]
+    delays = np.full(places, op.delay.value.data, np.int64)
+    if op.delays is not None:
+        delays = delays + _values(op.delays)
+    if (delays < op.delay.value.data).any():
+        raise ValueError(f"@{op.sym_name.data} expects delays of at least 0")
+
+    def arriving(t: int) -> Array:
+        found = np.zeros_like(outputs[0])
+        for delay in np.unique(delays[delays <= t]).tolist():
+            found = np.where(delays == delay, outputs[t - delay], found)
+        return run(found)
+
+    return arriving
 
 
 RULES: dict[type[Operation], Rule] = {SimulateOp: simulate}

@@ -35,7 +35,16 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from ..inference import Value, tensor_type
-from ..shapes import Shape, broadcasts_to, integer, ints, is_float, show_shape, window_output
+from ..shapes import (
+    Shape,
+    broadcasts_to,
+    integer,
+    ints,
+    is_float,
+    is_integer,
+    show_shape,
+    window_output,
+)
 from ..tensor.linear import conv_shape
 from ..ternary.types import is_trit
 from .network import InputOp, NetworkOp, lookup, one_of
@@ -48,11 +57,12 @@ CONNECTIONS = ("linear", "conv", "one_to_one", "avg_pool", "sum_pool")
 class ProjectionOp(IRDLOperation):
     """Synapses from a population or input to a population: PyNN's Projection, NIR's weight nodes.
 
-    What the target receives at step t is scale·f(s[t - `delay`]) + bias, with f by `connection`:
+    What the target receives at step t is scale·f(s[t - d]) + bias, with f by `connection`:
     `linear` s · W, W [in, out] over the places in row-major order; `conv` as `tensor.conv`;
-    `one_to_one` s, or s times weights of the same shape; `avg_pool` or `sum_pool` over windows.
-    Weights are f32, i8 or trits, with an optional f32 scale (a scalar or one an output channel) and
-    bias (one an output channel).
+    `one_to_one` s, or s times weights that broadcast, in row-major order; `avg_pool` or `sum_pool`
+    over windows. Weights are f32, i8 or trits, with an optional f32 scale (a scalar or one an
+    output channel) and bias (one an output channel). d is `delay` in steps, and for each place of
+    the source what `delays` adds, integers of at least 0 (NIR's Delay).
 
         spike.projection @fc @pixels -> @out weights(%w : tensor<784x10x!ternary.trit>)
             {delay = 1 : i64}
@@ -63,6 +73,7 @@ class ProjectionOp(IRDLOperation):
     weights = opt_operand_def(TensorType)
     scale = opt_operand_def(TensorType)
     bias = opt_operand_def(TensorType)
+    delays = opt_operand_def(TensorType)
     sym_name = prop_def(SymbolNameConstraint())
     source = prop_def(FlatSymbolRefAttrConstr)
     target = prop_def(FlatSymbolRefAttrConstr)
@@ -80,7 +91,8 @@ class ProjectionOp(IRDLOperation):
         "$sym_name $source `->` $target "
         "(`weights` `(` $weights^ `:` type($weights) `)`)? "
         "(`scale` `(` $scale^ `:` type($scale) `)`)? "
-        "(`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict"
+        "(`bias` `(` $bias^ `:` type($bias) `)`)? "
+        "(`delays` `(` $delays^ `:` type($delays) `)`)? attr-dict"
     )
 
     def __init__(
@@ -94,6 +106,7 @@ class ProjectionOp(IRDLOperation):
         scale: Value | None = None,
         bias: Value | None = None,
         delay: int = 0,
+        delays: Value | None = None,
         kernel: Sequence[int] | None = None,
         strides: Sequence[int] | None = None,
         padding: Sequence[int] | None = None,
@@ -102,7 +115,7 @@ class ProjectionOp(IRDLOperation):
     ) -> None:
         windows = {"kernel": kernel, "strides": strides, "padding": padding, "dilation": dilation}
         super().__init__(
-            operands=[[v] if v is not None else [] for v in (weights, scale, bias)],
+            operands=[[v] if v is not None else [] for v in (weights, scale, bias, delays)],
             properties={
                 "sym_name": StringAttr(name),
                 "source": SymbolRefAttr(source),
@@ -149,13 +162,14 @@ class ProjectionOp(IRDLOperation):
             )
         source, target = self.ends()
         self._check_operands(where)
+        self._check_delays(where, tuple(source.shape.get_values()))
         try:
             shape = self.result_shape(tuple(source.shape.get_values()))
         except VerifyException as error:
             raise VerifyException(f"{where} {error}") from None
         wanted = tuple(target.shape.get_values())
         fits = shape == wanted
-        if self.connection.data == "linear":
+        if self.connection.data in ("linear", "one_to_one"):
             fits = prod(shape) == prod(wanted)
         if not fits:
             raise VerifyException(
@@ -184,6 +198,16 @@ class ProjectionOp(IRDLOperation):
             type = tensor_type(self.weights)
             if not (type.element_type in (f32, i8) or is_trit(type)):
                 raise VerifyException(f"{where} expects weights of f32, i8 or trits, got {type}")
+
+    def _check_delays(self, where: str, shape: Shape) -> None:
+        if self.delays is None:
+            return
+        type = tensor_type(self.delays)
+        if not is_integer(type) or not broadcasts_to(type.get_shape(), shape):
+            raise VerifyException(
+                f"{where} expects delays of integers that broadcast to {show_shape(shape)}, "
+                f"got {type}"
+            )
 
     def _check_vectors(self, where: str, shape: Shape) -> None:
         channels = prod(shape) if self.connection.data == "linear" else shape[0]

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.rewriter import InsertPoint
 from xdsl.transforms.canonicalize import CanonicalizePass
 
-from triton_dsl.dialects import spike, tensor
+from triton_dsl.dialects import spike, tensor, ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import dense_constant
 
@@ -33,9 +33,7 @@ def test_gains_and_scales_move_without_a_trace(data: st.DataObject) -> None:
     size = data.draw(st.sampled_from([1.0, 1e-35, 1e30]))
     weight = (rng.standard_normal((6, 3)) * size).astype(dtype)
     constant = data.draw(st.booleans())
-    function = FuncOp(
-        "forward", ([spike.train(9, 2, 6), TensorType(element, [6, 3])], []), visibility=None
-    )
+    function = FuncOp("forward", ([spike.train(9, 2, 6), TensorType(element, [6, 3])], []))
     s, w = function.args
     builder = Builder(InsertPoint.at_end(function.body.block))
 
@@ -43,8 +41,12 @@ def test_gains_and_scales_move_without_a_trace(data: st.DataObject) -> None:
         return builder.insert(dense_constant(np.asarray(value, dtype), element)).result
 
     matrix = builder.insert(dense_constant(weight, element)).result if constant else w
+    exact = data.draw(st.booleans())
+    if exact:
+        trits = rng.integers(-1, 2, 18).tolist()
+        matrix = builder.insert(ternary.ConstantOp(trits, (6, 3))).result
     options: dict[str, Any] = {}
-    if data.draw(st.booleans()):
+    if exact or data.draw(st.booleans()):
         options["scale"] = scalar(data.draw(SCALES))
     if data.draw(st.booleans()):
         bias = (rng.standard_normal(3) * size).astype(dtype)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr, TensorType, f32
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr, TensorType, f32, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
 
@@ -191,6 +191,28 @@ def test_no_steps_and_no_samples(size: tuple[int, int]) -> None:
     ]
     (result,) = run_module(program(ops, [trains(2, 3)]), [np.ones((*size, 2, 3), bool)])
     assert result.shape == (*size, 2)
+
+
+def test_each_source_neuron_may_have_its_own_delay() -> None:
+    extra = np.array([[0, 2], [1, 5]], np.int32)
+    ops: list[Operation] = [
+        delays := dense_constant(extra, i32),
+        spike.InputOp("x", [2, 2]),
+        spike.PopulationOp("n", "relay", [4]),
+        spike.ProjectionOp("p", "x", "n", connection="one_to_one", delay=1, delays=delays.result),
+        spike.ProbeOp("out", "n"),
+    ]
+    x = RNG.random((9, 3, 2, 2)) < 0.5
+    (result,) = run_module(program(ops, [trains(2, 2)]), [x])
+    for t, n, place in np.ndindex(9, 3, 4):
+        source = t - 1 - int(extra.ravel()[place])
+        expected = x[source, n].ravel()[place] if source >= 0 else 0
+        assert result[t, n, place] == expected
+    ops = [op.detach() or op for op in ops]
+    ops[0] = dense_constant(-extra, i32)
+    ops[3].operands[0] = ops[0].results[0]
+    with pytest.raises(TritonError, match="@p expects delays of at least 0"):
+        run_module(program(ops, [trains(2, 2)]), [x])
 
 
 def test_exact_decays() -> None:

@@ -88,6 +88,19 @@ func.func @into_weights(%s: !spike.train<8x2>) -> !spike.train<8x2> {
 // CHECK:        %[[I:.*]] = spike.linear %s, %[[WEIGHT]] bias(%[[BIAS]] : tensor<2xf32>) :
 // CHECK-NEXT:   spike.integrate_fire %[[I]] : (tensor<8x2xf32>)
 
+// Sums of trits are exact: a power of two joins the scale.
+func.func @trits(%s: !spike.train<8x2>, %w: tensor<2x2x!ternary.trit>) -> !spike.train<8x2> {
+  %a = tensor.constant dense<[0.3, 0.7]> : tensor<2xf32>
+  %i = spike.linear %s, %w scale(%a : tensor<2xf32>)
+      : !spike.train<8x2>, tensor<2x2x!ternary.trit> -> tensor<8x2xf32>
+  %t = spike.lif %i {beta = 0.5 : f64, gain = 0.5 : f64} : (tensor<8x2xf32>) -> !spike.train<8x2>
+  func.return %t : !spike.train<8x2>
+}
+// CHECK:      @trits
+// CHECK-NEXT:   %[[SCALE:.*]] = tensor.constant dense<[1.500000e-01, 3.500000e-01]> : tensor<2xf32>
+// CHECK-NEXT:   %[[I:.*]] = spike.linear %s, %w scale(%[[SCALE]] : tensor<2xf32>)
+// CHECK-NEXT:   spike.lif %[[I]] {beta = 5.000000e-01 : f64} :
+
 // Another gain than a power of two would round a bias, and a shared sum serves others too.
 func.func @kept(%s: !spike.train<8x2>, %w: tensor<2x2xf32>, %b: tensor<2xf32>)
     -> (!spike.train<8x2>, !spike.train<8x2>, tensor<8x2xf32>) {

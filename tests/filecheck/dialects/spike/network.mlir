@@ -8,6 +8,7 @@ spike.network @net dt = 1.0e-03 attributes {integration = "exact"} {
   %a = tensor.constant dense<0.5> : tensor<f32>
   %b = tensor.constant dense<0.25> : tensor<10xf32>
   %t = tensor.constant dense<0.02> : tensor<10xf32>
+  %d = tensor.constant dense<3> : tensor<10xi32>
   spike.input @pixels {shape = array<i64: 1, 28, 28>}
   spike.input @noise {shape = array<i64: 10>, signal = "current"}
   spike.population @out values(%t : tensor<10xf32>) {model = "lif", shape = array<i64: 10>,
@@ -18,6 +19,8 @@ spike.network @net dt = 1.0e-03 attributes {integration = "exact"} {
       scale(%a : tensor<f32>) bias(%b : tensor<10xf32>)
   spike.projection @drive @noise -> @out {connection = "one_to_one"}
   spike.projection @back @out -> @out {connection = "one_to_one", delay = 2 : i64}
+  spike.projection @late @out -> @out delays(%d : tensor<10xi32>)
+      {connection = "one_to_one", delay = 1 : i64}
   spike.projection @pool @pixels -> @sum {connection = "sum_pool", kernel = array<i64: 2, 2>}
   spike.probe @spikes @out
   spike.probe @potential @out {variable = "v"}
@@ -27,6 +30,7 @@ spike.network @net dt = 1.0e-03 attributes {integration = "exact"} {
 // CHECK-NEXT:   %a = tensor.constant dense<5.000000e-01> : tensor<f32>
 // CHECK-NEXT:   %b = tensor.constant dense<2.500000e-01> : tensor<10xf32>
 // CHECK-NEXT:   %t = tensor.constant dense<2.000000e-02> : tensor<10xf32>
+// CHECK-NEXT:   %d = tensor.constant dense<3> : tensor<10xi32>
 // CHECK-NEXT:   spike.input @pixels {shape = array<i64: 1, 28, 28>}
 // CHECK-NEXT:   spike.input @noise {shape = array<i64: 10>, signal = "current"}
 // CHECK-NEXT:   spike.population @out values(%t : tensor<10xf32>) {model = "lif", shape = array<i64: 10>, parameters = {v_threshold = 5.000000e-01 : f64}, each = ["tau"], compare = "ge", reset = "subtract"}
@@ -34,6 +38,7 @@ spike.network @net dt = 1.0e-03 attributes {integration = "exact"} {
 // CHECK-NEXT:   spike.projection @fc @pixels -> @out weights(%w : tensor<784x10x!ternary.trit>) scale(%a : tensor<f32>) bias(%b : tensor<10xf32>)
 // CHECK-NEXT:   spike.projection @drive @noise -> @out {connection = "one_to_one"}
 // CHECK-NEXT:   spike.projection @back @out -> @out {connection = "one_to_one", delay = 2 : i64}
+// CHECK-NEXT:   spike.projection @late @out -> @out delays(%d : tensor<10xi32>) {connection = "one_to_one", delay = 1 : i64}
 // CHECK-NEXT:   spike.projection @pool @pixels -> @sum {connection = "sum_pool", kernel = array<i64: 2, 2>}
 // CHECK-NEXT:   spike.probe @spikes @out
 // CHECK-NEXT:   spike.probe @potential @out {variable = "v"}

@@ -275,6 +275,16 @@ spike.network @net dt = 1.0e-03 {
 
 // -----
 
+spike.network @net dt = 1.0e-03 {
+  %d = tensor.constant dense<1.0> : tensor<4xf32>
+  spike.input @x {shape = array<i64: 4>}
+  spike.population @n {model = "relay", shape = array<i64: 4>}
+  // expected-error @+1 {{'spike.projection' @p expects delays of integers that broadcast to 4, got tensor<4xf32>}}
+  spike.projection @p @x -> @n delays(%d : tensor<4xf32>) {connection = "one_to_one"}
+}
+
+// -----
+
 // expected-error @+1 {{'spike.network' expects a delay of at least 1 in every cycle, @n -> @n has none}}
 spike.network @net dt = 1.0e-03 {
   spike.input @x {shape = array<i64: 4>}
