@@ -57,6 +57,7 @@ TORCH_MODULES = {
         "packed",
         "profiler",
         "quantization",
+        "spiking.adaptive",
         "spiking.attention",
         "spiking.coding",
         "spiking.mlp",

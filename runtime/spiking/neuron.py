@@ -43,8 +43,8 @@ class Neuron(nn.Module, ABC):
     shape of a step; an `nn.Parameter` is trained (nothing keeps it in its bounds), another tensor
     becomes a buffer. All neurons of one model have the same states, in the order of `STATES`; where
     none are given they are zeros. A run that is cut in two and resumed gives the same bits.
-    Numbers are rounded to the type of the current; float16 and bfloat16 compute a step in float32
-    and round the states after it.
+    Parameters are rounded to the type of the current; float16 and bfloat16 compute a step in
+    float32 and round the states after it.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Spec]]
@@ -130,10 +130,9 @@ class Neuron(nn.Module, ABC):
         values: dict[str, Tensor] = {}
         for name in self.PARAMETERS:
             value: Value = getattr(self, name)
-            if isinstance(value, Tensor):
-                values[name] = value.to(dtype)
-            else:
-                values[name] = torch.full((), value, dtype=dtype, device=x.device)
+            if not isinstance(value, Tensor):
+                value = torch.full((), value, dtype=x.dtype, device=x.device)
+            values[name] = value.to(x.dtype).to(dtype)
         return values
 
     def _leak(self, values: Mapping[str, Tensor], v: Tensor, current: Tensor) -> Tensor:

@@ -107,17 +107,16 @@ class IntegrateFireNeuron(FiringNeuron):
 
     def _check_current(self, x: Tensor) -> None:
         if x.dtype not in _INTEGERS or x.dim() < 1:
-            return super()._check_current(x)
+            super()._check_current(x)
+            return
+        limits = torch.iinfo(x.dtype)
         for name in self.PARAMETERS:
             value: Value = getattr(self, name)
             if isinstance(value, Tensor):
                 if value.dtype != x.dtype:
-                    raise OptionError(
-                        f"{name}: expected {x.dtype} as the current, got {value.dtype}"
-                    )
-            elif value != int(value):
-                raise OptionError(f"{name}: expected a whole number for {x.dtype}, got {value}")
-        return None
+                    raise OptionError(f"{name}: expected {x.dtype}, got {value.dtype}")
+            elif value != int(value) or not limits.min <= value <= limits.max:
+                raise OptionError(f"{name}: expected a whole number of {x.dtype}, got {value:g}")
 
     def _advance(
         self, values: Mapping[str, Tensor], x: Tensor, state: State

@@ -348,7 +348,8 @@ class SpikeTensor:
         return torch.equal(self._indices(), other._indices().to(self.device))
 
     def __repr__(self) -> str:
+        spikes = "…" if self.device.type == "meta" else self.count()
         return (
-            f"SpikeTensor(shape={tuple(self._shape)}, dt={self._dt:g}, {self.count()} spikes, "
+            f"SpikeTensor(shape={tuple(self._shape)}, dt={self._dt:g}, {spikes} spikes, "
             f"{self.layout}, {self.nbytes} bytes, device='{self.device}')"
         )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from triton_dsl.dialects import spike
 from triton_dsl.ir.errors import OptionError
+from triton_dsl.runtime.spiking.adaptive import AdaptiveLifNeuron
 from triton_dsl.runtime.spiking.config import ENCODINGS, NEURON_MODELS, SpikingConfig
 from triton_dsl.runtime.spiking.neuron import RESETS, Neuron
 from triton_dsl.runtime.spiking.neurons import (
@@ -28,11 +29,14 @@ MODELS: list[tuple[type[Neuron], type[spike.NeuronOp]]] = [
     (LifNeuron, spike.LifOp),
     (IntegrateFireNeuron, spike.IntegrateFireOp),
     (CubaLifNeuron, spike.CubaLifOp),
+    (AdaptiveLifNeuron, spike.AdaptiveLifOp),
     (LeakyIntegrator, spike.LeakyIntegratorOp),
 ]
 NUMBERS = {
     "alpha": 0.7,
     "beta": 0.83,
+    "rho": 0.9,
+    "kappa": 0.3,
     "w_in": 0.9,
     "v_leak": -0.07,
     "gain": 0.6,
@@ -79,7 +83,7 @@ def test_choices_are_those_of_the_dialect() -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("reset", RESETS)
 @pytest.mark.parametrize("compare", COMPARISONS)
-@pytest.mark.parametrize(("model", "op"), MODELS[:3])
+@pytest.mark.parametrize(("model", "op"), MODELS[:4])
 def test_firing_neurons(
     model: Any, op: Any, compare: str, reset: str, dtype: torch.dtype, run_op: RunOp
 ) -> None:
@@ -106,7 +110,11 @@ def test_leaky_integrator(dtype: torch.dtype, run_op: RunOp) -> None:
 @pytest.mark.parametrize(("model", "op"), MODELS)
 def test_defaults(model: Any, op: Any, run_op: RunOp) -> None:
     """What is left out, such as a gain of one, changes no bit."""
-    settings = {name: NUMBERS[name] for name in ("alpha", "beta") if name in model.PARAMETERS}
+    settings = {
+        name: NUMBERS[name]
+        for name in ("alpha", "beta", "rho", "kappa")
+        if name in model.PARAMETERS
+    }
     x = current()
     output, state = model(**settings)(x)
     expected, *final = run_op(lambda i: op(i, **settings, final=True), x)
@@ -114,9 +122,10 @@ def test_defaults(model: Any, op: Any, run_op: RunOp) -> None:
     assert all(torch.equal(a, b) for a, b in zip(state, final, strict=True))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("model", "op"), MODELS)
-def test_parameters_of_each_neuron(model: Any, op: Any, run_op: RunOp) -> None:
-    x = current()
+def test_parameters_of_each_neuron(model: Any, op: Any, dtype: torch.dtype, run_op: RunOp) -> None:
+    x = current(dtype)
     generator = torch.Generator().manual_seed(1)
     settings = {
         name: value + 0.1 * torch.rand(3 if name == "beta" else 1, 5, generator=generator)
@@ -125,7 +134,9 @@ def test_parameters_of_each_neuron(model: Any, op: Any, run_op: RunOp) -> None:
     output, _ = model(**settings)(x)
     names = list(settings)
     (expected,) = run_op(
-        lambda i, *values: op(i, **dict(zip(names, values, strict=True))), x, *settings.values()
+        lambda i, *values: op(i, **dict(zip(names, values, strict=True))),
+        x,
+        *(v.to(dtype) for v in settings.values()),
     )
     assert torch.equal(output, expected.to(x.dtype))
 
@@ -225,6 +236,18 @@ def test_gradients_through_time(reset: str, detach: bool, compare: str) -> None:
         torch.testing.assert_close(mine, theirs, check_dtype=False)
 
 
+def test_the_threshold_of_an_adaptive_neuron_is_trained_through_its_adaptation() -> None:
+    """κ has a gradient only through Θ = θ + κ·a, and a only where it has fired before."""
+    kappa = nn.Parameter(torch.tensor(0.3))
+    neuron = AdaptiveLifNeuron(0.8, 0.9, kappa, threshold=0.5, surrogate="arctan")
+    quiet, _ = neuron(torch.zeros(5, 2))
+    (gradient,) = torch.autograd.grad(quiet.sum(), kappa)
+    assert gradient == 0
+    spikes, _ = neuron(torch.ones(5, 2))
+    (gradient,) = torch.autograd.grad(spikes.sum(), kappa)
+    assert gradient < 0
+
+
 def test_parameters_are_trained_and_saved() -> None:
     neuron = LifNeuron(nn.Parameter(torch.tensor([0.9, 0.5])), threshold=torch.tensor(2.0))
     assert [name for name, _ in neuron.named_parameters()] == ["beta"]
@@ -261,7 +284,11 @@ def test_neuron_of_a_configuration(model: str, names: str) -> None:
         (lambda: LifNeuron(0.5)(torch.ones(2, 4), (torch.ones(4).half(),)), "float16"),
         (
             lambda: IntegrateFireNeuron(threshold=1.5)(torch.ones(3, dtype=torch.int32)),
-            "threshold: expected a whole number",
+            "threshold: expected a whole number of torch.int32, got 1.5",
+        ),
+        (
+            lambda: IntegrateFireNeuron(threshold=128)(torch.ones(3, dtype=torch.int8)),
+            "threshold: expected a whole number of torch.int8, got 128",
         ),
         (
             lambda: IntegrateFireNeuron(gain=torch.ones(1))(torch.ones(3, dtype=torch.int8)),

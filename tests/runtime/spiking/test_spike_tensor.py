@@ -147,6 +147,7 @@ def test_moves() -> None:
     for layout in (made, made.to_sparse()):
         assert layout.cpu() == made and layout.cpu().device.type == "cpu"
         assert layout.to("meta").device.type == "meta" and layout.to("meta").shape == made.shape
+        assert "device='meta'" in repr(layout.to("meta"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
