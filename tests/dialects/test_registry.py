@@ -24,13 +24,13 @@ module {
 
 def test_every_dialect_can_be_loaded() -> None:
     dialects = get_all_dialects()
-    assert {"builtin", "func", "arith", "linalg", "tensor", "ternary"} <= set(dialects)
+    assert {"builtin", "func", "arith", "linalg", "tensor", "ternary", "spike"} <= set(dialects)
     assert all(getter().name == name for name, getter in dialects.items() if name in OURS)
     names = {op.name for op in dialects["tensor"]().operations}
     assert {"tensor.empty", "tensor.extract_slice", "tensor.parameter"} <= names
 
 
-OURS = {"tensor", "ternary", "func", "arith", "linalg"}
+OURS = {"tensor", "ternary", "spike", "func", "arith", "linalg"}
 
 
 def test_dialects_are_imported_when_first_used() -> None:

@@ -344,3 +344,35 @@ def test_the_neuron_of_the_nir_paper(beta: float, run_op: RunOp) -> None:
         x,
     )
     assert np.flatnonzero(spikes).tolist() == [460, 510, 710, 760]
+
+
+NUMBERS: dict[type[spike.NeuronOp], dict[str, float]] = {
+    spike.LifOp: dict(beta=0.9, v_leak=0.1, gain=0.7, threshold=0.5, v_reset=-0.2),
+    spike.IntegrateFireOp: dict(gain=0.7, threshold=0.5, v_reset=-0.2),
+    spike.CubaLifOp: dict(
+        alpha=0.5, beta=0.9, w_in=0.8, v_leak=0.1, gain=0.7, threshold=0.5, v_reset=-0.2
+    ),
+    spike.LeakyIntegratorOp: dict(beta=0.9, v_leak=0.1, gain=0.7),
+    spike.AdaptiveLifOp: dict(
+        beta=0.9, rho=0.8, kappa=1.5, v_leak=0.1, gain=0.7, threshold=0.5, v_reset=-0.2
+    ),
+    spike.SigmaDeltaOp: dict(gain=0.7, bias=-0.1, threshold=0.3),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("element", [f16, f64], ids=str)
+def test_a_number_is_the_same_for_each_neuron(kind: Any, element: Any, run_op: RunOp) -> None:
+    dtype = numpy_dtype(element)
+    x = current(20).astype(dtype)
+    options: dict[str, Any] = {"final": True}
+    if "v_reset" in NUMBERS[kind]:
+        options["reset"] = "to_value"
+    assert set(NUMBERS[kind]) == set(kind.PARAMETERS)
+    numbers = run_op(lambda v: kind(v, **NUMBERS[kind], **options), x)
+    values = [np.full(4, number, dtype) for number in NUMBERS[kind].values()]
+    each = run_op(
+        lambda v, *p: kind(v, **dict(zip(NUMBERS[kind], p, strict=True)), **options), x, *values
+    )
+    for a, b in zip(numbers, each, strict=True):
+        np.testing.assert_array_equal(a, b)
