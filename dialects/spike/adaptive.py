@@ -36,11 +36,11 @@ ACTIVATIONS = ("none", "relu")
 
 @irdl_op_definition
 class AdaptiveLifOp(FiringOp):
-    """A leaky neuron whose threshold rises with its own spikes (Bellec et al. 2018, LSNN).
+    """A leaky neuron whose threshold rises with its own spikes.
 
-    v ← β·v + (1-β)·v_leak + g·i; Θ = θ + κ·a; s = [v ≥ Θ]; `subtract` v ← v - Θ·s, `to_value`
-    v ← v_reset where s, `none`; last a ← ρ·a + (1-ρ)·s. θ is `threshold`, κ `kappa`, ρ `rho`; the
-    states are `v` and `a`.
+    As Bellec et al. 2018 (LSNN): v ← β·v + (1-β)·v_leak + g·i; Θ = θ + κ·a; s = [v ≥ Θ];
+    `subtract` v ← v - Θ·s, `to_value` v ← v_reset where s, `none`; last a ← ρ·a + (1-ρ)·s. θ is
+    `threshold`, κ `kappa`, ρ `rho`; the states are `v` and `a`.
 
         %s = spike.adaptive_lif %i {beta = 9.000000e-01 : f64, rho = 9.900000e-01 : f64,
              kappa = 1.800000e+00 : f64} : (tensor<32x?x256xf32>) -> !spike.train<32x?x256>

@@ -121,7 +121,10 @@ class RecurrentOp(SpikeOp):
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Ends the body of `spike.recurrent` with its results."""
+    """Ends the body of `spike.recurrent` with its results.
+
+    spike.yield %s : !spike.train<32x?x4>
+    """
 
     name = "spike.yield"
 

@@ -1,6 +1,7 @@
 """The type of trains, dt, and that every op with any properties reads as it was printed."""
 
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from triton_dsl.dialects.registry import parse_module, triton_context, verify_mo
 from triton_dsl.dialects.shapes import DYNAMIC, ShapeError, compatible
 from triton_dsl.dialects.spike.types import dense_type, time_first
 from triton_dsl.dialects.ternary import trit
-from triton_dsl.ir.errors import SourceError, VerifyError
+from triton_dsl.ir.errors import SourceError, TritonError, VerifyError
 
 CONTEXT = triton_context()
 
@@ -194,6 +195,29 @@ def test_other_ops_read_as_they_were_printed(data: st.DataObject) -> None:
     builder.insert(ReturnOp())
     function.attributes[spike.TIME_STEP] = FloatAttr(data.draw(st.floats(1e-9, 1.0)), f64)
     check_round_trip(ModuleOp([function]))
+
+
+TEXTS = [
+    path.read_text(encoding="utf-8")
+    for path in sorted((Path(__file__).parents[1] / "filecheck" / "dialects" / "spike").iterdir())
+    if not path.stem.endswith("_invalid")
+]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_mutated_text_gives_a_module_or_an_error(data: st.DataObject) -> None:
+    functions = data.draw(st.sampled_from(TEXTS)).split("\nfunc.func ")
+    text = data.draw(st.sampled_from([f"func.func {f}" for f in functions[1:]] or functions))
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        length = data.draw(st.integers(0, 4))
+        inserted = data.draw(st.text('%@!<>{}()[]:,=-?x 0123fi"', max_size=3))
+        text = text[:start] + inserted + text[start + length :]
+    try:
+        parse_module(text, ctx=CONTEXT).verify()
+    except TritonError as error:
+        assert ": error: " in str(error)
 
 
 def test_builders_refuse_what_the_verifier_refuses() -> None:
