@@ -1,14 +1,18 @@
-"""The neuron whose threshold rises with its own spikes: the torch side of `spike.adaptive_lif`."""
+"""Neurons that adapt: the torch side of `spike.adaptive_lif` and `spike.sigma_delta`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from .neuron import DECAY, GAIN, LEVEL, THRESHOLD, FiringNeuron, Spec, State, Value
-from .surrogate import SurrogateGradient
+from ...ir.errors import OptionError
+from .neuron import DECAY, GAIN, LEVEL, THRESHOLD, FiringNeuron, Neuron, Spec, State, Value
+from .surrogate import COMPARISONS, SurrogateGradient
+
+ACTIVATIONS = ("none", "relu")
 
 
 class AdaptiveLifNeuron(FiringNeuron):
@@ -70,3 +74,77 @@ class AdaptiveLifNeuron(FiringNeuron):
         spikes, v = self._fire({**values, "threshold": raised}, self._leak(values, v, x))
         rho = values["rho"]
         return spikes, (v, rho * adaptation + (1 - rho) * spikes)
+
+
+class SigmaDeltaNeuron(Neuron):
+    """Sums what it receives and sends what changed, as graded spikes (Lava's SigmaDelta).
+
+    σ ← σ + g·i; y = f(σ + b); δ = y - y_last + r; where |δ| ≥ θ (`cumulative`: where |e| ≥ θ after
+    e ← e + δ) it sends δ, elsewhere 0; then r ← δ - sent, y_last ← y, and `cumulative` e ← 0 where
+    it sent something. The output is what was sent, and its sum over time follows y within θ. The
+    states are sigma, y, r and e, which stays 0 unless `cumulative`.
+
+    Args:
+        gain: g.
+        bias: b.
+        threshold: θ.
+        compare: `gt` or `ge`.
+        activation: f, `relu` or `none`.
+        cumulative: see above.
+        surrogate: a `SurrogateGradient` or its name, for whether something is sent.
+
+    Raises:
+        OptionError: a value that is not allowed.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Spec]] = {
+        "gain": GAIN,
+        "bias": LEVEL,
+        "threshold": THRESHOLD,
+    }
+    STATES: ClassVar[tuple[str, ...]] = ("sigma", "y", "r", "e")
+
+    def __init__(
+        self,
+        *,
+        gain: Value | None = None,
+        bias: Value | None = None,
+        threshold: Value | None = None,
+        compare: str = "ge",
+        activation: str = "relu",
+        cumulative: bool = False,
+        surrogate: SurrogateGradient | str = "fast_sigmoid",
+    ) -> None:
+        for what, found, allowed in (
+            ("compare", compare, COMPARISONS),
+            ("activation", activation, ACTIVATIONS),
+        ):
+            if found not in allowed:
+                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {found!r}")
+        super().__init__({"gain": gain, "bias": bias, "threshold": threshold})
+        self.compare, self.activation, self.cumulative = compare, activation, cumulative
+        self.surrogate = SurrogateGradient(surrogate) if isinstance(surrogate, str) else surrogate
+
+    def _advance(
+        self, values: Mapping[str, Tensor], x: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        sigma, last, residue, error = state
+        sigma = sigma + self._gained(values, x)
+        y = sigma + values["bias"]
+        if self.activation == "relu":
+            y = y.relu()
+        change = y - last + residue
+        if self.cumulative:
+            error = error + change
+        watched = (error if self.cumulative else change).abs()
+        sent = change * self.surrogate(watched, values["threshold"], self.compare)
+        if self.cumulative:
+            error = torch.where(sent != 0, 0, error)
+        return sent, (sigma, y, change - sent, error)
+
+    def extra_repr(self) -> str:
+        """The settings, for `repr`."""
+        return (
+            f"{super().extra_repr()}, compare={self.compare}, activation={self.activation}, "
+            f"cumulative={self.cumulative}, surrogate={self.surrogate.name}"
+        )

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...ir.errors import OptionError
 
-NEURON_MODELS = ("LIF", "IF", "CubaLIF")
+NEURON_MODELS = ("LIF", "IF", "CubaLIF", "AdaptiveLIF")
 ENCODINGS = ("rate", "regular", "latency", "direct", "delta", "phase")
 SURROGATES = ("fast_sigmoid", "arctan", "triangle", "boxcar", "straight_through")
 
@@ -24,7 +24,7 @@ class SpikingConfig:
     Attributes:
         timesteps: steps for each input, at least 1.
         threshold: potential at which neurons fire, above 0.
-        neuron_model: `LIF`, `IF` or `CubaLIF`, see `runtime.spiking.neurons`.
+        neuron_model: `LIF`, `IF`, `CubaLIF` or `AdaptiveLIF`, see `runtime.spiking.neurons`.
         spike_encoding: how inputs become spikes, see `runtime.spiking.coding.encode`.
         surrogate_gradient: see `runtime.spiking.surrogate`.
         hardware_constraints: limits of a chip by name, as JSON has them; copied. They are kept for

@@ -2,7 +2,8 @@
 
 The torch side of `spike.lif`, `spike.integrate_fire`, `spike.cuba_lif` and
 `spike.leaky_integrator`: the same equations in the same order of operations, so that equal currents
-give equal spikes. What they share stands in `neuron`, layers made of them in `mlp` and `attention`.
+give equal spikes. What they share stands in `neuron`, neurons that adapt in `adaptive`, layers in
+`mlp` and `attention`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ...ir.errors import OptionError
+from .adaptive import AdaptiveLifNeuron
 from .config import SpikingConfig
 from .neuron import DECAY, GAIN, LEVEL, THRESHOLD, FiringNeuron, Neuron, Spec, State, Value
 from .surrogate import SurrogateGradient
@@ -205,12 +207,13 @@ class LeakyIntegrator(Neuron):
         return v, (v,)
 
 
-DECAYS: Mapping[str, Mapping[str, float]] = {
+DEFAULTS: Mapping[str, Mapping[str, float]] = {
     "LIF": {"beta": 0.9},
     "IF": {},
     "CubaLIF": {"alpha": 0.8, "beta": 0.9},
+    "AdaptiveLIF": {"beta": 0.9, "rho": 0.99, "kappa": 1.8},
 }
-"""The decays of `make_neuron` where none are given."""
+"""What `make_neuron` takes for parameters without a default where they are not given."""
 
 
 def make_neuron(config: SpikingConfig, **parameters: Value) -> FiringNeuron:
@@ -218,7 +221,7 @@ def make_neuron(config: SpikingConfig, **parameters: Value) -> FiringNeuron:
 
     Args:
         config: which neuron.
-        parameters: of the neuron, by name; decays are those of `DECAYS` by default.
+        parameters: of the neuron, by name; those of `DEFAULTS` where needed.
 
     Raises:
         OptionError: a parameter that the neuron does not have, or a value that is not allowed.
@@ -227,6 +230,7 @@ def make_neuron(config: SpikingConfig, **parameters: Value) -> FiringNeuron:
         "LIF": LifNeuron,
         "IF": IntegrateFireNeuron,
         "CubaLIF": CubaLifNeuron,
+        "AdaptiveLIF": AdaptiveLifNeuron,
     }
     kind = kinds[config.neuron_model]
     unknown = sorted(set(parameters) - set(kind.PARAMETERS))
@@ -237,7 +241,7 @@ def make_neuron(config: SpikingConfig, **parameters: Value) -> FiringNeuron:
         )
     given: dict[str, Value] = {
         "threshold": config.threshold,
-        **DECAYS[config.neuron_model],
+        **DEFAULTS[config.neuron_model],
         **parameters,
     }
     reset = "to_value" if "v_reset" in parameters else "subtract"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from triton_dsl.dialects.elements import element_of
 from triton_dsl.dialects.interpret import evaluate
@@ -45,8 +45,11 @@ def run_op() -> RunOp:
             TrainType(a.shape) if a.dtype == np.bool_ else TensorType(element_of(a.dtype), a.shape)
             for a in arrays
         ]
-        op = build(*Block(arg_types=types).args)
+        values = Block(arg_types=types).args
+        op = build(*values)
         op.verify()
-        return tuple(to_torch(result) for result in evaluate(op, arrays))
+        given: dict[SSAValue, Array] = dict(zip(values, arrays, strict=True))
+        results = evaluate(op, [given[operand] for operand in op.operands])
+        return tuple(to_torch(result) for result in results)
 
     return run

@@ -60,7 +60,10 @@ def test_limits_are_copied() -> None:
         ({"threshold": 0}, "threshold: expected a finite number above 0, got 0"),
         ({"threshold": float("inf")}, "threshold: expected a finite number"),
         ({"threshold": "1"}, "threshold: expected a finite number above 0, got '1'"),
-        ({"neuron_model": "lif"}, "neuron_model: expected one of LIF, IF, CubaLIF, got 'lif'"),
+        (
+            {"neuron_model": "lif"},
+            "neuron_model: expected one of LIF, IF, CubaLIF, Ada",
+        ),
         ({"spike_encoding": "burst"}, "spike_encoding: expected one of rate, regular"),
         ({"surrogate_gradient": "relu"}, "surrogate_gradient: expected one of fast_sigmoid"),
         ({"hardware_constraints": [1]}, "hardware_constraints: expected a dictionary"),

@@ -25,6 +25,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "LIF": lambda i, **p: spike.LifOp(i, 0.9, **p),
     "IF": spike.IntegrateFireOp,
     "CubaLIF": lambda i, **p: spike.CubaLifOp(i, 0.8, 0.9, **p),
+    "AdaptiveLIF": lambda i, **p: spike.AdaptiveLifOp(i, 0.9, 0.99, 1.8, **p),
 }
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from triton_dsl.dialects import spike
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.runtime.spiking.adaptive import AdaptiveLifNeuron
+from triton_dsl.runtime.spiking.adaptive import ACTIVATIONS, AdaptiveLifNeuron, SigmaDeltaNeuron
 from triton_dsl.runtime.spiking.config import ENCODINGS, NEURON_MODELS, SpikingConfig
 from triton_dsl.runtime.spiking.neuron import RESETS, Neuron
 from triton_dsl.runtime.spiking.neurons import (
@@ -31,6 +31,7 @@ MODELS: list[tuple[type[Neuron], type[spike.NeuronOp]]] = [
     (CubaLifNeuron, spike.CubaLifOp),
     (AdaptiveLifNeuron, spike.AdaptiveLifOp),
     (LeakyIntegrator, spike.LeakyIntegratorOp),
+    (SigmaDeltaNeuron, spike.SigmaDeltaOp),
 ]
 NUMBERS = {
     "alpha": 0.7,
@@ -41,6 +42,7 @@ NUMBERS = {
     "v_leak": -0.07,
     "gain": 0.6,
     "threshold": 0.45,
+    "bias": 0.11,
 }
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
@@ -67,7 +69,7 @@ def test_parameters_and_states_are_those_of_the_op(
 
 
 def test_choices_are_those_of_the_dialect() -> None:
-    from triton_dsl.dialects.spike import attention, coding, neuron, normalization
+    from triton_dsl.dialects.spike import adaptive, attention, coding, neuron, normalization
     from triton_dsl.runtime.spiking import attention as torch_attention
     from triton_dsl.runtime.spiking import coding as torch_coding
     from triton_dsl.runtime.spiking import normalization as torch_normalization
@@ -76,6 +78,7 @@ def test_choices_are_those_of_the_dialect() -> None:
     assert coding.ENCODINGS == ENCODINGS
     for name in ("DECODINGS", "READOUTS", "MAX_PERIOD"):
         assert getattr(torch_coding, name) == getattr(coding, name)
+    assert adaptive.ACTIVATIONS == ACTIVATIONS
     assert torch_attention.KINDS == attention.KINDS
     assert torch_normalization.KINDS == normalization.KINDS
 
@@ -96,6 +99,33 @@ def test_firing_neurons(
     assert 0 < spikes.sum() < spikes.numel()
     for mine, theirs in zip(state, final, strict=True):
         assert mine.dtype == dtype and torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("cumulative", [False, True])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_sigma_delta(
+    compare: str, activation: str, cumulative: bool, dtype: torch.dtype, run_op: RunOp
+) -> None:
+    x = current(dtype) - 0.3
+    settings: dict[str, Any] = {**numbers(SigmaDeltaNeuron), "compare": compare}
+    settings |= {"activation": activation, "cumulative": cumulative}
+    sent, state = SigmaDeltaNeuron(**settings)(x)
+    expected, *final = run_op(lambda i: spike.SigmaDeltaOp(i, **settings, final=True), x)
+    assert torch.equal(sent, expected) and 0 < (sent != 0).sum() < sent.numel()
+    assert all(torch.equal(a, b) for a, b in zip(state, final, strict=True))
+
+
+def test_what_sigma_delta_sends_follows_its_activation() -> None:
+    x = current(torch.float64).requires_grad_()
+    neuron = SigmaDeltaNeuron(threshold=0.2, activation="none", surrogate="straight_through")
+    sent, _ = neuron(x)
+    assert bool(((sent.cumsum(0) - x.cumsum(0)).abs() < 0.2 + 1e-9).all())
+    every, _ = SigmaDeltaNeuron(threshold=0.0, activation="none")(x)
+    torch.testing.assert_close(every, x)
+    (gradient,) = torch.autograd.grad(sent.sum(), x)
+    assert bool(gradient.isfinite().all()) and gradient.any()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -255,7 +285,8 @@ def test_parameters_are_trained_and_saved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "names"), list(zip(NEURON_MODELS, ["beta", "", "alpha beta"], strict=True))
+    ("model", "names"),
+    list(zip(NEURON_MODELS, ["beta", "", "alpha beta", "beta rho kappa"], strict=True)),
 )
 def test_neuron_of_a_configuration(model: str, names: str) -> None:
     config = SpikingConfig(neuron_model=model, threshold=2.5, surrogate_gradient="triangle")
@@ -275,6 +306,8 @@ def test_neuron_of_a_configuration(model: str, names: str) -> None:
         (lambda: LifNeuron(0.5, compare="eq"), "compare: expected one of gt, ge"),
         (lambda: LifNeuron(0.5, reset="zero"), "reset: expected one of"),
         (lambda: LifNeuron(0.5, v_reset=0.0), "v_reset belongs to the reset to_value"),
+        (lambda: SigmaDeltaNeuron(activation="gelu"), "activation: expected one of none, relu"),
+        (lambda: SigmaDeltaNeuron(compare="eq"), "compare: expected one of gt, ge"),
         (lambda: make_neuron(SpikingConfig(), alpha=0.5), "the neuron LIF has no alpha"),
         (lambda: LifNeuron(0.5)(torch.ones(3, dtype=torch.int32)), "current of floats"),
         (lambda: LifNeuron(0.5)(torch.ones(())), "current of floats"),
