@@ -16,7 +16,7 @@ from ..parameters import constant_value
 from ..tensor.interpret_elementwise import Rule
 from ..tensor.interpret_linear import along_channels, convolve, product
 from . import adaptive, neurons
-from .interpret_neurons import STEPS, Options, States, Step, leak
+from .interpret_neurons import STEPS, Options, States, Step, fire, leak
 from .models import MODELS, discrete
 from .network import InputOp, NetworkOp
 from .network_graph import execution_order, nodes, probes, projections
@@ -38,7 +38,7 @@ def _integrators(options: Options, p: Mapping[str, Array], x: Array, states: Sta
 
 def _threshold(options: Options, p: Mapping[str, Array], x: Array, states: States) -> Any:
     """Spikes where the current is above the threshold (NIR's Threshold)."""
-    return x > p["threshold"], states
+    return fire(x, p["threshold"], options.compare), states
 
 
 def _relay(options: Options, p: Mapping[str, Array], x: Array, states: States) -> Any:

@@ -91,7 +91,7 @@ class NetworkOp(IRDLOperation):
         from .population import PopulationOp, ProbeOp
         from .projection import ProjectionOp
 
-        positive_seconds(self, self.dt)
+        positive_seconds(self, self.dt, "dt")
         one_of(self, "integration", self.integration.data, INTEGRATIONS)
         allowed = (InputOp, PopulationOp, ProjectionOp, ProbeOp)
         for op in self.body.block.ops:

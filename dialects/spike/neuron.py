@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.dialects.builtin import StringAttr, TensorType, i8, i16, i32, i64
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -221,8 +221,6 @@ def check_firing(compare: str, reset: str) -> None:
 
 def is_plain_integer(type: AnyTensor) -> bool:
     """Whether the elements are signed integers of 8 to 64 bits."""
-    from xdsl.dialects.builtin import i8, i16, i32, i64
-
     return type.element_type in (i8, i16, i32, i64)
 
 

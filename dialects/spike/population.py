@@ -38,7 +38,7 @@ from ..inference import Value, tensor_type
 from ..shapes import broadcasts_to, ints, show_shape
 from .models import FIRING_MODELS, MODELS, SPIKING_MODELS
 from .network import NetworkOp, check_shape, lookup, one_of
-from .neuron import check_firing
+from .neuron import COMPARISONS, RESETS
 
 VARIABLES = ("output", "v")
 
@@ -55,8 +55,9 @@ class PopulationOp(IRDLOperation):
     tau_adaptation, kappa, r, v_leak, v_threshold, v_reset), `leaky_integrator` (tau, r, v_leak),
     `cuba_integrator` (tau_syn, tau_mem, w_in, r, v_leak), `integrator` (r), `sigma_delta` (bias,
     threshold), `threshold` (threshold), and `relay`, which hands on the sum of what it receives.
-    Names in `each` take the operands in their order, one value for each neuron. `compare` and
-    `reset` are those of `spike.lif`, by default NIR's.
+    Names in `each` take the operands in their order, one value for each neuron. `compare` and, but
+    for `threshold`, `reset` of models that spike are those of `spike.lif`, by default NIR's;
+    `sigma_delta` sends changes of the threshold or more, as Lava's.
 
         spike.population @out {model = "lif", shape = array<i64: 10>,
             parameters = {tau = 2.000000e-02 : f64, v_threshold = 5.000000e-01 : f64}}
@@ -115,7 +116,16 @@ class PopulationOp(IRDLOperation):
         check_shape(self, self.sym_name.data, self.shape)
         model, where = self.model.data, f"'{self.name}' @{self.sym_name.data}"
         one_of(self, "model", model, tuple(MODELS))
-        check_firing(self.compare.data, self.reset.data)
+        one_of(self, "compare", self.compare.data, COMPARISONS)
+        one_of(self, "reset", self.reset.data, RESETS)
+        for name, default, models in (
+            ("compare", "gt", SPIKING_MODELS),
+            ("reset", "to_value", FIRING_MODELS),
+        ):
+            if getattr(self, name).data != default and model not in models:
+                raise VerifyException(
+                    f"{where} expects {name} with {', '.join(models)} alone, got '{model}'"
+                )
         if len(self.each.data) != len(self.values):
             raise VerifyException(
                 f"{where} expects a name in each for every operand, got {len(self.each.data)} "

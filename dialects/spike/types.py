@@ -126,8 +126,8 @@ def time_step(op: Operation) -> float | None:
     return positive_seconds(around, around.attributes[TIME_STEP])
 
 
-def positive_seconds(op: Operation, dt: Attribute) -> float:
-    """The number of seconds that `dt`, an attribute of `op`, states.
+def positive_seconds(op: Operation, dt: Attribute, name: str = TIME_STEP) -> float:
+    """The number of seconds that `dt`, the attribute `name` of `op`, states.
 
     Raises:
         VerifyException: it is no positive f64.
@@ -135,7 +135,7 @@ def positive_seconds(op: Operation, dt: Attribute) -> float:
     value = dt.value.data if isinstance(dt, FloatAttr) and dt.type == f64 else None
     if value is None or not (value > 0 and isfinite(value)):
         raise VerifyException(
-            f"'{op.name}' expects '{TIME_STEP}' as a positive number of seconds of f64, got {dt}"
+            f"'{op.name}' expects '{name}' as a positive number of seconds of f64, got {dt}"
         )
     return value
 

@@ -215,6 +215,19 @@ def test_each_source_neuron_may_have_its_own_delay() -> None:
         run_module(program(ops, [trains(2, 2)]), [x])
 
 
+@pytest.mark.parametrize("compare", ["gt", "ge"])
+def test_currents_at_the_threshold(compare: str) -> None:
+    ops: list[Operation] = [
+        spike.InputOp("x", [3], "current"),
+        spike.PopulationOp("n", "threshold", [3], {"threshold": 0.5}, compare=compare),
+        spike.ProjectionOp("p", "x", "n", connection="one_to_one"),
+        spike.ProbeOp("out", "n"),
+    ]
+    x = np.array([0.25, 0.5, 0.75], np.float32).reshape(1, 1, 3)
+    (result,) = run_module(program(ops, [currents(3)]), [x])
+    assert result.ravel().tolist() == [False, compare == "ge", True]
+
+
 def test_exact_decays() -> None:
     """A leaky integrator that is left alone follows e^(-t/τ)."""
     numbers = {"tau": np.asarray(5e-3), "r": np.asarray(2.0), "v_leak": np.asarray(0.0)}

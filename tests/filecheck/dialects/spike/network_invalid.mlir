@@ -1,7 +1,7 @@
 // RUN: triton-opt %s --verify-diagnostics --split-input-file
 // What the verifier of these ops refuses, and what it says.
 
-// expected-error @+1 {{'spike.network' expects 'spike.dt' as a positive number of seconds of f64, got 0.000000e+00 : f64}}
+// expected-error @+1 {{'spike.network' expects 'dt' as a positive number of seconds of f64, got 0.000000e+00 : f64}}
 spike.network @net dt = 0.0 {
   spike.input @x {shape = array<i64: 4>}
 }
@@ -92,6 +92,20 @@ spike.network @net dt = 1.0e-03 {
   // expected-error @+1 {{'spike.population' expects reset one of subtract, to_value, none, got 'zero'}}
   spike.population @n {model = "lif", shape = array<i64: 4>, parameters = {tau = 0.02 : f64},
       reset = "zero"}
+}
+
+// -----
+
+spike.network @net dt = 1.0e-03 {
+  // expected-error @+1 {{'spike.population' @n expects compare with lif, integrate_fire, cuba_lif, adaptive_lif, threshold alone, got 'relay'}}
+  spike.population @n {model = "relay", shape = array<i64: 4>, compare = "ge"}
+}
+
+// -----
+
+spike.network @net dt = 1.0e-03 {
+  // expected-error @+1 {{'spike.population' @n expects reset with lif, integrate_fire, cuba_lif, adaptive_lif alone, got 'threshold'}}
+  spike.population @n {model = "threshold", shape = array<i64: 4>, reset = "none"}
 }
 
 // -----
