@@ -133,7 +133,8 @@ def ternarize(emitter: Emitter, op: ternary.TernarizeOp, x: SSAValue) -> tuple[S
 
     def by_threshold(s: Scalars, a: SSAValue, bound: SSAValue) -> SSAValue:
         small = s.compare("le", s.insert(AbsFOp(a)), bound)
-        sign = s.select(s.compare("lt", a, 0), -1, s.constant(1, i8))
+        positive = s.select(s.compare("gt", a, 0), s.constant(1, i8), 0)  # not so NaN
+        sign = s.select(s.compare("lt", a, 0), -1, positive)
         return s.select(small, 0, sign)
 
     def by_mean(s: Scalars, a: SSAValue, average: SSAValue) -> SSAValue:

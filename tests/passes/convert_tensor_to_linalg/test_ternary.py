@@ -133,6 +133,14 @@ def test_absmean_of_zeros_is_zero(compiled: Any) -> None:
     assert not trits.any() and scale == 0
 
 
+@pytest.mark.parametrize("name", ["ternarize", "ternarize_fixed", "ternarize_absmean"])
+def test_nan_becomes_0(compiled: Any, name: str) -> None:
+    (x,) = compiled.inputs(name)
+    x[:, ::3] = np.nan
+    trits, _ = (*compiled.check(name, [x]), None)[:2]
+    assert not trits[:, ::3].any()
+
+
 def test_trits_accumulate_beyond_8_bits(compiled: Any) -> None:
     x, w = np.full((1, 8), 127, np.int8), np.ones((8, 4), np.int8)
     (sums,) = compiled.check("matmul_i8", [x, w])
