@@ -1,7 +1,7 @@
 """What native kernels and those who call them agree on: names, arguments, layouts and sizes.
 
-`lowering.to_native` generates functions of this shape, `runtime.native` calls them; neither imports
-the other. Not here: how a kernel computes.
+`passes.ternary_kernels` generates functions of this shape, `runtime.native` calls them; neither
+imports the other. Not here: how a kernel computes.
 
 Weights, for an [outs, ins] matrix of trits, always 2 bits a trit:
 

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
-from xdsl.dialects import tensor as upstream
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -265,8 +264,3 @@ def dependencies(nest: Nest) -> dict[SSAValue, frozenset[int]]:
                 loops |= known.get(operand, frozenset())
             known[result] = loops
     return known
-
-
-def reads_elements(op: Operation) -> bool:
-    """Whether an op of a body reads an element of a tensor from outside."""
-    return isinstance(op, upstream.ExtractOp)

@@ -15,8 +15,7 @@ code u = 0, so that whatever activations stand there count nothing (a linear lay
 code, as its padded activations are zero); the raw result is then Σ u·x over the true places, and
 the caller subtracts Σ x over these.
 
-Not here: a single row on row-major
-weights (`gemv`).
+Not here: a single row on row-major weights (`gemv`).
 """
 
 from __future__ import annotations
