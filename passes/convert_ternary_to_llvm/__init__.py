@@ -2,8 +2,9 @@
 
 `compilation` takes a module through the steps. `program` holds what is known of a function on its
 way; `shapes`, `structured`, `products`, `bitplane_products` and `convolutions` have the rules for
-its ops. `views`, `sizes` and `arena` are about memory, `nests`, `schedule`, `combiners`, `loops` and
-`reductions` about loops, `writer` about code, `assembly` about functions, `inlining` about calls. Not here: kernels (`ternary_kernels`), what an op means (`convert_tensor_to_linalg`).
+its ops. `views`, `sizes` and `arena` are about memory, `nests`, `schedule`, `combiners`, `loops`
+and `reductions` about loops, `writer` about code, `assembly` about functions, `inlining` about
+calls. Not here: kernels (`ternary_kernels`), what an op means (`convert_tensor_to_linalg`).
 """
 
 from __future__ import annotations
