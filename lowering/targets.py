@@ -236,8 +236,15 @@ def _native() -> Target:
     return NativeTarget()
 
 
+def _nir() -> Target:
+    from .to_nir.target import NirTarget
+
+    return NirTarget()
+
+
 _BUILT_IN: dict[str, Callable[[], Target]] = {
     "native": _native,
+    "nir": _nir,
     "onnx": _onnx,
     "pytorch": _pytorch,
 }

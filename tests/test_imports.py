@@ -27,6 +27,7 @@ ARROWS = {
 HEAVY = {
     "ai_edge_litert",
     "huggingface_hub",
+    "h5py",
     "httpx",
     "matplotlib",
     "nir",

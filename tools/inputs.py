@@ -1,4 +1,4 @@
-"""What every command line reads: programs (`.tri`, `.mlir`) and input arrays."""
+"""What every command line reads: programs (`.tri`, `.mlir`, `.nir`) and input arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def load_module(
     layer: str | None = None,
     trainable: bool = False,
 ) -> ModuleOp:
-    """The program in `path` as IR: `.tri` source, or textual IR (`.mlir`; `-` reads IR from stdin).
+    """The program in `path` as IR.
+
+    `.tri` source, a `.nir` graph, or textual IR (`.mlir`; `-` reads IR from stdin).
 
     Raises:
         SourceError: no such file, an unknown kind of file, or errors in the program.
@@ -32,8 +34,14 @@ def load_module(
         return import_tri(path, layer=layer, weights=weights, trainable=trainable)
     if layer is not None or trainable:
         raise OptionError("--layer and --trainable need a .tri program")
+    if path.suffix == ".nir":
+        from ..lowering.from_nir import import_nir
+
+        if weights is not None:
+            raise OptionError("a .nir file has its own weights; leave --weights out")
+        return import_nir(path)
     if str(path) != "-" and path.suffix != ".mlir":
-        raise SourceError(f"{path}: unknown kind of file; expected .tri or .mlir")
+        raise SourceError(f"{path}: unknown kind of file; expected .tri, .mlir or .nir")
     from ..dialects.registry import parse_module
     from ..lowering.weights import attach_weights
 

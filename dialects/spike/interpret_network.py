@@ -113,8 +113,8 @@ def transfer(op: ProjectionOp) -> Transfer:
     source, target = op.ends()
     shape = target.shape.get_values()
     weights = None if op.weights is None else _values(op.weights)
-    scale = None if op.scale is None else _values(op.scale)
-    bias = None if op.bias is None else _values(op.bias)
+    scale = None if op.scale is None else _values(op.scale).astype(np.float32)
+    bias = None if op.bias is None else _values(op.bias).astype(np.float32)
     exact = weights is not None and weights.dtype == np.int8 and source.spikes()
     connect = _connection(op, weights)
 

@@ -55,8 +55,8 @@ class PopulationOp(IRDLOperation):
     tau_adaptation, kappa, r, v_leak, v_threshold, v_reset), `leaky_integrator` (tau, r, v_leak),
     `cuba_integrator` (tau_syn, tau_mem, w_in, r, v_leak), `integrator` (r), `sigma_delta` (bias,
     threshold), `threshold` (threshold), and `relay`, which hands on the sum of what it receives.
-    Names in `each` take the operands in their order, one value for each neuron. `compare` and, but
-    for `threshold`, `reset` of models that spike are those of `spike.lif`, by default NIR's;
+    Names in `each` take the operands in their order, one f32 or f64 for each neuron. `compare` and,
+    but for `threshold`, `reset` of models that spike are those of `spike.lif`, by default NIR's;
     `sigma_delta` sends changes of the threshold or more, as Lava's.
 
         spike.population @out {model = "lif", shape = array<i64: 10>,
@@ -159,9 +159,10 @@ class PopulationOp(IRDLOperation):
 
     def _check_values(self, where: str, name: str, value: SSAValue) -> None:
         type, shape = tensor_type(value), tuple(self.shape.get_values())
-        if type.element_type != f32 or not broadcasts_to(type.get_shape(), shape):
+        if type.element_type not in (f32, f64) or not broadcasts_to(type.get_shape(), shape):
             raise VerifyException(
-                f"{where} expects {name} of f32 that broadcasts to {show_shape(shape)}, got {type}"
+                f"{where} expects {name} of f32 or f64 that broadcasts to {show_shape(shape)}, "
+                f"got {type}"
             )
 
     def shortest_time(self) -> float:

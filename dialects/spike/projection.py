@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     TensorType,
     f32,
+    f64,
     i8,
 )
 from xdsl.ir import SSAValue
@@ -40,7 +41,6 @@ from ..shapes import (
     broadcasts_to,
     integer,
     ints,
-    is_float,
     is_integer,
     show_shape,
     window_output,
@@ -60,9 +60,10 @@ class ProjectionOp(IRDLOperation):
     What the target receives at step t is scale·f(s[t - d]) + bias, with f by `connection`:
     `linear` s · W, W [in, out] over the places in row-major order; `conv` as `tensor.conv`;
     `one_to_one` s, or s times weights that broadcast, in row-major order; `avg_pool` or `sum_pool`
-    over windows. Weights are f32, i8 or trits, with an optional f32 scale (a scalar or one an
-    output channel) and bias (one an output channel). d is `delay` in steps, and for each place of
-    the source what `delays` adds, integers of at least 0 (NIR's Delay).
+    over windows. Weights are f32, f64, i8 or trits, with an optional float scale (a scalar or one
+    an output channel) and bias (one an output channel); f64 is rounded to f32 where it is used.
+    d is `delay` in steps, and for each place of the source what `delays` adds, integers of at
+    least 0 (NIR's Delay).
 
         spike.projection @fc @pixels -> @out weights(%w : tensor<784x10x!ternary.trit>)
             {delay = 1 : i64}
@@ -196,8 +197,10 @@ class ProjectionOp(IRDLOperation):
             raise VerifyException(f"{where} {connection}: expects no weights, scale or bias")
         if self.weights is not None:
             type = tensor_type(self.weights)
-            if not (type.element_type in (f32, i8) or is_trit(type)):
-                raise VerifyException(f"{where} expects weights of f32, i8 or trits, got {type}")
+            if not (type.element_type in (f32, f64, i8) or is_trit(type)):
+                raise VerifyException(
+                    f"{where} expects weights of f32, f64, i8 or trits, got {type}"
+                )
 
     def _check_delays(self, where: str, shape: Shape) -> None:
         if self.delays is None:
@@ -217,9 +220,9 @@ class ProjectionOp(IRDLOperation):
                 continue
             type = tensor_type(value)
             sizes = ((), (channels,)) if what == "scale" else ((channels,),)
-            if not is_float(type) or type.element_type != f32 or type.get_shape() not in sizes:
+            if type.element_type not in (f32, f64) or type.get_shape() not in sizes:
                 raise VerifyException(
-                    f"{where} expects {what} of {channels} f32"
+                    f"{where} expects {what} of {channels} f32 or f64"
                     f"{' or one' if what == 'scale' else ''}, got {type}"
                 )
 

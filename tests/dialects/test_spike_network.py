@@ -415,6 +415,37 @@ func.func @forward(%x: !spike.train<?x?x3>) -> tensor<?x?x2xf32> {
     np.testing.assert_allclose(run_module(module, [x])[0], x @ weight, rtol=1e-6)
 
 
+def test_float64_is_rounded_where_it_is_used() -> None:
+    text = """
+spike.network @net dt = 1.0e-3 {
+  %w = tensor.parameter "w" : tensor<3x2xT>
+  %s = tensor.parameter "s" : tensor<2xT>
+  %b = tensor.parameter "b" : tensor<2xT>
+  %tau = tensor.parameter "tau" : tensor<2xT>
+  spike.input @x {shape = array<i64: 3>, signal = "current"}
+  spike.population @n values(%tau : tensor<2xT>) {model = "leaky_integrator",
+      shape = array<i64: 2>, each = ["tau"]}
+  spike.projection @p @x -> @n weights(%w : tensor<3x2xT>) scale(%s : tensor<2xT>)
+      bias(%b : tensor<2xT>)
+  spike.probe @o @n
+}
+func.func @forward(%x: tensor<?x?x3xf32>) -> tensor<?x?x2xf32> {
+  %o = spike.simulate @net(%x) : (tensor<?x?x3xf32>) -> tensor<?x?x2xf32>
+  func.return %o : tensor<?x?x2xf32>
+}"""
+    values = {"w": (3, 2), "s": 2, "b": 2, "tau": 2}
+    single = {key: RNG.uniform(0.1, 1, shape).astype(np.float32) for key, shape in values.items()}
+    x = RNG.standard_normal((4, 2, 3)).astype(np.float32)
+    results: list[Any] = []
+    for element, dtype in (("f32", np.float32), ("f64", np.float64)):
+        module = parse_module(text.replace("xT", f"x{element}"))
+        store = {key: value.astype(dtype) for key, value in single.items()}
+        attach_store(module, ParameterStore.of(store))
+        results.append(run_module(module, [x])[0])
+    assert results[0].any()
+    np.testing.assert_array_equal(results[0], results[1])
+
+
 def test_what_a_simulation_refuses() -> None:
     network = spike.NetworkOp("net", DT, [spike.InputOp("x", [3])])
     (wrong,) = Block(arg_types=[trains(4)]).args

@@ -129,7 +129,7 @@ spike.network @net dt = 1.0e-03 {
 
 spike.network @net dt = 1.0e-03 {
   %t = tensor.constant dense<1.0> : tensor<5xf32>
-  // expected-error @+1 {{'spike.population' @n expects tau of f32 that broadcasts to 4, got tensor<5xf32>}}
+  // expected-error @+1 {{'spike.population' @n expects tau of f32 or f64 that broadcasts to 4, got tensor<5xf32>}}
   spike.population @n values(%t : tensor<5xf32>) {model = "lif", shape = array<i64: 4>, each =
       ["tau"]}
 }
@@ -214,7 +214,7 @@ spike.network @net dt = 1.0e-03 {
   %w = tensor.constant dense<1> : tensor<4x4xi32>
   spike.input @x {shape = array<i64: 4>}
   spike.population @n {model = "relay", shape = array<i64: 4>}
-  // expected-error @+1 {{'spike.projection' @p expects weights of f32, i8 or trits, got tensor<4x4xi32>}}
+  // expected-error @+1 {{'spike.projection' @p expects weights of f32, f64, i8 or trits, got tensor<4x4xi32>}}
   spike.projection @p @x -> @n weights(%w : tensor<4x4xi32>)
 }
 
@@ -224,7 +224,7 @@ spike.network @net dt = 1.0e-03 {
   %w = tensor.constant dense<1.0> : tensor<4x4xf32>
   spike.input @x {shape = array<i64: 4>}
   spike.population @n {model = "relay", shape = array<i64: 4>}
-  // expected-error @+1 {{'spike.projection' @p expects bias of 4 f32, got tensor<4x4xf32>}}
+  // expected-error @+1 {{'spike.projection' @p expects bias of 4 f32 or f64, got tensor<4x4xf32>}}
   spike.projection @p @x -> @n weights(%w : tensor<4x4xf32>) bias(%w : tensor<4x4xf32>)
 }
 
@@ -234,7 +234,7 @@ spike.network @net dt = 1.0e-03 {
   %w = tensor.constant dense<1.0> : tensor<4x4xf32>
   spike.input @x {shape = array<i64: 4>}
   spike.population @n {model = "relay", shape = array<i64: 4>}
-  // expected-error @+1 {{'spike.projection' @p expects scale of 4 f32 or one, got tensor<4x4xf32>}}
+  // expected-error @+1 {{'spike.projection' @p expects scale of 4 f32 or f64 or one, got tensor<4x4xf32>}}
   spike.projection @p @x -> @n weights(%w : tensor<4x4xf32>) scale(%w : tensor<4x4xf32>)
 }
 

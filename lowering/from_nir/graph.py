@@ -1,0 +1,317 @@
+"""A NIR graph as plain data: nodes of named arrays, and edges; repaired and without subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.errors import SourceError
+
+Array = NDArray[Any]
+Edge = tuple[str, str]
+Value = Array | str
+"""A field of a node: numbers, or a word such as the padding `same`."""
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    "Input": ("shape",),
+    "Output": ("shape",),
+    "Affine": ("weight", "bias"),
+    "Linear": ("weight",),
+    "Scale": ("scale",),
+    "Conv1d": ("input_shape", "weight", "stride", "padding", "dilation", "groups", "bias"),
+    "Conv2d": ("input_shape", "weight", "stride", "padding", "dilation", "groups", "bias"),
+    "SumPool2d": ("kernel_size", "stride", "padding"),
+    "AvgPool2d": ("kernel_size", "stride", "padding"),
+    "Flatten": ("input_type", "start_dim", "end_dim"),
+    "Delay": ("delay",),
+    "Threshold": ("threshold",),
+    "I": ("r",),
+    "LI": ("tau", "r", "v_leak"),
+    "IF": ("r", "v_threshold", "v_reset"),
+    "LIF": ("tau", "r", "v_leak", "v_threshold", "v_reset"),
+    "CubaLI": ("tau_syn", "tau_mem", "r", "v_leak", "w_in"),
+    "CubaLIF": ("tau_syn", "tau_mem", "r", "v_leak", "v_threshold", "v_reset", "w_in"),
+}
+"""The fields of each primitive of NIR 1.0, in its order."""
+
+DEPTH_LIMIT = 32
+"""How deep subgraphs may stand in each other."""
+
+_OPTIONAL = {"input_shape", "input_type", "v_reset", "w_in"}
+
+MODELS: dict[str, str] = {
+    "I": "integrator",
+    "LI": "leaky_integrator",
+    "IF": "integrate_fire",
+    "LIF": "lif",
+    "CubaLI": "cuba_integrator",
+    "CubaLIF": "cuba_lif",
+    "Threshold": "threshold",
+}
+"""The primitives that are neurons, and the model of a population that each is."""
+
+
+@dataclass
+class Node:
+    """A primitive: its kind and its fields."""
+
+    kind: str
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+
+    def array(self, name: str) -> Array:
+        """A field of numbers."""
+        value = self.values[name]
+        assert not isinstance(value, str)
+        return value
+
+
+@dataclass
+class Graph:
+    """Primitives by name, and edges between them; `metadata` is that of the whole file."""
+
+    nodes: dict[str, Node]
+    edges: list[Edge]
+    metadata: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    def free_name(self, wish: str) -> str:
+        """A name that no node has."""
+        name, number = wish, 0
+        while name in self.nodes:
+            name, number = f"{wish}_{number}", number + 1
+        return name
+
+    def sources(self) -> dict[str, list[str]]:
+        """For each node those with an edge to it, sorted."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for source, target in sorted(self.edges):
+            found[target].append(source)
+        return found
+
+    def targets(self) -> dict[str, list[str]]:
+        """For each node those that it has an edge to, sorted."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for source, target in sorted(self.edges):
+            found[source].append(target)
+        return found
+
+
+def flat_graph(data: Mapping[str, Any], where: str) -> tuple[Graph, list[str]]:
+    """The graph of a NIR dictionary, as `NIRGraph.to_dict` gives it, without subgraphs.
+
+    The nodes of a subgraph get its name and a dot before their own. Dangling and repeated edges
+    are left out, ends without an Input or Output get one.
+
+    Args:
+        data: nested dictionaries of arrays and strings.
+        where: the file, for messages.
+
+    Returns:
+        The graph, and a sentence for each repair.
+
+    Raises:
+        SourceError: what is no NIR graph, or cannot be repaired.
+    """
+    if data.get("type") != "NIRGraph":
+        data = {"type": "NIRGraph", "nodes": {"node": data}, "edges": []}
+    reader = _Reader(where)
+    reader.read(data, "", 0)
+    metadata = data.get("metadata")
+    graph = Graph(
+        reader.nodes, reader.edges, cast("Any", metadata) if isinstance(metadata, dict) else {}
+    )
+    _dissolve(graph, reader.inner, where)
+    return graph, reader.notes
+
+
+class _Reader:
+    """Gathers the nodes and edges of a graph and of the graphs in it."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.nodes: dict[str, Node] = {}
+        self.edges: list[Edge] = []
+        self.inner: list[str] = []
+        self.notes: list[str] = []
+
+    def read(self, data: Mapping[str, Any], prefix: str, depth: int) -> None:
+        raw: Any = data.get("nodes")
+        if not isinstance(raw, dict) or not raw:
+            raise SourceError(f"{self.where}: the graph '{prefix[:-1]}' has no nodes")
+        if depth > DEPTH_LIMIT:
+            raise SourceError(f"{self.where}: graphs stand in each other deeper than {DEPTH_LIMIT}")
+        members = cast("dict[str, Any]", raw)
+        for key in sorted(members):
+            name, member = f"{prefix}{key}", members[key]
+            if not isinstance(member, dict):
+                raise SourceError(f"{self.where}: '{name}' is no node")
+            if cast("dict[str, Any]", member).get("type") == "NIRGraph":
+                self.read(cast("dict[str, Any]", member), f"{name}.", depth + 1)
+                continue
+            if name in self.nodes:
+                raise SourceError(f"{self.where}: two nodes are called '{name}'; rename one")
+            self.nodes[name] = node = _node(cast("dict[str, Any]", member), name, self.where)
+            if prefix and node.kind in ("Input", "Output"):
+                self.inner.append(name)
+        for source, target in self._edges(data, prefix):
+            absent = [end for end in (source, target) if end not in members]
+            if absent:
+                self.notes.append(
+                    f"edge '{prefix}{source}' -> '{prefix}{target}' is left out, for there is no "
+                    f"node '{prefix}{absent[0]}'"
+                )
+                continue
+            ends = self._end(prefix + source, "Output"), self._end(prefix + target, "Input")
+            self.edges.append(ends)
+
+    def _end(self, name: str, kind: str) -> str:
+        """The node that an edge means: of a subgraph its one output or input."""
+        if name in self.nodes:
+            return name
+        found = [
+            other
+            for other, node in self.nodes.items()
+            if node.kind == kind and other.rpartition(".")[0] == name
+        ]
+        if len(found) != 1:
+            raise SourceError(
+                f"{self.where}: an edge at the subgraph '{name}' needs one {kind} in it, "
+                f"it has {len(found)}"
+            )
+        return found[0]
+
+    def _edges(self, data: Mapping[str, Any], prefix: str) -> list[Edge]:
+        """The edges as written, each once."""
+        found: dict[Edge, None] = {}
+        pairs: Iterable[Any] = data.get("edges", ())
+        for pair in pairs:
+            ends = [_text(item) for item in pair]
+            if len(ends) != 2:
+                raise SourceError(
+                    f"{self.where}: expected pairs of names as edges, got {ends} in the graph "
+                    f"'{prefix[:-1]}'"
+                )
+            if (ends[0], ends[1]) in found:
+                shown = f"'{prefix}{ends[0]}' -> '{prefix}{ends[1]}'"
+                self.notes.append(f"edge {shown} stands there twice and is taken once")
+            found[ends[0], ends[1]] = None
+        return list(found)
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _node(data: Mapping[str, Any], name: str, where: str) -> Node:
+    """A primitive with all its fields, numbers as arrays."""
+    kind = _text(data.get("type", ""))
+    if kind not in FIELDS:
+        raise SourceError(
+            f"{where}: node '{name}' has the unknown type '{kind}'; NIR has {', '.join(FIELDS)}"
+        )
+    values: dict[str, Value] = {}
+    for key in FIELDS[kind]:
+        value = data.get(key)
+        if isinstance(value, str | bytes):
+            values[key] = _text(value)
+        elif value is not None:
+            values[key] = _numbers(value, f"{where}: {key} of node '{name}'")
+        elif key not in _OPTIONAL:
+            raise SourceError(f"{where}: node '{name}' ({kind}) has no {key}")
+        words = ("padding",) if kind.startswith("Conv") else ()
+        if isinstance(values.get(key), str) and key not in words:
+            raise SourceError(f"{where}: {key} of node '{name}' must be numbers")
+    if "v_threshold" in values and "v_reset" not in values:
+        values["v_reset"] = np.zeros_like(values["v_threshold"])
+    if kind in ("CubaLI", "CubaLIF") and "w_in" not in values:
+        values["w_in"] = np.ones_like(values["v_leak"])
+    return Node(kind, values)
+
+
+def _numbers(value: object, what: str) -> Array:
+    array: Array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise SourceError(f"{what} must be numbers, got {array.dtype}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise SourceError(f"{what} holds NaN")
+    return array
+
+
+def _dissolve(graph: Graph, names: list[str], where: str) -> None:
+    """Take out inputs and outputs of subgraphs that have edges on both sides."""
+    for name in names:
+        sources, targets = graph.sources()[name], graph.targets()[name]
+        if not sources or not targets:
+            continue
+        kept = [edge for edge in graph.edges if name not in edge]
+        for edge in [(source, target) for source in sources for target in targets]:
+            if edge in kept:
+                raise SourceError(
+                    f"{where}: '{edge[1]}' gets the output of '{edge[0]}' twice, straight and "
+                    f"through '{name}'; put a Scale into one of the two ways"
+                )
+            kept.append(edge)
+        graph.edges = kept
+        del graph.nodes[name]
+
+
+def close_ends(graph: Graph, where: str) -> list[str]:
+    """Give ends without an Input or Output one, as `nir` does; a sentence for each repair.
+
+    Raises:
+        SourceError: an edge into an Input or out of an Output.
+    """
+    notes: list[str] = []
+    sources, targets = graph.sources(), graph.targets()
+    for name, node in sorted(graph.nodes.items()):
+        if (node.kind == "Input" and sources[name]) or (node.kind == "Output" and targets[name]):
+            raise SourceError(f"{where}: an edge goes the wrong way at the {node.kind} '{name}'")
+        if node.kind == "Output" and not sources[name]:
+            notes.append(f"Output '{name}' is left out, for it receives nothing")
+            del graph.nodes[name]
+        if not sources[name] and node.kind not in ("Input", "Output"):
+            new = graph.free_name(f"input_{name}")
+            graph.nodes[new] = Node("Input")
+            graph.edges.append((new, name))
+            notes.append(f"node '{name}' receives nothing and gets the Input '{new}'")
+        if not targets[name] and node.kind not in ("Input", "Output"):
+            new = graph.free_name(f"output_{name}")
+            graph.nodes[new] = Node("Output")
+            graph.edges.append((name, new))
+            notes.append(f"nothing receives what node '{name}' gives; it gets the Output '{new}'")
+    return notes
+
+
+def unit_delays(graph: Graph, delayed: Collection[str] = ()) -> set[Edge]:
+    """The edges that close a cycle and so take a step: NIR states cycles without a delay.
+
+    Found from the inputs in the order of names, so that they are the feedback of a network.
+
+    Args:
+        graph: the graph.
+        delayed: the Delay nodes of at least one step; a cycle through one needs no other delay.
+    """
+    targets, found = graph.targets(), set[Edge]()
+    roots = sorted(graph.nodes, key=lambda name: (graph.nodes[name].kind != "Input", name))
+    state: dict[str, int] = {}
+    for root in roots:
+        stack = [(root, 0)]
+        while stack:
+            name, index = stack.pop()
+            if index == 0:
+                if state.get(name):
+                    continue
+                state[name] = 1
+            following = [] if name in delayed else targets[name]
+            if index == len(following):
+                state[name] = 2
+                continue
+            stack.append((name, index + 1))
+            if state.get(following[index]) == 1:
+                found.add((name, following[index]))
+            else:
+                stack.append((following[index], 0))
+    return found

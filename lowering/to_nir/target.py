@@ -1,0 +1,78 @@
+"""The target `nir`: the file of the network in a module."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from ...dialects import tensor, ternary
+from ...dialects.parameters import parameters, store_of
+from ...dialects.spike import NetworkOp, SimulateOp
+from ...ir.errors import LoweringError
+from ..artifact import Artifact
+from ..emission import UnsupportedOps, identifier
+from ..options import TargetOptions
+from ..targets import Target
+from .graph import graph_of
+from .hdf5 import write_hdf5
+
+_AROUND = (
+    func.FuncOp,
+    func.ReturnOp,
+    SimulateOp,
+    tensor.ParameterOp,
+    ternary.ParameterOp,
+    tensor.ConstantOp,
+    ternary.ConstantOp,
+)
+"""What may stand around a network: that which runs it, and numbers."""
+
+
+class NirTarget(Target):
+    """A NIR graph of the one network of a module."""
+
+    name = "nir"
+    description = "NIR graph (HDF5) of a spiking network, for neuromorphic simulators and chips"
+
+    def emit(self, module: ModuleOp, options: TargetOptions) -> Artifact:
+        """The `.nir` file.
+
+        Raises:
+            UnsupportedError: names everything that NIR cannot hold.
+            LoweringError: not one network, or parameters without values.
+            BackendError: the `h5py` package is missing.
+        """
+        del options
+        networks = [op for op in module.body.block.ops if isinstance(op, NetworkOp)]
+        unsupported = UnsupportedOps(self.name)
+        _require_values(module)
+        graphs = [graph_of(network, unsupported) for network in networks]
+        for op in module.body.block.walk():
+            if not isinstance(op, _AROUND) and not _within_network(op):
+                unsupported.add(
+                    op,
+                    "a NIR file holds a spike.network and nothing beside it; make it part of one",
+                )
+        unsupported.raise_if_any()
+        if len(graphs) != 1:
+            raise LoweringError(
+                f"target 'nir' needs a module with one spike.network, got {len(graphs)}"
+            )
+        name = identifier(module.sym_name.data) if module.sym_name is not None else "network"
+        return Artifact(name, {f"{name}.nir": write_hdf5(graphs[0])})
+
+
+def _within_network(op: Operation) -> bool:
+    return isinstance(op, NetworkOp) or isinstance(op.parent_op(), NetworkOp)
+
+
+def _require_values(module: ModuleOp) -> None:
+    known = set(store_of(module).names())
+    missing = sorted({op.key.data for op in parameters(module)} - known)
+    if missing:
+        shown = ", ".join(f"'{key}'" for key in missing[:10])
+        raise LoweringError(
+            f"a NIR file holds the weights, and {shown} have no values; "
+            "give --weights FILE (.safetensors, .npz, .pt)"
+        )
