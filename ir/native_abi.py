@@ -92,6 +92,12 @@ KINDS: tuple[Kind, ...] = (
 max|x| / 127, round half to even); `f32x3` splits each row in three int8 digits in base
 `DIGIT_BASE` (scale a power of two), which keeps the accuracy of float32."""
 
+KIND_NAMED: dict[Activations, Kind] = {kind.activations: kind for kind in KINDS}
+
+Precision = Literal["dynamic-int8", "float32"]
+PRECISIONS: dict[Precision, Activations] = {"float32": "f32x3", "dynamic-int8": "f32"}
+"""How float activations are multiplied."""
+
 DIGIT_BASE = 254.0
 """A remainder of at most 1/2, times this, still rounds to an int8."""
 

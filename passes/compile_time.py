@@ -36,9 +36,7 @@ Literal = tensor.ParameterOp | ternary.ParameterOp | tensor.ConstantOp | ternary
 
 def is_literal(op: object) -> TypeGuard[Literal]:
     """Whether `op` is a parameter or a constant."""
-    return isinstance(
-        op, tensor.ParameterOp | ternary.ParameterOp | tensor.ConstantOp | ternary.ConstantOp
-    )
+    return isinstance(op, Literal)
 
 
 def is_computation(op: Operation) -> TypeGuard[InferredOp]:

@@ -18,11 +18,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ..dialects import tensor, ternary
+from ..dialects import ternary
 from ..dialects.inference import tensor_type
 from ..dialects.shapes import DYNAMIC
-from ..ir.native_abi import KINDS, MAX_INS, Activations, Kind
+from ..ir.native_abi import KIND_NAMED, MAX_INS, PRECISIONS, Activations, Kind, Precision
 from ..ir.native_conv import ConvGeometry
+from .compile_time import Literal, is_literal
 
 _INTEGERS: dict[tuple[int, Signedness], Activations] = {
     (8, Signedness.SIGNLESS): "i8",
@@ -39,33 +40,30 @@ def kernel_takes(op: Operation) -> bool:
     return takes is not None and takes(op)
 
 
-def kind_of(element: Attribute, precision: str) -> Kind | None:
+def kind_of(element: Attribute, precision: Precision = "float32") -> Kind | None:
     """How kernels take activations of an element type, if they do.
 
     Args:
         element: as in the `ternary` op.
-        precision: of float activations, `float32` or `dynamic-int8`.
+        precision: of float activations; whether they are taken does not depend on it.
     """
     name: Activations | None = None
     if isinstance(element, Float32Type):
-        name = "f32x3" if precision == "float32" else "f32"
+        name = PRECISIONS[precision]
     elif isinstance(element, ternary.TritType):
         name = "i8"
     elif isinstance(element, IntegerType):
         integer = cast("IntegerType[Any]", element)
         name = _INTEGERS.get((integer.width.data, integer.signedness.data))
-    return next((kind for kind in KINDS if kind.activations == name), None)
+    return None if name is None else KIND_NAMED[name]
 
 
-def literal(value: SSAValue) -> Operation | None:
+def literal(value: SSAValue) -> Literal | None:
     """The constant or parameter that gives a value, if one does."""
     owner = value.owner
     while isinstance(owner, UnrealizedConversionCastOp):
         owner = owner.inputs[0].owner
-    return owner if isinstance(owner, _LITERALS) else None
-
-
-_LITERALS = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
+    return owner if is_literal(owner) else None
 
 
 def takes_epilogue(op: ternary.FusedOp) -> bool:
@@ -82,7 +80,7 @@ def takes_epilogue(op: ternary.FusedOp) -> bool:
 def _takes_product(op: ternary.MatmulOp | ternary.LinearOp) -> bool:
     input, weight = tensor_type(op.input), tensor_type(op.weight)
     shape = weight.get_shape()
-    if len(shape) != 2 or literal(op.weight) is None or kind_of(input.element_type, "") is None:
+    if len(shape) != 2 or literal(op.weight) is None or kind_of(input.element_type) is None:
         return False
     ins, outs = shape
     inner = input.get_shape()[-1]
@@ -114,7 +112,7 @@ def conv_geometry(op: ternary.ConvOp) -> ConvGeometry | None:
 
 
 def _takes_conv(op: ternary.ConvOp) -> bool:
-    if literal(op.weight) is None or kind_of(tensor_type(op.input).element_type, "") is None:
+    if literal(op.weight) is None or kind_of(tensor_type(op.input).element_type) is None:
         return False
     return conv_geometry(op) is not None and takes_epilogue(op)
 

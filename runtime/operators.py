@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.utils import flop_counter
 
 from ..ir.errors import OptionError
+from ..ir.native_abi import Precision
 from .native import torch_linear
-from .native.ternary_linear import Precision
 from .ternary_tensor import unpack_unchecked
 
 NAME = "triton_dsl::ternary_linear"

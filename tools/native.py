@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir.errors import OptionError
-from ..ir.native_abi import Kind, Layout
+from ..ir.native_abi import Kind, Layout, Precision
 from ..ir.native_interface import FORWARD, WORKSPACE_BYTES
 from ..ir.processor import host_features
 from ..lowering.options import parse_options
@@ -35,7 +35,7 @@ from ..runtime.native.cache import ObjectCache
 from ..runtime.native.jit import Library, kept, load
 from ..runtime.native.packed import PackedWeights
 from ..runtime.native.program import NativeProgram, load_program, program_bytes
-from ..runtime.native.ternary_linear import Precision, Provider, TernaryLinear
+from ..runtime.native.ternary_linear import Provider, TernaryLinear
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

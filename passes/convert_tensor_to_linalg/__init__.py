@@ -27,6 +27,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import with_element
 from ...ir.errors import OptionError, UnsupportedError
 from ...ir.locations import location_text
+from ..compile_time import ParameterOp, is_literal
 from ..replacement import replace_results
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .emitter import Emitter, Rule, element
@@ -124,18 +125,12 @@ def _check(module: ModuleOp, as_arguments: bool) -> None:
 
 
 _OURS = {*tensor.OPERATIONS, *ternary_dialect.Ternary.operations}
-_LITERALS = (
-    tensor.ParameterOp,
-    ternary_dialect.ParameterOp,
-    tensor.ConstantOp,
-    ternary_dialect.ConstantOp,
-)
 
 
 def _unsupported(op: Operation) -> str | None:
     if type(op) in RULES:
         return ternary.unsupported(op)
-    if isinstance(op, _LITERALS):
+    if is_literal(op):
         return None
     if type(op) in _OURS or op.dialect_name() == "spike":
         return "has no form in linalg"
@@ -159,9 +154,9 @@ def _lower(function: FuncOp, as_arguments: bool, *, kept: bool) -> dict[str, Fun
         elif isinstance(op, ternary_dialect.FusedOp) and op in products:
             given = ternary.named(op, op.operands)
             _replace(emitter, op, [ternary.finish(emitter, op, products[op], given)])
-        elif isinstance(op, tensor.ParameterOp | ternary_dialect.ParameterOp) and as_arguments:
+        elif isinstance(op, ParameterOp) and as_arguments:
             _replace(emitter, op, [arguments.value_of(op)])
-        elif isinstance(op, _LITERALS):
+        elif is_literal(op):
             _replace(emitter, op, [signature.constant(emitter, op)])
         elif (rule := RULES.get(type(op))) is not None:
             _replace(emitter, op, _lowered(emitter, op, rule))

@@ -11,14 +11,12 @@ from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ...dialects import tensor, ternary
+from ...dialects import ternary
+from ..compile_time import is_literal
 from ..replacement import erase, insert_before
 from ..ternary_products import kernel_takes
 from .emitter import Emitter
 from .signature import is_unsigned_tensor, lowered_type
-
-_LITERALS = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
-
 
 _BARE = (
     *("scale", "bias", "thresholds", "multiplier", "shift", "zero_point"),
@@ -48,7 +46,7 @@ class Keeper:
         self._types: dict[Operation, list[Attribute]] = {
             op: [operand.type for operand in op.operands]
             for op in ops
-            if isinstance(op, _LITERALS) or kernel_takes(op)
+            if is_literal(op) or kernel_takes(op)
         }
 
     def keeps(self, op: Operation) -> bool:

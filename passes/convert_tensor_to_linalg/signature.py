@@ -15,10 +15,10 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
+from ..compile_time import Literal, ParameterOp
 from .emitter import Emitter
 
 ARGUMENT_ATTRIBUTE = "tensor.parameter"
@@ -26,9 +26,6 @@ ARGUMENT_ATTRIBUTE = "tensor.parameter"
 
 FILE_ATTRIBUTE = "tensor.parameter_file"
 """The module attribute that names the file of the parameters: its path and its SHA-256."""
-
-Parameter = tensor.ParameterOp | ternary.ParameterOp
-Literal = Parameter | tensor.ConstantOp | ternary.ConstantOp
 
 
 def lowered_type(type: Attribute) -> Attribute:
@@ -81,7 +78,7 @@ class ParameterArguments:
         self.function = function
         self._arguments: dict[str, SSAValue] = {}
 
-    def value_of(self, op: Parameter) -> SSAValue:
+    def value_of(self, op: ParameterOp) -> SSAValue:
         """The argument that stands for the parameter, added when first asked for."""
         key = op.key.data
         if key not in self._arguments:
@@ -130,8 +127,6 @@ def calls_of_parametrised(module: ModuleOp) -> list[Operation]:
     for op in module.walk():
         if isinstance(op, CallOp):
             calls.append(op)
-        elif isinstance(op, FuncOp) and any(
-            isinstance(inner, tensor.ParameterOp | ternary.ParameterOp) for inner in op.walk()
-        ):
+        elif isinstance(op, FuncOp) and any(isinstance(inner, ParameterOp) for inner in op.walk()):
             parametrised.add(op.sym_name.data)
     return [call for call in calls if call.callee.string_value() in parametrised]

@@ -10,17 +10,18 @@ calls. Not here: kernels (`ternary_kernels`), what an op means (`convert_tensor_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 from ...ir.errors import BackendError, OptionError
+from ...ir.native_abi import PRECISIONS, Precision
 from ...ir.processor import host_features
 from ..ternary_kernels.recipes import RECIPES, Recipe, best_recipe, recipe_named
 from .compilation import Compilation
 
-PRECISIONS = ("float32", "dynamic-int8")
 INTERFACE_ATTRIBUTE = "native.interface"
 
 
@@ -67,7 +68,7 @@ class ConvertTernaryToLLVMPass(ModulePass):
         if INTERFACE_ATTRIBUTE in op.attributes:
             return
         recipe = _recipe(self.recipe)
-        compilation = Compilation(op, recipe, self.precision)
+        compilation = Compilation(op, recipe, cast("Precision", self.precision))
         functions = compilation.compile()
         for old in list(op.ops):
             op.body.block.erase_op(old)

@@ -20,6 +20,7 @@ from ...dialects.parameters import store_of
 from ...dialects.shapes import DYNAMIC
 from ...ir.errors import UnsupportedError
 from ...ir.locations import location_text
+from ...ir.native_abi import Precision
 from ...ir.native_interface import CONSTANTS, FORWARD
 from ..replacement import erase_unused
 from ..ternary_kernels.recipes import Recipe
@@ -52,11 +53,11 @@ class Compilation:
         inputs, outputs: types of the tensors that go in and come out.
     """
 
-    def __init__(self, module: ModuleOp, recipe: Recipe, precision: str) -> None:
+    def __init__(self, module: ModuleOp, recipe: Recipe, precision: Precision) -> None:
         self._module = module
         self._copy = module.clone()
         self._recipe = recipe
-        self._precision = precision
+        self._precision: Precision = precision
         function = forward_of(self._copy)
         self.inputs: list[Attribute] = list(function.function_type.inputs)
         self.outputs: list[Attribute] = list(function.function_type.outputs)

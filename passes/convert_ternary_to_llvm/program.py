@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
+from ...ir.native_abi import Precision
 from ..ternary_kernels.recipes import Recipe
 from .nests import RefusedError
 from .sizes import Size, product
@@ -72,7 +73,7 @@ class Program:
     """
 
     recipe: Recipe
-    precision: str
+    precision: Precision
     function: FuncOp
     order: dict[Operation, int]
     views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])

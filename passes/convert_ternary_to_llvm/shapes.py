@@ -18,8 +18,8 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC
+from ..compile_time import Literal
 from ..convert_tensor_to_linalg.emitter import Emitter
-from ..convert_tensor_to_linalg.signature import Literal
 from .nests import RefusedError
 from .program import Planner, Program
 from .sizes import ONE, Size, product

@@ -2,7 +2,8 @@
 
 The right-hand matrix is brought into the kernels' layout once (`PackedColumns`), the left-hand one
 on every call, a few rows at a time. Not here: how the kernels are made; whoever joins the two sides
-gives a `BitplaneProvider` (`tools.native` does). For a few rows, `ternary_linear` is quicker.
+gives a `BitplaneProvider` (`tools.native_matmul` does). For a few rows, `ternary_linear` is
+quicker.
 """
 
 from __future__ import annotations

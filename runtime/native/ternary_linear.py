@@ -21,13 +21,15 @@ from ...ir.errors import BackendError, OptionError
 from ...ir.native_abi import (
     ARRAYS,
     COMPUTE_ARGUMENTS,
-    KINDS,
+    KIND_NAMED,
     LINEAR_ARGUMENTS,
     PANEL,
+    PRECISIONS,
     PREPARE_ARGUMENTS,
     Activations,
     Kind,
     Layout,
+    Precision,
     round_up,
     scratch_bytes,
 )
@@ -37,10 +39,6 @@ from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
 from .jit import Library
 from .packed import PackedWeights
 from .threads import openmp, share, split
-
-Precision = Literal["dynamic-int8", "float32"]
-PRECISIONS: dict[Precision, Activations] = {"dynamic-int8": "f32", "float32": "f32x3"}
-"""How float activations are multiplied: rounded to int8 row by row, or in three int8 digits."""
 
 _WORTH_A_THREAD = 2_000_000
 """Products below which waking a thread costs more than it saves."""
@@ -87,7 +85,6 @@ class _Call(NamedTuple):
 
 
 Plan = Callable[[NDArray[Any]], NDArray[Any]] | _Call
-_KINDS = {kind.activations: kind for kind in KINDS}
 
 
 class Provider(Protocol):
@@ -174,7 +171,9 @@ class TernaryLinear:
             OptionError: a wrong precision, thread count, layout or shape of scale or bias.
         """
         if precision not in PRECISIONS:
-            raise OptionError(f"precision is one of {', '.join(PRECISIONS)}, not '{precision}'")
+            raise OptionError(
+                f"precision is one of {', '.join(sorted(PRECISIONS))}, not '{precision}'"
+            )
         if threads < 1:
             raise OptionError(f"threads must be at least 1, not {threads}")
         if layout == "stored" and not weights.in_place:
@@ -230,7 +229,7 @@ class TernaryLinear:
             raise BackendError(self._refusal(x))
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
-        plan = self._make_plan(_KINDS[activations], x.shape[:-1])
+        plan = self._make_plan(KIND_NAMED[activations], x.shape[:-1])
         self._plans[x.shape, x.dtype] = plan
         return plan
 

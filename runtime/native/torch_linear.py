@@ -23,11 +23,19 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from ...ir.errors import OptionError
-from ...ir.native_abi import KINDS, LINEAR_ARGUMENTS, MAX_INS, Activations, scratch_bytes
+from ...ir.native_abi import (
+    KIND_NAMED,
+    LINEAR_ARGUMENTS,
+    MAX_INS,
+    PRECISIONS,
+    Activations,
+    Precision,
+    scratch_bytes,
+)
 from ...ir.native_parallel import CALL, TASK
 from .columns import Bytes, aligned, panels_of_columns
 from .provider import LINEAR
-from .ternary_linear import PRECISIONS, Precision, Provider
+from .ternary_linear import Provider
 from .threads import default_threads, openmp
 
 _WORTH_A_THREAD = 800_000
@@ -37,7 +45,6 @@ _MOST_SHAPES = 256
 _MOST_ALIASES = 64
 """Tensors that are compared with their content (`_Contents`)."""
 
-_KINDS = {kind.activations: kind for kind in KINDS}
 _pack = Struct(f"{len(LINEAR_ARGUMENTS)}q").pack
 
 
@@ -45,7 +52,7 @@ class _Kernels:
     """The functions for one kind of activations."""
 
     def __init__(self, provider: Provider, activations: Activations) -> None:
-        kind = _KINDS[activations]
+        kind = KIND_NAMED[activations]
         self.digits = kind.digits
         parallel = openmp() is not None
         library = provider("panels", kind, parallel=parallel)
@@ -231,7 +238,7 @@ def precision() -> Precision:
 def set_precision(value: Precision) -> None:
     """Choose the kernels for float activations, see `runtime.operators.set_precision`."""
     if value not in PRECISIONS:
-        raise OptionError(f"precision is one of {', '.join(PRECISIONS)}, not '{value}'")
+        raise OptionError(f"precision is one of {', '.join(sorted(PRECISIONS))}, not '{value}'")
     with _LOCK:
         if value not in _ENGINES:
             _ENGINES[value] = _Engine(value)
