@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,9 +19,23 @@ _SECONDS = 60
 
 def c_compiler() -> str | None:
     """The path of the C compiler, or `None`."""
-    chosen = os.environ.get("CC")
-    names = (chosen,) if chosen else COMPILERS
-    return next((path for name in names if (path := shutil.which(name))), None)
+    command = _command()
+    return command[0] if command else None
+
+
+def _command() -> list[str]:
+    """The path of the C compiler and what `CC` wants to be told to it; nothing without one."""
+    chosen = os.environ.get("CC", "").strip()
+    try:
+        # A path with spaces, or a command with arguments, as in Makefiles.
+        choices = [[chosen], shlex.split(chosen)] if chosen else [[name] for name in COMPILERS]
+    except ValueError:
+        choices = [[chosen]]
+    for name, *arguments in choices:
+        path = shutil.which(name)
+        if path is not None:
+            return [path, *arguments]
+    return []
 
 
 def shared_library(content: bytes, stem: str) -> bytes:
@@ -29,8 +44,8 @@ def shared_library(content: bytes, stem: str) -> bytes:
     Raises:
         BackendError: no C compiler, or it refuses.
     """
-    compiler = c_compiler()
-    if compiler is None:
+    compiler = _command()
+    if not compiler:
         looked = os.environ.get("CC") or ", ".join(COMPILERS)
         raise BackendError(
             f"a shared library is linked by the C compiler, and there is none (looked for "
@@ -39,13 +54,13 @@ def shared_library(content: bytes, stem: str) -> bytes:
     with TemporaryDirectory() as folder:
         source, target = Path(folder, f"{stem}.o"), Path(folder, f"{stem}.so")
         source.write_bytes(content)
-        command = [compiler, "-shared", "-o", target.name, source.name]
+        command = [*compiler, "-shared", "-o", target.name, source.name]
         try:
             done = subprocess.run(
                 command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise BackendError(f"{compiler} does not run: {error}") from error
+            raise BackendError(f"{compiler[0]} does not run: {error}") from error
         if done.returncode or not target.is_file():
             raise BackendError(f"{' '.join(command)}: {done.stderr.strip() or 'no output'}")
         return target.read_bytes()

@@ -144,6 +144,18 @@ def test_a_compiler_that_refuses_is_quoted(
         emit(by_hand, form="shared")
 
 
+def test_the_compiler_may_have_arguments_and_spaces_in_its_path(
+    by_hand: ModuleOp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiler = tmp_path / "my compiler"
+    compiler.write_text('#!/bin/sh\necho "$@" >&2\nexit 1\n')
+    compiler.chmod(0o755)
+    for value, quoted in ((f"{compiler}", "-shared -o"), (f"'{compiler}' -m64", "-m64 -shared -o")):
+        monkeypatch.setenv("CC", value)
+        with pytest.raises(BackendError, match=f": {quoted}"):
+            emit(by_hand, form="shared")
+
+
 def test_what_did_not_reach_llvm_is_listed() -> None:
     text = """
     func.func @forward(%x : tensor<4xf32>) -> tensor<4xf32> {
