@@ -24,8 +24,8 @@ from ..ternary_kernels.epilogue import Epilogue
 from ..ternary_kernels.panel import write_tiles
 from ..ternary_products import conv_geometry, kind_of, literal
 from .nests import RefusedError
-from .products import Tables
-from .program import CallStep, Planner, Program
+from .products import ProductStep, Tables
+from .program import Planner, Program
 from .sizes import ZERO, Size, product
 from .structured import packed
 from .views import Buffer, View
@@ -35,49 +35,22 @@ _Variant = tuple[ConvGeometry, Kind, Epilogue]
 
 
 @dataclass
-class ConvStep(CallStep):
+class ConvStep(ProductStep):
     """One call of a convolution.
 
     Attributes:
-        x, weights, y: operands.
-        tables: scale, bias, table, shift; `None` for what the epilogue has not.
         batch: images.
         variant: what the function is made for.
         name: of the function.
-        memory: scratch.
     """
 
-    x: View
-    weights: View
-    y: View
-    tables: Sequence[View | None]
     batch: Size
     variant: _Variant
     name: str
-    memory: Buffer
-
-    @property
-    def reads(self) -> Sequence[View]:
-        """Images, weights and tables."""
-        return [self.x, self.weights, *(view for view in self.tables if view is not None)]
-
-    @property
-    def writes(self) -> Sequence[View]:
-        """The result."""
-        return [self.y]
-
-    @property
-    def scratch(self) -> Buffer:
-        """Memory of the kernel."""
-        return self.memory
 
     def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
         """Append the call."""
-        arguments = [address(view) for view in (self.x, self.weights, self.y)]
-        arguments.append(address(View(self.memory, (), ())))
-        for table in self.tables:
-            arguments.append(writer.null() if table is None else address(table))
-        writer.call(self.name, *arguments, writer.size(self.batch))
+        writer.call(self.name, *self.pointers(writer, address), writer.size(self.batch))
 
 
 def conv(program: Program, op: ternary.ConvOp) -> None:
@@ -101,7 +74,7 @@ def conv(program: Program, op: ternary.ConvOp) -> None:
     memory = Buffer(i8, Size.of(conv_scratch_bytes(program.recipe, kind, geometry)))
     weights = program.constant(conv_weights(geometry, trits).view(np.int8), i8)
     name = known.get(variant, f"conv_{len(known)}")
-    program.steps.append(ConvStep(x, weights, y, tables, x.sizes[0], variant, name, memory))
+    program.steps.append(ConvStep(x, weights, y, tables, memory, x.sizes[0], variant, name))
 
 
 def _variants(program: Program) -> dict[_Variant, str]:

@@ -41,29 +41,20 @@ _PERIOD = 16
 
 
 @dataclass
-class LinearStep(CallStep):
-    """One call of `linear_<suffix>`.
+class ProductStep(CallStep):
+    """One call of a kernel with an epilogue: a matrix product, or a convolution.
 
     Attributes:
         x, weights, y: operands.
         tables: scale, bias, table, shift; `None` for what the epilogue has not.
-        rows, ins, outs: the shape.
-        kind, epilogue: what the function is made for.
         memory: scratch.
-        suffix: of the function's name.
     """
 
     x: View
     weights: View
     y: View
     tables: Sequence[View | None]
-    rows: Size
-    ins: int
-    outs: int
-    kind: Kind
-    epilogue: Epilogue
     memory: Buffer
-    suffix: str = field(default="")
 
     @property
     def reads(self) -> Sequence[View]:
@@ -80,13 +71,36 @@ class LinearStep(CallStep):
         """Memory of the kernel."""
         return self.memory
 
-    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
-        """Append the call, which is left out where there are no rows."""
+    def pointers(self, writer: Writer, address: Callable[[View], SSAValue]) -> list[SSAValue]:
+        """The arguments that every such kernel begins with."""
         arguments = [address(view) for view in (self.x, self.weights, self.y)]
         arguments.append(address(View(self.memory, (), ())))
         for table in self.tables:
             arguments.append(writer.null() if table is None else address(table))
+        return arguments
+
+
+@dataclass
+class LinearStep(ProductStep):
+    """One call of `linear_<suffix>`.
+
+    Attributes:
+        rows, ins, outs: the shape.
+        kind, epilogue: what the function is made for.
+        suffix: of the function's name.
+    """
+
+    rows: Size
+    ins: int
+    outs: int
+    kind: Kind
+    epilogue: Epilogue
+    suffix: str = field(default="")
+
+    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
+        """Append the call, which is left out where there are no rows."""
         rows = writer.size(self.rows)
+        arguments = self.pointers(writer, address)
         arguments += [rows, writer.constant(self.ins), writer.constant(self.outs)]
 
         def once() -> None:
@@ -128,12 +142,12 @@ def linear(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
         program.constant(weights_in(_LAYOUT, trits.T).view(np.int8), i8),
         y,
         tables,
+        Buffer(i8, scratch_size(rows, ins, outs, kind)),
         rows,
         ins,
         outs,
         kind,
         epilogue,
-        Buffer(i8, scratch_size(rows, ins, outs, kind)),
     )
     step.suffix = _suffix(program, step)
     program.steps.append(step)
