@@ -30,6 +30,10 @@ from .errors import BackendError
 FORWARD = "forward"
 WORKSPACE_BYTES = "forward_workspace_bytes"
 WORKSPACE_SUFFIX, INTERFACE_SUFFIX = "_workspace_bytes", "_interface"
+ARRAYS = "forward_arrays"
+"""Only in programs for this process: does what `forward` does, told the address of its arguments,
+eight bytes each, where inputs and outputs are addresses of NumPy's array objects; these hold the
+address of their data `ir.native_abi.ARRAY_DATA` bytes further."""
 CONSTANTS = "forward.constants"
 """The key of the constants in the parameter store."""
 

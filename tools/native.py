@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from ..ir.errors import OptionError
 from ..ir.native_abi import Kind, Layout, Precision
-from ..ir.native_interface import FORWARD, WORKSPACE_BYTES
+from ..ir.native_interface import ARRAYS, FORWARD, WORKSPACE_BYTES
 from ..ir.processor import host_features
 from ..lowering.options import parse_options
 from ..lowering.stages import run_stages
 from ..lowering.targets import source_hash
+from ..lowering.to_native.arrays import arrays_entry
 from ..lowering.to_native.export import check_lowered, program_constants
 from ..lowering.to_native.interface import noted_interface
 from ..lowering.to_native.object_code import compile_object
@@ -88,8 +89,10 @@ def _compiled(module: ModuleOp, options: NativeOptions) -> bytes:
     # LLVM checks what becomes of it; checks after each pass would take a third of the time.
     run_stages(work, target.stages(options), verify=False)
     check_lowered(work)
-    code = compile_object(work, (FORWARD, WORKSPACE_BYTES))
-    return program_bytes(noted_interface(work), code, program_constants(work))
+    interface = noted_interface(work)
+    work.body.block.add_op(arrays_entry(len(interface.inputs) + len(interface.outputs)))
+    code = compile_object(work, (FORWARD, WORKSPACE_BYTES, ARRAYS))
+    return program_bytes(interface, code, program_constants(work))
 
 
 _GENERATOR = ("ir", "dialects", "passes", "lowering")

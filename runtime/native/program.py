@@ -8,20 +8,21 @@ compiling (`lowering.to_native`); whoever joins the two sides is `tools.native`.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Sequence
-from ctypes import CDLL, addressof, c_char, c_int64, c_void_p, string_at
+from ctypes import CDLL, addressof, c_char, c_char_p, c_int64, c_void_p, string_at
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 from pathlib import Path
-from typing import Any
+from struct import Struct
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeIs
 
 from ...ir.errors import BackendError, OptionError
 from ...ir.native_interface import (
-    ALIGNMENT,
+    ARRAYS,
     FORWARD,
     INTERFACE_SUFFIX,
     WORKSPACE_BYTES,
@@ -29,7 +30,10 @@ from ...ir.native_interface import (
     Interface,
     TensorInterface,
 )
+from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
+from .bound import BoundProgram, check_bound
 from .jit import Library
+from .memory import Memory, aligned
 from .threads import share, split
 
 Array = NDArray[Any]
@@ -73,6 +77,7 @@ def load_program(content: bytes, *, threads: int = 1) -> NativeProgram:
     functions = _Functions(
         library.function(FORWARD, [*[c_void_p] * (count + 2), c_int64]),
         library.function(WORKSPACE_BYTES, [c_int64], c_int64),
+        library.function(ARRAYS, [c_char_p]) if ARRAYS_HOLD_ADDRESSES else None,
     )
     return NativeProgram(interface, functions, np.frombuffer(constants, np.uint8), threads=threads)
 
@@ -104,10 +109,16 @@ def load_shared(path: Path, name: str | None = None, *, threads: int = 1) -> Nat
 
 @dataclass(frozen=True)
 class _Functions:
-    """A program's two functions, ready to be called."""
+    """A program's functions, ready to be called.
+
+    Attributes:
+        forward, workspace_bytes: see `ir.native_interface`.
+        arrays: `ir.native_interface.ARRAYS`, where there is one and array objects are as it needs.
+    """
 
     forward: Callable[..., None]
     workspace_bytes: Callable[[int], int]
+    arrays: Callable[[bytes], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +129,25 @@ class _Plan:
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     workspace: int
     parts: tuple[tuple[int, int], ...]
+
+
+class _Short(NamedTuple):
+    """What a call with one input and one output does, in few instructions.
+
+    Attributes:
+        shape, dtype: of the output.
+        workspace: bytes.
+        batch: the size.
+        constants: their address.
+        call: `ir.native_interface.ARRAYS`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    workspace: int
+    batch: int
+    constants: int
+    call: Callable[[bytes], None]
 
 
 class NativeProgram:
@@ -155,11 +185,12 @@ class NativeProgram:
         tensors = [*interface.inputs, *interface.outputs]
         self._forward = functions.forward
         self._workspace_bytes = functions.workspace_bytes
+        self._arrays = functions.arrays
         self._fixed: tuple[int, ...] = ()
         if constants is not None:
-            self._constants = _aligned(constants.size)
+            self._constants = aligned(constants.size)
             self._constants[:] = constants.view(np.uint8).reshape(-1)
-            self._fixed = (_address(self._constants),)
+            self._fixed = (address_of(self._constants),)
         self._dtypes = [_dtype(tensor.dtype) for tensor in interface.inputs]
         self._output_dtypes = [_dtype(tensor.dtype) for tensor in interface.outputs]
         self._strides = [
@@ -167,9 +198,8 @@ class NativeProgram:
             for tensor, dtype in zip(tensors, [*self._dtypes, *self._output_dtypes], strict=True)
         ]
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
-        # What one input and one output need, by the input's shape: a call of few instructions.
-        self._short: dict[tuple[int, ...], tuple[tuple[int, ...], np.dtype[Any], int, int]] = {}
-        self._memory = _Memory()
+        self._short: dict[tuple[tuple[int, ...], np.dtype[Any]], _Short] = {}
+        self._memory = Memory()
 
     def __call__(self, *inputs: Array) -> Any:
         """Run the program: an array for a single output, else a list of them.
@@ -177,22 +207,16 @@ class NativeProgram:
         Raises:
             BackendError: inputs of a wrong number, shape or dtype.
         """
-        if len(inputs) == 1 and type(inputs[0]) is np.ndarray:
+        if len(inputs) == 1 and type(inputs[0]) is _NDARRAY:
             x = inputs[0]
-            plan = self._short.get(x.shape)
-            if plan is not None and x.dtype == self._dtypes[0] and x.flags.carray:
-                shape, dtype, workspace, batch = plan
-                y = np.empty(shape, dtype)
+            plan = self._short.get((x.shape, x.dtype))
+            if plan is not None:
+                shape, dtype, workspace, batch, constants, call = plan
+                x = _contiguous(x)
+                y = _empty(shape, dtype)
                 memory = self._memory
-                if memory.size < workspace:
-                    memory.hold(workspace)
-                self._forward(
-                    addressof(_VIEW(x)),
-                    addressof(_VIEW(y)),
-                    *self._fixed,
-                    memory.address,
-                    batch,
-                )
+                place = memory.address if memory.size >= workspace else memory.hold(workspace)
+                call(_pack(id(x), id(y), constants, place, batch))
                 return y
         outputs = self.run(inputs)
         return outputs[0] if len(outputs) == 1 else outputs
@@ -203,26 +227,18 @@ class NativeProgram:
         Raises:
             BackendError: inputs of a wrong number, shape or dtype.
         """
-        try:
-            shapes = tuple([x.shape for x in inputs])
-        except AttributeError:
-            raise BackendError("a compiled program takes NumPy arrays") from None
-        plan = self._plans.get(shapes)
-        if plan is None:
-            plan = self._plan(inputs)
+        plan = self._planned(inputs)
         addresses: list[int] = []
         # What an address belongs to must outlive the call.
         held: list[Array] = []
-        for x, dtype in zip(inputs, self._dtypes, strict=True):
-            if x.dtype != dtype:
-                raise BackendError(self._refusal(inputs))
-            if not x.flags.c_contiguous:
-                x = x.copy(order="C")
+        for x in inputs:
+            if not _is_array(x) or not x.flags.c_contiguous:
+                x = np.array(x, order="C")
                 held.append(x)
-            addresses.append(_address(x))
-        outputs = [np.empty(shape, dtype) for shape, dtype in plan.outputs]
+            addresses.append(address_of(x))
+        outputs = self._outputs(plan)
         for y in outputs:
-            addresses.append(_address(y))
+            addresses.append(address_of(y))
         if plan.parts:
             self._together(plan, addresses)
         else:
@@ -230,22 +246,91 @@ class NativeProgram:
             self._forward(*addresses, *self._fixed, memory, plan.batch)
         return outputs
 
+    def bind(self, *inputs: Array, out: Array | Sequence[Array] | None = None) -> BoundProgram:
+        """The program over fixed arrays, all prepared: a callable without arguments.
+
+        Each call runs the program on what the inputs then hold, and writes to the same outputs.
+
+        Args:
+            inputs: contiguous arrays; they are used in place.
+            out: contiguous arrays for the outputs, or one for a single output; new ones when not
+                given.
+
+        Raises:
+            BackendError: arrays of a wrong number, shape or dtype, that are not contiguous, or
+                outputs that cannot be written or share memory with another array.
+        """
+        plan = self._planned(_several(inputs))
+        outputs = self._outputs(plan) if out is None else _several(out)
+        if [(y.shape, y.dtype) for y in outputs] != list(plan.outputs):
+            raise BackendError(_given("gives", self.interface.outputs, outputs))
+        check_bound(inputs, outputs)
+        tensors = [*inputs, *outputs]
+        if plan.parts:
+            run, held = self._prepared_parts(plan, [address_of(array) for array in tensors])
+            return BoundProgram(inputs, outputs, run, plan.parts, (self, held))
+        workspace = aligned(plan.workspace)
+        rest = (*self._fixed, address_of(workspace), plan.batch)
+        if self._arrays is None:
+            arguments = (*[address_of(array) for array in tensors], *rest)
+            return BoundProgram(inputs, outputs, self._spread, arguments, (self, workspace))
+        values = (*map(id, tensors), *rest)
+        packed = Struct(f"{len(values)}q").pack(*values)
+        return BoundProgram(inputs, outputs, self._arrays, packed, (self, workspace))
+
+    def _spread(self, arguments: tuple[int, ...]) -> None:
+        self._forward(*arguments)
+
+    def _prepared_parts(
+        self, plan: _Plan, addresses: Sequence[int]
+    ) -> tuple[Callable[[Any], None], list[Array]]:
+        """What runs parts of a batch in threads, and the workspaces that it has for them."""
+        arguments: dict[int, tuple[int, ...]] = {}
+        held: list[Array] = []
+        for first, end in plan.parts:
+            held.append(aligned(self._workspace_bytes(end - first)))
+            moved = self._moved(addresses, first)
+            arguments[first] = (*moved, *self._fixed, address_of(held[-1]), end - first)
+
+        def part(first: int, _: int) -> None:
+            self._forward(*arguments[first])
+
+        return partial(share, part), held
+
+    def _moved(self, addresses: Sequence[int], row: int) -> list[int]:
+        return [a + row * s for a, s in zip(addresses, self._strides, strict=True)]
+
+    def _outputs(self, plan: _Plan) -> list[Array]:
+        return [np.empty(shape, dtype) for shape, dtype in plan.outputs]
+
     def _shorten(self, plan: _Plan, shape: tuple[int, ...]) -> None:
         """Remember a plan for the short way, if it can go it."""
-        if len(self._dtypes) != 1 or len(plan.outputs) != 1 or plan.parts:
+        if len(self._dtypes) != 1 or len(plan.outputs) != 1 or plan.parts or not self._fixed:
             return
-        (output,) = plan.outputs
-        shown = {self._dtypes[0].char, output[1].char} <= _BUFFERS
-        if shown and prod(shape) and prod(output[0]):
-            self._short[shape] = (*output, plan.workspace, plan.batch)
+        if self._arrays is not None:
+            (output,), (constants,) = plan.outputs, self._fixed
+            short = _Short(*output, plan.workspace, plan.batch, constants, self._arrays)
+            self._short[shape, self._dtypes[0]] = short
 
     def _together(self, plan: _Plan, addresses: list[int]) -> None:
         def part(first: int, end: int) -> None:
             memory = self._memory.of(self._workspace_bytes(end - first))
-            moved = [a + first * s for a, s in zip(addresses, self._strides, strict=True)]
-            self._forward(*moved, *self._fixed, memory, end - first)
+            self._forward(*self._moved(addresses, first), *self._fixed, memory, end - first)
 
         share(part, plan.parts)
+
+    def _planned(self, inputs: Sequence[Array]) -> _Plan:
+        """What a call does with these inputs."""
+        try:
+            shapes = tuple([x.shape for x in inputs])
+        except AttributeError:
+            raise BackendError("a compiled program takes NumPy arrays") from None
+        plan = self._plans.get(shapes)
+        if plan is None:
+            plan = self._plan(inputs)
+        if [x.dtype for x in inputs] != self._dtypes:
+            raise BackendError(self._refusal(inputs))
+        return plan
 
     def _plan(self, inputs: Sequence[Array]) -> _Plan:
         batch = self._batch(inputs)
@@ -280,35 +365,25 @@ class NativeProgram:
         return 1
 
     def _refusal(self, inputs: Sequence[Array]) -> str:
-        wanted = ", ".join(f"{t.name}: {t.dtype} {t.shown()}" for t in self.interface.inputs)
-        given = ", ".join(f"{x.dtype} {list(x.shape)}" for x in inputs)
-        return f"the program takes {wanted or 'no inputs'}; got {given or 'none'}"
+        return _given("takes", self.interface.inputs, inputs)
 
 
-class _Memory(threading.local):
-    """Workspace that a thread keeps from call to call."""
-
-    def __init__(self) -> None:
-        self.hold(0)
-
-    def hold(self, size: int) -> None:
-        """Have `size` bytes from now on."""
-        self.size = size
-        self._buffer = _aligned(size)
-        self.address = _address(self._buffer)
-
-    def of(self, size: int) -> int:
-        """The address of at least `size` bytes, valid until the thread's next call."""
-        if self.size < size:
-            self.hold(size)
-        return self.address
+def _several(given: Array | Sequence[Array]) -> list[Array]:
+    arrays = [given] if _is_array(given) else list(given)
+    if not all(map(_is_array, arrays)):
+        raise BackendError("a compiled program takes NumPy arrays")
+    return arrays
 
 
-def _aligned(size: int) -> Array:
-    """`size` bytes of memory, aligned."""
-    buffer = np.empty(size + ALIGNMENT, np.uint8)
-    start = -_address(buffer) % ALIGNMENT
-    return buffer[start : start + size]
+def _is_array(value: object) -> TypeIs[Array]:
+    return isinstance(value, np.ndarray)
+
+
+def _given(verb: str, tensors: Sequence[TensorInterface], arrays: Sequence[Array]) -> str:
+    """What a program takes or gives, and what was given instead."""
+    wanted = ", ".join(f"{t.name}: {t.dtype} {t.shown()}" for t in tensors)
+    given = ", ".join(f"{x.dtype} {list(x.shape)}" for x in arrays)
+    return f"the program {verb} {wanted or 'nothing'}; got {given or 'none'}"
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -324,13 +399,5 @@ def _row_bytes(tensor: TensorInterface, dtype: np.dtype[Any]) -> int:
     return (tensor.rows or 0) * dtype.itemsize
 
 
-def _address(array: Array) -> int:
-    # The first way is the quicker, but ctypes takes only what can be written and is not empty.
-    if array.flags.writeable and array.size and array.dtype.char in _BUFFERS:
-        return addressof(_VIEW(array))
-    return array.__array_interface__["data"][0]
-
-
-_VIEW: Any = c_char.from_buffer
-_BUFFERS = frozenset("?bBhHiIlLqQefd")
-"""Dtypes whose arrays show their memory; those of other packages do not."""
+_NDARRAY, _empty, _contiguous = np.ndarray, np.empty, np.ascontiguousarray
+_pack = Struct("5q").pack

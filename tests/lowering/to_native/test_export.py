@@ -110,6 +110,11 @@ def test_a_shared_library_is_loaded(
     for x in (X, X[:1], X[:0]):
         np.testing.assert_array_equal(program(x), x * SCALE)
         np.testing.assert_array_equal(program(x), x * SCALE)
+    x = X.copy()
+    bound = program.bind(x)
+    for factor in (1, 2):
+        x[...] = X * factor
+        np.testing.assert_array_equal(bound(), x * SCALE)
     assert program.interface.to_dict() == artifact.manifest["interface"]
     with pytest.raises(BackendError, match="holds no program 'a'"):
         load_shared(tmp_path / "a.so")

@@ -16,6 +16,7 @@ from xdsl.ir import Block, SSAValue
 
 from triton_dsl.ir.errors import BackendError, OptionError
 from triton_dsl.ir.native_interface import Interface, TensorInterface
+from triton_dsl.lowering.to_native.arrays import arrays_entry
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.passes.ternary_kernels.code import POINTER, Code, function
 from triton_dsl.runtime.native.program import NativeProgram, load_program, program_bytes
@@ -62,7 +63,7 @@ def object_code() -> bytes:
         code.loop(code.constant(0), batch, 1, tell)
 
     forward = function("forward", [POINTER] * 6 + [i64], body)
-    return compile_object(ModuleOp([forward, _workspace_bytes()]))
+    return compile_object(ModuleOp([forward, _workspace_bytes(), arrays_entry(4)]))
 
 
 def _workspace_bytes() -> FuncOp:
@@ -112,7 +113,7 @@ def doubling_code() -> bytes:
         code.loop(code.constant(0), code.mul(batch, code.constant(4)), 1, multiply)
 
     forward = function("forward", [POINTER] * 4 + [i64], body)
-    return compile_object(ModuleOp([forward, _workspace_bytes()]))
+    return compile_object(ModuleOp([forward, _workspace_bytes(), arrays_entry(2)]))
 
 
 def test_one_input_and_one_output_go_the_same_way_the_second_time() -> None:
