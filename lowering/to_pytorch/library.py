@@ -121,15 +121,16 @@ def ternarize(latent: torch.Tensor, threshold: torch.Tensor | float) -> torch.Te
     """0 where |latent| <= threshold, else the sign; the gradient goes straight through."""
     wide = latent.detach().to(torch.promote_types(latent.dtype, torch.float32))
     limit = torch.as_tensor(threshold, dtype=wide.dtype, device=wide.device)
-    trits = torch.where(wide.abs() <= limit, 0.0, wide.sign())
-    return trits.to(latent.dtype) + (latent - latent.detach())
+    trits = torch.where(wide.abs() > limit, wide.sign(), 0.0).to(latent.dtype)
+    return trits + (latent - latent.detach()) if latent.requires_grad else trits
 
 
 def ternarize_absmean(latent: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
     """clip(round(latent / mean), -1, 1); the gradient goes straight through."""
     wide = latent.detach().to(torch.promote_types(latent.dtype, torch.float32))
     ratio = torch.where(mean > 0, wide / mean.to(wide.dtype), 0.0)
-    return ratio.round().clamp(-1, 1).to(latent.dtype) + (latent - latent.detach())
+    trits = ratio.round().clamp(-1, 1).to(latent.dtype)
+    return trits + (latent - latent.detach()) if latent.requires_grad else trits
 
 
 def ternary_scale(

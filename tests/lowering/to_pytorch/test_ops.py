@@ -240,6 +240,17 @@ func.func @forward(%x : tensor<6x4x{element}>) -> ({results}) {{
     agree(text, [np.zeros_like(x)])
 
 
+def test_ternarize_has_signs_for_infinities_and_none_for_nan(agree: Agree) -> None:
+    text = """
+func.func @forward(%x : tensor<4xf32>) -> tensor<4x!ternary.trit> {
+  %t = ternary.ternarize %x {rule = "fixed", threshold = 0.5 : f64}
+    : (tensor<4xf32>) -> (tensor<4x!ternary.trit>)
+  func.return %t : tensor<4x!ternary.trit>
+}
+"""
+    agree(text, [np.array([np.inf, -np.inf, np.nan, 0.7], np.float32)])
+
+
 def fused(kind: str, element: str, options: str) -> str:
     """A function with one `ternary.linear` or `ternary.conv` and its optional operands."""
     accumulator = element if element.startswith("f") else "i32"
