@@ -8,7 +8,9 @@ Sections (all by default):
             calls on the same weights, `cold` reads 256 MB of other memory and runs a layer of other
             weights before each call
   accurate  the same layer as accurate as float32
-  sparse    blocks of zeros in the weights, beside the same layer without
+  sparse    blocks of 4 inputs x 256 outputs that are zero, beside the same layer in dense panels
+  mlp       a ternary 784-256-128-10 perceptron in one native call, beside the same in one call of
+            each peer; `bound` has its arrays in place, as LiteRT has
   costs     seconds to compile, to load what was compiled, microseconds of a call without work
 
 All engines hold the same trits and take turns in one process; a figure is the median of the rounds,
@@ -27,6 +29,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -37,17 +40,21 @@ from measure.ggml import I2_S, TQ2_0, ggml
 from measure.peers import Floats, Make, Trits, installed_peers, runs_of
 from measure.roofs import dot_rate, read_bandwidth
 from measure.rounds import Figure, Run, contenders, figures, plot, show, take_turns
+from xdsl.dialects.builtin import ModuleOp
 
+from triton_dsl.dialects.ternary.sparsity import DEFAULT_BLOCK as BLOCK
 from triton_dsl.ir.errors import TritonError
 from triton_dsl.ir.native_abi import KINDS
 from triton_dsl.ir.processor import host_features
+from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.passes.ternary_kernels.kernel import kernel_module
 from triton_dsl.passes.ternary_kernels.recipes import best_recipe
 from triton_dsl.runtime.native.cache import ObjectCache
 from triton_dsl.runtime.native.jit import load
 from triton_dsl.runtime.native.ternary_linear import Precision
-from triton_dsl.tools.native import ternary_linear
+from triton_dsl.tools.native import native_program, ternary_linear
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,71 @@ def one_layer(
         )
 
 
+def sparse(options: argparse.Namespace) -> Iterator[list[Figure]]:
+    """Layers with blocks of zeros: as they are, and in panels that hold the zeros too."""
+    ins = outs = 4096
+    for share in (0.5, 0.75, 0.9):
+        for rows in (1, 8):
+            trits, x = random_layer(ins, outs, rows)
+            rng = np.random.default_rng(1)
+            kept = rng.random((outs // BLOCK[1], ins // BLOCK[0])) >= share
+            trits *= np.repeat(np.repeat(kept, BLOCK[1], axis=0), BLOCK[0], axis=1)
+            for threads in options.threads:
+                layers = {
+                    "ours": ternary_linear(trits, threads=threads),
+                    "ours, dense": ternary_linear(trits, threads=threads, layout="panels"),
+                }
+                runs: dict[str, Run] = {name: partial(run, x) for name, run in layers.items()}
+                found = contenders(runs, {}, x.astype(np.float64) @ trits.T.astype(np.float64))
+                take_turns(found, options.rounds)
+                yield figures(f"{ins}x{outs} M{rows}, {share:.0%} zero", found, threads=threads)
+
+
+def perceptron(layers: Sequence[Trits]) -> ModuleOp:
+    """The program of linear layers with ReLU between."""
+    names = [f"fc{i}" for i in range(len(layers))]
+    lets = [
+        f"let {name} = TernaryLinear({trits.shape[1]}, {trits.shape[0]}, bias=false)"
+        for name, trits in zip(names, layers, strict=True)
+    ]
+    body = "x"
+    for i, name in enumerate(names):
+        body = f"{name}(relu({body}))" if i else f"{name}({body})"
+    ins, outs = layers[0].shape[1], layers[-1].shape[0]
+    forward = f"fn forward(x: Tensor[N, {ins}]) -> Tensor[N, {outs}] {{ return {body} }}"
+    weights = {
+        f"{name}.weight": pack_trits(np.ascontiguousarray(trits.T))
+        for name, trits in zip(names, layers, strict=True)
+    }
+    with TemporaryDirectory() as folder:
+        source = Path(folder) / "perceptron.tri"
+        source.write_text("layer Perceptron {\n" + "\n".join([*lets, forward]) + "\n}\n")
+        return import_tri(source, weights=weights)
+
+
+def mlp(options: argparse.Namespace) -> Iterator[list[Figure]]:
+    """A whole perceptron."""
+    sizes = (784, 256, 128, 10)
+    layers = [random_layer(ins, outs, 0, ins)[0] for ins, outs in pairwise(sizes)]
+    module = perceptron(layers)
+    for rows in (1, 32):
+        x = random_layer(sizes[0], 1, rows)[1]
+        expected = x.astype(np.float64)
+        for i, trits in enumerate(layers):
+            expected = np.maximum(expected, 0) @ trits.T if i else expected @ trits.T
+        for precision in ("dynamic-int8", "float32"):
+            program = native_program(module, {"precision": precision})
+            bound = program.bind(x)
+            runs: dict[str, Run] = {
+                "ours, bound": bound,
+                "ours": partial(program, x),
+                **runs_of(options.peers, layers, x, 1),
+            }
+            found = contenders(runs, {}, expected)
+            take_turns(found, options.rounds)
+            yield figures(f"M{rows}, {precision}", found)
+
+
 def costs(options: argparse.Namespace) -> list[Cost]:
     """What compiling, loading and calling cost."""
     recipe = best_recipe(host_features())
@@ -167,6 +239,8 @@ def numbers(text: str) -> list[int]:
 FIGURES: dict[str, Callable[[argparse.Namespace], Iterator[list[Figure]]]] = {
     "linear": partial(linear, "linear"),
     "accurate": partial(linear, "accurate"),
+    "sparse": sparse,
+    "mlp": mlp,
 }
 SECTIONS = (*FIGURES, "costs")
 
