@@ -73,6 +73,7 @@ class TritonOptMain(xDSLOptMain):
     def register_all_frontends(self) -> None:
         self.available_frontends["mlir"] = self._read_ir
         self.available_frontends["tri"] = self._read_tri
+        self.available_frontends["nir"] = self._read_nir
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
@@ -269,6 +270,13 @@ class TritonOptMain(xDSLOptMain):
         text = decode(stream.read(), self.get_input_name(), self._first_line)
         with self._timed("Frontend"):
             return import_tri(Path(self.args.input_file) if self.args.input_file else text)
+
+    def _read_nir(self, stream: IO[bytes]) -> ModuleOp:
+        from ..lowering.from_nir import import_nir
+
+        del stream  # HDF5 is read by place
+        with self._timed("Frontend"):
+            return import_nir(Path(self.args.input_file))
 
     def _use_pipeline(self, text: str) -> None:
         passes = parse_pipeline(text, self.available_passes)

@@ -226,8 +226,6 @@ class _Writer:
             name = _name(op)
             if "/" in name or "\0" in name or name in (".", ".."):
                 self.refuse(op, f"@{name}: HDF5 cannot have that name; rename it without '/'")
-        for name in [n for n in nodes if "/" in n or n in (".", "..")]:
-            del nodes[name]
 
 
 def _name(op: Operation) -> str:

@@ -1,0 +1,253 @@
+"""From NIR and back: every number and every edge of generated and of published graphs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import h5py
+import nir as nir_package
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects.parameters import store_of
+from triton_dsl.lowering.from_nir import import_nir
+from triton_dsl.lowering.targets import compile_to_target
+
+MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models" / "nir"
+nir: Any = nir_package
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+
+def exported(module: ModuleOp) -> bytes:
+    (data,) = compile_to_target(module, "nir").files.values()
+    return data
+
+
+def read_back(data: bytes) -> tuple[Any, ModuleOp]:
+    """What `nir` and what we read of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.nir"
+        path.write_bytes(data)
+        return nir.read(path, type_check=False), import_nir(path)
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    if isinstance(a, str) or isinstance(b, str):
+        return a == b
+    x, y = np.asarray(a), np.asarray(b)
+    same = x.shape == y.shape and x.dtype == y.dtype
+    return same and np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
+
+
+def assert_same_graph(found: Any, wanted: Any) -> None:
+    assert sorted(found.edges) == sorted(wanted.edges)
+    assert set(found.nodes) == set(wanted.nodes)
+    for name, node in wanted.nodes.items():
+        a, b = found.nodes[name].to_dict(), node.to_dict()
+        assert a.keys() == b.keys()
+        for key in b.keys() - {"metadata"}:
+            assert same_bits(a[key], b[key]), (name, key, a[key], b[key])
+
+
+def assert_same_module(found: ModuleOp, wanted: ModuleOp) -> None:
+    found.sym_name = wanted.sym_name
+    assert str(found) == str(wanted)
+    a, b = store_of(found), store_of(wanted)
+    assert a.names() == b.names()
+    assert all(same_bits(a.read(name), b.read(name)) for name in b.names())
+
+
+class Graphs:
+    """Draws a graph node by node, with branches, sums and feedback."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+        self.nodes: dict[str, Any] = {}
+        self.shapes: dict[str, tuple[Shape, Shape]] = {}
+        self.edges: set[tuple[str, str]] = set()
+        self.random = np.random.default_rng(data.draw(st.integers(0, 1000)))
+
+    def draw(self, values: Sequence[Any]) -> Any:
+        return self.data.draw(st.sampled_from(values))
+
+    def add(self, node: Any, taken: Shape, given: Shape) -> str:
+        prefix = self.draw("zyxab.")
+        name = f"{prefix}{len(self.nodes)}"
+        self.nodes[name], self.shapes[name] = node, (taken, given)
+        return name
+
+    def numbers(self, shape: Shape, low: float = -1.0) -> Array:
+        dtype = self.draw((np.float32, np.float64))
+        uniform = self.draw((False, True))
+        values = self.random.uniform(low, 2, shape) if not uniform else np.full(shape, 0.3)
+        return values.astype(dtype)
+
+    def step(self) -> None:
+        source = self.draw(sorted(self.nodes))
+        taken = self.shapes[source][1]
+        node, given = self.node(taken)
+        name = self.add(node, taken, given)
+        self.edges.add((source, name))
+        for other in sorted(self.nodes):
+            fits = self.shapes[other][1] == taken and other not in (name, source)
+            if fits and self.draw((False, False, True)):
+                self.edges.add((other, name))
+
+    def feedback(self) -> None:
+        inner = [name for name, node in self.nodes.items() if not isinstance(node, nir.Input)]
+        for source in sorted(inner):
+            for target in sorted(inner):
+                fits = self.shapes[source][1] == self.shapes[target][0]
+                if fits and self.draw((False, False, False, True)):
+                    self.edges.add((source, target))
+
+    def node(self, shape: Shape) -> tuple[Any, Shape]:
+        kinds = ["neuron", "Scale", "Delay", "Flatten"]
+        kinds += ["Affine", "Linear"] * (len(shape) == 1)
+        kinds += ["Conv1d"] * (len(shape) == 2) + ["Conv2d", "pool"] * (len(shape) == 3)
+        kind = self.draw(kinds)
+        if kind == "neuron":
+            return self.neuron(shape), shape
+        if kind == "Scale":
+            return nir.Scale(self.numbers(shape)), shape
+        if kind == "Delay":
+            dtype, steps = self.draw((np.float32, np.float64)), self.random.integers(0, 4, shape)
+            if self.draw((False, True)):
+                steps = np.full(shape, 2)
+            return nir.Delay((steps / 10000).astype(dtype)), shape
+        if kind == "Flatten":
+            start = self.draw(range(len(shape)))
+            end = self.draw(range(start, len(shape)))
+            given = (*shape[:start], int(np.prod(shape[start : end + 1])), *shape[end + 1 :])
+            return nir.Flatten({"input": np.array(shape)}, start, end), given
+        if kind in ("Affine", "Linear"):
+            weight = self.numbers((self.draw((1, 3)), *shape))
+            if kind == "Linear":
+                return nir.Linear(weight), (len(weight),)
+            return nir.Affine(weight, self.numbers((len(weight),))), (len(weight),)
+        if kind == "pool":
+            return self.pool(shape)
+        return self.conv(shape)
+
+    def neuron(self, shape: Shape) -> Any:
+        kind = self.draw((nir.I, nir.LI, nir.IF, nir.LIF, nir.CubaLI, nir.CubaLIF, nir.Threshold))
+        fields = [name for name in kind.__dataclass_fields__ if not name.endswith("_type")]
+        values = {
+            name: self.numbers(shape, 0.001 if name.startswith("tau") else -1.0)
+            for name in fields
+            if name != "metadata"
+        }
+        if "w_in" in values:  # nir computes it from the shape of another
+            values["w_in"] = values["w_in"].astype(values["v_leak"].dtype)
+            if "v_threshold" in values:
+                values["w_in"] = values["w_in"].astype(values["v_threshold"].dtype)
+        return kind(**values)
+
+    def pool(self, shape: Shape) -> tuple[Any, Shape]:
+        kind = self.draw((nir.SumPool2d, nir.AvgPool2d))
+        size, pads = (1, min(2, shape[2])), (self.draw((0, 1)), 0)
+        strides = (self.draw((1, 2)), self.draw((1, 2)))
+        given = [
+            (n + 2 * p - k) // s + 1
+            for n, p, k, s in zip(shape[1:], pads, size, strides, strict=True)
+        ]
+        return kind(np.array(size), np.array(strides), np.array(pads)), (shape[0], *given)
+
+    def conv(self, shape: Shape) -> tuple[Any, Shape]:
+        axes = len(shape) - 1
+        size = tuple(min(n, self.draw((1, 2, 3))) for n in shape[1:])
+        strides = tuple(self.draw((1, 2)) for _ in size)
+        groups = self.draw((1, shape[0]))
+        channels = groups * self.draw((1, 2))
+        padding: Any = self.draw(("same", "valid", (1,) * axes, (0,) * axes))
+        if padding == "same":
+            given = [-(-n // s) for n, s in zip(shape[1:], strides, strict=True)]
+        else:
+            pads = padding if isinstance(padding, tuple) else (0,) * axes
+            given = [
+                (n + 2 * p - k) // s + 1
+                for n, p, k, s in zip(shape[1:], cast("Shape", pads), size, strides, strict=True)
+            ]
+        weight = self.numbers((channels, shape[0] // groups, *size))
+        bias = self.numbers((channels,))
+        if axes == 1:
+            pad = padding[0] if isinstance(padding, tuple) else padding
+            node = nir.Conv1d(None, weight, strides[0], pad, 1, groups, bias)
+            node.input_shape = shape[1]
+        else:
+            node = nir.Conv2d(None, weight, strides, padding, (1, 1), groups, bias)
+            node.input_shape = shape[1:]
+        return node, (channels, *given)
+
+    def graph(self) -> Any:
+        for _ in range(self.draw((1, 2))):
+            shape = self.draw(((3,), (2, 5), (2, 4, 3), (1,)))
+            self.add(nir.Input(np.array(shape)), shape, shape)
+        for _ in range(self.draw(range(1, 9))):
+            self.step()
+        if self.draw((False, True)):
+            self.feedback()
+        sources = {edge[0] for edge in self.edges}
+        for name in sorted(set(self.nodes) - sources):
+            given = self.shapes[name][1]
+            self.edges.add((name, self.add(nir.Output(np.array(given)), given, given)))
+        if not any(isinstance(node, nir.Output) for node in self.nodes.values()):
+            given = self.shapes[name := min(self.nodes)][1]
+            self.edges.add((name, self.add(nir.Output(np.array(given)), given, given)))
+        return nir.NIRGraph(self.nodes, sorted(self.edges), type_check=False)
+
+
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_generated_graphs_come_back(data: st.DataObject) -> None:
+    graph = Graphs(data).graph()
+    module = import_nir(graph)
+    found, again = read_back(exported(module))
+    assert_same_graph(found, graph)
+    assert_same_module(again, module)
+
+
+@pytest.mark.parametrize(
+    "name", ["braille_noDelay_bias_zero.nir", "lif_norse.nir", "two_lif_neurons.nir"]
+)
+def test_published_graphs_come_back(name: str) -> None:
+    path = MODELS / name
+    if not path.exists():
+        pytest.skip(f"{path} is absent")
+    module = import_nir(path)
+    found, again = read_back(exported(module))
+    assert_same_graph(found, nir.read(path))
+    assert_same_module(again, module)
+
+
+def test_the_same_network_gives_the_same_bytes() -> None:
+    weight = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
+    graph = nir.NIRGraph.from_list(nir.Linear(weight), nir.Threshold(np.ones(40)))
+    assert exported(import_nir(graph)) == exported(import_nir(graph))
+
+
+def test_files_hold_no_times(tmp_path: Path) -> None:
+    path = tmp_path / "graph.nir"
+    graph = nir.NIRGraph.from_list(nir.Linear(np.ones((40, 30))), nir.Threshold(np.ones(40)))
+    path.write_bytes(exported(import_nir(graph)))
+    with h5py.File(path) as file:
+        items: list[Any] = []
+        file.visititems(lambda _, item: items.append(item))
+        times = [h5py.h5g.get_objinfo(item.id).mtime for item in items]
+    assert times and not any(times)
+
+
+def test_the_files_timing_comes_back() -> None:
+    graph = nir.NIRGraph.from_list(nir.Threshold(np.ones(2)))
+    module = import_nir(graph, dt=2e-3, integration="exact")
+    found, again = read_back(exported(module))
+    assert found.metadata == {"dt": 2e-3, "integration": "exact"}
+    assert_same_module(again, module)
