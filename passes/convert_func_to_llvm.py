@@ -83,9 +83,8 @@ def _memory(e: Emitter, op: Operation) -> None:
     """What loads, stores and places in memory have of types that change: `index`, bf16."""
     e.at(op)
     for place, operand in enumerate(op.operands):
-        value = realized(e, operand)
-        if value is not operand:
-            op.operands[place] = value
+        if llvm_type(operand.type) is not operand.type:
+            op.operands[place] = realized(e, operand)
     if isinstance(op, llvm.GEPOp | llvm.AllocaOp):
         op.elem_type = llvm_type(op.elem_type) or op.elem_type
     following = op.next_op

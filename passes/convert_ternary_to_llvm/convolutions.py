@@ -89,7 +89,7 @@ def functions(program: Program, others: Sequence[llvm.FuncOp]) -> list[llvm.Func
     made: list[llvm.FuncOp] = []
     if any(not geometry.depthwise for geometry, _, _ in variants):
         known = {other.sym_name.data for other in others}
-        made += [tile for tile in write_tiles(program.recipe) if tile.sym_name.data not in known]
+        made += [tile for tile in write_tiles(program.recipe, 1) if tile.sym_name.data not in known]
     for (geometry, kind, epilogue), name in variants.items():
         made += conv_functions(program.recipe, kind, geometry, epilogue, name)
     return made

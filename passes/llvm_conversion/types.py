@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -21,15 +22,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.llvm import LLVMArrayType, LLVMPointerType, LLVMStructType
 from xdsl.ir import Attribute
 
-_SAME = (
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    LLVMArrayType,
-    LLVMPointerType,
-    LLVMStructType,
-)
-
 NO_TYPE = "has no counterpart in the llvm dialect"
 
 
@@ -37,24 +29,43 @@ def llvm_type(type: Attribute) -> Attribute | None:
     """The type of the `llvm` dialect that stands for `type`; `None` if there is none.
 
     Sizes and places (`index`) are i64. A bf16 is the i16 with its bits, as the translation to LLVM
-    IR has no other. Vectors have one dimension.
+    IR has no other. Vectors have one dimension. A type that stands for itself is given back as the
+    same object.
     """
-    if isinstance(type, IntegerType):
-        integer = cast("IntegerType[int]", type)
-        return integer if integer.signedness.data == Signedness.SIGNLESS else None
-    if isinstance(type, _SAME):
-        return type
-    if isinstance(type, IndexType):
-        return i64
-    if isinstance(type, BFloat16Type):
-        return i16
-    if isinstance(type, VectorType):
-        vector = cast("VectorType[Attribute]", type)
-        if vector.get_num_dims() != 1 or vector.get_num_scalable_dims():
-            return None
-        element = llvm_type(vector.element_type)
-        return None if element is None else like(vector, element)
-    return None
+    form = _FORMS.get(type.__class__)
+    return None if form is None else form(type)
+
+
+def _itself(type: Attribute) -> Attribute:
+    return type
+
+
+def _integer(type: IntegerType) -> Attribute | None:
+    return type if type.signedness.data == Signedness.SIGNLESS else None
+
+
+def _vector(type: VectorType[Attribute]) -> Attribute | None:
+    if type.get_num_dims() != 1 or type.get_num_scalable_dims():
+        return None
+    element = llvm_type(type.element_type)
+    if element is None:
+        return None
+    return type if element is type.element_type else like(type, element)
+
+
+# A table, not a chain of `isinstance`: conversions ask for the type of every value.
+_FORMS: dict[type[Attribute], Callable[[Any], Attribute | None]] = {
+    IntegerType: _integer,
+    Float16Type: _itself,
+    Float32Type: _itself,
+    Float64Type: _itself,
+    LLVMArrayType: _itself,
+    LLVMPointerType: _itself,
+    LLVMStructType: _itself,
+    IndexType: lambda _: i64,
+    BFloat16Type: lambda _: i16,
+    VectorType: _vector,
+}
 
 
 def converted(type: Attribute) -> Attribute:

@@ -85,7 +85,7 @@ def _strange_type(op: Operation) -> str | None:
 def realized(emitter: Emitter, value: SSAValue) -> SSAValue:
     """`value` in its `llvm` type."""
     wanted = llvm_type(value.type)
-    if wanted is None or wanted == value.type:
+    if wanted is None or wanted is value.type or wanted == value.type:
         return value
     return cast_to(emitter, value, wanted)
 

@@ -6,6 +6,7 @@ Not here: anything about ternary arithmetic or instruction sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, cast
 
 from xdsl.builder import Builder
@@ -40,6 +41,7 @@ _SUFFIXES: dict[Attribute, str] = {
 }
 
 
+@cache
 def vector(element: Attribute, count: int) -> VectorType[Attribute]:
     """The type of `count` elements in a register."""
     return VectorType(element, [count])

@@ -80,7 +80,7 @@ def kernel_module(recipe: Recipe, layout: Layout, kind: Kind) -> ModuleOp:
 def shared_functions(recipe: Recipe, kinds: Iterable[tuple[Kind, Layout]]) -> list[llvm.FuncOp]:
     """What the functions of `linear_functions` for these kinds and layouts call."""
     wanted = list(kinds)
-    functions = write_tiles(recipe) if any(layout == "panels" for _, layout in wanted) else []
+    functions = write_tiles(recipe, *(k.digits for k, layout in wanted if layout == "panels"))
     if any(layout == "sparse" for _, layout in wanted):
         functions += write_sparse_tiles(recipe)
     orders: dict[tuple[Kind, Order], None] = {}

@@ -61,9 +61,15 @@ def tile_name(rows: int) -> str:
     return f"tile_{rows}"
 
 
-def write_tiles(recipe: Recipe, digits: int = 1) -> list[llvm.FuncOp]:
-    """`tile_<rows>`, see `TILE_ARGUMENTS`, for each count of rows that `digits` divides."""
-    return [_write_tile(recipe, rows) for rows in range(digits, recipe.tile_rows + 1, digits)]
+def write_tiles(recipe: Recipe, *digits: int) -> list[llvm.FuncOp]:
+    """`tile_<rows>`, see `TILE_ARGUMENTS`, for the counts of rows that a product can ask for.
+
+    Args:
+        recipe: the instruction set.
+        digits: of the kinds of activations; every count of rows is a multiple of one of them.
+    """
+    counts = range(1, recipe.tile_rows + 1)
+    return [_write_tile(recipe, rows) for rows in counts if any(rows % d == 0 for d in digits)]
 
 
 @dataclass(frozen=True)

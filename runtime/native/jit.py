@@ -8,8 +8,10 @@ the module is generated. Not here: compiling (`lowering.to_native`), what the fu
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -94,9 +96,25 @@ def kept(
     key = f"{fingerprint} {hashlib.sha256(_surroundings().encode()).hexdigest()}"
     content = cache.read(key)
     if content is None:
-        content = generate()
+        with _no_collection():
+            content = generate()
         cache.write(key, content)
     return content
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Keep Python from looking for garbage: IR refers to itself everywhere, and all of it lives.
+
+    In a process with large packages it would take longer than LLVM does.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def load(

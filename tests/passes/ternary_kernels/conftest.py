@@ -128,7 +128,7 @@ def run_convs() -> RunConvs:
 
     def run(recipe: str, problems: Sequence[ConvProblem]) -> list[Array]:
         chosen = recipe_named(recipe, host_features())
-        functions = write_tiles(chosen)
+        functions = write_tiles(chosen, 1)
         for i, problem in enumerate(problems):
             wanted = (problem.geometry, problem.epilogue, f"conv_{i}")
             functions += conv_functions(chosen, problem.kind, *wanted)
