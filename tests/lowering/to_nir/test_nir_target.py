@@ -10,7 +10,7 @@ from typing import Any
 import nir
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
@@ -80,7 +80,7 @@ def test_delays_become_nodes() -> None:
     np.testing.assert_array_equal(found.nodes["p"].delay, [0.003] * 3)
 
 
-@settings(max_examples=60, deadline=None, database=None, phases=[Phase.generate])
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_networks_compute_the_same_after_nir(data: st.DataObject) -> None:
     """Sums, relays, delays and feedback of networks that NIR did not make."""
