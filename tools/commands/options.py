@@ -10,7 +10,9 @@ import typer
 Program = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A .tri program, a .nir graph, or IR in a .mlir file.", show_default=False
+        metavar="FILE",
+        help="A .tri program, a .nir graph, or IR in a .mlir file.",
+        show_default=False,
     ),
 ]
 Weights = Annotated[
