@@ -21,6 +21,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...ir.native_abi import Kind, Layout, scratch_bytes
 from ...ir.native_layouts import weights_in
+from ...ir.native_sparse import worthwhile
 from ...ir.native_tables import threshold_table, trit_sums
 from ..convert_tensor_to_linalg.emitter import Emitter
 from ..ternary_kernels.epilogue import Activation, Epilogue, Requantize, Spread, Thresholds
@@ -35,7 +36,7 @@ from .views import Buffer, View
 from .writer import Writer
 
 Array = NDArray[Any]
-_LAYOUT: Layout = "panels"
+_Variant = tuple[Kind, Layout, Epilogue]
 _PERIOD = 16
 """Rows after which the size of scratch memory grows evenly."""
 
@@ -86,15 +87,14 @@ class LinearStep(ProductStep):
 
     Attributes:
         rows, ins, outs: the shape.
-        kind, epilogue: what the function is made for.
+        variant: what the function is made for.
         suffix: of the function's name.
     """
 
     rows: Size
     ins: int
     outs: int
-    kind: Kind
-    epilogue: Epilogue
+    variant: _Variant
     suffix: str = field(default="")
 
     def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
@@ -137,17 +137,17 @@ def linear(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
     program.views[op.result] = y
     if rows == ZERO:
         return
+    layout: Layout = "sparse" if worthwhile(trits.T, rows.at(1)) else "panels"
     step = LinearStep(
         x,
-        program.constant(weights_in(_LAYOUT, trits.T).view(np.int8), i8),
+        program.constant(weights_in(layout, trits.T).view(np.int8), i8),
         y,
         tables,
         Buffer(i8, scratch_size(rows, ins, outs, kind)),
         rows,
         ins,
         outs,
-        kind,
-        epilogue,
+        (kind, layout, epilogue),
     )
     step.suffix = _suffix(program, step)
     program.steps.append(step)
@@ -242,30 +242,28 @@ def _width(element: Attribute) -> int:
 
 
 def _suffix(program: Program, step: LinearStep) -> str:
-    """The name of the functions for a kind and an epilogue: alike steps share them."""
+    """The name of the functions for a variant: alike steps share them."""
     known = list(_variants(program))
-    wanted = (step.kind, step.epilogue)
-    number = known.index(wanted) if wanted in known else len(known)
-    return f"{step.kind.activations}_{number}"
+    number = known.index(step.variant) if step.variant in known else len(known)
+    return f"{step.variant[0].activations}_{number}"
 
 
-def _variants(program: Program) -> dict[tuple[Kind, Epilogue], str]:
-    found: dict[tuple[Kind, Epilogue], str] = {}
+def _variants(program: Program) -> dict[_Variant, str]:
+    found: dict[_Variant, str] = {}
     for step in program.steps:
         if isinstance(step, LinearStep):
-            found.setdefault((step.kind, step.epilogue), step.suffix)
+            found.setdefault(step.variant, step.suffix)
     return found
 
 
 def functions(program: Program) -> list[llvm.FuncOp]:
     """The kernels that the steps of a program call."""
     variants = _variants(program)
-    kinds = list(dict.fromkeys(kind for kind, _ in variants))
-    if not kinds:
-        return []
-    made = shared_functions(program.recipe, [(kind, _LAYOUT) for kind in kinds])
-    for (kind, epilogue), suffix in variants.items():
-        made += linear_functions(program.recipe, kind, epilogue, suffix, _LAYOUT)
+    made = shared_functions(
+        program.recipe, dict.fromkeys((kind, layout) for kind, layout, _ in variants)
+    )
+    for (kind, layout, epilogue), suffix in variants.items():
+        made += linear_functions(program.recipe, kind, epilogue, suffix, layout)
     return made
 
 

@@ -174,6 +174,43 @@ def activations(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> 
     return rng.integers(0 if dtype.kind == "u" else -100, 100, shape).astype(dtype)
 
 
+TWO_LAYERS = """
+func.func @forward(%x: tensor<?x259x{kind}>) -> (tensor<?x260x{result}>, tensor<?x260x{result}>) {{
+  %v = ternary.parameter "v" : tensor<259x260x!ternary.trit>
+  %w = ternary.parameter "w" : tensor<259x260x!ternary.trit>
+  %y = ternary.linear %x, %v
+       : tensor<?x259x{kind}>, tensor<259x260x!ternary.trit> -> tensor<?x260x{result}>
+  %z = ternary.linear %x, %w
+       : tensor<?x259x{kind}>, tensor<259x260x!ternary.trit> -> tensor<?x260x{result}>
+  func.return %y, %z : tensor<?x260x{result}>, tensor<?x260x{result}>
+}}
+"""
+
+
+@pytest.mark.parametrize(("kind", "result"), [("i8", "i32"), ("ui8", "i32"), ("f32", "f32")])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_blocks_of_zeros_are_left_out(
+    compile_module: Callable[..., Any], recipe: str, kind: str, result: str, share: float
+) -> None:
+    rng = np.random.default_rng(3)
+    dense, zeros = rng.integers(-1, 2, (2, 259, 260)).astype(np.int8)
+    steps = rng.permutation(64)[: round(64 * share)]
+    zeros.reshape(-1)[: 256 * 260].reshape(64, 4, 260)[steps] = 0
+    module = parse_module(TWO_LAYERS.format(kind=kind, result=result))
+    attach_store(module, ParameterStore.of({"v": pack_trits(dense), "w": pack_trits(zeros)}))
+    program = compile_module(module, recipe)
+    names = {op.sym_name.data for op in program.lowered.ops if isinstance(op, FuncOp)}
+    assert "tile_3" in names
+    assert ("sparse_tile_1" in names) == (share > 0)
+    for batch in (0, 1, 7):
+        x = activations(rng, kind, (batch, 259))
+        y, z = program.check([x], batch)
+        if kind != "f32":
+            wide = x.astype(np.int64)
+            np.testing.assert_array_equal(y, wide @ dense.astype(np.int64))
+            np.testing.assert_array_equal(z, wide @ zeros.astype(np.int64))
+
+
 COMPUTED = """
 func.func @forward(%x: tensor<?x40xf32>, %s: tensor<7xf32>, %i: tensor<?x3x5x5xi8>,
                    %b: tensor<4xi32>) -> (tensor<?x7xf32>, tensor<?x4x3x3xi32>) {
