@@ -12,8 +12,17 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, ReturnedValues
-from xdsl.interpreters.func import FuncFunctions
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    ReturnedValues,
+    TerminatorValue,
+    impl,
+    impl_callable,
+    impl_terminator,
+    register_impls,
+)
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
 
@@ -56,6 +65,31 @@ class ReferenceInterpreter(Interpreter):
         if isinstance(result.terminator_value, ReturnedValues):
             return result.terminator_value
         return result.values
+
+
+@register_impls
+class _Functions(InterpreterFunctions):
+    """Calls and returns.
+
+    xDSL has the same, in a package that loads the interpreters of all its dialects.
+    """
+
+    @impl_terminator(ReturnOp)
+    def run_return(
+        self, interpreter: Interpreter, op: ReturnOp, args: PythonValues
+    ) -> tuple[TerminatorValue, PythonValues]:
+        """The values that the function gives."""
+        return ReturnedValues(args), ()
+
+    @impl(CallOp)
+    def run_call(self, interpreter: Interpreter, op: CallOp, args: PythonValues) -> PythonValues:
+        """What the callee gives."""
+        return interpreter.call_op(op.callee, args)
+
+    @impl_callable(FuncOp)
+    def call_func(self, interpreter: Interpreter, op: FuncOp, args: PythonValues) -> PythonValues:
+        """Run the body."""
+        return interpreter.run_ssacfg_region(op.body, args, op.sym_name.data)
 
 
 def entry_function(module: ModuleOp, name: str) -> FuncOp:
@@ -128,7 +162,7 @@ def run_function(
         TritonError: an op cannot be run, with its place; a more special class where one fits.
     """
     interpreter = ReferenceInterpreter(module)
-    interpreter.register_implementations(FuncFunctions())
+    interpreter.register_implementations(_Functions())
     for functions in implementations:
         interpreter.register_implementations(functions)
     return interpreter.call_op(function, tuple(inputs))
