@@ -139,7 +139,7 @@ class _Short(NamedTuple):
         workspace: bytes.
         batch: the size.
         constants: their address.
-        call: `ir.native_interface.ARRAYS`.
+        call: `ir.native_interface.ARRAYS`, where there is one.
     """
 
     shape: tuple[int, ...]
@@ -147,7 +147,7 @@ class _Short(NamedTuple):
     workspace: int
     batch: int
     constants: int
-    call: Callable[[bytes], None]
+    call: Callable[[bytes], None] | None
 
 
 class NativeProgram:
@@ -200,6 +200,7 @@ class NativeProgram:
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
         self._short: dict[tuple[tuple[int, ...], np.dtype[Any]], _Short] = {}
         self._memory = Memory()
+        self._packed = Struct(f"{len(tensors) + len(self._fixed) + 2}q").pack
 
     def __call__(self, *inputs: Array) -> Any:
         """Run the program: an array for a single output, else a list of them.
@@ -216,7 +217,10 @@ class NativeProgram:
                 y = _empty(shape, dtype)
                 memory = self._memory
                 place = memory.address if memory.size >= workspace else memory.hold(workspace)
-                call(_pack(id(x), id(y), constants, place, batch))
+                if call is None:
+                    self._forward(address_of(x), address_of(y), *self._fixed, place, batch)
+                else:
+                    call(_pack(id(x), id(y), constants, place, batch))
                 return y
         outputs = self.run(inputs)
         return outputs[0] if len(outputs) == 1 else outputs
@@ -228,22 +232,20 @@ class NativeProgram:
             BackendError: inputs of a wrong number, shape or dtype.
         """
         plan = self._planned(inputs)
-        addresses: list[int] = []
         # What an address belongs to must outlive the call.
-        held: list[Array] = []
-        for x in inputs:
-            if not _is_array(x) or not x.flags.c_contiguous:
-                x = np.array(x, order="C")
-                held.append(x)
-            addresses.append(address_of(x))
+        held = [
+            x if _is_array(x) and x.flags.c_contiguous else np.array(x, order="C") for x in inputs
+        ]
         outputs = self._outputs(plan)
-        for y in outputs:
-            addresses.append(address_of(y))
+        held += outputs
         if plan.parts:
-            self._together(plan, addresses)
+            self._together(plan, [address_of(array) for array in held])
+            return outputs
+        rest = (*self._fixed, self._memory.of(plan.workspace), plan.batch)
+        if self._arrays is None:
+            self._forward(*[address_of(array) for array in held], *rest)
         else:
-            memory = self._memory.of(plan.workspace)
-            self._forward(*addresses, *self._fixed, memory, plan.batch)
+            self._arrays(self._packed(*map(id, held), *rest))
         return outputs
 
     def bind(self, *inputs: Array, out: Array | Sequence[Array] | None = None) -> BoundProgram:
@@ -274,8 +276,7 @@ class NativeProgram:
         if self._arrays is None:
             arguments = (*[address_of(array) for array in tensors], *rest)
             return BoundProgram(inputs, outputs, self._spread, arguments, (self, workspace))
-        values = (*map(id, tensors), *rest)
-        packed = Struct(f"{len(values)}q").pack(*values)
+        packed = self._packed(*map(id, tensors), *rest)
         return BoundProgram(inputs, outputs, self._arrays, packed, (self, workspace))
 
     def _spread(self, arguments: tuple[int, ...]) -> None:
@@ -305,10 +306,8 @@ class NativeProgram:
 
     def _shorten(self, plan: _Plan, shape: tuple[int, ...]) -> None:
         """Remember a plan for the short way, if it can go it."""
-        if len(self._dtypes) != 1 or len(plan.outputs) != 1 or plan.parts or not self._fixed:
-            return
-        if self._arrays is not None:
-            (output,), (constants,) = plan.outputs, self._fixed
+        if len(self._dtypes) == 1 and len(plan.outputs) == 1 and not plan.parts:
+            (output,), constants = plan.outputs, self._fixed[0] if self._fixed else 0
             short = _Short(*output, plan.workspace, plan.batch, constants, self._arrays)
             self._short[shape, self._dtypes[0]] = short
 

@@ -1,6 +1,7 @@
 """Compiling a module of the `llvm` dialect in this process, and keeping what was compiled."""
 
 import ctypes
+import gc
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from triton_dsl.ir.errors import BackendError
 from triton_dsl.ir.processor import host_features
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.runtime.native.cache import ObjectCache
-from triton_dsl.runtime.native.jit import Library, load
+from triton_dsl.runtime.native.jit import Library, kept, load
 
 pytest.importorskip("llvmlite")
 
@@ -80,3 +81,28 @@ def test_recompiles_a_damaged_entry(tmp_path: Path) -> None:
 
 def test_knows_this_processor() -> None:
     assert all(isinstance(name, str) for name in host_features())
+
+
+def test_collection_rests_while_code_is_made(tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    def generate() -> bytes:
+        seen.append(gc.isenabled())
+        return b"x"
+
+    def fail() -> bytes:
+        raise BackendError("no code")
+
+    cache = ObjectCache(tmp_path)
+    assert gc.isenabled()
+    kept("a", generate, cache=cache)
+    assert seen == [False] and gc.isenabled()
+    with pytest.raises(BackendError, match="no code"):
+        kept("b", fail, cache=cache)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        kept("c", generate, cache=cache)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
