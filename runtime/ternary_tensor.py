@@ -22,6 +22,7 @@ from .native.bitplanes import BitplaneKernels, PackedColumns, bitplane_matmul
 from .native.provider import BITPLANES
 from .native.threads import default_threads
 from .quantization import ternarize, ternary_scale
+from .tensor_file import read_tensor_file
 
 PRINTED = 64
 """`repr` shows the values of tensors of at most this many elements."""
@@ -246,18 +247,7 @@ class TernaryTensor:
         Raises:
             ParameterError: the file is missing, or not what `save` writes.
         """
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            opened: Any = safe_open(str(path), framework="pt", device=str(device))
-            with opened as file:
-                metadata: dict[str, str] = file.metadata() or {}
-                shape: Any = json.loads(metadata.get("shape", "null"))
-                entries: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except FileNotFoundError:
-            raise ParameterError(f"ternary tensor '{path}': no such file") from None
-        except (SafetensorError, OSError, ValueError) as error:
-            raise ParameterError(f"ternary tensor '{path}' is not safetensors: {error}") from None
+        entries, shape = read_tensor_file(path, "ternary tensor", "shape", device)
         sizes: list[Any] = cast(list[Any], shape) if isinstance(shape, list) else [None]
         is_whole = {"packed"} <= set(entries) <= {"packed", "scale"}
         if not is_whole or any(type(size) is not int for size in sizes):

@@ -58,6 +58,7 @@ TORCH_MODULES = {
         "packed",
         "profiler",
         "quantization",
+        "tensor_file",
         "spiking.adaptive",
         "spiking.attention",
         "spiking.coding",

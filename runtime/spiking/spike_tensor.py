@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ...ir.errors import OptionError, ParameterError
 from ...ir.safe_write import PendingFiles
+from ..tensor_file import read_tensor_file
 from .spike_storage import AXES, check_dt, check_shape, event_at, pack, strides, text_of, unpack
 
 LAYOUTS = ("dense", "sparse")
@@ -298,18 +299,7 @@ class SpikeTensor:
         Raises:
             ParameterError: the file is missing, or not what `save` writes.
         """
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            opened: Any = safe_open(str(path), framework="pt", device=str(device))
-            with opened as file:
-                metadata: dict[str, str] = file.metadata() or {}
-                facts: Any = json.loads(metadata.get("spike_tensor", "null"))
-                entries: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except FileNotFoundError:
-            raise ParameterError(f"spike tensor '{path}': no such file") from None
-        except (SafetensorError, OSError, ValueError) as error:
-            raise ParameterError(f"spike tensor '{path}' is not safetensors: {error}") from None
+        entries, facts = read_tensor_file(path, "spike tensor", "spike_tensor", device)
         try:
             return cls._restore(entries, facts)
         except (ParameterError, OptionError) as error:
