@@ -1,10 +1,11 @@
 """The `spike` dialect: spike trains, the neurons and synapses that make them, and coding.
 
 `types` holds the train, `neuron` what neurons share, `neurons` and `adaptive` the models, `coding`
-encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback, `attention`,
-`normalization`. The graph level: `network`, `population`, `projection`, with `models` of neurons,
-`network_graph` how it hangs together, `simulate` what it is as a function. `canonicalize` has the
-patterns, `interpret*` the reference semantics, `threefry` the random numbers of rate coding.
+encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback, `layer` a synapse
+with its neurons, `attention`, `normalization`. The graph level: `network`, `population`,
+`projection`, with `models` of neurons, `network_graph` how it hangs together, `simulate` what it is
+as a function. `canonicalize` has the patterns, `interpret*` the reference semantics, `threefry` the
+random numbers of rate coding, `rebuild` copies of ops with other operands.
 """
 
 from xdsl.ir import Dialect
@@ -12,6 +13,7 @@ from xdsl.ir import Dialect
 from .adaptive import AdaptiveLifOp, SigmaDeltaOp
 from .attention import AttentionOp
 from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
+from .layer import LayerOp
 from .network import InputOp, NetworkOp
 from .network_graph import to_networkx
 from .neuron import FiringOp, NeuronOp
@@ -39,6 +41,7 @@ Spike = Dialect(
         FromTensorOp,
         InputOp,
         IntegrateFireOp,
+        LayerOp,
         LeakyIntegratorOp,
         LifOp,
         LinearOp,
@@ -71,6 +74,7 @@ __all__ = [
     "FromTensorOp",
     "InputOp",
     "IntegrateFireOp",
+    "LayerOp",
     "LeakyIntegratorOp",
     "LifOp",
     "LinearOp",

@@ -13,10 +13,12 @@ from xdsl.dialects.builtin import (
     TensorType,
     f32,
     i1,
+    i64,
 )
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     BaseAttr,
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -54,6 +56,8 @@ MAX_PERIOD = 31
 class EncodeOp(SpikeOp):
     """Numbers x as `timesteps` steps of spikes; step t counts from `start`, so that runs resume.
 
+    The optional operand `elapsed`, a scalar i64, is added to `start`: the steps of earlier runs.
+
     - `rate`: s = [u < x], u = h/2^32 with h the first word of Threefry-2x32-20 (Salmon et al. 2011)
       for the key (seed mod 2^32, ⌊seed/2^32⌋) and the counter (t, j), j the row-major index of the
       element in x, both mod 2^32: independent spikes with probability x, the same everywhere.
@@ -77,6 +81,7 @@ class EncodeOp(SpikeOp):
 
     operand = operand_def(TensorType)
     previous = opt_operand_def(TensorType)
+    elapsed = opt_operand_def(TensorType)
     scheme = prop_def(StringAttr)
     timesteps = opt_prop_def(IntegerAttr[IntegerType])
     start = prop_def(IntegerAttr[IntegerType], default_value=integer(0))
@@ -86,8 +91,11 @@ class EncodeOp(SpikeOp):
     result = result_def(BaseAttr(TrainType) | BaseAttr(TensorType))
 
     traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand (`,` $previous^)? attr-dict `:` functional-type(operands, results)"
+    irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
+    assembly_format = (
+        "$operand (`,` $previous^)? (`elapsed` `(` $elapsed^ `:` type($elapsed) `)`)? attr-dict "
+        "`:` `(` type($operand) (`,` type($previous)^)? `)` `->` type($result)"
+    )
 
     def __init__(
         self,
@@ -100,9 +108,10 @@ class EncodeOp(SpikeOp):
         threshold: float | None = None,
         seed: int | None = None,
         previous: Value | None = None,
+        elapsed: Value | None = None,
     ) -> None:
         self.build_inferred(
-            [operand, previous],
+            [operand, previous, elapsed],
             {
                 "scheme": StringAttr(scheme),
                 "timesteps": None if timesteps is None else integer(timesteps),
@@ -121,6 +130,8 @@ class EncodeOp(SpikeOp):
             fail(f"expects floats to encode by '{scheme}', got {type}")
         check_element(type)
         self._check_properties(scheme)
+        if self.elapsed is not None and tensor_type(self.elapsed) != TensorType(i64, []):
+            fail(f"expects elapsed as tensor<i64>, got {self.elapsed.type}")
         if scheme == "delta":
             return [self._infer_delta(type)]
         if self.previous is not None:
@@ -141,6 +152,7 @@ class EncodeOp(SpikeOp):
 
     def _check_properties(self, scheme: str) -> None:
         for name, schemes in (
+            ("elapsed", tuple(s for s in ENCODINGS if s not in ("delta", "direct"))),
             ("seed", ("rate",)),
             ("period", ("latency", "phase")),
             ("timesteps", tuple(s for s in ENCODINGS if s != "delta")),

@@ -1,7 +1,7 @@
 """Reference semantics of the `spike` dialect, on NumPy: trains are time-first truth values.
 
 Dense: every step of every neuron is computed. The rules of each family stand in `interpret_*`;
-here is feedback, which runs a body.
+here are feedback and layers, which run a body.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..elements import numpy_dtype
 from ..shapes import DYNAMIC, ShapeError
 from ..tensor.interpret_elementwise import Rule
 from . import interpret_coding, interpret_network, interpret_neurons, interpret_synapses
+from .layer import LayerOp
 from .recurrent import RecurrentOp
 from .types import dense_type
 
@@ -54,6 +55,15 @@ def recurrence(evaluate: Evaluate) -> Rule:
     return rule
 
 
+def layer(evaluate: Evaluate) -> Rule:
+    """The rule of `spike.layer`, where `evaluate` computes the ops of the body."""
+
+    def rule(op: LayerOp, *operands: Array) -> tuple[Array, ...]:
+        return _run_body(op, operands, evaluate)
+
+    return rule
+
+
 def _result_dtype(op: RecurrentOp) -> np.dtype[Any]:
     return numpy_dtype(dense_type(op.output).element_type)
 
@@ -66,7 +76,9 @@ def _result_shape(op: RecurrentOp, first: Array) -> tuple[int, ...]:
     return tuple(first.shape[a] if size == DYNAMIC else size for a, size in enumerate(shape))
 
 
-def _run_body(op: RecurrentOp, arguments: Sequence[Array], evaluate: Evaluate) -> tuple[Array, ...]:
+def _run_body(
+    op: RecurrentOp | LayerOp, arguments: Sequence[Array], evaluate: Evaluate
+) -> tuple[Array, ...]:
     block = op.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
     for inner in block.ops:

@@ -17,13 +17,13 @@ from .threefry import uniform
 Array = NDArray[Any]
 
 
-def encode(op: coding.EncodeOp, x: Array, *previous: Array) -> Array:
+def encode(op: coding.EncodeOp, x: Array, *others: Array) -> Array:
     """See `spike.encode`."""
     scheme = op.scheme.data
     if scheme == "delta":
-        return _delta(op, x, *previous)
+        return _delta(op, x, *others)
     assert op.timesteps is not None
-    start = op.start.value.data
+    start = op.start.value.data + sum(int(elapsed) for elapsed in others)
     steps = range(start, start + op.timesteps.value.data)
     if scheme == "direct":
         return np.broadcast_to(x, (len(steps), *x.shape))

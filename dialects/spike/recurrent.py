@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ..inference import Value, fail
 from ..shapes import compatible
+from .layer import LayerOp
 from .synapses import SIGNAL
 from .types import SpikeOp, like, time_first
 
@@ -121,7 +122,7 @@ class RecurrentOp(SpikeOp):
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Ends the body of `spike.recurrent` with its results.
+    """Ends the body of `spike.recurrent` or `spike.layer` with its results.
 
     spike.yield %s : !spike.train<32x?x4>
     """
@@ -130,7 +131,7 @@ class YieldOp(IRDLOperation):
 
     values = var_operand_def(SIGNAL)
 
-    traits = traits_def(IsTerminator(), HasParent(RecurrentOp))
+    traits = traits_def(IsTerminator(), HasParent(RecurrentOp, LayerOp))
     assembly_format = "$values attr-dict `:` type($values)"
 
     def __init__(self, *values: Value) -> None:

@@ -88,3 +88,11 @@ func.func @f12(%x: tensor<8x?x4xf32>) {
   func.return
 }
 // CHECK: %s = spike.from_tensor %x : (tensor<8x?x4xf32>) -> !spike.train<8x?x4>
+
+func.func @resumed(%x: tensor<?x4xf32>, %n: tensor<i64>) {
+  %s = spike.encode %x elapsed(%n : tensor<i64>) {scheme = "regular", timesteps = 8 : i64} :
+      (tensor<?x4xf32>) -> !spike.train<8x?x4>
+  func.return
+}
+// CHECK-LABEL: func.func @resumed
+// CHECK: %s = spike.encode %x elapsed(%n : tensor<i64>) {scheme = "regular", timesteps = 8 : i64} : (tensor<?x4xf32>) -> !spike.train<8x?x4>

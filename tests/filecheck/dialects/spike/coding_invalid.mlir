@@ -206,3 +206,21 @@ func.func @f(%x: tensor<f32>) {
   %s = spike.from_tensor %x : (tensor<f32>) -> !spike.train<1>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %n: tensor<i32>) {
+  // expected-error @+1 {{'spike.encode' expects elapsed as tensor<i64>, got tensor<i32>}}
+  %s = spike.encode %x elapsed(%n : tensor<i32>) {scheme = "regular", timesteps = 4 : i64} :
+      (tensor<4xf32>) -> !spike.train<4x4>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %n: tensor<i64>) {
+  // expected-error @+1 {{'spike.encode' expects elapsed with the scheme rate or regular or latency or phase, got 'direct'}}
+  %s = spike.encode %x elapsed(%n : tensor<i64>) {scheme = "direct", timesteps = 4 : i64} :
+      (tensor<4xf32>) -> tensor<4x4xf32>
+  func.return
+}
