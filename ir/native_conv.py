@@ -23,6 +23,9 @@ Pair = tuple[int, int]
 MOST_TAPS, MOST_APART = 1024, 64
 """Places of a window, and steps between them or between windows, each with code of its own."""
 
+UNIT = 24
+"""Places of one row that are done together: whole tiles of any recipe."""
+
 
 @dataclass(frozen=True)
 class ConvGeometry:
@@ -152,6 +155,23 @@ class ConvGeometry:
             and longest <= MAX_INS
             and taps <= MOST_TAPS
             and max(self.strides + self.dilation) <= MOST_APART
+        )
+
+    @property
+    def unit(self) -> int:
+        """Rows of the result that a unit of work is, or columns where there is one row only."""
+        flat = self.flat()
+        return round_up(UNIT, flat.dilation[1]) if flat.height == flat.out_height == 1 else 1
+
+    @property
+    def units(self) -> int:
+        """Parts of an image that can be done apart: channels of a depthwise convolution."""
+        if self.depthwise:
+            return self.groups
+        flat = self.flat()
+        unit = self.unit
+        return (
+            -(-flat.out_width // unit) if flat.height == flat.out_height == 1 else flat.out_height
         )
 
     def flat(self) -> ConvGeometry:

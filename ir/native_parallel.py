@@ -14,6 +14,14 @@ TASK = "linear_task"
 modules that are asked for it: whoever loads such a module must name these three functions to the
 loader, in the runtime that starts the team."""
 
+CONV_CALL = "conv_call"
+"""Takes the address of the `CONV_CALL_ARGUMENTS`, eight bytes each, and convolves all images."""
+CONV_TASK = "conv_task"
+"""Takes the same; every thread of a team does its share of the units (`ConvGeometry.units`)."""
+CONV_CALL_ARGUMENTS = ("x", "weights", "y", "scratch", "scale", "bias", "batch")
+"""Six pointers, one int64. A team needs the scratch memory of one thread as often as it has
+threads. Without an epilogue, `scale` and `bias` are not read."""
+
 BARRIER = "GOMP_barrier"
 """Waits for all threads of the team."""
 THREAD_NUMBER = "omp_get_thread_num"

@@ -176,6 +176,16 @@ class ConvMemory:
         return self.geometry.before[1] == self.geometry.after[1] == 0
 
     @property
+    def by_columns(self) -> bool:
+        """Whether results are shared out by columns, as those of one row, or else by rows."""
+        return self.geometry.height == self.geometry.out_height == 1
+
+    @property
+    def input_size(self) -> int:
+        """Rows of the image, or its columns if results are shared out by columns."""
+        return self.geometry.width if self.by_columns else self.geometry.height
+
+    @property
     def padded(self) -> bool:
         """Whether there are any pads."""
         return any(self.geometry.before + self.geometry.after)

@@ -75,8 +75,10 @@ def _set(code: Code, target: SSAValue, size: int, byte: int) -> None:
     code.effect("llvm.memset.p0.i64", target, value, count, code.constant(0, i1))
 
 
-def write_plane(code: Code, memory: ConvMemory, scratch: SSAValue) -> None:
-    """Loose images of bytes to their places in the planes."""
+def write_plane(
+    code: Code, memory: ConvMemory, scratch: SSAValue, low: SSAValue, high: SSAValue
+) -> None:
+    """The rows from `low` to `high` of loose images of bytes to their places in the planes."""
     plane, g = memory.plane, memory.geometry
     size, turns = g.stored_channels, g.dilation[1]
     for d in range(memory.kind.digits):
@@ -104,7 +106,7 @@ def write_plane(code: Code, memory: ConvMemory, scratch: SSAValue) -> None:
                 _spread(code, *pieces, turns * size, size)
             return []
 
-        code.loop(code.constant(0), code.constant(g.height), 1, row)
+        code.loop(low, high, 1, row)
 
 
 def _spread(
@@ -127,21 +129,23 @@ def write_grid(
     target: SSAValue,
     kind: Attribute,
     pad: int,
+    low: SSAValue,
+    high: SSAValue,
 ) -> None:
-    """A loose image of numbers to its places in a grid.
+    """The rows from `low` to `high` of a loose image of numbers to their places in a grid.
 
     Whole vectors of the type `kind` are stored: what goes beyond a row is a pad, or is stored
     later.
     """
     g, element = grid.geometry, element_of(kind)
     assert element is not None
-    high, wide = g.strides
+    tall, wide = g.strides
 
     def row(r: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
         line = code.at(source, code.mul(r, code.constant(g.width)), element)
         padded = code.add(r, code.constant(g.before[0]))
-        down = code.udiv(padded, code.constant(high))
-        part = code.mul(code.sub(padded, code.mul(down, code.constant(high))), code.constant(wide))
+        down = code.udiv(padded, code.constant(tall))
+        part = code.mul(code.sub(padded, code.mul(down, code.constant(tall))), code.constant(wide))
         place = code.add(
             code.mul(part, code.constant(grid.part)), code.mul(down, code.constant(grid.pitch))
         )
@@ -157,7 +161,7 @@ def write_grid(
                 _bring(code, here, there, count, wide, kind, pad)
         return []
 
-    code.loop(code.constant(0), code.constant(g.height), 1, row)
+    code.loop(low, high, 1, row)
 
 
 def _bring(

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import IntegerType, f32, i8, i16, i32
+from xdsl.dialects.builtin import IntegerType, f32, i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from .code import POINTER, Code, function, suffix, vector
-from .conv_memory import ConvMemory, Runs
+from .conv_memory import ConvMemory
 from .float_digits import MAGNITUDE_BITS, float_digits, float_scale
 
 _LOWER_DIGITS = 0x808080
@@ -24,23 +24,37 @@ _TOGETHER = 16
 
 
 def each_vector(
-    code: Code, runs: Runs, body: Callable[[SSAValue, SSAValue, SSAValue], None]
+    code: Code,
+    memory: ConvMemory,
+    low: SSAValue,
+    high: SSAValue,
+    body: Callable[[SSAValue, SSAValue, SSAValue], None],
 ) -> None:
-    """Do `body(run, start, place)` for each vector: its run, its place there and in the image."""
+    """Do `body(run, start, place)` for each vector: its run, its place there and in the image.
+
+    Vectors hold the rows of the image from `low` to `high`, or its columns where results are shared
+    out by columns; what else they hold is right as well.
+    """
+    runs = memory.runs
     last = code.constant(max(runs.length - runs.lanes, 0))
+    first, end = code.constant(0), code.constant(runs.length)
+    if runs.count == 1:
+        each = code.constant(1 if memory.by_columns else memory.geometry.width)
+        first, end = code.mul(low, each), code.mul(high, each)
+        low, high = code.constant(0), code.constant(1)
 
     def run(r: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
         before = code.mul(r, code.constant(runs.length))
 
-        def at(i: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            start = code.minimum(code.mul(i, code.constant(runs.lanes)), last)
+        def at(place: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            start = code.minimum(place, last)
             body(r, start, code.add(before, start))
             return []
 
-        code.loop(code.constant(0), code.constant(runs.vectors), 1, at)
+        code.loop(first, end, runs.lanes, at)
         return []
 
-    code.loop(code.constant(0), code.constant(runs.count), 1, run)
+    code.loop(low, high, 1, run)
 
 
 def readable(
@@ -93,14 +107,17 @@ def write_scale(memory: ConvMemory, name: str) -> llvm.FuncOp:
 
 
 def write_prepare(memory: ConvMemory, name: str) -> llvm.FuncOp:
-    """`name(x, scratch)` prepares the channels of one group, which start at `x`."""
+    """`name(x, scratch, low, high)` prepares the channels of one group, which start at `x`.
+
+    See `each_vector` for `low` and `high`, two int64.
+    """
 
     def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, scratch = arguments
+        x, scratch, low, high = arguments
         x, pitch = readable(code, memory, x, scratch, memory.geometry.group_channels)
-        _Prepare(code, memory, x, pitch, scratch).write()
+        _Prepare(code, memory, x, pitch, scratch).write(low, high)
 
-    return function(name, [POINTER] * 2, body)
+    return function(name, [POINTER] * 2 + [i64] * 2, body)
 
 
 class _Prepare:
@@ -122,7 +139,7 @@ class _Prepare:
             inverse = code.load(code.at(scratch, memory.scale_at + 4), f32)
             self._factor = code.splat(inverse, self._lanes)
 
-    def write(self) -> None:
+    def write(self, low: SSAValue, high: SSAValue) -> None:
         code, channels = self._code, self._memory.geometry.group_channels
         whole = channels - channels % _TOGETHER
 
@@ -142,7 +159,7 @@ class _Prepare:
             for total, target in zip(sums, self._sum_targets(run, start), strict=True):
                 code.store(total, target)
 
-        each_vector(code, self._memory.runs, body)
+        each_vector(code, self._memory, low, high, body)
 
     def _targets(self, run: SSAValue, start: SSAValue) -> list[SSAValue]:
         """Where the place `start` of a run goes, for each digit."""

@@ -20,9 +20,13 @@ def write_windows(
     source: SSAValue,
     target: SSAValue,
     kind: Attribute,
+    first: SSAValue,
+    end: SSAValue,
     weights: Sequence[SSAValue] | None = None,
 ) -> None:
-    """Put Σ over the window for each result into `target`: int32 or float32, with void results.
+    """Put Σ over the window for results into `target`: int32 or float32, with void results.
+
+    These are the results from `first` to `end`, void ones counted, and up to a vector more.
 
     `weights` has one scalar of the grid's element for each tap; without, all taps count once.
     Numbers and vectors of them (`kind`) are int16, whose sums must fit, int32 or float32.
@@ -45,12 +49,12 @@ def write_windows(
         if element in (f32, i32):
             code.store(total, place)
             return []
-        for first in (0, width // 2):
-            half = code.shuffle(total, total, range(first, first + width // 2))
-            code.store(code.widen(half, vector(i32, width // 2)), code.at(place, first, i32))
+        for lane in (0, width // 2):
+            half = code.shuffle(total, total, range(lane, lane + width // 2))
+            code.store(code.widen(half, vector(i32, width // 2)), code.at(place, lane, i32))
         return []
 
-    code.loop(code.constant(0), code.constant(grid.span), width, step)
+    code.loop(first, end, width, step)
 
 
 def _added(
@@ -66,10 +70,18 @@ def _added(
     return product if total is None else code.add(total, product)
 
 
-def write_packed(code: Code, grid: Grid, source: SSAValue, target: SSAValue, width: int) -> None:
-    """Results without the void ones, as vectors of `width` numbers of 32 bits.
+def write_packed(
+    code: Code,
+    grid: Grid,
+    source: SSAValue,
+    target: SSAValue,
+    width: int,
+    first: SSAValue,
+    end: SSAValue,
+) -> None:
+    """Rows of results without the void ones, as vectors of `width` numbers of 32 bits.
 
-    A vector that goes beyond its row is overwritten by the next row.
+    The rows from `first` to `end`. A vector that goes beyond its row is overwritten by the next.
     """
     columns = grid.geometry.out_width
 
@@ -85,4 +97,4 @@ def write_packed(code: Code, grid: Grid, source: SSAValue, target: SSAValue, wid
         code.loop(code.constant(0), code.constant(columns), width, step)
         return []
 
-    code.loop(code.constant(0), code.constant(grid.geometry.out_height), 1, row)
+    code.loop(first, end, 1, row)

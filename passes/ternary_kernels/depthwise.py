@@ -53,10 +53,12 @@ def write_channel(memory: ConvMemory, name: str) -> llvm.FuncOp:
             there = code.add(code.mul(run, code.constant(pitch)), start)
             code.store(value, code.at(target, there, element))
 
-        each_vector(code, memory.runs, put)
+        none = code.constant(0)
+        each_vector(code, memory, none, code.constant(memory.input_size), put)
         if not memory.grid_in_place:
             source, to = code.at(scratch, memory.loose_at), code.at(scratch, memory.values_at)
-            write_grid(code, grid, source, to, wide, 0 if kind.floating else pad_of(memory, 0))
+            pad = 0 if kind.floating else pad_of(memory, 0)
+            write_grid(code, grid, source, to, wide, pad, none, code.constant(g.height))
 
     return function(name, [POINTER] * 2, body)
 
@@ -95,10 +97,11 @@ def write_products(memory: ConvMemory, name: str) -> llvm.FuncOp:
             else:
                 factors.append(trit if element == i32 else code.narrow(trit, element))
         source, target = code.at(scratch, memory.values_at), code.at(scratch, memory.spans_at)
-        write_windows(code, grid, source, target, vector(element, memory.lanes), factors)
+        none, wide = code.constant(0), vector(element, memory.lanes)
+        write_windows(code, grid, source, target, wide, none, code.constant(grid.span), factors)
         if not grid.packed:
-            packed = code.at(scratch, memory.results_at)
-            write_packed(code, grid, target, packed, memory.recipe.lanes)
+            packed, rows = code.at(scratch, memory.results_at), code.constant(g.out_height)
+            write_packed(code, grid, target, packed, memory.recipe.lanes, none, rows)
 
     return function(name, [POINTER] * 2, body)
 

@@ -44,6 +44,7 @@ from ...ir.native_abi import (
     Order,
     order_of,
 )
+from ...ir.native_conv import ConvGeometry
 from .activations import prepare_name, write_prepare
 from .code import POINTER, Code, function
 from .epilogue import Epilogue, write_finish
@@ -172,11 +173,17 @@ def fingerprint(recipe: Recipe, layout: Layout, kind: Kind) -> str:
     return digest.hexdigest()
 
 
+def conv_fingerprint(recipe: Recipe, geometry: ConvGeometry, kind: Kind) -> str:
+    """The same for `conv_module`."""
+    return f"{fingerprint(recipe, 'panels', kind)} {geometry}"
+
+
 @cache
 def _source_digest() -> bytes:
     digest = hashlib.sha256()
     package = files(__package__ or "")
-    sources = [*package.iterdir(), files("triton_dsl.ir") / "native_abi.py"]
+    shared = ("native_abi.py", "native_conv.py", "native_parallel.py")
+    sources = [*package.iterdir(), *(files("triton_dsl.ir") / name for name in shared)]
     for source in sorted(sources, key=lambda entry: entry.name):
         if source.name.endswith(".py"):
             digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")

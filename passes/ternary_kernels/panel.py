@@ -34,7 +34,7 @@ from .recipes import Recipe
 from .scratch import Product
 
 STEP_BYTES = PANEL * STEP // 4
-_AHEAD = 8192
+_AHEAD = 4608
 """How far ahead of its use a tile asks for weights, in bytes."""
 _BLOCK_BYTES, _MOST_PANELS = 512 << 10, 16
 """Weights that all rows meet before the next are read, and the most panels of them."""

@@ -29,7 +29,7 @@ def call_functions(*, parallel: bool) -> list[llvm.FuncOp]:
     """
     functions = [function(CALL, [POINTER], _write_call)]
     if parallel:
-        functions += [_declared(BARRIER), _declared(THREAD_NUMBER, i32), _declared(TEAM_SIZE, i32)]
+        functions += [declared(BARRIER), declared(THREAD_NUMBER, i32), declared(TEAM_SIZE, i32)]
         functions.append(function(TASK, [POINTER], _write_task))
     return functions
 
@@ -42,7 +42,8 @@ def _arguments(code: Code, memory: SSAValue) -> dict[str, SSAValue]:
     }
 
 
-def _declared(name: str, result: Attribute | None = None) -> llvm.FuncOp:
+def declared(name: str, result: Attribute | None = None) -> llvm.FuncOp:
+    """A function without arguments that the loader knows."""
     kind = llvm.LLVMFunctionType([], result)
     return llvm.FuncOp(name, kind, llvm.LinkageAttr("external"), body=Region())
 

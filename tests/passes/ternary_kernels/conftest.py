@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from ctypes import c_int64, c_void_p
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -108,10 +109,24 @@ def _call(library: Library, name: str, scratch: int, problem: ConvProblem, at_st
     # What stood in scratch memory before does not count.
     memory = guarded(np.random.default_rng(0).integers(0, 256, scratch).astype(np.uint8))
     tables = [None if table is None else guarded(table) for table in problem.corrected()]
-    function = library.function(name, [c_void_p] * 8 + [c_int64])
     addresses = [buffer.address for buffer in (x, weights, y, memory)]
     addresses += [0 if table is None else table.address for table in tables]
-    function(*addresses, len(problem.x))
+    if at_start:
+        function = library.function(name, [c_void_p] * 8 + [c_int64])
+        function(*addresses, len(problem.x))
+        return y.array.copy()
+    begin = library.function(f"{name}_begin", [c_void_p])
+    image = library.function(f"{name}_image", [c_void_p] * 8 + [c_int64] * 2)
+    rng = np.random.default_rng(1)
+    for i in rng.permutation(len(problem.x)):
+        cuts = sorted(rng.integers(0, g.units + 1, 2))
+        bounds = list(pairwise([0, *cuts, g.units]))
+        for first, end in (bounds[n] for n in rng.permutation(len(bounds))):
+            memory.array[...] = rng.integers(0, 256, scratch)
+            begin(memory.address)
+            moved = [x.address + i * x.array[0].nbytes, addresses[1]]
+            moved += [y.address + i * y.array[0].nbytes, *addresses[3:]]
+            image(*map(int, [*moved, first, end]))
     return y.array.copy()
 
 
@@ -123,7 +138,10 @@ def conv_problem() -> type[ConvProblem]:
 
 @pytest.fixture(scope="session")
 def run_convs() -> RunConvs:
-    """Compile several convolutions as one module, as programs have them, and call each twice."""
+    """Compile several convolutions as one module, as programs have them, and call each twice.
+
+    The second time its units are done apart, in any order, with other content in scratch memory.
+    """
     pytest.importorskip("llvmlite")
 
     def run(recipe: str, problems: Sequence[ConvProblem]) -> list[Array]:
@@ -133,7 +151,8 @@ def run_convs() -> RunConvs:
             wanted = (problem.geometry, problem.epilogue, f"conv_{i}")
             functions += conv_functions(chosen, problem.kind, *wanted)
         names = [f"conv_{i}" for i in range(len(problems))]
-        library = Library(compile_object(ModuleOp(list(functions)), names))
+        exported = [f"{name}{end}" for name in names for end in ("", "_begin", "_image")]
+        library = Library(compile_object(ModuleOp(list(functions)), exported))
         results: list[Array] = []
         # Scratch memory is aligned to 64, wherever it ends.
         for name, problem in zip(names, problems, strict=True):
