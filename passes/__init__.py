@@ -61,6 +61,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return ConvertTernaryToLLVMPass
 
+    def get_expose_state() -> type[ModulePass]:
+        from .expose_state import ExposeStatePass
+
+        return ExposeStatePass
+
     def get_fold_constants() -> type[ModulePass]:
         from .fold_constants import FoldConstantsPass
 
@@ -114,6 +119,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "convert-tensor-to-linalg": get_convert_tensor_to_linalg,
         "convert-vector-to-llvm": get_convert_vector_to_llvm,
         "convert-ternary-to-llvm": get_convert_ternary_to_llvm,
+        "expose-state": get_expose_state,
         "fold-constants": get_fold_constants,
         "fuse-elementwise": get_fuse_elementwise,
         "fuse-linear": get_fuse_linear,

@@ -13,9 +13,10 @@ from xdsl.rewriter import Rewriter
 
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.shapes import DYNAMIC, Shape, ShapeError, SizedType, compatible, with_shape
-from ..dialects.spike import RecurrentOp, TrainType
+from ..dialects.spike import LayerOp, RecurrentOp, TrainType
 from ..ir.errors import OptionError, PassError
 from ..ir.locations import error_at
+from .expose_state import state_count
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class InferShapesPass(ModulePass):
 
     batch: int | None = None
     """The size of the batch: replaces the leading `?` of every function argument (of a spike train
-    that of the second axis, after time)."""
+    that of the second axis, after time; of a state that `expose-state` added the first `?`)."""
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.batch < 1:
@@ -53,7 +54,7 @@ class InferShapesPass(ModulePass):
             if self.batch is not None:
                 _fix_batch(function, self.batch)
             for inner in function.body.walk():
-                if isinstance(inner, RecurrentOp):
+                if isinstance(inner, RecurrentOp | LayerOp):
                     _refine_body(inner)
                 if isinstance(inner, InferredOp):
                     _refine(inner)
@@ -63,18 +64,21 @@ class InferShapesPass(ModulePass):
 
 
 def _fix_batch(function: FuncOp, batch: int) -> None:
-    for argument in function.args:
+    states = len(function.args) - state_count(function)
+    for index, argument in enumerate(function.args):
         if isinstance(argument.type, TensorType):
             type = tensor_type(argument)
-            if type.get_shape()[:1] == (DYNAMIC,):
-                _set_type(argument, with_shape(type, (batch, *type.get_shape()[1:])))
+            shape = list(type.get_shape())
+            if DYNAMIC in (shape if index >= states else shape[:1]):
+                shape[shape.index(DYNAMIC)] = batch
+                _set_type(argument, with_shape(type, shape))
         elif isinstance(argument.type, TrainType):
             steps, *sizes = argument.type.get_shape()
             if sizes[:1] == [DYNAMIC]:
                 _set_type(argument, argument.type.with_shape((steps, batch, *sizes[1:])))
 
 
-def _refine_body(op: RecurrentOp) -> None:
+def _refine_body(op: RecurrentOp | LayerOp) -> None:
     """Tell the body what its inputs are, and the feedback what the body makes of them."""
     end = op.body.block.last_op
     for _ in range(2):
@@ -83,7 +87,7 @@ def _refine_body(op: RecurrentOp) -> None:
         for inner in op.body.walk():
             if isinstance(inner, InferredOp):
                 _refine(inner)
-        if end is not None and end.operands:
+        if isinstance(op, RecurrentOp) and end is not None and end.operands:
             _learn(op.feedback(), end.operands[0].type)
 
 
