@@ -6,7 +6,8 @@
 Sections (all by default):
   linear    one ternary linear layer, float32 in and out, activations rounded to int8; `hot` repeats
             calls on the same weights, `cold` reads 256 MB of other memory and runs a layer of other
-            weights before each call
+            weights before each call; `plain read` is code that only reads as many bytes as our
+            weights have, in the same state
   accurate  the same layer as accurate as float32
   sparse    blocks of 4 inputs x 256 outputs that are zero, beside the same layer in dense panels
   mlp       a ternary 784-256-128-10 perceptron in one native call, beside the same in one call of
@@ -38,8 +39,8 @@ from time import perf_counter
 import numpy as np
 from measure.ggml import I2_S, TQ2_0, ggml
 from measure.peers import Floats, Make, Trits, installed_peers, runs_of
-from measure.roofs import dot_rate, read_bandwidth
-from measure.rounds import Figure, Run, contenders, figures, plot, show, take_turns
+from measure.roofs import dot_rate, read_bandwidth, reader
+from measure.rounds import Contender, Figure, Run, contenders, figures, plot, show, take_turns
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.ternary.sparsity import DEFAULT_BLOCK as BLOCK
@@ -116,15 +117,11 @@ def one_layer(
         if state == "cold" and (rows > MOST_ROWS_COLD or ins * outs < LEAST_WEIGHTS_COLD):
             continue
         found = contenders(runs, twins, expected)
+        if state == "cold" and threads == 1:
+            size = ins * outs // 4
+            found.append(Contender("plain read", reader(size), reader(size)))
         take_turns(found, rounds, cold=state == "cold")
-        yield figures(
-            f"{ins}x{outs} M{rows}",
-            found,
-            state=state,
-            threads=threads,
-            weight_bytes=ins * outs // 4,
-            bandwidth=read_bandwidth(DRAM) if state == "cold" and rows == 1 else 0.0,
-        )
+        yield figures(f"{ins}x{outs} M{rows}", found, state=state, threads=threads)
 
 
 def sparse(options: argparse.Namespace) -> Iterator[list[Figure]]:

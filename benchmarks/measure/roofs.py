@@ -15,6 +15,7 @@ from triton_dsl.ir.processor import host_features
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.passes.ternary_kernels.code import POINTER, Code, function, vector
 from triton_dsl.passes.ternary_kernels.recipes import best_recipe
+from triton_dsl.runtime.native.columns import aligned
 from triton_dsl.runtime.native.jit import Library
 
 _STREAMS = 8
@@ -68,14 +69,21 @@ def _fastest(run: Callable[[], None]) -> float:
     return best
 
 
+def reader(size: int) -> Callable[[], None]:
+    """Reads the same `size` bytes at each call, on one thread; they stand as weights do."""
+    source, target = aligned(size), np.zeros(4096, np.uint8)
+    source[:] = 1
+    read = _library().function("read", [c_void_p, c_int64, c_void_p])
+    return lambda: read(source.ctypes.data, size, target.ctypes.data)
+
+
 def read_bandwidth(size: int, repeats: int = 1) -> float:
     """Bytes a second at which one thread reads `size` bytes that were read before."""
-    source, target = np.ones(size, np.uint8), np.zeros(4096, np.uint8)
-    read = _library().function("read", [c_void_p, c_int64, c_void_p])
+    read = reader(size)
 
     def run() -> None:
         for _ in range(repeats):
-            read(source.ctypes.data, size, target.ctypes.data)
+            read()
 
     run()
     return size * repeats / _fastest(run)

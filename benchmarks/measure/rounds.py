@@ -63,8 +63,6 @@ class Figure:
     fastest: float
     ratio: float | None
     error: float
-    bandwidth: float | None = None
-    """Share of the measured read bandwidth at which the weights were read."""
 
 
 def contenders(
@@ -114,15 +112,12 @@ def figures(
     *,
     state: str = "hot",
     threads: int = 1,
-    weight_bytes: int = 0,
-    bandwidth: float = 0.0,
 ) -> list[Figure]:
     """A line for each engine; the first one is ours."""
     ours = found[0]
     result: list[Figure] = []
     for one in found:
         told = ours.steady and one.steady and one is not ours
-        share = weight_bytes / one.median / bandwidth if bandwidth and one is ours else None
         result.append(
             Figure(
                 problem,
@@ -133,7 +128,6 @@ def figures(
                 min(one.seconds) * 1e6,
                 one.median / ours.median if told else None,
                 one.error,
-                share,
             )
         )
     return result
@@ -144,7 +138,7 @@ def show(title: str, lines: Iterable[Figure]) -> None:
     table = Table(title=title, title_justify="left")
     for column in ("problem", "state", "threads", "engine"):
         table.add_column(column)
-    for column in ("median, µs", "fastest, µs", "× ours", "error", "of read bandwidth"):
+    for column in ("median, µs", "fastest, µs", "× ours", "error"):
         table.add_column(column, justify="right")
     previous = ""
     for line in lines:
@@ -160,7 +154,6 @@ def show(title: str, lines: Iterable[Figure]) -> None:
             f"{line.fastest:.1f}",
             "-" if line.ratio is None else f"{line.ratio:.2f}",
             f"{line.error:.1e}" if line.error else "0",
-            "" if line.bandwidth is None else f"{line.bandwidth:.0%}",
         )
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
