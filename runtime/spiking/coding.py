@@ -30,6 +30,7 @@ def encode(
     threshold: float | None = None,
     seed: int | None = None,
     previous: Tensor | None = None,
+    first: int = 0,
 ) -> Tensor:
     """x as `timesteps` steps of spikes, [timesteps, *x.shape] of x's type.
 
@@ -37,6 +38,7 @@ def encode(
 
     - `rate`: s = [u < x] with u = h/2^32, h the first word of Threefry-2x32-20 for the key `seed`
       and the counter (t, j), j the row-major index of the element: the bits of `spike.encode`.
+      j counts from `first`, so that a part of a larger batch gets its bits.
     - `regular`: s = ⌊(t+1)·x⌋ - ⌊t·x⌋, x clipped to [0, 1]: evenly spaced.
     - `latency`: one spike at t = round((P-1)·(1-x)), halves to even, x clipped; none below
       `threshold`, if given.
@@ -54,11 +56,12 @@ def encode(
         threshold: of `latency` and `delta`.
         seed: of `rate`, from 0 to 2^63 - 1.
         previous: of `delta`, like a step of `x`.
+        first: of `rate`, the index of the first element, from 0.
 
     Raises:
         OptionError: a value that is missing, not allowed, or of no use to the scheme.
     """
-    _check_encoding(x, scheme, timesteps, start, period, threshold, seed, previous)
+    _check_encoding(x, scheme, timesteps, start, period, threshold, seed, previous, first)
     if scheme == "delta":
         assert threshold is not None
         return _delta(x, threshold, previous)
@@ -68,7 +71,7 @@ def encode(
     with torch.no_grad():
         if scheme == "rate":
             assert seed is not None
-            return _rate(x, timesteps, start, seed)
+            return _rate(x, timesteps, start, seed, first)
         clipped = x.to(torch.float64).clamp(0, 1)
         t = torch.arange(start, start + timesteps, device=x.device).reshape(-1, *[1] * x.dim())
         steps = timesteps if period is None else period
@@ -85,7 +88,7 @@ def encode(
         return spikes.to(x.dtype)
 
 
-def _rate(x: Tensor, timesteps: int, start: int, seed: int) -> Tensor:
+def _rate(x: Tensor, timesteps: int, start: int, seed: int, element: int) -> Tensor:
     # h/2^32 < x where h < ⌈x·2^32⌉: exact in whole numbers, on devices without float64 too.
     limits = (x.to(wide_type(x.dtype)) * 2.0**32).ceil().nan_to_num(0, 2.0**32, 0)
     limits = limits.clamp(0, 2.0**32).to(torch.int64).flatten()
@@ -93,7 +96,7 @@ def _rate(x: Tensor, timesteps: int, start: int, seed: int) -> Tensor:
     many = max(1, WORDS_AT_ONCE // max(1, limits.numel()))
     for first in range(0, timesteps, many):
         steps = min(many, timesteps - first)
-        words = random_words(seed, start + first, steps, limits.numel(), x.device)
+        words = random_words(seed, start + first, steps, limits.numel(), x.device, first=element)
         spikes[first : first + steps] = words < limits
     return spikes.reshape(timesteps, *x.shape)
 
@@ -120,6 +123,7 @@ def _check_encoding(
     threshold: float | None,
     seed: int | None,
     previous: Tensor | None,
+    first: int,
 ) -> None:
     if scheme not in ENCODINGS:
         raise OptionError(f"expected an encoding of {', '.join(ENCODINGS)}, got {scheme!r}")
@@ -134,6 +138,8 @@ def _check_encoding(
     ):
         if value is not None and scheme not in schemes:
             raise OptionError(f"{name} belongs to {' and '.join(schemes)}, not to '{scheme}'")
+    if first < 0 or (first and scheme != "rate"):
+        raise OptionError(f"first belongs to 'rate', from 0, got {first} with '{scheme}'")
     if scheme == "delta":
         if threshold is None:
             raise OptionError("expected a threshold with 'delta'")

@@ -38,7 +38,13 @@ def threefry(key: tuple[int, int], counter: tuple[Tensor, Tensor]) -> tuple[Tens
 
 
 def random_words(
-    seed: int, start: int, steps: int, count: int, device: torch.device | str = "cpu"
+    seed: int,
+    start: int,
+    steps: int,
+    count: int,
+    device: torch.device | str = "cpu",
+    *,
+    first: int = 0,
 ) -> Tensor:
     """The first word for each counter (t, j), int64[steps, count].
 
@@ -46,9 +52,10 @@ def random_words(
         seed: from 0 to 2^64 - 1; its low word is the first of the key.
         start: the first t; t counts modulo 2^32.
         steps: the number of values of t.
-        count: j runs from 0 to `count` - 1.
+        count: the number of values of j.
         device: where the words are made.
+        first: the first j; j counts modulo 2^32.
     """
     t = torch.arange(start & MASK, (start & MASK) + steps, device=device) & MASK
-    j = torch.arange(count, device=device) & MASK
+    j = torch.arange(first & MASK, (first & MASK) + count, device=device) & MASK
     return threefry((seed & MASK, seed >> 32 & MASK), (t[:, None], j[None, :]))[0]

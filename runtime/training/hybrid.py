@@ -1,0 +1,124 @@
+"""`HybridTrainer`: a trained network becomes a spiking one, which is trained on with its spikes.
+
+Rathi et al. 2020, "Enabling deep spiking neural networks with hybrid conversion and spike timing
+dependent backpropagation". Not here: the conversion, which is a function that the caller gives.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ...ir.errors import OptionError
+from .config import TrainingConfig
+from .data import Batches, Data
+from .distillation import Distillation, DistillationLoss
+from .objectives import Metric
+from .spiking_run import SpikingRun
+from .tracking import History
+from .trainer import Trainer
+
+Convert = Callable[[nn.Module, Tensor], nn.Module]
+
+
+@dataclass(frozen=True)
+class HybridReport:
+    """What each network reaches on the validation data.
+
+    Attributes:
+        ann: loss and metrics of the network that was given.
+        converted: those of the spiking one after conversion.
+        tuned: those after training.
+        history: of the training.
+    """
+
+    ann: dict[str, float]
+    converted: dict[str, float]
+    tuned: dict[str, float]
+    history: History
+
+
+class HybridTrainer:
+    """Converts `ann` to a spiking network and trains that with surrogate gradients.
+
+    Args:
+        ann: gives logits for a batch; it is not changed.
+        convert: gives the spiking network, a module with parameters, for a copy of `ann` in
+            evaluation and inputs to calibrate with, on the processor.
+        config: of the training.
+        spiking: how the spiking network is run; none where it takes a batch and gives logits.
+        distillation: learn from `ann`, besides or in the place of targets; none learns from targets
+            alone.
+        features: for names of the spiking network's layers those of `ann` that they follow.
+        metrics: as for `Trainer`.
+        calibration: rows of the training data to calibrate with, at most.
+
+    Attributes:
+        module: the spiking network, after `fit` has begun.
+
+    Raises:
+        OptionError: a value that is not allowed.
+    """
+
+    def __init__(
+        self,
+        ann: nn.Module,
+        convert: Convert,
+        config: TrainingConfig | None = None,
+        *,
+        spiking: SpikingRun | None = None,
+        distillation: DistillationLoss | None = None,
+        features: Mapping[str, str] | None = None,
+        metrics: Mapping[str, Metric] | None = None,
+        calibration: int = 256,
+    ) -> None:
+        if calibration < 1:
+            raise OptionError(f"calibration: expected at least 1 row, got {calibration}")
+        if features and distillation is None:
+            raise OptionError("features belong to a distillation with a feature_weight")
+        self.ann, self.convert = ann, convert
+        self.config = TrainingConfig() if config is None else config
+        self.spiking, self.distillation, self.features = spiking, distillation, features
+        self.metrics, self.calibration = metrics, calibration
+        self.module: nn.Module | None = None
+
+    def fit(self, train: Data, validation: Data) -> HybridReport:
+        """Convert, train, and measure before and after.
+
+        Args:
+            train: as for `Trainer.fit`.
+            validation: the same.
+
+        Raises:
+            OptionError: data that does not fit, or a conversion that gives nothing to train.
+        """
+        teacher = copy.deepcopy(self.ann).eval()
+        plain = Trainer(teacher, self.config, metrics=self.metrics)
+        before = plain.evaluate(validation)
+        self.module = self._converted(train)
+        trainer = Trainer(
+            self.module,
+            self.config,
+            spiking=self.spiking,
+            loss=None if self.distillation is None else self._objective(teacher, self.distillation),
+            metrics=self.metrics,
+        )
+        converted = trainer.evaluate(validation)
+        history = trainer.fit(train, validation)
+        return HybridReport(before, converted, trainer.evaluate(validation), history)
+
+    def _converted(self, train: Data) -> nn.Module:
+        first = next(Batches(train, self.calibration).epoch(0)).inputs[: self.calibration]
+        with torch.no_grad():
+            module = self.convert(copy.deepcopy(self.ann).cpu().eval(), first.cpu())
+        if not any(p.requires_grad for p in module.parameters()):
+            raise OptionError("the converted network has no parameters that require gradients")
+        return module
+
+    def _objective(self, teacher: nn.Module, loss: DistillationLoss) -> Distillation:
+        is_train = self.spiking is not None
+        return Distillation(teacher, loss, features=self.features, spiking=is_train)

@@ -1,0 +1,106 @@
+"""What training makes small: a loss of outputs and targets, or that and more about a batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...ir.errors import OptionError
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+Metric = Callable[[Tensor, Tensor], Tensor]
+
+
+class Objective(ABC):
+    """What a trainer makes small; all values are means over the rows they are given.
+
+    The rows of a batch may be in several processes, so that what depends on other rows of the batch
+    (a maximum over them, say) has no place here.
+    """
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss without what only training adds, as evaluation reports it."""
+
+    def training_loss(self, outputs: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss whose gradient is taken."""
+        return self.loss(outputs, targets)
+
+    def begin(self) -> None:
+        """A forward pass whose loss is taken is about to start."""
+        return
+
+    def watching(self, module: nn.Module) -> AbstractContextManager[object]:
+        """A block in which `module` is trained; hooks on its layers belong here."""
+        return nullcontext()
+
+    def to(self, device: torch.device) -> None:
+        """Move what the objective holds."""
+        return
+
+
+class LossObjective(Objective):
+    """A function of outputs and targets that gives the mean over rows, such as those of PyTorch."""
+
+    def __init__(self, function: Loss) -> None:
+        self._function = function
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """What the function gives."""
+        return self._function(outputs, targets)
+
+
+class CrossEntropy(Objective):
+    """Cross-entropy of logits [N, classes, …] and classes, smoothed in training alone.
+
+    Args:
+        smoothing: see `torch.nn.functional.cross_entropy`.
+    """
+
+    def __init__(self, smoothing: float = 0.0) -> None:
+        self.smoothing = smoothing
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Without smoothing."""
+        return functional.cross_entropy(outputs, targets)
+
+    def training_loss(self, outputs: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
+        """With smoothing."""
+        return functional.cross_entropy(outputs, targets, label_smoothing=self.smoothing)
+
+
+def make_objective(given: Objective | Loss | None, smoothing: float) -> Objective:
+    """`given` as an objective; `None` is cross-entropy.
+
+    Raises:
+        OptionError: smoothing belongs to cross-entropy alone.
+    """
+    if given is None:
+        return CrossEntropy(smoothing)
+    if smoothing:
+        raise OptionError("label_smoothing belongs to the trainer's own loss, cross-entropy")
+    return given if isinstance(given, Objective) else LossObjective(given)
+
+
+def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The part of rows whose largest output is the target's class.
+
+    Args:
+        outputs: [N, classes, …].
+        targets: classes [N, …].
+    """
+    return (outputs.argmax(1) == targets).to(torch.float32).mean()
+
+
+def metrics_of(given: Mapping[str, Metric] | None, targets: Tensor) -> Mapping[str, Metric]:
+    """The metrics that were asked for; `None` is `accuracy` where targets are classes."""
+    if given is not None:
+        return given
+    is_classes = not targets.is_floating_point() and not targets.is_complex()
+    return cast("Mapping[str, Metric]", {"accuracy": accuracy} if is_classes else {})

@@ -1,0 +1,135 @@
+"""`SpikingRun`: how a spiking network turns a batch into one output a class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from torch import Tensor, nn
+
+from ...ir.errors import OptionError
+from ..spiking.coding import READOUTS, encode
+from ..spiking.coding import decode as decode_train
+from ..spiking.config import ENCODINGS, SpikingConfig
+from ..spiking.training import run_in_chunks
+
+DECODINGS = ("rate", *READOUTS)
+RECORDED = "recorded"
+
+
+@dataclass(frozen=True)
+class SpikingRun:
+    """Encode a batch, run the network over time, decode what it gives.
+
+    The network is called as the modules of `runtime.spiking` are: `network(train, state)` gives the
+    outputs of all steps [T, N, …] and the states after them.
+
+    Attributes:
+        timesteps: T; `None` for recorded trains and `delta`, which have their own.
+        encoding: of `runtime.spiking.coding.encode`; or `recorded`: the inputs are trains [N, T, …]
+            with the batch first, as data comes.
+        decoding: `rate`, the number of spikes / T; or of a membrane trace its `mean`, `max` or
+            `last` step.
+        chunk: steps at a time, so that the memory of training grows like √T (see `run_in_chunks`):
+            a number, or `auto` for ⌈√T⌉; `None` runs all at once. Networks with batch normalisation
+            train all at once, and so does the decoding `max`.
+        period: of the encodings `latency` and `phase`.
+        threshold: of the encodings `latency` and `delta`.
+
+    Raises:
+        OptionError: a value that is not allowed.
+    """
+
+    timesteps: int | None = None
+    encoding: str = "direct"
+    decoding: str = "rate"
+    chunk: int | str | None = None
+    period: int | None = None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        has_own = self.encoding in (RECORDED, "delta")
+        if self.encoding not in (*ENCODINGS, RECORDED):
+            expected = ", ".join((*ENCODINGS, RECORDED))
+            raise OptionError(f"encoding: expected one of {expected}, got {self.encoding!r}")
+        if self.decoding not in DECODINGS:
+            raise OptionError(
+                f"decoding: expected one of {', '.join(DECODINGS)}, got {self.decoding!r}"
+            )
+        steps: Any = self.timesteps
+        if has_own and steps is not None:
+            raise OptionError(f"timesteps: the inputs of '{self.encoding}' have their own steps")
+        if not has_own and (type(steps) is not int or steps < 1):
+            raise OptionError(f"timesteps: expected a whole number from 1, got {steps!r}")
+        chunk: Any = self.chunk
+        if chunk not in (None, "auto") and (type(chunk) is not int or chunk < 1):
+            raise OptionError(f"chunk: expected a number of steps or 'auto', got {chunk!r}")
+        if chunk is not None and self.decoding == "max":
+            raise OptionError("chunk: the decoding 'max' looks at all steps at once")
+
+    @classmethod
+    def of(
+        cls, config: SpikingConfig, decoding: str = "rate", chunk: int | str | None = None
+    ) -> SpikingRun:
+        """The steps and the encoding of `config`."""
+        own = config.spike_encoding == "delta"
+        steps = None if own else config.timesteps
+        return cls(steps, config.spike_encoding, decoding, chunk)
+
+    def __call__(self, network: nn.Module, x: Tensor, seed: int, first: int = 0) -> Tensor:
+        """What `network` gives for the batch `x`, one value for each output: [N, …].
+
+        Args:
+            network: see above.
+            x: numbers [N, …], or what the encoding takes.
+            seed: of the encoding `rate`.
+            first: the number of rows of the batch before these, so that `rate` draws for a part of
+                a batch what it draws for the whole.
+
+        Raises:
+            OptionError: inputs that do not fit, or a network that gives no train.
+        """
+        if self.chunk is None:
+            train = _outputs(network(self._encode(x, seed, first, 0, self.timesteps)))
+            if self.decoding == "rate":
+                return decode_train(train, "rate")
+            return decode_train(train, "membrane", self.decoding)
+
+        def steps_of(start: int, steps: int) -> Tensor:
+            return self._encode(x, seed, first, start, steps)
+
+        has_own = self.timesteps is None
+        inputs = self._encode(x, seed, first, 0, None) if has_own else steps_of
+        reduce = "last" if self.decoding == "last" else "mean"
+        chunk = None if isinstance(self.chunk, str) else self.chunk
+        return run_in_chunks(network, inputs, self.timesteps, chunk=chunk, reduce=reduce)[0]
+
+    def _encode(self, x: Tensor, seed: int, first: int, start: int, steps: int | None) -> Tensor:
+        if self.encoding == RECORDED:
+            if x.dim() < 2:
+                raise OptionError(f"expected trains [N, T, …], got {list(x.shape)}")
+            return x.transpose(0, 1)
+        if self.encoding == "delta":
+            return encode(x.transpose(0, 1), "delta", threshold=self.threshold)
+        options: dict[str, Any] = {}
+        if self.encoding == "rate":
+            width = x[0].numel() if len(x) else 0
+            options = {"seed": seed, "first": first * width}
+        elif self.encoding in ("latency", "phase"):
+            # The period is that of the whole run, whatever part of it is asked for.
+            period = self.timesteps if self.period is None else self.period
+            options = {"period": period}
+            if self.encoding == "latency":
+                options["threshold"] = self.threshold
+        return encode(x, self.encoding, steps, start=start, **options)
+
+
+def _outputs(result: Any) -> Tensor:
+    parts: Any = cast(Any, result) if isinstance(result, tuple) else ()
+    train: Any = parts[0] if len(parts) == 2 else None
+    if not isinstance(train, Tensor):
+        raise OptionError(
+            "expected a spiking network that gives its outputs [T, N, …] and its states, got "
+            f"{type(cast(Any, result)).__name__}"
+        )
+    return train
