@@ -1,7 +1,9 @@
 """The `.tri` frontend: an elaborated program becomes one module with `func.func @forward`.
 
 Every op carries its place in the source; parameters keep their dotted names, which are PyTorch's
-`state_dict` keys. `tri_builtins` holds the rule of each built-in function.
+`state_dict` keys. `tri_builtins`, `tri_spiking` and `tri_trains` hold the rules of the built-in
+functions. Spike trains enter and leave a program as truth values (`tensor<…xi1>`, time first),
+which every target and file format has; inside they are `!spike.train`.
 """
 
 from __future__ import annotations
@@ -19,17 +21,19 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     f32,
+    i1,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
-from ..dialects import tensor, ternary
+from ..dialects import spike, tensor, ternary
 from ..dialects.parameters import attach_store
-from ..ir.errors import LoweringError, UnsupportedError
 from ..ir.language import elaborated
 from ..ir.language.types import TensorType as LanguageType
 from ..ir.store import ParameterStore
-from .tri_builtins import RULES, Emitter, ir_type, location
+from .tri_emitter import Emitter, ir_type, location
+from .tri_spiking import dense, state_time_step
+from .tri_trains import rule_of, time_first_values
 from .weights import attach_weights
 
 NAME = "tensor.name"
@@ -46,6 +50,7 @@ def import_tri(
     generics: Mapping[str, Any] | None = None,
     weights: Path | Mapping[str, Any] | None = None,
     trainable: bool = False,
+    dt: float | None = None,
 ) -> ModuleOp:
     """Compile `.tri` source to IR.
 
@@ -56,10 +61,11 @@ def import_tri(
         weights: a weights file or a `state_dict` to fill the parameters with.
         trainable: keep each ternary parameter as a float latent with the same key and shape,
             ternarized (rule `twn`) where it is used; `fold-constants` makes it trits for good.
+        dt: seconds a time step, for `spike.dt`; by default as the encoders of the program say.
 
     Raises:
         CompilationError: the program has errors.
-        UnsupportedError: it uses built-ins that have no ops.
+        LoweringError: it cannot be expressed in the IR; or steps of two lengths.
         ParameterError: the weights do not fit.
     """
     from ..ir.language.checker import TypeChecker
@@ -68,33 +74,42 @@ def import_tri(
     path = source if isinstance(source, Path) else None
     text = read_source(source) if isinstance(source, Path) else source
     typed = TypeChecker().check_source(text, path)
-    module = module_from_elaborated(typed.elaborate(layer, generics or {}), trainable=trainable)
+    program = typed.elaborate(layer, generics or {})
+    module = module_from_elaborated(program, trainable=trainable, dt=dt)
     if weights is not None:
         attach_weights(module, weights)
     return module
 
 
-def module_from_elaborated(program: elaborated.Elaborated, *, trainable: bool = False) -> ModuleOp:
+def module_from_elaborated(
+    program: elaborated.Elaborated, *, trainable: bool = False, dt: float | None = None
+) -> ModuleOp:
     """The module of one elaborated layer, named after it; its weights are not attached yet.
 
     Raises:
-        UnsupportedError: names every built-in without ops, and spike types.
+        LoweringError: see `import_tri`.
     """
-    _check_supported(program)
     store = ParameterStore.unsaved()
-    inputs = [_checked_type(value) for value in program.inputs]
+    inputs = [ir_type(value.type) for value in program.inputs]
     block = Block(arg_types=inputs)
     emitter = Emitter(block, store, program.span)
     values: dict[int, list[SSAValue]] = {}
     for value, argument in zip(program.inputs, block.args, strict=True):
         argument.name_hint = _hint(value.name)
         argument.location = location(value.span)
-        values[id(value)] = [argument]
+        emitter.span = value.span
+        is_train = value.type.kind == "spike"
+        entered = emitter.add(spike.FromTensorOp(argument)) if is_train else argument
+        values[id(value)] = [entered]
     for parameter in program.parameters:
         values[id(parameter)] = [_parameter(emitter, parameter, trainable)]
+    timed = time_first_values(program)
     for op in program.operations():
-        _lower_operation(emitter, op, values)
-    outputs = [_value(emitter, value, values) for value in program.outputs]
+        emitter.span = op.span
+        operands = [_value(emitter, operand, values) for operand in op.operands]
+        result = rule_of(op, timed)(emitter, op, operands)
+        values[id(op)] = result if isinstance(result, list) else [result]
+    outputs = [_output(emitter, value, values) for value in program.outputs]
     emitter.span = program.outputs[-1].span if program.outputs else program.span
     end = ReturnOp(*outputs)
     end.location = location(emitter.span)
@@ -110,34 +125,16 @@ def module_from_elaborated(program: elaborated.Elaborated, *, trainable: bool = 
         ]),
     )  # fmt: skip
     function.location = location(program.span)
+    state_time_step(function, program, dt)
     module = ModuleOp([function], sym_name=StringAttr(program.name))
     module.location = location(program.span)
     attach_store(module, store)
     return module
 
 
-def _check_supported(program: elaborated.Elaborated) -> None:
-    problems = [
-        (op.function, str(op.span), "this built-in has no ops in the IR yet")
-        for op in program.operations()
-        if op.function not in RULES
-    ]
-    if problems:
-        raise UnsupportedError("IR", problems)
-
-
 def _names(name: str, type: LanguageType) -> DictionaryAttr:
     dimensions = ArrayAttr([StringAttr(str(size)) for size in type.shape])
     return DictionaryAttr({NAME: StringAttr(name), DIMENSIONS: dimensions})
-
-
-def _checked_type(value: elaborated.Value) -> TensorType[Any]:
-    if value.type.kind == "spike":
-        raise LoweringError(
-            f"{value.span}: error: spike trains as arguments are not supported; "
-            "encode inside 'forward'"
-        )
-    return ir_type(value.type)
 
 
 def _hint(name: str) -> str | None:
@@ -160,13 +157,12 @@ def _parameter(emitter: Emitter, parameter: elaborated.ParameterValue, trainable
     return value
 
 
-def _lower_operation(
-    emitter: Emitter, op: elaborated.Operation, values: dict[int, list[SSAValue]]
-) -> None:
-    emitter.span = op.span
-    operands = [_value(emitter, operand, values) for operand in op.operands]
-    result = RULES[op.function](emitter, op, operands)
-    values[id(op)] = result if isinstance(result, list) else [result]
+def _output(
+    emitter: Emitter, value: elaborated.Value, values: dict[int, list[SSAValue]]
+) -> SSAValue:
+    found = _value(emitter, value, values)
+    emitter.span = value.span
+    return dense(emitter, found, i1)
 
 
 def _value(

@@ -1,137 +1,32 @@
-"""How each built-in function of the `.tri` language becomes ops: the table behind `from_tri`.
+"""How each built-in function on dense and ternary tensors becomes ops: a table behind `from_tri`.
 
-One rule a function. A rule gets the elaborated `Operation` and its operands as SSA values, inserts
-ops through the `Emitter` and gives back the result value (a list for several results). Operands and
-attributes of each function are listed in `ir.language.builtins`.
+Not here: spiking functions, in `tri_spiking`, and what the others do to spike trains, in
+`tri_trains`. One rule a function. A rule gets the elaborated `Operation` and its operands as SSA
+values, inserts ops through the `Emitter` and gives back the result value (a list for several
+results). Operands and attributes of each function are listed in `ir.language.builtins`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    FileLineColLoc,
-    IntAttr,
-    StringAttr,
-    TensorType,
-    bf16,
-    f16,
-    f32,
-    f64,
-    i1,
-    i8,
-    i16,
-    i32,
-    i64,
-)
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import f32, i8
+from xdsl.ir import SSAValue
 
 from ..dialects import tensor, ternary
-from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
-from ..dialects.parameters import dense_constant
 from ..dialects.shapes import DYNAMIC, Shape, is_float
 from ..dialects.tensor.shape import SLICE_END
 from ..dialects.tensor.storage import INLINE_LIMIT
 from ..dialects.ternary.storage import ui8
-from ..dialects.ternary.types import is_trit, trit
+from ..dialects.ternary.types import is_trit
 from ..ir.errors import LoweringError
 from ..ir.language import elaborated
 from ..ir.language.dims import Dim
-from ..ir.language.nodes import Span
-from ..ir.language.types import TensorType as LanguageType
-from ..ir.store import ParameterStore
 from ..ir.trits import pack_trits
-
-ELEMENTS: dict[str, Attribute] = {
-    "float16": f16,
-    "bfloat16": bf16,
-    "float32": f32,
-    "float64": f64,
-    "int8": i8,
-    "int16": i16,
-    "int32": i32,
-    "int64": i64,
-    "bool": i1,
-    "trit": trit,
-}
-
-
-def ir_type(type: LanguageType) -> TensorType[Attribute]:
-    """The builtin tensor type of a language type; symbolic dimensions become dynamic."""
-    shape = [DYNAMIC if size is None else size for size in type.static_shape()]
-    return TensorType(ELEMENTS[type.element], shape)
-
-
-def location(span: Span) -> FileLineColLoc:
-    """`loc("file":line:column)`."""
-    return FileLineColLoc(StringAttr(span.file), IntAttr(span.line), IntAttr(span.column))
-
-
-@dataclass
-class Emitter:
-    """Inserts ops at the end of `block`, each with the location of the value being lowered."""
-
-    block: Block
-    store: ParameterStore
-    span: Span
-
-    def add(self, op: Operation) -> SSAValue:
-        """Insert `op`; its first result."""
-        op.location = location(self.span)
-        self.block.add_op(op)
-        return op.results[0]
-
-    def constant(self, values: np.ndarray[Any, Any], element: Attribute) -> SSAValue:
-        """A constant of any size: inline where small or uniform, else in the parameter store."""
-        array = np.asarray(values, dtype=numpy_dtype(element), order="C")
-        type = TensorType(element, array.shape)
-        uniform = array.size > 0 and (array == array.reshape(-1)[0]).all()
-        if array.size <= INLINE_LIMIT or uniform:
-            return self.add(dense_constant(array, element))
-        return self.add(tensor.ParameterOp(self.store.add("constant", array), type, buffer=True))
-
-    def scalar(self, value: float, element: Attribute) -> SSAValue:
-        """A constant of rank 0."""
-        return self.constant(np.array(value), element)
-
-    def convert(self, value: SSAValue, element: Attribute) -> SSAValue:
-        """`value` with another element type."""
-        if tensor_type(value).element_type == element:
-            return value
-        return self.add(tensor.ConvertOp(value, element))
-
-
-Rule = Callable[[Emitter, elaborated.Operation, list[SSAValue]], SSAValue | list[SSAValue]]
-
-
-def _simple(kind: type[Operation], **names: str) -> Rule:
-    """A rule for an op whose constructor takes the operands and, by name, some attributes."""
-
-    def rule(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-        options = {option: op.attributes[attribute] for option, attribute in names.items()}
-        return emitter.add(kind(*operands, **options))  # pyright: ignore[reportArgumentType]
-
-    return rule
-
-
-def _optional(
-    op: elaborated.Operation, operands: list[SSAValue], names: Sequence[str]
-) -> dict[str, SSAValue | None]:
-    """The trailing operands by name, `None` where the call leaves one out."""
-    present = [name for name in names if op.attributes[f"has_{name}"]]
-    values: dict[str, SSAValue | None] = dict.fromkeys(names)
-    if present:
-        values.update(zip(present, operands[-len(present) :], strict=True))
-    return values
-
-
-def _ints(value: object) -> tuple[int, ...]:
-    assert isinstance(value, tuple)
-    return tuple(int(v) for v in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+from .tri_emitter import ELEMENTS, Emitter, Rule, filled, ints, ir_type, optional, simple
 
 
 def _compare(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
@@ -152,26 +47,30 @@ def _matmul(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
 
 
 def _linear(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    bias = _optional(op, operands, ["bias"])["bias"]
+    bias = optional(op, operands, ["bias"])["bias"]
     x, weight = operands[:2]
     if is_trit(tensor_type(weight)):
         return emitter.add(ternary.LinearOp(x, weight, bias=bias))
     return emitter.add(tensor.LinearOp(x, weight, bias))
 
 
-def _conv(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    bias = _optional(op, operands, ["bias"])["bias"]
-    x, weight = operands[:2]
+def conv_window(op: elaborated.Operation, channels: int) -> dict[str, Any]:
+    """The window properties of a convolution of `channels` channels, by name."""
     groups = op.attributes.get("groups")
-    if groups is None:  # depthwise
-        groups = tensor_type(x).get_shape()[1]
+    groups = channels if groups is None else groups  # depthwise
     assert isinstance(groups, int)
-    window: dict[str, Any] = {
-        "strides": _ints(op.attributes["stride"]),
-        "padding": _ints(op.attributes["padding"]) * 2,
-        "dilation": _ints(op.attributes["dilation"]),
+    return {
+        "strides": ints(op.attributes["stride"]),
+        "padding": ints(op.attributes["padding"]) * 2,
+        "dilation": ints(op.attributes["dilation"]),
         "groups": groups,
     }
+
+
+def _conv(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    bias = optional(op, operands, ["bias"])["bias"]
+    x, weight = operands[:2]
+    window = conv_window(op, tensor_type(x).get_shape()[1])
     if is_trit(tensor_type(weight)):
         return emitter.add(ternary.ConvOp(x, weight, bias=bias, **window))
     return emitter.add(tensor.ConvOp(x, weight, bias, **window))
@@ -221,7 +120,7 @@ def _unpack(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
 def _ternary_matmul(
     emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
 ) -> SSAValue:
-    scale = _optional(op, operands, ["scale"])["scale"]
+    scale = optional(op, operands, ["scale"])["scale"]
     return emitter.add(ternary.MatmulOp(operands[0], operands[1], scale))
 
 
@@ -282,19 +181,19 @@ def _expand(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
 
 
 def _concat(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    (axis,) = _ints((op.attributes["axis"],))
+    (axis,) = ints((op.attributes["axis"],))
     return emitter.add(tensor.ConcatenateOp(operands, axis))
 
 
 def _stack(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    axes = _ints((op.attributes["axis"],))
+    axes = ints((op.attributes["axis"],))
     expanded = [emitter.add(tensor.UnsqueezeOp(x, axes)) for x in operands]
     return emitter.add(tensor.ConcatenateOp(expanded, axes[0]))
 
 
 def _split(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> list[SSAValue]:
-    (axis,) = _ints((op.attributes["axis"],))
-    made = tensor.SplitOp(operands[0], axis, _ints(op.attributes["sections"]))
+    (axis,) = ints((op.attributes["axis"],))
+    made = tensor.SplitOp(operands[0], axis, ints(op.attributes["sections"]))
     emitter.add(made)
     return list(made.results)
 
@@ -305,14 +204,14 @@ def _slice(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue])
     ends = [SLICE_END if stop is None else int(stop) for stop in stops]  # pyright: ignore
     return emitter.add(
         tensor.SliceOp(
-            operands[0], _ints(op.attributes["starts"]), ends, _ints(op.attributes["steps"])
+            operands[0], ints(op.attributes["starts"]), ends, ints(op.attributes["steps"])
         )
     )
 
 
 def _gather(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     table, indices = operands
-    (axis,) = _ints((op.attributes["axis"],))
+    (axis,) = ints((op.attributes["axis"],))
     if axis == 0:
         return emitter.add(tensor.GatherRowsOp(table, indices))
     rank, count = tensor_type(table).get_num_dims(), tensor_type(indices).get_num_dims()
@@ -325,14 +224,14 @@ def _gather(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
 
 def _pool(kind: type[tensor.MaxPoolOp] | type[tensor.AvgPoolOp]) -> Rule:
     def rule(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-        kernel, stride = _ints(op.attributes["kernel"]), _ints(op.attributes["stride"])
-        made = kind(operands[0], kernel, stride, _ints(op.attributes["padding"]) * 2)
+        kernel, stride = ints(op.attributes["kernel"]), ints(op.attributes["stride"])
+        made = kind(operands[0], kernel, stride, ints(op.attributes["padding"]) * 2)
         if isinstance(made, tensor.AvgPoolOp) and not op.attributes["count_include_pad"]:
             made = tensor.AvgPoolOp(
                 operands[0],
                 kernel,
                 stride,
-                _ints(op.attributes["padding"]) * 2,
+                ints(op.attributes["padding"]) * 2,
                 count_include_pad=False,
             )
         return emitter.add(made)
@@ -340,22 +239,13 @@ def _pool(kind: type[tensor.MaxPoolOp] | type[tensor.AvgPoolOp]) -> Rule:
     return rule
 
 
-def _filled(emitter: Emitter, x: SSAValue, shape: Shape, value: float) -> SSAValue:
-    if DYNAMIC in shape:
-        raise LoweringError(
-            f"{emitter.span}: error: a normalisation without weight needs known sizes, got {x.type}"
-        )
-    return emitter.constant(np.full(shape, value), tensor_type(x).element_type)
-
-
 def _batch_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x, mean, variance = operands[:3]
-    given = _optional(op, operands, ["weight", "bias"])
-    shape = tensor_type(mean).get_shape()
-    scale = given["weight"] or _filled(emitter, mean, shape, 1.0)
-    bias = given["bias"] or _filled(emitter, mean, shape, 0.0)
+    given = optional(op, operands, ["weight", "bias"])
+    scale = given["weight"] or filled(emitter, mean, 1.0)
+    bias = given["bias"] or filled(emitter, mean, 0.0)
     eps: Any = op.attributes["eps"]
-    (axis,) = _ints((op.attributes["axis"],))
+    (axis,) = ints((op.attributes["axis"],))
     if axis == 1:
         return emitter.add(tensor.BatchNormOp(x, scale, bias, mean, variance, eps))
     rank = tensor_type(x).get_num_dims()
@@ -366,12 +256,20 @@ def _batch_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAVa
     return emitter.add(tensor.PermuteOp(normed, [to_channels.index(a) for a in range(rank)]))
 
 
+def _ones(emitter: Emitter, x: SSAValue, shape: Shape) -> SSAValue:
+    if DYNAMIC in shape:
+        raise LoweringError(
+            f"{emitter.span}: error: a normalisation without weight needs known sizes, got {x.type}"
+        )
+    return emitter.constant(np.ones(shape), tensor_type(x).element_type)
+
+
 def _layer_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x = operands[0]
     names = ["weight", "bias"] if op.function == "layer_norm" else ["weight"]
-    given = _optional(op, operands, names)
-    (axis,) = _ints((op.attributes["axis"],))
-    scale = given["weight"] or _filled(emitter, x, tensor_type(x).get_shape()[axis:], 1.0)
+    given = optional(op, operands, names)
+    (axis,) = ints((op.attributes["axis"],))
+    scale = given["weight"] or _ones(emitter, x, tensor_type(x).get_shape()[axis:])
     eps: Any = op.attributes["eps"]
     if op.function == "rms_norm":
         return emitter.add(tensor.RmsNormOp(x, scale, eps))
@@ -380,7 +278,7 @@ def _layer_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAVa
 
 def _quantization(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x = operands[0]
-    given = _optional(op, operands, ["scale", "zero_point"])
+    given = optional(op, operands, ["scale", "zero_point"])
     a: Any = op.attributes
     scale = given["scale"] or emitter.scalar(a["scale"], f32)
     quantizing = op.function == "quantize"
@@ -405,50 +303,50 @@ def _quantization(emitter: Emitter, op: elaborated.Operation, operands: list[SSA
 
 
 RULES: dict[str, Rule] = {
-    "add": _simple(tensor.AddOp),
-    "sub": _simple(tensor.SubOp),
-    "mul": _simple(tensor.MulOp),
-    "div": _simple(tensor.DivOp),
-    "mod": _simple(tensor.ModOp),
-    "neg": _simple(tensor.NegOp),
-    "not": _simple(tensor.NotOp),
-    "and": _simple(tensor.AndOp),
-    "or": _simple(tensor.OrOp),
+    "add": simple(tensor.AddOp),
+    "sub": simple(tensor.SubOp),
+    "mul": simple(tensor.MulOp),
+    "div": simple(tensor.DivOp),
+    "mod": simple(tensor.ModOp),
+    "neg": simple(tensor.NegOp),
+    "not": simple(tensor.NotOp),
+    "and": simple(tensor.AndOp),
+    "or": simple(tensor.OrOp),
     "compare": _compare,
     "cast": _cast,
     "matmul": _matmul,
     "slice": _slice,
-    "squeeze": _simple(tensor.SqueezeOp, axes="axes"),
-    "unsqueeze": _simple(tensor.UnsqueezeOp, axes="axes"),
+    "squeeze": simple(tensor.SqueezeOp, axes="axes"),
+    "unsqueeze": simple(tensor.UnsqueezeOp, axes="axes"),
     "ternarize": _ternarize,
     "sign": _sign,
     "pack": _pack,
     "unpack": _unpack,
     "ternary_matmul": _ternary_matmul,
     "random_ternary": _random_ternary,
-    "abs": _simple(tensor.AbsOp),
-    "exp": _simple(tensor.ExpOp),
-    "log": _simple(tensor.LogOp),
-    "sqrt": _simple(tensor.SqrtOp),
-    "round": _simple(tensor.RoundOp),
-    "floor": _simple(tensor.FloorOp),
-    "maximum": _simple(tensor.MaximumOp),
-    "minimum": _simple(tensor.MinimumOp),
-    "where": _simple(tensor.WhereOp),
-    "clamp": _simple(tensor.ClampOp, min="min", max="max"),
-    "hard_tanh": _simple(tensor.ClampOp, min="min", max="max"),
-    "relu": _simple(tensor.ReluOp),
-    "relu6": _simple(tensor.Relu6Op),
-    "silu": _simple(tensor.SiluOp),
-    "sigmoid": _simple(tensor.SigmoidOp),
-    "tanh": _simple(tensor.TanhOp),
-    "hard_swish": _simple(tensor.HardSwishOp),
-    "leaky_relu": _simple(tensor.LeakyReluOp, alpha="negative_slope"),
+    "abs": simple(tensor.AbsOp),
+    "exp": simple(tensor.ExpOp),
+    "log": simple(tensor.LogOp),
+    "sqrt": simple(tensor.SqrtOp),
+    "round": simple(tensor.RoundOp),
+    "floor": simple(tensor.FloorOp),
+    "maximum": simple(tensor.MaximumOp),
+    "minimum": simple(tensor.MinimumOp),
+    "where": simple(tensor.WhereOp),
+    "clamp": simple(tensor.ClampOp, min="min", max="max"),
+    "hard_tanh": simple(tensor.ClampOp, min="min", max="max"),
+    "relu": simple(tensor.ReluOp),
+    "relu6": simple(tensor.Relu6Op),
+    "silu": simple(tensor.SiluOp),
+    "sigmoid": simple(tensor.SigmoidOp),
+    "tanh": simple(tensor.TanhOp),
+    "hard_swish": simple(tensor.HardSwishOp),
+    "leaky_relu": simple(tensor.LeakyReluOp, alpha="negative_slope"),
     "gelu": lambda e, op, x: e.add(
         tensor.GeluOp(x[0], "tanh" if op.attributes["approximate"] == "tanh" else "exact")
     ),
-    "softmax": _simple(tensor.SoftmaxOp, axis="axis"),
-    "log_softmax": _simple(tensor.LogSoftmaxOp, axis="axis"),
+    "softmax": simple(tensor.SoftmaxOp, axis="axis"),
+    "log_softmax": simple(tensor.LogSoftmaxOp, axis="axis"),
     "linear": _linear,
     "conv1d": _conv,
     "conv2d": _conv,
@@ -459,22 +357,22 @@ RULES: dict[str, Rule] = {
     "rms_norm": _layer_norm,
     "reshape": _reshape,
     "expand": _expand,
-    "flatten": _simple(tensor.FlattenOp, start="start", end="end"),
-    "permute": _simple(tensor.PermuteOp, perm="axes"),
-    "transpose": _simple(tensor.PermuteOp, perm="axes"),
+    "flatten": simple(tensor.FlattenOp, start="start", end="end"),
+    "permute": simple(tensor.PermuteOp, perm="axes"),
+    "transpose": simple(tensor.PermuteOp, perm="axes"),
     "concat": _concat,
     "stack": _stack,
     "split": _split,
-    "pad": _simple(tensor.PadToOp, low="low", high="high", value="value"),
+    "pad": simple(tensor.PadToOp, low="low", high="high", value="value"),
     "gather": _gather,
     "max_pool2d": _pool(tensor.MaxPoolOp),
     "avg_pool2d": _pool(tensor.AvgPoolOp),
-    "global_avg_pool2d": _simple(tensor.GlobalAvgPoolOp),
-    "sum": _simple(tensor.ReduceSumOp, axes="axes", keepdims="keepdims"),
-    "mean": _simple(tensor.ReduceMeanOp, axes="axes", keepdims="keepdims"),
-    "max": _simple(tensor.ReduceMaxOp, axes="axes", keepdims="keepdims"),
-    "min": _simple(tensor.ReduceMinOp, axes="axes", keepdims="keepdims"),
-    "argmax": _simple(tensor.ArgmaxOp, axis="axis", keepdims="keepdims"),
+    "global_avg_pool2d": simple(tensor.GlobalAvgPoolOp),
+    "sum": simple(tensor.ReduceSumOp, axes="axes", keepdims="keepdims"),
+    "mean": simple(tensor.ReduceMeanOp, axes="axes", keepdims="keepdims"),
+    "max": simple(tensor.ReduceMaxOp, axes="axes", keepdims="keepdims"),
+    "min": simple(tensor.ReduceMinOp, axes="axes", keepdims="keepdims"),
+    "argmax": simple(tensor.ArgmaxOp, axis="axis", keepdims="keepdims"),
     "quantize": _quantization,
     "dequantize": _quantization,
 }

@@ -63,7 +63,8 @@ Linear and normalisation:
 | rms_norm | x, [weight] | has_weight eps axis (first normalised axis) |
 
 A spike train as `x` of `matmul linear conv1d conv2d depthwise_conv2d ternary_matmul` gives the
-dense current of every step: `[T, N, …]`.
+dense current of every step: `[T, N, …]`; `batch_norm` and `global_avg_pool2d` take spikes as
+numbers.
 
 Shape, pooling, reduction:
 
@@ -96,14 +97,20 @@ Spiking (time is the first axis):
 
 | function | operands | attributes |
 | --- | --- | --- |
-| encode | x | timesteps scheme seed |
-| decode | s | scheme |
+| encode | x | timesteps scheme seed period threshold dt |
+| decode | s | scheme readout |
 | lif | x, [tau], [threshold], [initial] | tau threshold and NEURON v_leak decay |
 | integrate_fire | x, [threshold], [initial] | threshold and NEURON |
-| cuba_lif | x, [tau_syn], [tau_mem], [threshold], [initial] | the three and NEURON v_leak decay |
+| cuba_lif | x, [tau_syn], [tau_mem], [threshold], [initial] | the three, NEURON v_leak decay |
+| adaptive_lif | x, [the settings], [initial] | tau tau_adaptation kappa and as cuba_lif |
 | leaky_integrator | x, [tau], [initial] | tau has_tau has_initial gain v_leak decay |
-| spiking_attention | query, key, value, [tau], [threshold] | heads scale tau threshold |
+| sigma_delta | x, [threshold] | threshold has_threshold activation cumulative compare gain |
+| spiking_attention | query, key, value | heads scale tau threshold kind reset compare |
+| temporal_batch_norm | as batch_norm | as batch_norm, threshold alpha |
 | delay | x | steps |
+
+`initial` is the potential before the first step; currents and adaptations begin at 0. `period`,
+`threshold` and `dt` of `encode` are `None` where they have no meaning or are not given.
 
 NEURON stands for `has_initial reset v_reset compare gain`; every setting has its `has_` attribute.
 """

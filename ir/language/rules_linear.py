@@ -37,6 +37,7 @@ def matmul(call: RuleCall) -> Result:
     a, b = call.types["x"], call.types["y"]
     if not a.rank or not b.rank:
         call.fail(f"needs tensors of at least one axis, found {a} @ {b}")
+    _sums_no_time(call)
     element = _product_element(call, "x", "y")
     left, right = a.shape, b.shape
     inner_right = right[0] if len(right) == 1 else right[-2]
@@ -48,12 +49,19 @@ def matmul(call: RuleCall) -> Result:
     return TensorType("dense", element, (*batch, *rows, *columns))
 
 
+def _sums_no_time(call: RuleCall) -> None:
+    x = call.types["x"]
+    if x.kind == "spike" and x.rank < 2:
+        call.fail(f"needs an axis besides time to sum over, found {x}", "x")
+
+
 def linear(call: RuleCall) -> Result:
     """`x @ weight + bias` over the last axis of `x`."""
     x = call.types["x"]
     weight = call.rank("weight", 2, like="[in, out]")
     if not x.rank:
         call.fail(f"needs at least one axis, found {x}", "x")
+    _sums_no_time(call)
     element = _product_element(call, "x", "weight")
     if not call.same(x.shape[-1], weight.shape[0]):
         call.fail(f"needs equal inner dimensions: {x} @ {weight}")
@@ -76,6 +84,7 @@ def ternary_matmul(call: RuleCall) -> Result:
     x = call.types["x"]
     if weight.rank != 2 or not x.rank:
         call.fail(f"needs x @ weight of the form [.., in] @ [in, out], found {x} @ {weight}")
+    _sums_no_time(call)
     element = _product_element(call, "x", "weight")
     if not call.same(x.shape[-1], weight.shape[0]):
         call.fail(f"needs equal inner dimensions: {x} @ {weight}")
@@ -182,8 +191,9 @@ def einsum(call: RuleCall) -> Result:
 
 
 def batch_norm(call: RuleCall) -> Result:
-    """(x - mean) / sqrt(var + eps) * weight + bias along the channel axis."""
-    x = call.floating("x")
+    """(x - mean) / sqrt(var + eps) * weight + bias along the channel axis; spikes are 0 and 1."""
+    x = call.types["x"]
+    x = x.with_element("float32") if x.kind == "spike" else call.floating("x")
     channels = x.shape[call.axis("axis", x.rank)]
     for name in ("running_mean", "running_var", "weight", "bias"):
         call.vector(name, channels, "one per channel")

@@ -351,10 +351,13 @@ def avg_pool2d(call: RuleCall) -> Result:
 
 
 def global_avg_pool2d(call: RuleCall) -> Result:
-    """[N, C, 1, 1]."""
-    x = call.floating("x")
-    call.rank("x", 4, like="[N, C, H, W]")
-    return x.with_shape((*x.shape[:2], Dim.of(1), Dim.of(1)))
+    """[N, C, 1, 1]; of spikes [T, N, C, 1, 1], as floats."""
+    if call.types["x"].kind == "spike":
+        x = call.rank("x", 5, like="SpikeTensor[T, N, C, H, W]").with_element("float32")
+    else:
+        x = call.floating("x")
+        call.rank("x", 4, like="[N, C, H, W]")
+    return x.with_shape((*x.shape[:-2], Dim.of(1), Dim.of(1)))
 
 
 def _reduced(call: RuleCall, found: TensorType) -> TensorType:

@@ -1,27 +1,74 @@
-"""Type rules of the spiking functions: encoders, decoders and neurons.
+"""Type rules of the spiking functions: encoders, decoders, attention, normalisation, delays.
 
-Time is the first axis of a spike train and of every current or membrane trace.
+Time is the first axis of a spike train and of every current or membrane trace. Neurons stand in
+`rules_neurons`.
 """
 
 from __future__ import annotations
 
 from .dims import Dim
-from .signatures import Builtin, Parameter, Result, Rule, RuleCall
+from .rules_neurons import COMPARE, NEURONS, RESETS, X, check_positive, driven
+from .signatures import Builtin, Parameter, Result, RuleCall
 from .types import TensorType
+
+MAX_PHASE_PERIOD = 31
+"""The most binary digits of the phase code."""
+
+RISE = 0.1
+"""The threshold of the delta code where none is given."""
+
+
+def _check_count(call: RuleCall, name: str, least: int) -> None:
+    """Refuse a whole number below `least`, and a size that only the run knows."""
+    value = call.attributes[name]
+    if isinstance(value, Dim) and not (
+        value.is_unknown or value.symbols() & call.assumptions.generics
+    ):
+        call.fail(f"'{name}' must be known while compiling, found the size {value}", name)
+    if isinstance(value, int) and value < least:
+        call.fail(f"'{name}' must be at least {least}, found {value}", name)
 
 
 def encode(call: RuleCall) -> Result:
-    """A spike train of `timesteps` steps; `delta` reads time from the first axis of `x`."""
+    """A train of `timesteps` steps, or a constant current; `delta` reads time from `x`."""
+    _check_count(call, "timesteps", 1)
+    scheme = call.number("scheme")
+    _check_encoding(call, scheme)
+    time = Dim.lift(call.attributes["timesteps"])
+    if scheme == "direct" and call.types["x"].element == "bool":
+        return TensorType("spike", "bool", (time, *call.dense("x").shape))
     found = call.floating("x")
-    steps = call.attributes["timesteps"]
-    if isinstance(steps, int) and steps < 1:
-        call.fail(f"'timesteps' must be at least 1, found {steps}", "timesteps")
-    time = Dim.lift(steps)
-    if call.number("scheme") == "delta":
+    if scheme == "delta":
         if not found.rank or not call.same(found.shape[0], time):
             call.fail(f'scheme "delta" needs x of shape [{time}, ..], found {found}', "x")
         return TensorType("spike", "bool", found.shape)
+    if scheme == "direct":
+        return TensorType("dense", found.element, (time, *found.shape))
     return TensorType("spike", "bool", (time, *found.shape))
+
+
+def _check_encoding(call: RuleCall, scheme: str) -> None:
+    given = call.attributes
+    for name, schemes in (("period", ("latency", "phase")), ("threshold", ("latency", "delta"))):
+        if given[name] is not None and scheme not in schemes:
+            wanted = " or ".join(f'"{s}"' for s in schemes)
+            call.fail(f"'{name}' needs the scheme {wanted}, found \"{scheme}\"", name)
+    if scheme == "delta" and given["threshold"] is None:
+        given["threshold"] = RISE
+    if given["period"] is not None:
+        _check_count(call, "period", 1)
+    name = "timesteps" if given["period"] is None else "period"
+    if scheme == "phase" and isinstance(given[name], int) and given[name] > MAX_PHASE_PERIOD:
+        hint = None if name == "period" else "give a shorter period=…"
+        call.fail(
+            f'scheme "phase" has at most {MAX_PHASE_PERIOD} steps in a period, found {given[name]}',
+            name,
+            hint,
+        )
+    if isinstance(given["seed"], int) and not 0 <= given["seed"] < 2**63:
+        call.fail(f"'seed' must be from 0 to 2^63 - 1, found {given['seed']}", "seed")
+    if isinstance(given["dt"], float) and given["dt"] <= 0:
+        call.fail(f"'dt' must be positive, found {given['dt']}", "dt")
 
 
 def decode(call: RuleCall) -> Result:
@@ -30,70 +77,18 @@ def decode(call: RuleCall) -> Result:
     scheme = call.number("scheme")
     if scheme == "membrane":
         found = found if found.kind == "spike" else call.floating("s")
+    elif call.attributes["readout"] not in (None, "last"):
+        call.fail(f'\'readout\' needs the scheme "membrane", found "{scheme}"', "readout")
     elif found.kind != "spike":
         call.fail(f"needs a SpikeTensor, found {found}", "s", "make one with encode(…) or lif(…)")
     if not found.rank:
-        call.fail("needs a time axis", "x")
+        call.fail("needs a time axis", "s")
     element = found.element if found.is_float else "float32"
     return TensorType("dense", element, found.shape[1:])
 
 
-def _driven(call: RuleCall) -> TensorType:
-    found = call.types["x"]
-    if found.kind == "spike":
-        return found
-    found = call.floating("x")
-    if not found.rank:
-        call.fail(f"needs a current with time as its first axis, found {found}", "x")
-    return found
-
-
-def _settings(call: RuleCall, found: TensorType, *names: str) -> None:
-    for name in names:
-        if name in call.types:
-            given = call.floating(name)
-            shape = call.broadcast(found.shape[1:], given.shape)
-            if len(shape) != found.rank - 1:
-                call.fail(f"'{name}' ({given}) has more axes than a step of {found}", name)
-            continue
-        value = call.attributes[name]
-        if isinstance(value, float) and value <= 0:
-            call.fail(f"'{name}' must be positive, found {value}", name)
-
-
-def _initial(call: RuleCall, found: TensorType) -> None:
-    if "initial" not in call.types:
-        return
-    given = call.floating("initial")
-    step = found.shape[1:]
-    if given.rank != len(step) or not all(
-        call.same(a, b) for a, b in zip(given.shape, step, strict=True)
-    ):
-        wanted = ", ".join(str(d) for d in step)
-        call.fail(f"needs 'initial' of shape [{wanted}], found {given}", "initial")
-
-
-def _fires(*settings: str) -> Rule:
-    def rule(call: RuleCall) -> Result:
-        found = _driven(call)
-        _settings(call, found, *settings)
-        _initial(call, found)
-        return TensorType("spike", "bool", found.shape)
-
-    return rule
-
-
-def leaky_integrator(call: RuleCall) -> Result:
-    """The membrane trace of a neuron that never fires."""
-    found = _driven(call)
-    _settings(call, found, "tau")
-    _initial(call, found)
-    element = found.element if found.is_float else "float32"
-    return TensorType("dense", element, found.shape)
-
-
 def spiking_attention(call: RuleCall) -> Result:
-    """Trains of shape [T, N, tokens, channels]."""
+    """Trains of shape [T, N, tokens, channels]; keys and values may have other tokens (`ssa`)."""
     trains = [call.types[name] for name in ("query", "key", "value")]
     for name, found in zip(("query", "key", "value"), trains, strict=True):
         if found.kind != "spike" or found.rank != 4:
@@ -102,16 +97,32 @@ def spiking_attention(call: RuleCall) -> Result:
     for other in (key, value):
         if not all(call.same(a, b) for a, b in zip(query.shape[:2], other.shape[:2], strict=True)):
             call.fail(f"needs equal time and batch, found {query} and {other}")
-    if not call.same(query.shape[3], key.shape[3]) or not call.same(key.shape[2], value.shape[2]):
+    if not call.same(query.shape[3], key.shape[3]) or not all(
+        call.same(a, b) for a, b in zip(key.shape[2:], value.shape[2:], strict=True)
+    ):
         call.fail(f"needs matching tokens and channels, found {query}, {key} and {value}")
-    heads = call.attributes["heads"]
-    if isinstance(heads, int):
-        for size in (query.shape[3], value.shape[3]):
-            known = size.constant()
-            if heads < 1 or (known is not None and known % heads):
-                call.fail(f"{size} channels do not split into {heads} heads", "heads")
-    _settings(call, query, "tau", "threshold")
-    return query.with_shape((*query.shape[:3], value.shape[3]))
+    if call.number("kind") == "sdsa" and not call.same(query.shape[2], key.shape[2]):
+        call.fail(f'kind "sdsa" needs equally many tokens, found {query} and {key}')
+    heads, channels = call.attributes["heads"], query.shape[3].constant()
+    if isinstance(heads, int) and (heads < 1 or (channels is not None and channels % heads)):
+        call.fail(f"{query.shape[3]} channels do not split into {heads} heads", "heads")
+    tau = call.attributes["tau"]
+    if isinstance(tau, float) and tau < 1:
+        call.fail(f"'tau' must be at least 1 step, found {tau}", "tau")
+    check_positive(call, "threshold")
+    return query
+
+
+def temporal_batch_norm(call: RuleCall) -> Result:
+    """Statistics shared over batch and time; a train is normalised as numbers."""
+    found = driven(call)
+    axis = call.axis("axis", found.rank)
+    if axis == 0:
+        call.fail("needs the channels on another axis than time", "axis")
+    for name in ("running_mean", "running_var", "weight", "bias"):
+        call.vector(name, found.shape[axis], "one per channel")
+    check_positive(call, "threshold", "alpha", "eps")
+    return TensorType("dense", found.element if found.is_float else "float32", found.shape)
 
 
 def delay(call: RuleCall) -> Result:
@@ -119,25 +130,9 @@ def delay(call: RuleCall) -> Result:
     found = call.types["x"]
     if found.kind == "ternary" or not found.rank:
         call.fail(f"needs a spike train or a trace with time first, found {found}", "x")
-    steps = call.attributes["steps"]
-    if isinstance(steps, int) and steps < 0:
-        call.fail(f"'steps' must not be negative, found {steps}", "steps")
+    _check_count(call, "steps", 0)
     return found
 
-
-_X = Parameter("x")
-_THRESHOLD = Parameter("threshold", "setting", 1.0)
-_TAU = Parameter("tau", "setting", 2.0)
-_RESET = (
-    Parameter("reset", "string", "subtract", ("subtract", "to_value", "none")),
-    Parameter("v_reset", "float", 0.0),
-)
-_COMPARE = Parameter("compare", "string", ">=", (">=", ">"))
-_GAIN = Parameter("gain", "float", 1.0)
-_LEAK = Parameter("v_leak", "float", 0.0)
-_DECAY = Parameter("decay", "string", "exact", ("exact", "euler"))
-_INITIAL = Parameter("initial", default=None)
-_SEED = Parameter("seed", "int", 0)
 
 _SCHEMES = ("rate", "regular", "latency", "direct", "delta", "phase")
 
@@ -146,13 +141,16 @@ SPIKING = (
         "encode",
         "spiking",
         (
-            _X,
+            X,
             Parameter("timesteps", "int"),
             Parameter("scheme", "string", "rate", _SCHEMES),
-            _SEED,
+            Parameter("seed", "int", 0),
+            Parameter("period", "int", None),
+            Parameter("threshold", "float", None),
+            Parameter("dt", "float", None),
         ),
         encode,
-        "A spike train from numbers in [0, 1].",
+        "A spike train from numbers in [0, 1]; of `direct`, a constant current.",
     ),
     Builtin(
         "decode",
@@ -160,49 +158,12 @@ SPIKING = (
         (
             Parameter("s"),
             Parameter("scheme", "string", "rate", ("rate", "first_spike", "membrane")),
+            Parameter("readout", "string", "last", ("last", "max", "mean")),
         ),
         decode,
-        "Numbers from a spike train or a membrane trace.",
+        "Numbers from a spike train or, by `membrane`, from a membrane trace.",
     ),
-    Builtin(
-        "lif",
-        "spiking",
-        (_X, _TAU, _THRESHOLD, *_RESET, _COMPARE, _GAIN, _LEAK, _DECAY, _INITIAL),
-        _fires("tau", "threshold"),
-        "Leaky integrate-and-fire neurons; tau in steps.",
-    ),
-    Builtin(
-        "integrate_fire",
-        "spiking",
-        (_X, _THRESHOLD, *_RESET, _COMPARE, _GAIN, _INITIAL),
-        _fires("threshold"),
-        "Integrate-and-fire neurons without leak.",
-    ),
-    Builtin(
-        "cuba_lif",
-        "spiking",
-        (
-            _X,
-            Parameter("tau_syn", "setting", 2.0),
-            Parameter("tau_mem", "setting", 2.0),
-            _THRESHOLD,
-            *_RESET,
-            _COMPARE,
-            _GAIN,
-            _LEAK,
-            _DECAY,
-            _INITIAL,
-        ),
-        _fires("tau_syn", "tau_mem", "threshold"),
-        "Current-based leaky integrate-and-fire neurons.",
-    ),
-    Builtin(
-        "leaky_integrator",
-        "spiking",
-        (_X, _TAU, _GAIN, _LEAK, _DECAY, _INITIAL),
-        leaky_integrator,
-        "The membrane trace of leaky neurons that never fire.",
-    ),
+    *NEURONS,
     Builtin(
         "spiking_attention",
         "spiking",
@@ -212,11 +173,31 @@ SPIKING = (
             Parameter("value"),
             Parameter("heads", "int", 1),
             Parameter("scale", "float", 0.125),
-            _TAU,
-            Parameter("threshold", "setting", 0.5),
+            Parameter("tau", "float", 2.0),
+            Parameter("threshold", "float", 0.5),
+            Parameter("kind", "string", "ssa", ("ssa", "sdsa")),
+            Parameter("reset", "string", "to_value", RESETS),
+            COMPARE,
         ),
         spiking_attention,
         "Spiking self-attention without softmax: neurons driven by (Q Kᵀ V) * scale.",
     ),
-    Builtin("delay", "spiking", (_X, Parameter("steps", "int", 1)), delay, "Later by whole steps."),
+    Builtin(
+        "temporal_batch_norm",
+        "spiking",
+        (
+            X,
+            Parameter("running_mean"),
+            Parameter("running_var"),
+            Parameter("weight", default=None),
+            Parameter("bias", default=None),
+            Parameter("threshold", "float", 1.0),
+            Parameter("alpha", "float", 1.0),
+            Parameter("eps", "float", 1e-5),
+            Parameter("axis", "int", 2),
+        ),
+        temporal_batch_norm,
+        "Threshold-dependent batch normalisation (tdBN) of currents, time first.",
+    ),
+    Builtin("delay", "spiking", (X, Parameter("steps", "int", 1)), delay, "Later by whole steps."),
 )

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import FileLineColLoc
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import parameters
-from triton_dsl.ir.errors import CompilationError, UnsupportedError
+from triton_dsl.ir.errors import CompilationError
 from triton_dsl.lowering.from_tri import import_tri
 
 LINEAR_CLASSIFIER = """
@@ -212,22 +212,6 @@ def test_trainable_keeps_float_latents_under_the_same_key() -> None:
     delta = np.float64(0.7) * np.abs(weights).mean(dtype=np.float64)
     trits = np.where(np.abs(weights) <= delta, 0, np.sign(weights))
     np.testing.assert_allclose(run_module(module, [x])[0], x @ trits, rtol=1e-4, atol=1e-4)
-
-
-def test_spiking_built_ins_are_all_named() -> None:
-    source = """
-    layer S {
-        param w: TernaryTensor[4, 4]
-        fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] {
-            let s = encode(x, timesteps=8, scheme="rate")
-            let h = lif(s @ w, tau=2.0, threshold=1.0)
-            return decode(h, scheme="rate")
-        }
-    }
-    """
-    with pytest.raises(UnsupportedError) as caught:
-        import_tri(source)
-    assert [name for name, _, _ in caught.value.problems] == ["encode", "lif", "decode"]
 
 
 def test_a_program_with_errors_gives_a_compilation_error() -> None:

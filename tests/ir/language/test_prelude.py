@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ NAMES = [
     "TransformerBlock",
     "LIF",
     "CubaLIF",
+    "TemporalBatchNorm",
     "SpikingLinear",
     "SpikingConv2d",
     "SpikingSelfAttention",
@@ -90,6 +93,8 @@ def test_every_standard_layer_is_there_and_checks() -> None:
         ("TransformerBlock(16, 4, norm_first=false)", "Tensor[N, T, 16]", "Tensor[N, T, 16]"),
         ("LIF()", "Tensor[T, N, 4]", "SpikeTensor[T, N, 4]"),
         ("CubaLIF(tau_mem=4.0)", "Tensor[T, N, 4]", "SpikeTensor[T, N, 4]"),
+        ("TemporalBatchNorm(4)", "Tensor[T, N, 4, H, W]", "Tensor[T, N, 4, H, W]"),
+        ("TemporalBatchNorm(4, axis=3)", "Tensor[T, N, L, 4]", "Tensor[T, N, L, 4]"),
         ("SpikingLinear(4, 3)", "SpikeTensor[T, N, 4]", "SpikeTensor[T, N, 3]"),
         (
             "SpikingConv2d(3, 8, 3, padding=1)",
@@ -148,6 +153,18 @@ def test_parameters_are_those_of_torch(
     for key, shape in found.items():
         is_linear = len(shape) == 2 and "Embedding" not in layer
         assert shape == (expected[key][::-1] if is_linear else expected[key])
+
+
+def test_the_reference_shows_every_layer() -> None:
+    root = Path(__file__).parents[3]
+    source = (root / "ir" / "language" / "prelude.tri").read_text(encoding="utf-8")
+    reference = (root / "docs" / "language.md").read_text(encoding="utf-8")
+    layers = re.findall(r"^layer (\w+)\(([^)]*)\) \{", source, re.MULTILINE)
+    assert [name for name, _ in layers] == NAMES
+    for name, arguments in layers:
+        written = [re.sub(r": \w+", "", a.strip(), count=1) for a in arguments.split(",")]
+        shown = ", ".join(argument.replace(" = ", "=") for argument in written)
+        assert f"| `{name}({shown})` | " in reference
 
 
 def test_buffers_are_not_learned() -> None:

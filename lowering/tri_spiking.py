@@ -1,0 +1,260 @@
+"""How the spiking functions of the `.tri` language become ops of `spike`.
+
+Encoders, decoders, neurons, attention, normalisation and delays. Time constants are steps there and
+decays here: β = e^(-1/τ) (`exact`) or 1 - 1/τ (`euler`), a number computed in f64, or ops where τ
+is a tensor. Not here: products, pools and shapes of spike trains, in `tri_trains`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from xdsl.dialects.builtin import f32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+
+from ..dialects import spike, tensor
+from ..dialects.inference import tensor_type
+from ..dialects.spike.types import TIME_STEP, is_train, number
+from ..ir.errors import LoweringError
+from ..ir.language import elaborated
+from ..ir.language.builtins import BUILTINS
+from .tri_emitter import Emitter, Rule, filled, optional
+
+_COMPARISONS = {">=": "ge", ">": "gt"}
+
+
+def dense(emitter: Emitter, value: SSAValue, element: Attribute = f32) -> SSAValue:
+    """A train as numbers 0 and 1 of `element`; a tensor as it is."""
+    return emitter.add(spike.ToTensorOp(value, element)) if is_train(value) else value
+
+
+def _given(op: elaborated.Operation, operands: list[SSAValue]) -> dict[str, SSAValue]:
+    """The operands by the names of the parameters."""
+    names = [
+        parameter.name
+        for parameter in BUILTINS[op.function].parameters
+        if (parameter.kind == "tensor" and parameter.is_required)
+        or op.attributes.get(f"has_{parameter.name}")
+    ]
+    return dict(zip(names, operands, strict=True))
+
+
+def _encode(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    a: Any = op.attributes
+    scheme = a["scheme"]
+    return emitter.add(
+        spike.EncodeOp(
+            operands[0],
+            scheme,
+            None if scheme == "delta" else a["timesteps"],
+            period=a["period"],
+            threshold=a["threshold"],
+            seed=a["seed"] if scheme == "rate" else None,
+        )
+    )
+
+
+def _decode(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    a: Any = op.attributes
+    if a["scheme"] != "membrane":
+        return emitter.add(spike.DecodeOp(operands[0], a["scheme"]))
+    return emitter.add(spike.DecodeOp(dense(emitter, operands[0]), "membrane", a["readout"]))
+
+
+class _Neuron:
+    """The parameters of one call of a neuron function, as its op takes them."""
+
+    def __init__(
+        self, emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+    ) -> None:
+        self.emitter, self.settings = emitter, dict(op.attributes)
+        self.given = _given(op, operands)
+        self.current = dense(emitter, self.given["x"])
+        self.element = tensor_type(self.current).element_type
+
+    def setting(self, name: str) -> float | SSAValue:
+        """A number, or a tensor of the current's element type."""
+        if name in self.given:
+            return self.emitter.convert(self.given[name], self.element)
+        value: Any = self.settings[name]
+        return float(value)
+
+    def decay(self, name: str) -> float | SSAValue:
+        """What is left after a step, for the time constant `name`."""
+        tau, is_exact = self.setting(name), self.settings["decay"] == "exact"
+        if not isinstance(tau, SSAValue):
+            return math.exp(-1 / tau) if is_exact else 1 - 1 / tau
+        add, one = self.emitter.add, self.emitter.scalar(1.0, self.element)
+        rate = add(tensor.DivOp(one, tau))
+        if is_exact:
+            return add(tensor.ExpOp(add(tensor.NegOp(rate))))
+        return add(tensor.SubOp(one, rate))
+
+    def options(self, *names: str) -> dict[str, Any]:
+        """Keyword arguments of the op: `gain` and others that the call changed, and comparison."""
+        defaults = {"gain": 1.0, "v_leak": 0.0}
+        found: dict[str, Any] = {
+            name: self.settings[name] for name in names if self.settings[name] != defaults.get(name)
+        }
+        if "compare" in self.settings:
+            found["compare"] = _COMPARISONS[str(self.settings["compare"])]
+        if self.settings.get("reset") == "to_value":
+            found["v_reset"] = self.settings["v_reset"]
+        if "threshold" in self.settings:
+            found["threshold"] = self.setting("threshold")
+        return found
+
+    def initial(self, states: tuple[str, ...]) -> list[SSAValue]:
+        """The states before the first step: of the potential as given, of the others 0."""
+        if "initial" not in self.given:
+            return []
+        potential = self.emitter.convert(self.given["initial"], self.element)
+        return [
+            potential if name == "v" else filled(self.emitter, potential, 0.0) for name in states
+        ]
+
+
+def _lif(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    neuron = _Neuron(emitter, op, operands)
+    made = spike.LifOp(
+        neuron.current,
+        neuron.decay("tau"),
+        **neuron.options("reset", "gain", "v_leak"),
+        initial=neuron.initial(spike.LifOp.STATES),
+    )
+    return emitter.add(made)
+
+
+def _integrate_fire(
+    emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+) -> SSAValue:
+    neuron = _Neuron(emitter, op, operands)
+    made = spike.IntegrateFireOp(
+        neuron.current,
+        **neuron.options("reset", "gain"),
+        initial=neuron.initial(spike.IntegrateFireOp.STATES),
+    )
+    return emitter.add(made)
+
+
+def _cuba_lif(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    neuron = _Neuron(emitter, op, operands)
+    made = spike.CubaLifOp(
+        neuron.current,
+        neuron.decay("tau_syn"),
+        neuron.decay("tau_mem"),
+        **neuron.options("reset", "gain", "v_leak"),
+        initial=neuron.initial(spike.CubaLifOp.STATES),
+    )
+    return emitter.add(made)
+
+
+def _adaptive_lif(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    neuron = _Neuron(emitter, op, operands)
+    made = spike.AdaptiveLifOp(
+        neuron.current,
+        neuron.decay("tau"),
+        neuron.decay("tau_adaptation"),
+        neuron.setting("kappa"),
+        **neuron.options("reset", "gain", "v_leak"),
+        initial=neuron.initial(spike.AdaptiveLifOp.STATES),
+    )
+    return emitter.add(made)
+
+
+def _leaky_integrator(
+    emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+) -> SSAValue:
+    neuron = _Neuron(emitter, op, operands)
+    made = spike.LeakyIntegratorOp(
+        neuron.current,
+        neuron.decay("tau"),
+        **neuron.options("gain", "v_leak"),
+        initial=neuron.initial(spike.LeakyIntegratorOp.STATES),
+    )
+    return emitter.add(made)
+
+
+def _sigma_delta(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    neuron = _Neuron(emitter, op, operands)
+    made = spike.SigmaDeltaOp(neuron.current, **neuron.options("gain", "activation", "cumulative"))
+    return emitter.add(made)
+
+
+def _attention(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    a: Any = op.attributes
+    names = ("kind", "heads", "scale", "tau", "threshold", "reset")
+    made = spike.AttentionOp(
+        *operands, **{name: a[name] for name in names}, compare=_COMPARISONS[a["compare"]]
+    )
+    return emitter.add(made)
+
+
+def batch_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    """Batch normalisation of a train or of currents, time first; tdBN where α·θ is not 1."""
+    x = dense(emitter, operands[0])
+    element = tensor_type(x).element_type
+    mean, variance = (emitter.convert(value, element) for value in operands[1:3])
+    weight, bias = (
+        filled(emitter, mean, number) if value is None else emitter.convert(value, element)
+        for value, number in zip(
+            optional(op, operands, ["weight", "bias"]).values(), (1.0, 0.0), strict=True
+        )
+    )
+    a: Any = op.attributes
+    factor: dict[str, Any] = {}
+    if op.function == "temporal_batch_norm":
+        factor = {"kind": "tdbn", "threshold": a["threshold"], "alpha": a["alpha"]}
+    made = spike.BatchNormOp(
+        x, weight, bias, mean, variance, axis=a["axis"], epsilon=a["eps"], **factor
+    )
+    return emitter.add(made)
+
+
+def _delay(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    steps: Any = op.attributes["steps"]
+    return emitter.add(spike.DelayOp(operands[0], steps))
+
+
+def state_time_step(
+    function: FuncOp, program: elaborated.Elaborated, dt: float | None = None
+) -> None:
+    """Attach `spike.dt` where `dt` or an encoder gives the length of a step in seconds.
+
+    Raises:
+        LoweringError: two of them differ.
+    """
+    stated = dt
+    for op in program.operations():
+        found = op.attributes.get("dt") if op.function == "encode" else None
+        if not isinstance(found, float):
+            continue
+        if stated is not None and found != stated:
+            raise LoweringError(
+                f"{op.span}: error: a step of {found:g} s here, of {stated:g} s elsewhere; "
+                "a program has one dt"
+            )
+        stated = found
+    if stated is not None:
+        attribute = number(stated)
+        assert attribute is not None
+        function.attributes[TIME_STEP] = attribute
+
+
+SPIKING_RULES: Mapping[str, Rule] = {
+    "encode": _encode,
+    "decode": _decode,
+    "lif": _lif,
+    "integrate_fire": _integrate_fire,
+    "cuba_lif": _cuba_lif,
+    "adaptive_lif": _adaptive_lif,
+    "leaky_integrator": _leaky_integrator,
+    "sigma_delta": _sigma_delta,
+    "spiking_attention": _attention,
+    "temporal_batch_norm": batch_norm,
+    "delay": _delay,
+}
+"""The rule of each spiking function."""
