@@ -1,10 +1,11 @@
 """`torch.ops.triton_dsl.ternary_linear`: a product with packed ternary weights that compilers see.
 
-Loading this module registers the operator. It works with autograd (for the input, scale and bias),
-`torch.compile` and `torch.export`. On processors it runs native kernels where llvmlite is installed
-(`native.torch_linear`), on NVIDIA's devices kernels of OpenAI's Triton where that is (`cuda`), else
-the formula of PyTorch. `ternary_linear` checks its arguments, and calls native kernels without
-PyTorch's dispatcher where nothing would see the difference.
+Loading this module registers the operator, and `ternary_conv2d` (`conv2d_operator`). It works with
+autograd (for the input, scale and bias), `torch.compile` and `torch.export`. On processors it runs
+native kernels where llvmlite is installed (`native.torch_linear`), on NVIDIA's devices kernels of
+OpenAI's Triton where that is (`cuda`), else the formula of PyTorch. `ternary_linear` checks its
+arguments, and calls native kernels without PyTorch's dispatcher where nothing would see the
+difference.
 """
 
 from __future__ import annotations
@@ -16,18 +17,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import flop_counter
 
 from ..ir.errors import OptionError
 from ..ir.native_abi import Precision
+from .conv2d_operator import ternary_conv2d
 from .native import torch_linear
+from .operator_library import LIBRARY, autocast, register_flops
 from .ternary_tensor import unpack_unchecked
+
+__all__ = [
+    "get_precision",
+    "set_precision",
+    "ternary_conv2d",
+    "ternary_linear",
+    "use_precision",
+]
 
 NAME = "triton_dsl::ternary_linear"
 SCHEMA = "(Tensor x, Tensor weight, SymInt out_features, Tensor? scale, Tensor? bias) -> Tensor"
 
-_LIBRARY = torch.library.Library("triton_dsl", "FRAGMENT")
-_LIBRARY.define("ternary_linear" + SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
+LIBRARY.define("ternary_linear" + SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
 
 
 def set_precision(precision: Precision) -> None:
@@ -99,9 +108,9 @@ def _on_cuda(
     return _formula(x, weight, out_features, scale, bias) if result is None else result
 
 
-_LIBRARY.impl("ternary_linear", _formula, "CompositeExplicitAutograd")
-_LIBRARY.impl("ternary_linear", _on_processor, "CPU")
-_LIBRARY.impl("ternary_linear", _on_cuda, "CUDA")
+LIBRARY.impl("ternary_linear", _formula, "CompositeExplicitAutograd")
+LIBRARY.impl("ternary_linear", _on_processor, "CPU")
+LIBRARY.impl("ternary_linear", _on_cuda, "CUDA")
 _is_compiling = torch.compiler.is_compiling
 _OP: Any = torch.ops.triton_dsl.ternary_linear.default
 
@@ -139,8 +148,8 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     return grad_x, None, None, grad_scale, grad_bias
 
 
-torch.library.register_fake(NAME, _fake, lib=_LIBRARY)
-torch.library.register_autograd(NAME, _backward, setup_context=_setup_context, lib=_LIBRARY)
+torch.library.register_fake(NAME, _fake, lib=LIBRARY)
+torch.library.register_autograd(NAME, _backward, setup_context=_setup_context, lib=LIBRARY)
 
 
 def _count_flops(
@@ -150,8 +159,7 @@ def _count_flops(
     return 2 * math.prod(x_shape) * out_features
 
 
-_flop_counter: Any = flop_counter
-_flop_counter.register_flop_formula(torch.ops.triton_dsl.ternary_linear)(_count_flops)
+register_flops(torch.ops.triton_dsl.ternary_linear, _count_flops)
 
 
 def ternary_linear(
@@ -180,13 +188,7 @@ def ternary_linear(
         result = torch_linear.quick_product(x, weight, out_features, scale, bias)
         if result is not None:
             return result
-    kind = x.device.type
-    if (
-        x.is_floating_point()
-        and torch.amp.is_autocast_available(kind)
-        and torch.is_autocast_enabled(kind)
-    ):
-        x = x.to(torch.get_autocast_dtype(kind))
+    x = autocast(x)
     _check(x, weight, out_features, scale, bias)
     result = _OP(x, weight, out_features, scale, bias)
     if not _is_compiling():

@@ -12,11 +12,10 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ..ir.errors import ParameterError
 from ..ir.trits import packed_size
-from .operators import ternary_linear
+from .operators import ternary_conv2d, ternary_linear
 from .ternary_tensor import TernaryTensor, check_packed, unpack_unchecked
 
 
@@ -116,14 +115,17 @@ class PackedTernaryConv2d(PackedLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         """x `[N, in_channels, H, W]` to `[N, out_channels, H', W']`."""
-        weight = unpack_unchecked(self.weight, self.shape, x.dtype)
-        y = functional.conv2d(
-            x, weight, None, self.stride, self.padding, self.dilation, self.groups
+        return ternary_conv2d(
+            x,
+            self.weight,
+            self.shape,
+            self.scale,
+            self.bias,
+            stride=self.stride,
+            padding=self.padding,
+            dilation=self.dilation,
+            groups=self.groups,
         )
-        for values, combine in ((self.scale, torch.mul), (self.bias, torch.add)):
-            if values is not None:
-                y = combine(y, values.to(y.dtype).reshape(-1, 1, 1))
-        return y
 
     def extra_repr(self) -> str:
         """The settings, for `repr`."""

@@ -46,6 +46,7 @@ TORCH_MODULES = {
     f"{PACKAGE}.runtime.{name}"
     for name in (
         "analysis",
+        "conv2d_operator",
         "cuda",
         "layers",
         "models.bert",
@@ -57,11 +58,8 @@ TORCH_MODULES = {
         "native.held",
         "native.torch_conv",
         "native.torch_linear",
+        "operator_library",
         "operators",
-        "operators.conv2d",
-        "operators.linear",
-        "operators.precision",
-        "operators.registration",
         "packed",
         "profiler",
         "quantization",

@@ -30,10 +30,10 @@ from ...ir.native_bitplanes import (
 from ...ir.trits import packed_size
 from .columns import aligned
 from .jit import Library
-from .threads import share, split
+from .threads import WORTH_A_THREAD, share, split
 
-_WORTH_A_THREAD = 16_000_000
-"""Products below which waking a thread costs more than it saves."""
+_BITS_A_BYTE = 8
+"""Products of bits that take about as long as one of int8."""
 _SIGNATURES: dict[str, list[type[Any]]] = {
     "pack_columns": [c_void_p] * 2 + [c_int64] * 4,
     "product": [c_void_p] * 5 + [c_int64] * 6,
@@ -223,7 +223,7 @@ def _multiply(
         scratch = _MEMORY.of(size)
         product(x, codes, bases, result, scratch, factor, rows, ins, outs, first, end)
 
-    parts = max(1, min(threads, rows * ins * outs // _WORTH_A_THREAD))
+    parts = max(1, min(threads, rows * ins * outs // (_BITS_A_BYTE * WORTH_A_THREAD)))
     share(work, split(round_up(rows, OCTET) // OCTET, parts))
 
 

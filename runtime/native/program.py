@@ -34,12 +34,9 @@ from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
 from .bound import BoundProgram, check_bound
 from .jit import Library
 from .memory import Memory, aligned
-from .threads import share, split
+from .threads import WORTH_A_THREAD, share, split
 
 Array = NDArray[Any]
-
-_WORTH_A_THREAD = 2_000_000
-"""Multiplications below which waking a thread costs more than it saves."""
 
 _MOST_PLANS = 256
 """Combinations of shapes for which a program remembers what to do."""
@@ -340,7 +337,7 @@ class NativeProgram:
             raise BackendError(self._refusal(inputs))
         parts = 1
         if interface.row_wise:
-            parts = min(self.threads, batch, batch * interface.work // _WORTH_A_THREAD)
+            parts = min(self.threads, batch, batch * interface.work // WORTH_A_THREAD)
         plan = _Plan(
             batch,
             tuple(zip(shapes, self._output_dtypes, strict=True)),

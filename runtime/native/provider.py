@@ -16,6 +16,7 @@ from ...ir.errors import BackendError
 if TYPE_CHECKING:
     from .bitplanes import BitplaneKernels
     from .ternary_linear import Provider
+    from .torch_conv import ConvProvider
 
 GROUP = "triton_dsl.kernels"
 _T = TypeVar("_T")
@@ -60,5 +61,7 @@ class KernelSource(Generic[_T]):
 
 LINEAR: KernelSource[Provider] = KernelSource("linear")
 """Activations by ternary weights."""
+CONV: KernelSource[ConvProvider] = KernelSource("conv")
+"""Convolutions with ternary weights."""
 BITPLANES: KernelSource[BitplaneKernels] = KernelSource("bitplanes")
 """Trits by trits."""

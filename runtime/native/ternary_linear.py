@@ -7,7 +7,6 @@ sides gives a `Provider` (`tools.native` does).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from ctypes import c_char_p, c_int64, c_void_p
 from math import prod
@@ -37,11 +36,9 @@ from ...ir.native_parallel import CALL, TASK
 from ...ir.native_tables import trit_sums
 from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
 from .jit import Library
+from .memory import Memory
 from .packed import PackedWeights
-from .threads import openmp, share, split
-
-_WORTH_A_THREAD = 2_000_000
-"""Products below which waking a thread costs more than it saves."""
+from .threads import WORTH_A_THREAD, openmp, share, split
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _MOST_PLANS = 256
@@ -106,27 +103,7 @@ class _Kernels:
         self.compute = library.function("compute", _SIGNATURES["compute"])
 
 
-class _Memory(threading.local):
-    """Scratch memory that a thread keeps from call to call.
-
-    Attributes:
-        size: its bytes.
-        address: a multiple of 64.
-    """
-
-    def __init__(self) -> None:
-        self.hold(64)
-
-    def hold(self, size: int) -> int:
-        """Take as much instead; gives the address."""
-        self.size = size
-        self._buffer = np.empty(size + 64, np.uint8)
-        start = address_of(self._buffer)
-        self.address = start + -start % 64
-        return self.address
-
-
-_MEMORY = _Memory()
+_MEMORY = Memory()
 
 
 class TernaryLinear:
@@ -244,7 +221,7 @@ class TernaryLinear:
         scale, bias = address_of(self._scale), address_of(self._bias)
         if not kind.floating:
             bias = address_of(self._correction(kind))
-        parts = min(self.threads, rows * ins * outs // _WORTH_A_THREAD)
+        parts = min(self.threads, rows * ins * outs // WORTH_A_THREAD)
         rest = _pack_rest(scale, bias, 0, 0, rows, ins, outs)
         if parts < 2:
             return _Call(shape, dtype, kernels.call, weights, size, rest)

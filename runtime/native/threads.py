@@ -21,6 +21,11 @@ from ...ir.errors import BackendError
 from ...ir.native_parallel import BARRIER, START, TEAM_SIZE, THREAD_NUMBER
 from ...ir.processor import llvm_binding
 
+WORTH_A_MEMBER = 800_000
+"""Products of int8 for which one more thread of PyTorch's team saves more than it costs."""
+WORTH_A_THREAD = 2_000_000
+"""Products of int8 for which one more of the threads here does, which have to be woken."""
+
 Work = Callable[[int, int], None]
 Start = Callable[[Any, Any, int, int], None]
 _MEMBER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

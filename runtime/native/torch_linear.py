@@ -1,17 +1,14 @@
 """Products of PyTorch's tensors with packed ternary weights, by native kernels.
 
 `product` is what runs behind the operator `triton_dsl::ternary_linear` on processors. The panels
-that kernels read are made once for each tensor of weights, and kept as long as it: they are found
-by the tensor, its version and its address, so that changes in place are noticed, but not those
-through `weight.data` or memory that is shared with other libraries. Not here: the operator
-(`runtime.operators`), layers, other devices.
+that kernels read are made once for each tensor of weights, and kept as long as it (`held`). Not
+here: the operator (`runtime.operators`), layers, convolutions (`torch_conv`), other devices.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
-import weakref
 from collections.abc import Callable
 from struct import Struct
 from typing import Any
@@ -33,17 +30,15 @@ from ...ir.native_abi import (
     scratch_bytes,
 )
 from ...ir.native_parallel import CALL, TASK
-from .columns import Bytes, aligned, panels_of_columns
+from .columns import Bytes, panels_of_columns
+from .held import Contents, Held
+from .memory import Memory
 from .provider import LINEAR
 from .ternary_linear import Provider
-from .threads import default_threads, openmp
+from .threads import WORTH_A_MEMBER, default_threads, openmp
 
-_WORTH_A_THREAD = 800_000
-"""Products of int8 below which another thread costs more than it saves."""
 _MOST_SHAPES = 256
 """Shapes of activations for which weights remember what to do."""
-_MOST_ALIASES = 64
-"""Tensors that are compared with their content (`_Contents`)."""
 
 _pack = Struct(f"{len(LINEAR_ARGUMENTS)}q").pack
 
@@ -123,43 +118,17 @@ class _Plan:
         self.result = (*shape[:-1], outs)
         self.flat = len(shape) == 2
         self.size = scratch_bytes(self.rows, ins, outs, kernels.digits)
-        work = self.rows * ins * outs * kernels.digits // _WORTH_A_THREAD
+        work = self.rows * ins * outs * kernels.digits // WORTH_A_MEMBER
         self.parts = work if kernels.task is not None else 1
 
 
-class _Held:
-    """The weights of a tensor, and what must be the same for them to hold.
+class _Held(Held[_Weights]):
+    """The weights of a tensor; also the scale and bias of the last call, which were checked."""
 
-    Also the scale and bias of the last call, which were checked, with their addresses.
-    """
-
-    __slots__ = (
-        "bias",
-        "offsets",
-        "outs",
-        "plans",
-        "pointer",
-        "reference",
-        "scale",
-        "scales",
-        "storage",
-        "version",
-        "weights",
-    )
+    __slots__ = ("bias", "offsets", "outs", "plans", "scale", "scales", "weights")
 
     def __init__(self, tensor: Tensor, weights: _Weights) -> None:
-        key = id(tensor)
-
-        def forget(reference: weakref.ref[Tensor]) -> None:
-            held = _HELD.get(key)
-            if held is not None and held.reference is reference:
-                del _HELD[key]
-
-        self.reference = weakref.ref(tensor, forget)
-        # While its memory is held, no other storage can come to stand at the same address.
-        self.storage = tensor.untyped_storage()
-        self.pointer = tensor.data_ptr()
-        self.version: int = tensor._version
+        super().__init__(tensor, weights, _HELD)
         self.weights = weights
         self.outs = weights.outs
         self.plans = weights.plans
@@ -167,64 +136,13 @@ class _Held:
         self.bias: Tensor | None = None
         self.scales, self.offsets = weights.ones, weights.zeros
 
-    def holds(self, tensor: Tensor) -> bool:
-        """Whether these are the weights of a tensor still."""
-        return (
-            self.reference() is tensor
-            and self.version == tensor._version
-            and self.pointer == tensor.data_ptr()
-        )
-
 
 _HELD: dict[int, _Held] = {}
 """By the identity of the tensor."""
 
 
-class _Contents:
-    """Weights of tensors that PyTorch counts no changes of, or that are made anew for each call.
-
-    They are found by their address, and compared with a copy each time.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[int, ...], None] = {}
-        self._known: dict[tuple[int, ...], tuple[Tensor, _Weights]] = {}
-
-    def find(self, tensor: Tensor, ins: int, outs: int) -> _Weights:
-        """The weights, made if they are not there; the caller holds the lock."""
-        key = (tensor.data_ptr(), ins, outs)
-        known = self._known.get(key)
-        if known is not None and torch.equal(known[0], tensor):
-            return known[1]
-        made = _panels(tensor, ins, outs)
-        if tensor.is_inference() or key in self._seen:
-            self._known.pop(key, None)
-            self._known[key] = (tensor.clone(), made)
-            _shorten(self._known)
-        self._seen[key] = None
-        _shorten(self._seen)
-        return made
-
-
-def _shorten(kept: dict[Any, Any]) -> None:
-    while len(kept) > _MOST_ALIASES:
-        del kept[next(iter(kept))]
-
-
-class _Memory(threading.local):
-    """Scratch memory that a thread keeps from call to call."""
-
-    size = 0
-    address = 0
-
-    def hold(self, size: int) -> None:
-        """Have at least `size` bytes."""
-        self._memory = aligned(size)
-        self.size, self.address = size, self._memory.ctypes.data
-
-
-_CONTENTS = _Contents()
-_MEMORY = _Memory()
+_CONTENTS: Contents[_Weights] = Contents()
+_MEMORY = Memory()
 _LOCK = threading.RLock()
 _ENGINES: dict[Precision, _Engine] = {}
 _CURRENT: list[_Engine] = [_Engine("float32")]
@@ -270,8 +188,8 @@ def product(
     if plan is None:
         return None
     # The vectors are named here, so that they outlive the call.
-    scale = None if scale is None else _vector(scale)
-    bias = None if bias is None else _vector(bias)
+    scale = None if scale is None else float_vector(scale)
+    bias = None if bias is None else float_vector(bias)
     scales = weights.ones if scale is None else scale.data_ptr()
     return _run(weights, plan, x, scales, weights.zeros if bias is None else bias.data_ptr())
 
@@ -283,7 +201,7 @@ def remember(weight: Tensor, scale: Tensor | None, bias: Tensor | None) -> None:
     """
     held = _HELD.get(id(weight))
     if held is None or not all(
-        vector is None or (vector.__class__ in _PLAIN and _vector(vector) is vector)
+        vector is None or (vector.__class__ in _PLAIN and float_vector(vector) is vector)
         for vector in (scale, bias)
     ):
         return
@@ -402,7 +320,7 @@ def _run(weights: _Weights, plan: _Plan, x: Tensor, scales: int, offsets: int) -
     return y
 
 
-def _vector(values: Tensor) -> Tensor:
+def float_vector(values: Tensor) -> Tensor:
     if values.dtype is _FLOAT and values.is_contiguous() and not values.is_neg():
         return values
     return values.detach().to(_FLOAT).resolve_neg().contiguous()
@@ -412,7 +330,7 @@ def _find(tensor: Tensor, ins: int, outs: int) -> _Weights | None:
     if not 0 < ins <= MAX_INS or outs == 0 or LINEAR.get() is None:
         return None
     with _LOCK:
-        weights = _CONTENTS.find(tensor, ins, outs)
+        weights = _CONTENTS.find(tensor, (ins, outs), lambda: _panels(tensor, ins, outs))
         if not tensor.is_inference():
             _HELD[id(tensor)] = _Held(tensor, weights)
         return weights

@@ -1,0 +1,267 @@
+"""`torch.ops.triton_dsl.ternary_conv2d`: a convolution with packed ternary weights.
+
+It works with autograd (for the images, scale and bias), `torch.compile` and `torch.export`. On
+processors it runs native kernels where llvmlite is installed (`native.torch_conv`), else PyTorch's
+convolution. `ternary_conv2d` checks its arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional, grad
+
+from ..ir.errors import OptionError
+from .native import torch_conv
+from .operator_library import LIBRARY, autocast, register_flops
+from .ternary_tensor import unpack_unchecked
+
+Ints = Sequence[int]
+_grad: Any = grad
+
+NAME = "triton_dsl::ternary_conv2d"
+SCHEMA = (
+    "(Tensor x, Tensor weight, int[] shape, Tensor? scale, Tensor? bias, "
+    "int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
+)
+
+LIBRARY.define("ternary_conv2d" + SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
+
+
+def _formula(
+    x: Tensor,
+    weight: Tensor,
+    shape: Ints,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+) -> Tensor:
+    if x.dtype == torch.int8:
+        # float64 holds every sum.
+        total = _convolved(x.to(torch.float64), weight, shape, stride, padding, dilation, groups)
+        return total.to(torch.int32)
+    result = _convolved(x, weight, shape, stride, padding, dilation, groups)
+    if scale is not None:
+        result = result * _channels(scale, x.dtype)
+    if bias is not None:
+        result = result + _channels(bias, x.dtype)
+    return result
+
+
+def _on_processor(
+    x: Tensor,
+    weight: Tensor,
+    shape: Ints,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+) -> Tensor:
+    window = (stride, padding, dilation, groups)
+    result = None
+    if x.dtype in (torch.float32, torch.int8):
+        result = torch_conv.convolve(x, weight, shape, scale, bias, *window)
+    elif x.dtype in (torch.float16, torch.bfloat16):
+        wide = torch_conv.convolve(x.float(), weight, shape, scale, bias, *window)
+        result = None if wide is None else wide.to(x.dtype)
+    return _formula(x, weight, shape, scale, bias, *window) if result is None else result
+
+
+LIBRARY.impl("ternary_conv2d", _formula, "CompositeExplicitAutograd")
+LIBRARY.impl("ternary_conv2d", _on_processor, "CPU")
+_OP: Any = torch.ops.triton_dsl.ternary_conv2d.default
+
+
+def _channels(values: Tensor, dtype: torch.dtype) -> Tensor:
+    return values.to(dtype).reshape(-1, 1, 1)
+
+
+def _convolved(
+    x: Tensor,
+    weight: Tensor,
+    shape: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+) -> Tensor:
+    trits = unpack_unchecked(weight, shape, x.dtype)
+    top, left, bottom, right = padding
+    if (top, left) != (bottom, right):
+        x = functional.pad(x, (left, right, top, bottom))
+        top = left = 0
+    y = functional.conv2d(x, trits, None, tuple(stride), (top, left), tuple(dilation), groups)
+    return y.contiguous()
+
+
+def _fake(
+    x: Tensor,
+    weight: Tensor,
+    shape: Ints,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+) -> Tensor:
+    sizes = [
+        (x.shape[2 + a] + padding[a] + padding[2 + a] - _span(shape, dilation, a)) // stride[a] + 1
+        for a in (0, 1)
+    ]
+    dtype = torch.int32 if x.dtype == torch.int8 else x.dtype
+    return x.new_empty((x.shape[0], shape[0], *sizes), dtype=dtype)
+
+
+def _span(shape: Ints, dilation: Ints, axis: int) -> int:
+    """Rows or columns that a window covers."""
+    return dilation[axis] * (shape[2 + axis] - 1) + 1
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, weight, ctx.shape, scale, bias, *ctx.window = inputs
+    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.save_for_backward(x, weight, scale)
+
+
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    x, weight, scale = ctx.saved_tensors
+    grad_x = grad_scale = grad_bias = None
+    if ctx.needs_input_grad[0]:
+        scaled = gradient if scale is None else gradient * _channels(scale, gradient.dtype)
+        trits = unpack_unchecked(weight, ctx.shape, gradient.dtype)
+        grad_x = _image_gradient(x, trits, scaled, *ctx.window)
+    if scale is not None and ctx.needs_input_grad[3]:
+        product = gradient * _OP(x, weight, ctx.shape, None, None, *ctx.window)
+        grad_scale = product.sum((0, 2, 3)).to(scale.dtype)
+    if ctx.needs_input_grad[4]:
+        grad_bias = gradient.sum((0, 2, 3)).to(ctx.bias_dtype)
+    return grad_x, None, None, grad_scale, grad_bias, None, None, None, None
+
+
+def _image_gradient(
+    x: Tensor,
+    trits: Tensor,
+    gradient: Tensor,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+) -> Tensor:
+    top, left, bottom, right = padding
+    batch, channels, height, width = x.shape
+    padded = _grad.conv2d_input(
+        (batch, channels, top + height + bottom, left + width + right),
+        trits,
+        gradient,
+        tuple(stride),
+        0,
+        tuple(dilation),
+        groups,
+    )
+    return padded[:, :, top : top + height, left : left + width]
+
+
+torch.library.register_fake(NAME, _fake, lib=LIBRARY)
+torch.library.register_autograd(NAME, _backward, setup_context=_setup_context, lib=LIBRARY)
+
+
+def _count_flops(
+    x_shape: Ints, weight_shape: Ints, shape: Ints, *_: Any, out_shape: Ints, **__: Any
+) -> int:
+    """What the convolution would cost with float weights."""
+    return 2 * math.prod(out_shape) * math.prod(shape[1:])
+
+
+register_flops(torch.ops.triton_dsl.ternary_conv2d, _count_flops)
+
+
+def ternary_conv2d(
+    x: Tensor,
+    weight: Tensor,
+    shape: Ints,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    stride: Ints = (1, 1),
+    padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
+    groups: int = 1,
+) -> Tensor:
+    """y = conv(x, W) · scale + bias, with packed trits W; the op `ternary.conv` on floats.
+
+    The result is contiguous and has x's type, or that of `torch.autocast` where it is on; int8
+    gives exact int32.
+
+    Args:
+        x: floats `[N, C, H, W]` or `[C, H, W]`, or int8 without scale and bias.
+        weight: `uint8[ceil(O · C / groups · kh · kw / 4)]`, W packed row-major. Its codes are not
+            checked here.
+        shape: of W, `[O, C / groups, kh, kw]`.
+        scale: floats `[O]`.
+        bias: floats `[O]`.
+        stride: for rows and columns.
+        padding: zeros around an image, above and to the left; those below and to the right are as
+            many, or two more numbers.
+        dilation: of the window, for rows and columns.
+        groups: parts that channels and outputs are divided in.
+
+    Raises:
+        OptionError: types or shapes that do not go together.
+    """
+    x = autocast(x)
+    pads = (*padding, *padding) if len(padding) == 2 else tuple(padding)
+    _check(x, weight, shape, scale, bias, (stride, pads, dilation, groups))
+    window = (list(stride), list(pads), list(dilation), groups)
+    images = x.unsqueeze(0) if x.dim() == 3 else x
+    result = _OP(images, weight, list(shape), scale, bias, *window)
+    return result.squeeze(0) if x.dim() == 3 else result
+
+
+def _check(
+    x: Tensor,
+    weight: Tensor,
+    shape: Ints,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    window: tuple[Ints, Ints, Ints, int],
+) -> None:
+    stride, padding, dilation, groups = window
+    if (
+        [len(shape), len(stride), len(padding), len(dilation)] != [4, 2, 4, 2]
+        or min(*shape, *padding) < 0
+        or min(*stride, *dilation, groups) < 1
+        or shape[0] % groups
+    ):
+        raise OptionError(
+            f"ternary_conv2d: expected a shape [out, in / groups, kh, kw] and stride, padding and "
+            f"dilation for rows and columns, got {list(shape)}, {list(stride)}, {list(padding)} "
+            f"and {list(dilation)} with {groups} groups"
+        )
+    is_float, channels = x.is_floating_point(), groups * shape[1]
+    size = -(-math.prod(shape) // 4)
+    is_image = x.dim() in (3, 4) and x.shape[-3] == channels
+    is_right = is_image and (is_float or x.dtype == torch.int8)
+    if not is_right or weight.dtype != torch.uint8 or weight.shape != (size,):
+        raise OptionError(
+            f"ternary_conv2d: expected floats or int8 [N, {channels}, H, W] and uint8[{size}], "
+            f"got {x.dtype}{list(x.shape)} and {weight.dtype}{list(weight.shape)}"
+        )
+    for name, vector in (("scale", scale), ("bias", bias)):
+        if vector is None:
+            continue
+        if not is_float:
+            raise OptionError(f"ternary_conv2d: expected no {name} with int8 images")
+        if vector.shape != (shape[0],):
+            raise OptionError(
+                f"ternary_conv2d: expected {name} of shape [{shape[0]}], got {list(vector.shape)}"
+            )

@@ -1,0 +1,62 @@
+"""Native convolutions: what generates kernels joined with what compiles and loads them.
+
+The entry point `conv` of the group `triton_dsl.kernels`. Not here: matrix products (`native`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..ir.native_abi import Kind
+from ..ir.native_conv import ConvGeometry
+from ..ir.native_parallel import CONV_CALL, CONV_TASK
+from ..ir.processor import host_features
+from ..lowering.to_native.object_code import compile_object
+from ..passes.ternary_kernels.conv import conv_scratch_bytes
+from ..passes.ternary_kernels.conv_parallel import conv_module
+from ..passes.ternary_kernels.kernel import conv_fingerprint
+from ..passes.ternary_kernels.recipes import Recipe, best_recipe, recipe_named
+from ..runtime.native.cache import ObjectCache
+from ..runtime.native.jit import load
+
+if TYPE_CHECKING:
+    from ..runtime.native.torch_conv import ConvKernel, ConvProvider
+
+
+def conv_provider(recipe: str | None = None, *, cache_folder: Path | None = None) -> ConvProvider:
+    """What gives the operator `triton_dsl::ternary_conv2d` its kernels; each is loaded once.
+
+    Args:
+        recipe: name of a SIMD recipe that this processor can run; the best one when not given.
+        cache_folder: where compiled kernels are kept; the user's cache folder when not given.
+
+    Raises:
+        OptionError: an unknown recipe, or one that this processor cannot run.
+        BackendError: llvmlite is missing.
+    """
+    if recipe is None:
+        chosen = best_recipe(host_features())
+    else:
+        chosen = recipe_named(recipe, host_features())
+    return _provider(chosen, cache_folder)
+
+
+@cache
+def _provider(recipe: Recipe, cache_folder: Path | None) -> ConvProvider:
+    from ..runtime.native.torch_conv import ConvKernel
+
+    kept = None if cache_folder is None else ObjectCache(cache_folder)
+
+    @cache
+    def provide(geometry: ConvGeometry, kind: Kind, *, parallel: bool = False) -> ConvKernel:
+        def generate() -> bytes:
+            module = conv_module(recipe, kind, geometry, parallel=parallel)
+            return compile_object(module, (CONV_CALL, CONV_TASK))
+
+        key = f"{conv_fingerprint(recipe, geometry, kind)} {'parallel' if parallel else 'alone'}"
+        library = load(key, generate, cache=kept)
+        return ConvKernel(library, conv_scratch_bytes(recipe, kind, geometry))
+
+    return provide
