@@ -8,9 +8,10 @@ Files that hold no pass serve several: `compile_time` (values known before the p
 `replacement` (one op in the place of another), `layers` (products with weights, seen alike),
 `channel_vectors` (arithmetic on scales and biases), `prunable`, `channel_paths`, `channel_edges`
 (what is left of layers without their zeros), `integer_products`, `integer_forms`,
-`integer_emitter`, `requantize_fusion` (float arithmetic as integers), `adder_graph` (a matrix as
-shared additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products`
-(products that native kernels take), and `universe` (every pass and dialect by name).
+`integer_emitter`, `requantize_fusion` (float arithmetic as integers), `network_ops` (what a network
+is made of, as ops), `adder_graph` (a matrix as shared additions), `llvm_conversion` (arithmetic in
+the `llvm` dialect), `ternary_products` (products that native kernels take), and `universe` (every
+pass and dialect by name).
 """
 
 from __future__ import annotations
@@ -86,6 +87,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return InferShapesPass
 
+    def get_lower_network() -> type[ModulePass]:
+        from .lower_network import LowerNetworkPass
+
+        return LowerNetworkPass
+
     def get_optimize_adder_graph() -> type[ModulePass]:
         from .optimize_adder_graph import OptimizeAdderGraphPass
 
@@ -124,6 +130,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "fuse-elementwise": get_fuse_elementwise,
         "fuse-linear": get_fuse_linear,
         "infer-shapes": get_infer_shapes,
+        "lower-network": get_lower_network,
         "optimize-adder-graph": get_optimize_adder_graph,
         "skip-zeros": get_skip_zeros,
         "quantize-activations": get_quantize_activations,

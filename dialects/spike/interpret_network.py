@@ -66,7 +66,7 @@ class _Population:
     def __init__(self, op: PopulationOp, network: NetworkOp, steps: int, batch: int) -> None:
         model = op.model.data
         dt, integration = network.dt.value.data, network.integration.data
-        numbers = discrete(model, _parameters(op), dt, integration)
+        numbers = discrete(model, population_parameters(op), dt, integration)
         self.op = op
         self.parameters = {n: np.asarray(v, np.float32) for n, v in numbers.items()}
         self.options = Options(op.compare.data, op.reset.data)
@@ -86,13 +86,13 @@ class _Population:
             self.potential[t] = self.states[self.names.index("v")]
 
 
-def _parameters(op: PopulationOp) -> dict[str, Array]:
+def population_parameters(op: PopulationOp) -> dict[str, Array]:
     """All parameters of a population in f64: its numbers, its operands, or defaults."""
     each, found = op.values_by_name(), dict[str, Array]()
     for name, spec in MODELS[op.model.data].items():
         number = op.parameters.data.get(name)
         if name in each:
-            found[name] = _values(each[name]).astype(np.float64)
+            found[name] = network_value(each[name]).astype(np.float64)
         else:
             value: Any = number.value.data if isinstance(number, FloatAttr) else spec.default
             found[name] = np.asarray(value, np.float64)
@@ -101,7 +101,8 @@ def _parameters(op: PopulationOp) -> dict[str, Array]:
     return found
 
 
-def _values(value: SSAValue) -> Array:
+def network_value(value: SSAValue) -> Array:
+    """The values of a parameter or constant of a network."""
     values = constant_value(value.owner) if isinstance(value.owner, Operation) else None
     if values is None:
         raise VerifyException("a network takes parameters and constants alone")
@@ -112,9 +113,9 @@ def transfer(op: ProjectionOp) -> Transfer:
     """What a projection makes of an output of its source."""
     source, target = op.ends()
     shape = target.shape.get_values()
-    weights = None if op.weights is None else _values(op.weights)
-    scale = None if op.scale is None else _values(op.scale).astype(np.float32)
-    bias = None if op.bias is None else _values(op.bias).astype(np.float32)
+    weights = None if op.weights is None else network_value(op.weights)
+    scale = None if op.scale is None else network_value(op.scale).astype(np.float32)
+    bias = None if op.bias is None else network_value(op.bias).astype(np.float32)
     exact = weights is not None and weights.dtype == np.int8 and source.spikes()
     connect = _connection(op, weights)
 
@@ -188,7 +189,7 @@ def _arriving(op: ProjectionOp, outputs: Array) -> Callable[[int], Array]:
     places = outputs.shape[2:]
     delays = np.full(places, op.delay.value.data, np.int64)
     if op.delays is not None:
-        delays = delays + _values(op.delays)
+        delays = delays + network_value(op.delays)
     if (delays < op.delay.value.data).any():
         raise ValueError(f"@{op.sym_name.data} expects delays of at least 0")
 
