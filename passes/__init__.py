@@ -82,10 +82,20 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return FuseLinearPass
 
+    def get_fuse_spike() -> type[ModulePass]:
+        from .fuse_spike import FuseSpikePass
+
+        return FuseSpikePass
+
     def get_infer_shapes() -> type[ModulePass]:
         from .infer_shapes import InferShapesPass
 
         return InferShapesPass
+
+    def get_inline_spike_layers() -> type[ModulePass]:
+        from .inline_spike_layers import InlineSpikeLayersPass
+
+        return InlineSpikeLayersPass
 
     def get_lower_network() -> type[ModulePass]:
         from .lower_network import LowerNetworkPass
@@ -129,7 +139,9 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "fold-constants": get_fold_constants,
         "fuse-elementwise": get_fuse_elementwise,
         "fuse-linear": get_fuse_linear,
+        "fuse-spike": get_fuse_spike,
         "infer-shapes": get_infer_shapes,
+        "inline-spike-layers": get_inline_spike_layers,
         "lower-network": get_lower_network,
         "optimize-adder-graph": get_optimize_adder_graph,
         "skip-zeros": get_skip_zeros,
