@@ -87,6 +87,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return FuseSpikePass
 
+    def get_hoist_synapses() -> type[ModulePass]:
+        from .hoist_synapses import HoistSynapsesPass
+
+        return HoistSynapsesPass
+
     def get_infer_shapes() -> type[ModulePass]:
         from .infer_shapes import InferShapesPass
 
@@ -140,6 +145,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "fuse-elementwise": get_fuse_elementwise,
         "fuse-linear": get_fuse_linear,
         "fuse-spike": get_fuse_spike,
+        "hoist-synapses": get_hoist_synapses,
         "infer-shapes": get_infer_shapes,
         "inline-spike-layers": get_inline_spike_layers,
         "lower-network": get_lower_network,
