@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.ir import Attribute
 
 from ...dialects.elements import numpy_dtype
-from ...dialects.inference import tensor_type
 from ...dialects.registry import triton_context
 from ...dialects.shapes import DYNAMIC, AnyTensor
+from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, PassError
 from ...ir.native_interface import Interface, TensorInterface
 from ...passes.infer_shapes import InferShapesPass
@@ -47,7 +47,7 @@ def note_interface(module: ModuleOp, recipe: str) -> None:
     if NOTE_ATTRIBUTE in module.attributes or INTERFACE_ATTRIBUTE in module.attributes:
         return
     function = entry_function(module, "native")
-    types = [tensor_type(argument) for argument in function.args]
+    types = [dense_type(argument) for argument in function.args]
     results = _result_types(function)
     batched = any(DYNAMIC in type.get_shape() for type in types)
     names = Names({*RESERVED, *_TAKEN})
@@ -145,7 +145,7 @@ def _result_shapes(module: ModuleOp, function: func.FuncOp) -> list[Sizes]:
 def _result_types(function: func.FuncOp) -> list[AnyTensor]:
     end = function.body.block.last_op
     assert end is not None
-    return [tensor_type(value) for value in end.operands]
+    return [dense_type(value) for value in end.operands]
 
 
 def _size(known: tuple[int, ...], seen: Sequence[int]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
+from ...dialects.spike.types import dense_type, is_train
 from ...dialects.tensor.elementwise import BinaryOp, UnaryOp
 from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.tensor.shape import SLICE_END
@@ -29,6 +30,8 @@ def is_row_wise(function: func.FuncOp) -> bool:
     """Whether every result of the function is rows."""
     factors: dict[SSAValue, int | None] = {}
     for argument in function.args:
+        if is_train(argument):
+            return False
         shape = tensor_type(argument).get_shape()
         if DYNAMIC in shape[1:]:
             return False
@@ -71,11 +74,11 @@ def _terms(op: Operation) -> int:
 
 
 def _elements(value: SSAValue) -> int:
-    return prod(1 if size == DYNAMIC else size for size in tensor_type(value).get_shape())
+    return prod(1 if size == DYNAMIC else size for size in dense_type(value).get_shape())
 
 
 def _leads(value: SSAValue) -> bool:
-    shape = tensor_type(value).get_shape()
+    shape = dense_type(value).get_shape()
     return shape[:1] == (DYNAMIC,) and DYNAMIC not in shape[1:]
 
 

@@ -31,7 +31,7 @@ from ..compile_time import ParameterOp, is_literal
 from ..replacement import replace_results
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .emitter import Emitter, Rule, element
-from .keeping import Keeper, split_products
+from .keeping import Keeper, is_spiking, split_products
 
 RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES,
@@ -81,7 +81,8 @@ class ConvertTensorToLinalgPass(ModulePass):
     keep: str = "none"
     """`ternary`: products that native kernels take stay as they are (`passes.ternary_products`),
     where need be without the steps that follow them, and so do parameters and constants. Where they
-    meet lowered types there are casts (`builtin.unrealized_conversion_cast`)."""
+    meet lowered types there are casts (`builtin.unrealized_conversion_cast`). Ops of `spike` stay
+    too."""
 
     def __post_init__(self) -> None:
         if self.keep not in KEPT:
@@ -97,7 +98,7 @@ class ConvertTensorToLinalgPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kept = self.keep == "ternary"
         as_arguments = self.parameters == "arguments" and not kept
-        _check(op, as_arguments)
+        _check(op, as_arguments, kept=kept)
         declared: dict[str, FuncOp] = {}
         for function in [f for f in op.walk() if isinstance(f, FuncOp)]:
             if not function.is_declaration:
@@ -108,12 +109,12 @@ class ConvertTensorToLinalgPass(ModulePass):
             signature.rename_store(op, keep=as_arguments)
 
 
-def _check(module: ModuleOp, as_arguments: bool) -> None:
+def _check(module: ModuleOp, as_arguments: bool, *, kept: bool) -> None:
     """Refuse a module with ops that cannot be lowered."""
     problems = [
         (op.name, location_text(op), reason)
         for op in module.walk()
-        if (reason := _unsupported(op)) is not None
+        if not (kept and is_spiking(op)) and (reason := _unsupported(op)) is not None
     ]
     if as_arguments:
         problems += [
@@ -132,7 +133,7 @@ def _unsupported(op: Operation) -> str | None:
         return ternary.unsupported(op)
     if is_literal(op):
         return None
-    if type(op) in _OURS or op.dialect_name() == "spike":
+    if type(op) in _OURS or is_spiking(op):
         return "has no form in linalg"
     return None
 

@@ -39,6 +39,11 @@ def split_products(function: FuncOp) -> dict[Operation, SSAValue]:
     return products
 
 
+def is_spiking(op: Operation) -> bool:
+    """Whether an op is one of `spike`."""
+    return op.dialect_name() == "spike"
+
+
 class Keeper:
     """Knows the ops that stay, and the types that their operands had."""
 
@@ -46,7 +51,7 @@ class Keeper:
         self._types: dict[Operation, list[Attribute]] = {
             op: [operand.type for operand in op.operands]
             for op in ops
-            if is_literal(op) or kernel_takes(op)
+            if is_literal(op) or kernel_takes(op) or is_spiking(op)
         }
 
     def keeps(self, op: Operation) -> bool:

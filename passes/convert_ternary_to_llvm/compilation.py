@@ -5,7 +5,7 @@ Works on a copy, so that a module that is refused stays as it is. Not here: the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects import llvm
@@ -15,16 +15,16 @@ from xdsl.dialects.linalg import abstract_ops
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ...dialects.inference import tensor_type
 from ...dialects.parameters import store_of
 from ...dialects.shapes import DYNAMIC
+from ...dialects.spike.types import dense_type, is_train
 from ...ir.errors import UnsupportedError
 from ...ir.locations import location_text
 from ...ir.native_abi import Precision
 from ...ir.native_interface import CONSTANTS, FORWARD
 from ..replacement import erase_unused
 from ..ternary_kernels.recipes import Recipe
-from . import bitplane_products, convolutions, products, shapes, structured
+from . import bitplane_products, convolutions, products, shapes, spiking, structured
 from .assembly import Assembly
 from .inlining import inline_calls
 from .nests import RefusedError
@@ -37,6 +37,7 @@ RULES: Mapping[type[Operation], Planner] = {
     **structured.RULES,
     **products.RULES,
     **convolutions.RULES,
+    **spiking.RULES,
 }
 """For each op the function that plans it."""
 
@@ -44,6 +45,7 @@ DIMENSIONS = "tensor.dimensions"
 """The argument attribute with the names of the sizes."""
 
 _LEADING = "the first axis"
+_TIME, _BATCH = "the steps", "the batch"
 
 
 class Compilation:
@@ -59,8 +61,8 @@ class Compilation:
         self._recipe = recipe
         self._precision: Precision = precision
         function = forward_of(self._copy)
-        self.inputs: list[Attribute] = list(function.function_type.inputs)
-        self.outputs: list[Attribute] = list(function.function_type.outputs)
+        self.inputs: list[Attribute] = [dense_type(value) for value in function.args]
+        self.outputs: list[Attribute] = [dense_type(value) for value in _results(function)]
         self._function = function
 
     def compile(self) -> list[Operation]:
@@ -97,6 +99,7 @@ class Compilation:
         _rename_constants(functions, name)
         kernels = [*products.functions(program), *bitplane_products.functions(program)]
         kernels += convolutions.functions(program, kernels)
+        kernels += spiking.functions(program)
         return [*_declarations(self._copy), *kernels, *functions]
 
     def _arguments(self, program: Program, problems: list[tuple[str, str, str]]) -> None:
@@ -112,7 +115,7 @@ class Compilation:
             problems.append((function.name, location_text(function), reason))
         for number, argument in enumerate(function.args):
             sizes = sizes_of(argument, BATCH)
-            element = tensor_type(argument).element_type
+            element = dense_type(argument).element_type
             buffer = Buffer(element, product(sizes), "input", number)
             program.views[argument] = whole_view(buffer, sizes)
 
@@ -153,6 +156,13 @@ def forward_of(module: ModuleOp) -> FuncOp:
     raise UnsupportedError("native", [("builtin.module", location_text(module), reason)])
 
 
+def _results(function: FuncOp) -> Sequence[SSAValue]:
+    """What a function returns."""
+    end = function.body.block.last_op
+    assert end is not None
+    return end.operands
+
+
 def free_sizes(function: FuncOp) -> list[str]:
     """The names of the sizes that are not known; sizes of leading axes without name are one."""
     names: dict[str, None] = {}
@@ -160,15 +170,18 @@ def free_sizes(function: FuncOp) -> list[str]:
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
     for number, argument in enumerate(function.args):
         given = attributes[number].data.get(DIMENSIONS) if number < len(attributes) else None
-        for axis, size in enumerate(tensor_type(argument).get_shape()):
+        # Time comes first in a train, then the batch, which comes first in other tensors.
+        train = is_train(argument)
+        plain = (_TIME, _BATCH) if train else (_LEADING,)
+        for axis, size in enumerate(dense_type(argument).get_shape()):
             if size != DYNAMIC:
                 continue
-            name = f"axis {axis} of argument {number}" if axis else _LEADING
+            name = plain[axis] if axis < len(plain) else f"axis {axis} of argument {number}"
             if isinstance(given, ArrayAttr):
                 word = cast("ArrayAttr[Attribute]", given).data[axis]
                 name = word.data if isinstance(word, StringAttr) else str(word)
             names[name] = None
-            if axis == 0:
+            if axis < len(plain):
                 leading[name] = None
     if len(leading) > 1:
         names.pop(_LEADING, None)

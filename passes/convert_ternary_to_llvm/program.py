@@ -21,8 +21,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects.elements import numpy_dtype
-from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
+from ...dialects.spike.types import dense_type
 from ...ir.native_abi import Precision
 from ..ternary_kernels.recipes import Recipe
 from .nests import RefusedError
@@ -163,7 +163,7 @@ Planner = Callable[[Program, Any], None]
 
 def sizes_of(value: SSAValue, batch: Size | None) -> tuple[Size, ...]:
     """The sizes of a tensor whose `?` are all the batch."""
-    shape = tensor_type(value).get_shape()
+    shape = dense_type(value).get_shape()
     if DYNAMIC in shape and batch is None:
         raise RefusedError("has a size that is not known")
     return tuple(

@@ -12,6 +12,7 @@ from typing import Any, cast
 from xdsl.builder import Builder
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -19,6 +20,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     VectorType,
     f32,
+    f64,
     i1,
     i8,
     i16,
@@ -33,6 +35,7 @@ Loop = Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]]
 
 _SUFFIXES: dict[Attribute, str] = {
     f32: "f32",
+    f64: "f64",
     i1: "i1",
     i8: "i8",
     i16: "i16",
@@ -74,7 +77,7 @@ def _attribute(value: int | float, kind: Attribute) -> Attribute:
         return DenseIntOrFPElementsAttr.from_list(type_, [value] * type_.get_shape()[0])
     if isinstance(kind, IntegerType):
         return IntegerAttr(int(value), cast("IntegerType", kind))
-    return FloatAttr(float(value), 32)
+    return FloatAttr(float(value), cast("AnyFloat", kind))
 
 
 class Code:
@@ -230,9 +233,9 @@ class Code:
         """The same bits as another type."""
         return a if a.type == kind else self._add(llvm.BitcastOp(a, kind))
 
-    def to_float(self, a: SSAValue) -> SSAValue:
-        """Signed integers to float32, lane by lane."""
-        kind = f32 if element_of(a.type) is None else vector(f32, lanes(a.type))
+    def to_float(self, a: SSAValue, element: Attribute = f32) -> SSAValue:
+        """Signed integers to floats, lane by lane."""
+        kind = element if element_of(a.type) is None else vector(element, lanes(a.type))
         return self._add(llvm.SIToFPOp(a, kind))
 
     def narrow(self, a: SSAValue, kind: Attribute) -> SSAValue:
@@ -242,6 +245,10 @@ class Code:
     def widen(self, a: SSAValue, kind: Attribute) -> SSAValue:
         """Signed integers in more bits."""
         return self._add(llvm.SExtOp(a, kind))
+
+    def lengthen(self, a: SSAValue, kind: Attribute) -> SSAValue:
+        """Unsigned integers in more bits."""
+        return self._add(llvm.ZExtOp(a, kind))
 
     def shuffle(self, a: SSAValue, b: SSAValue, places: Iterable[int]) -> SSAValue:
         """The lanes at `places` of `a` and `b` one after the other."""
