@@ -8,7 +8,7 @@ sides gives a `Provider` (`tools.native` does).
 from __future__ import annotations
 
 from collections.abc import Callable
-from ctypes import c_char_p, c_int64, c_void_p
+from ctypes import c_char_p
 from math import prod
 from struct import Struct
 from typing import Any, Literal, NamedTuple, Protocol
@@ -19,17 +19,13 @@ from numpy.typing import NDArray
 from ...ir.errors import BackendError, OptionError
 from ...ir.native_abi import (
     ARRAYS,
-    COMPUTE_ARGUMENTS,
     KIND_NAMED,
     LINEAR_ARGUMENTS,
-    PANEL,
     PRECISIONS,
-    PREPARE_ARGUMENTS,
     Activations,
     Kind,
     Layout,
     Precision,
-    round_up,
     scratch_bytes,
 )
 from ...ir.native_parallel import CALL, TASK
@@ -38,21 +34,12 @@ from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
 from .jit import Library
 from .memory import Memory
 from .packed import PackedWeights
-from .threads import WORTH_A_THREAD, openmp, share, split
+from .threads import WORTH_A_MEMBER, team
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _MOST_PLANS = 256
 """Shapes of activations for which a layer remembers what to do."""
 
-_SIGNATURES: dict[str, list[type[Any]]] = {
-    ARRAYS: [c_char_p],
-    CALL: [c_char_p],
-    "prepare": [c_void_p] * 2 + [c_int64] * 4,
-    "compute": [c_void_p] * 7 + [c_int64] * 5,
-}
-assert [len(names) for names in (PREPARE_ARGUMENTS, COMPUTE_ARGUMENTS)] == [
-    len(_SIGNATURES[name]) for name in ("prepare", "compute")
-]
 _pack = Struct("4q").pack
 _pack_rest = Struct(f"{len(LINEAR_ARGUMENTS) - 4}q").pack
 assert LINEAR_ARGUMENTS[:4] == ("x", "weights", "y", "scratch")
@@ -87,20 +74,19 @@ Plan = Callable[[NDArray[Any]], NDArray[Any]] | _Call
 class Provider(Protocol):
     """Gives the compiled kernels of one layout and kind of activations.
 
-    With `parallel` they have the function `linear_task`, which needs `threads.openmp()`.
+    With `parallel` they have the function `linear_task`, which needs `threads.team()`.
     """
 
     def __call__(self, layout: Layout, kind: Kind, *, parallel: bool = False) -> Library: ...
 
 
 class _Kernels:
-    """The functions of a library; `task`, for a team of PyTorch's threads, only if it has it."""
+    """The functions of a library; `task`, for a team of threads, only if it has it."""
 
     def __init__(self, library: Library, *, parallel: bool) -> None:
-        self.call = library.function(_CALL, _SIGNATURES[_CALL])
-        self.task: Any = library.function(TASK, _SIGNATURES[CALL]) if parallel else None
-        self.prepare = library.function("prepare", _SIGNATURES["prepare"])
-        self.compute = library.function("compute", _SIGNATURES["compute"])
+        self.call = library.function(_CALL, [c_char_p])
+        self.alone = library.function(CALL, [c_char_p])
+        self.task: Any = library.function(TASK, [c_char_p]) if parallel else None
 
 
 _MEMORY = Memory()
@@ -221,31 +207,21 @@ class TernaryLinear:
         scale, bias = address_of(self._scale), address_of(self._bias)
         if not kind.floating:
             bias = address_of(self._correction(kind))
-        parts = min(self.threads, rows * ins * outs // WORTH_A_THREAD)
+        parts = min(self.threads, rows * ins * outs // WORTH_A_MEMBER)
         rest = _pack_rest(scale, bias, 0, 0, rows, ins, outs)
-        if parts < 2:
+        if parts < 2 or kernels.task is None:
             return _Call(shape, dtype, kernels.call, weights, size, rest)
 
         def together(x: NDArray[Any]) -> NDArray[Any]:
             y = _empty(shape, dtype)
             x = _contiguous(x)
-            source, target = address_of(x), address_of(y)
             scratch = _MEMORY.address if _MEMORY.size >= size else _MEMORY.hold(size)
-            start = openmp() if kernels.task is not None else None
-            if start is not None:
-                start(kernels.task, _pack(source, weights, target, scratch) + rest, parts, 0)
-                return y
-
-            def prepare(first: int, end: int) -> None:
-                kernels.prepare(source, scratch, rows, ins, first, end)
-
-            def compute(first: int, end: int) -> None:
-                tables = (scale, bias, 0, 0)
-                bounds = (first * PANEL, min(end * PANEL, outs))
-                kernels.compute(weights, target, scratch, *tables, rows, ins, outs, *bounds)
-
-            share(prepare, split(rows, parts if rows >= parts else 1))
-            share(compute, split(round_up(outs, PANEL) // PANEL, parts))
+            arguments = _pack(address_of(x), weights, address_of(y), scratch) + rest
+            start = team()
+            if start is None:
+                kernels.alone(arguments)
+            else:
+                start(kernels.task, arguments, parts, 0)
             return y
 
         return together
@@ -261,7 +237,7 @@ class TernaryLinear:
     def _bind(self, layout: Layout, kind: Kind) -> tuple[_Kernels, int]:
         known = self._bound.get((layout, kind.activations))
         if known is None:
-            parallel = self.threads > 1 and openmp() is not None
+            parallel = self.threads > 1 and team() is not None
             library = self._provider(layout, kind, parallel=parallel)
             kernels = _Kernels(library, parallel=parallel)
             known = (kernels, address_of(self.weights.layout(layout)))

@@ -1,8 +1,8 @@
-"""One piece of work in several threads: PyTorch's own where it is loaded, else threads of Python.
+"""One piece of work in several threads: PyTorch's own where it is loaded, else ours.
 
-With PyTorch in the process, kernels run in the OpenMP runtime that PyTorch uses (`openmp`), so that
-both share their threads instead of competing for the processor. Otherwise native functions, which
-run without Python's lock, are shared out among Python's threads, which wait between calls.
+With PyTorch in the process, kernels run in the OpenMP runtime that PyTorch uses, so that both share
+their threads instead of competing for the processor. Otherwise they run in a team of native threads
+that has the same interface (`native_team`).
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ...ir.errors import BackendError
 from ...ir.native_parallel import BARRIER, START, TEAM_SIZE, THREAD_NUMBER
 from ...ir.processor import llvm_binding
+from .native_team import Start, start_team
 
 WORTH_A_MEMBER = 800_000
-"""Products of int8 for which one more thread of PyTorch's team saves more than it costs."""
+"""Products of int8 for which one more thread of a team saves more than it costs."""
 WORTH_A_THREAD = 2_000_000
-"""Products of int8 for which one more of the threads here does, which have to be woken."""
+"""The same for work that is shared by `share`, where each thread starts with Python's lock."""
 
 Work = Callable[[int, int], None]
-Start = Callable[[Any, Any, int, int], None]
 _MEMBER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -49,17 +48,28 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def openmp() -> Start | None:
-    """Starts a team of PyTorch's threads, see `ir.native_parallel.START`; `None` where it cannot.
+def team() -> Start | None:
+    """Starts a team of threads, see `ir.native_parallel.START`; `None` where there is none.
 
-    It can where PyTorch is loaded with an OpenMP runtime that has GNU's interface, in any process
-    but a forked one: the threads of such a runtime do not survive a fork, and it does not notice.
-    Modules with the function `linear_task` can be loaded after this.
+    The threads are PyTorch's if it was loaded before the first call, and has an OpenMP runtime with
+    GNU's interface; else those of `team`. PyTorch's do not survive a fork, and it does not notice:
+    forked processes then have no team. Modules with the function `linear_task` can be loaded after
+    this.
     """
-    return None if _FORKED or "torch" not in sys.modules else _openmp()
+    if not _CHOSEN:
+        with _LOCK:
+            if not _CHOSEN:
+                start = _openmp() if "torch" in sys.modules else None
+                _CHOSEN.append((start or start_team(processors()), start is not None))
+    found, is_pytorch = _CHOSEN[0]
+    return None if is_pytorch and _FORKED else found
 
 
-@cache
+_CHOSEN: list[tuple[Start | None, bool]] = []
+"""What starts a team, and whether that is PyTorch's."""
+_LOCK = Lock()
+
+
 def _openmp() -> Start | None:
     torch: Any = sys.modules["torch"]
     path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
@@ -78,68 +88,11 @@ def _openmp() -> Start | None:
     return start
 
 
-class _Worker:
-    """A thread that waits for work, does it, and waits again."""
-
-    def __init__(self) -> None:
-        self._begin, self._end = threading.Lock(), threading.Lock()
-        self._begin.acquire()
-        self._end.acquire()
-        self._task: tuple[Work, tuple[int, int]] | None = None
-        self._error: BaseException | None = None
-        threading.Thread(target=self._run, name="triton-dsl", daemon=True).start()
-
-    def start(self, work: Work, bounds: tuple[int, int]) -> None:
-        self._task = work, bounds
-        self._begin.release()
-
-    def finish(self) -> BaseException | None:
-        """Wait for the end; what the work raised, if anything."""
-        self._end.acquire()
-        error, self._error = self._error, None
-        return error
-
-    def _run(self) -> None:
-        while True:
-            self._begin.acquire()
-            if self._task is not None:
-                work, bounds = self._task
-                self._task = None
-                try:
-                    work(*bounds)
-                except BaseException as error:  # raised again in the thread that waits
-                    self._error = error
-                del work
-            self._end.release()
-
-
 _FORKED: list[bool] = []
 """Not empty in a process that was forked from one in which this module was loaded."""
-_IDLE: list[_Worker] = []
-_COUNT = [0]
-_LOCKS = [threading.Lock()]
-
-
-def _after_fork() -> None:
-    # Threads do not survive a fork: a new process makes new ones. The lock may have been held.
-    _LOCKS[:] = [threading.Lock()]
-    _IDLE.clear()
-    _COUNT[0] = 0
-    _FORKED.append(True)
-
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-def _hire(most: int) -> list[_Worker]:
-    """At most so many idle workers; new ones are made up to one for each processor."""
-    with _LOCKS[0]:
-        taken = _IDLE[-most:] if most else []
-        del _IDLE[len(_IDLE) - len(taken) :]
-        new = max(0, min(most - len(taken), (os.cpu_count() or 1) - _COUNT[0]))
-        _COUNT[0] += new
-    return [*taken, *(_Worker() for _ in range(new))]
+    os.register_at_fork(after_in_child=lambda: _FORKED.append(True))
 
 
 def split(count: int, parts: int) -> list[tuple[int, int]]:
@@ -151,16 +104,13 @@ def split(count: int, parts: int) -> list[tuple[int, int]]:
 def share(work: Work, ranges: Sequence[tuple[int, int]]) -> None:
     """Do `work` on every range, the first in this thread; ends when all are done.
 
-    What finds no idle thread is done in this one. An exception in any range is raised here.
+    Without a team, this thread does all. An exception in any range is raised here.
     """
-    start = openmp() if len(ranges) > 1 else None
-    if start is not None:
-        _share_in_team(start, work, ranges)
-    elif ranges:
-        _share_among_workers(work, ranges)
-
-
-def _share_in_team(start: Start, work: Work, ranges: Sequence[tuple[int, int]]) -> None:
+    start = team() if len(ranges) > 1 else None
+    if start is None:
+        for bounds in ranges:
+            work(*bounds)
+        return
     left, errors = iter(ranges), list[BaseException]()
 
     def member(_: int | None) -> None:
@@ -173,25 +123,5 @@ def _share_in_team(start: Start, work: Work, ranges: Sequence[tuple[int, int]]) 
 
     function: Any = _MEMBER(member)
     start(function, None, len(ranges), 0)
-    if errors:
-        raise errors[0]
-
-
-def _share_among_workers(work: Work, ranges: Sequence[tuple[int, int]]) -> None:
-    workers = _hire(len(ranges) - 1)
-    given = ranges[len(ranges) - len(workers) :]
-    for worker, bounds in zip(workers, given, strict=True):
-        worker.start(work, bounds)
-    errors: list[BaseException] = []
-    try:
-        for bounds in ranges[: len(ranges) - len(workers)]:
-            work(*bounds)
-    finally:
-        for worker in workers:
-            error = worker.finish()
-            if error is not None:
-                errors.append(error)
-        with _LOCKS[0]:
-            _IDLE.extend(workers)
     if errors:
         raise errors[0]

@@ -27,7 +27,7 @@ from .held import Contents, Held
 from .jit import Library
 from .memory import Memory
 from .provider import CONV
-from .threads import WORTH_A_MEMBER, default_threads, openmp
+from .threads import WORTH_A_MEMBER, default_threads, team
 from .torch_linear import float_vector, precision
 
 Ints = Sequence[int]
@@ -71,7 +71,7 @@ class _Plan:
     __slots__ = ("batch", "call", "kernel", "result", "scratch", "task", "work")
 
     def __init__(self, kernel: ConvKernel, geometry: ConvGeometry, kind: Kind, batch: int) -> None:
-        parallel = openmp() is not None
+        parallel = team() is not None
         library = kernel.library
         self.call = library.function(CONV_CALL, [ctypes.c_char_p])
         self.task: Any = library.function(CONV_TASK, [ctypes.c_char_p]) if parallel else None
@@ -114,7 +114,7 @@ class _Filters:
                 return None
             self._geometries.add(geometry)
         kind = KIND_NAMED[_activations(x.dtype, geometry)]
-        kernel = provider(geometry, kind, parallel=openmp() is not None)
+        kernel = provider(geometry, kind, parallel=team() is not None)
         return _Plan(kernel, geometry, kind, x.shape[0])
 
 
@@ -181,7 +181,7 @@ def _run(filters: _Filters, plan: _Plan, x: Tensor, scales: int, offsets: int) -
     if plan.batch == 0:
         return y
     x = x.contiguous()
-    start = openmp() if plan.work > 1 and plan.task is not None else None
+    start = team() if plan.work > 1 and plan.task is not None else None
     threads = 1 if start is None else min(plan.work, default_threads())
     memory = _MEMORY.of(plan.scratch * threads)
     addresses = (x.data_ptr(), filters.address, y.data_ptr(), memory, scales, offsets)

@@ -35,7 +35,7 @@ from .held import Contents, Held
 from .memory import Memory
 from .provider import LINEAR
 from .ternary_linear import Provider
-from .threads import WORTH_A_MEMBER, default_threads, openmp
+from .threads import WORTH_A_MEMBER, default_threads, team
 
 _MOST_SHAPES = 256
 """Shapes of activations for which weights remember what to do."""
@@ -49,7 +49,7 @@ class _Kernels:
     def __init__(self, provider: Provider, activations: Activations) -> None:
         kind = KIND_NAMED[activations]
         self.digits = kind.digits
-        parallel = openmp() is not None
+        parallel = team() is not None
         library = provider("panels", kind, parallel=parallel)
         self.call = library.function(CALL, [ctypes.c_char_p])
         self.task: Any = library.function(TASK, [ctypes.c_char_p]) if parallel else None
@@ -312,7 +312,7 @@ def _run(weights: _Weights, plan: _Plan, x: Tensor, scales: int, offsets: int) -
         weights.outs,
     )
     if plan.parts > 1:
-        threads, start = min(plan.parts, default_threads()), openmp()
+        threads, start = min(plan.parts, default_threads()), team()
         if threads > 1 and start is not None:
             start(plan.task, arguments, threads, 0)
             return y
