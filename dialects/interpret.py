@@ -37,7 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from ..ir.errors import TritonError
-from ..ir.interpreter import check_supported, entry_function, run_function
+from ..ir.interpreter import Observer, check_supported, entry_function, run_function
 from .elements import numpy_dtype
 from .shapes import DYNAMIC
 from .spike import LayerOp, RecurrentOp, TrainType, YieldOp
@@ -61,7 +61,10 @@ RULES: dict[type[Operation], Rule] = {
 
 
 def run_module(
-    module: ModuleOp, inputs: Sequence[Array], function: str = "forward"
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    function: str = "forward",
+    observer: Observer | None = None,
 ) -> tuple[Array, ...]:
     """Run a function of a module on NumPy arrays; its results.
 
@@ -69,6 +72,7 @@ def run_module(
         module: a verified module; parameters come from its store.
         inputs: one array an argument, of the argument's dtype and rank; `?` takes any size.
         function: the name of the function.
+        observer: called after each op with the op, its operands and its results.
 
     Raises:
         TritonError: no such function; an input of another count, shape or dtype; an op that cannot
@@ -79,7 +83,7 @@ def run_module(
     entry = entry_function(module, function)
     check_supported(module, entry, (*RULES, YieldOp))
     arrays = check_inputs(entry, inputs)
-    results = run_function(module, entry, arrays, [_functions()])
+    results = run_function(module, entry, arrays, [_functions()], observer)
     return tuple(np.array(result, order="C") for result in results)
 
 
@@ -145,14 +149,18 @@ def evaluate(op: Operation, operands: Sequence[Array]) -> tuple[Array, ...]:
         KeyError: the op has no rule.
         TritonError, ValueError: it cannot be computed on these operands.
     """
-    wide = [
+    with np.errstate(all="ignore"):
+        computed = RULES[type(op)](op, *widened(op, operands))
+        results = computed if isinstance(computed, tuple) else (computed,)
+        return tuple(_of_type(v, r) for v, r in zip(op.results, results, strict=True))
+
+
+def widened(op: Operation, operands: Sequence[Array]) -> list[Array]:
+    """The operands of an op as its rule takes them: f16 and bf16 as f32."""
+    return [
         operand.astype(np.float32) if _is_half(value) else operand
         for value, operand in zip(op.operands, operands, strict=True)
     ]
-    with np.errstate(all="ignore"):
-        computed = RULES[type(op)](op, *wide)
-        results = computed if isinstance(computed, tuple) else (computed,)
-        return tuple(_of_type(v, r) for v, r in zip(op.results, results, strict=True))
 
 
 def _is_half(value: SSAValue) -> bool:

@@ -7,7 +7,7 @@ dialects, as functions of xDSL's interpreter. Values are freed after their last 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -29,9 +29,18 @@ from xdsl.traits import SymbolTable
 from .errors import TritonError, UnsupportedError
 from .locations import error_at, location_text
 
+Observer = Callable[[Operation, PythonValues, PythonValues], None]
+"""Called after each op of a run with the op, its operands and its results."""
+
 
 class ReferenceInterpreter(Interpreter):
-    """xDSL's interpreter for functions of one block, with located one-line errors."""
+    """xDSL's interpreter for functions of one block, with located one-line errors.
+
+    Attributes:
+        observer: sees each op that was run, but neither calls nor what stands in regions.
+    """
+
+    observer: Observer | None = None
 
     def run_ssacfg_region(
         self, region: Region, args: PythonValues, name: str = "unknown"
@@ -48,6 +57,8 @@ class ReferenceInterpreter(Interpreter):
             result = self._run_located(op, inputs)
             if isinstance(result, ReturnedValues):
                 return result.values
+            if self.observer is not None and not isinstance(op, CallOp):
+                self.observer(op, inputs, result)
             values.update(zip(op.results, result, strict=True))
         raise TritonError(f"function '{name}' does not return")
 
@@ -155,13 +166,17 @@ def run_function(
     function: FuncOp,
     inputs: Sequence[Any],
     implementations: Iterable[InterpreterFunctions],
+    observer: Observer | None = None,
 ) -> PythonValues:
     """Call `function` with values that fit its arguments; what it returns.
+
+    `observer` sees each op after it was run.
 
     Raises:
         TritonError: an op cannot be run, with its place; a more special class where one fits.
     """
     interpreter = ReferenceInterpreter(module)
+    interpreter.observer = observer
     interpreter.register_implementations(_Functions())
     for functions in implementations:
         interpreter.register_implementations(functions)

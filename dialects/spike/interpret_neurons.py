@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,10 +141,16 @@ STEPS: dict[type[NeuronOp], Step] = {
 }
 
 
-def run(op: NeuronOp, *operands: Array) -> tuple[Array, ...]:
-    """A neuron over all steps of its input; see `NeuronOp`."""
-    given = named_operands(op, operands)
+def _initial(op: NeuronOp, given: Mapping[SSAValue, Array]) -> States:
     x = given[op.input]
+    zeros = (np.zeros(x.shape[1:], x.dtype) for _ in op.STATES)
+    return tuple(given[value] for value in op.initial) or tuple(zeros)
+
+
+def steps(op: NeuronOp, *operands: Array) -> Iterator[tuple[Array, States]]:
+    """What a neuron gives at each step of its input, and its states after the step."""
+    given = named_operands(op, operands)
+    x, states = given[op.input], _initial(op, given)
     stored = numpy_dtype(tensor_type(op.input).element_type)
     parameters = {
         name: given[value]
@@ -153,16 +159,32 @@ def run(op: NeuronOp, *operands: Array) -> tuple[Array, ...]:
         for name in op.PARAMETERS
         for value in [op.parameter(name)]
     }
-    states: States = tuple(given[value] for value in op.initial) or tuple(
-        np.zeros(x.shape[1:], x.dtype) for _ in op.STATES
-    )
-    output = np.zeros(x.shape, np.bool_ if is_train(op.output) else x.dtype)
     step, options = STEPS[type(op)], Options.of(op)
-    for t in range(x.shape[0]):
-        output[t], states = step(options, parameters, x[t], states)
+    for current in x:
+        output, states = step(options, parameters, current, states)
         # A state is kept in the element type: this rounds f16 and bf16.
         states = tuple(state.astype(stored).astype(x.dtype) for state in states)
+        yield output, states
+
+
+def run(op: NeuronOp, *operands: Array) -> tuple[Array, ...]:
+    """A neuron over all steps of its input; see `NeuronOp`."""
+    given = named_operands(op, operands)
+    x, states = given[op.input], _initial(op, given)
+    output = np.zeros(x.shape, np.bool_ if is_train(op.output) else x.dtype)
+    for t, (sent, after) in enumerate(steps(op, *operands)):
+        output[t], states = sent, after
     return (output, *states) if op.final else (output,)
+
+
+def potentials(op: NeuronOp, *operands: Array) -> Array:
+    """The potential after each step [T, …], after its reset; of `sigma_delta` the sum."""
+    index = op.STATES.index("v") if "v" in op.STATES else 0
+    x = named_operands(op, operands)[op.input]
+    found = np.zeros(x.shape, x.dtype)
+    for t, (_, states) in enumerate(steps(op, *operands)):
+        found[t] = states[index]
+    return found
 
 
 RULES: dict[type[Operation], Rule] = {kind: run for kind in STEPS}

@@ -134,11 +134,15 @@ def attend(op: attention.AttentionOp, *operands: Array) -> tuple[Array, ...]:
     return (output,) if op.final is None else (output, potential)
 
 
+def heads_of(op: attention.AttentionOp, x: Array) -> Array:
+    """[T, N, tokens, D] as [T, N, heads, tokens, D / heads]."""
+    heads = op.heads.value.data
+    return x.reshape(*x.shape[:3], heads, x.shape[-1] // heads).swapaxes(2, 3)
+
+
 def _heads(op: attention.AttentionOp, q: Array, k: Array, v: Array) -> Array:
     """Q Kᵀ V of each head, side by side again: [T, N, L, D]."""
-    heads = op.heads.value.data
-    size = q.shape[-1] // heads
-    split = [x.reshape(*x.shape[:3], heads, size).swapaxes(2, 3) for x in (q, k, v)]
+    split = [heads_of(op, x) for x in (q, k, v)]
     scores = product(split[0], split[1].swapaxes(-1, -2))
     return product(scores, split[2]).swapaxes(2, 3).reshape(q.shape)
 

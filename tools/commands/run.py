@@ -12,6 +12,10 @@ from .options import Inputs, Json, Layer, Passes, Program, RandomWeights, Sample
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ...dialects.activity import Activity
+
 
 def run(
     file: Program,
@@ -28,17 +32,45 @@ def run(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the outputs as .npz."),
     ] = None,
+    raster: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the spikes of one sample: .png, .svg or .pdf."),
+    ] = None,
+    traces: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the membrane potentials of one sample."),
+    ] = None,
+    rates: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw histograms of the firing rates of each layer."),
+    ] = None,
+    accuracy: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the accuracy against timesteps; with --labels."),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The class of each sample, for --accuracy: .npy."),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(min=0, help="The sample that --raster and --traces draw.")
+    ] = 0,
     samples: Samples = 1,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Run a program on inputs from a file, or on random ones.
 
+    A spiking program in the interpreter also tells its spikes, firing rates and additions.
+
     Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
     """
     from ..console import print_json, progress, show, table
     from ..inputs import load_module, prepare
+    from .spiking import Pictures, draw, facts, tables
 
+    pictures = Pictures(raster, traces, rates, accuracy, labels, sample)
+    pictures.check(engine)
     with progress() as bar:
         bar.add_task(f"Running {file}", total=None)
         module = load_module(file, weights=weights, layer=layer)
@@ -50,17 +82,27 @@ def run(
             seed=seed,
             fill=random_weights,
         )
-        name, outputs = _run(module, engine, arrays)
+        name, outputs, activity = _run(module, engine, arrays, traces is not None)
+        shares = None
+        if pictures.paths():
+            assert activity is not None
+            shares = draw(pictures, module, arrays, activity)
     if output is not None:
         _save(output, outputs)
+    has_spikes = activity is not None and bool(activity.layers or activity.synapses)
     if json:
-        print_json({
+        report: dict[str, Any] = {
             "engine": name,
             "outputs": [
                 {"shape": list(o.shape), "dtype": str(o.dtype), "values": o.tolist()}
                 for o in outputs
             ],
-        })  # fmt: skip
+        }
+        if activity is not None and has_spikes:
+            report["spiking"] = facts(activity)
+        if shares is not None:
+            report["accuracy"] = shares
+        print_json(report)
         return
     rows = [
         (f"output {i}", "x".join(map(str, o.shape)) or "scalar", str(o.dtype), _range(o))
@@ -69,17 +111,25 @@ def run(
     show(table(f"{file} on {name}", ["output", "shape", "dtype", "minimum … maximum"], rows))
     for value in outputs:
         print(value)
+    if activity is not None and has_spikes:
+        show(*tables(activity))
+    if shares is not None:
+        print(f"accuracy after {len(shares)} steps: {shares[-1]:.4f}")
 
 
-def _run(module: Any, engine: str, arrays: Sequence[Any]) -> tuple[str, list[Any]]:
+def _run(
+    module: ModuleOp, engine: str, arrays: Sequence[Any], potentials: bool
+) -> tuple[str, list[Any], Activity | None]:
     if engine == "interpreter":
-        from ...dialects.interpret import run_module
+        from ...dialects.activity import record
+        from .spiking import lowered
 
-        return "the reference interpreter", list(run_module(module, arrays))
+        activity = record(lowered(module), arrays, potentials=potentials)
+        return "the reference interpreter", list(activity.outputs), activity
     from ..verify import run_target
 
     name, outputs, _ = run_target(module, engine, arrays)
-    return name, outputs
+    return name, outputs, None
 
 
 def _range(array: Any) -> str:

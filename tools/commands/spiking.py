@@ -1,0 +1,179 @@
+"""What `triton run` says and draws of spiking programs: spikes, rates, additions, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import OptionError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ...dialects.activity import Activity
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures that a run is asked for, each by its file.
+
+    Attributes:
+        raster: spikes of one sample.
+        traces: potentials of one sample.
+        rates: histograms of firing rates.
+        accuracy: accuracy against timesteps.
+        labels: the classes of the samples, for `accuracy`.
+        sample: which sample `raster` and `traces` show.
+    """
+
+    raster: Path | None = None
+    traces: Path | None = None
+    rates: Path | None = None
+    accuracy: Path | None = None
+    labels: Path | None = None
+    sample: int = 0
+
+    def paths(self) -> list[Path]:
+        """The files to write."""
+        found = (self.raster, self.traces, self.rates, self.accuracy)
+        return [path for path in found if path is not None]
+
+    def check(self, engine: str) -> None:
+        """Refuse, before anything runs, what cannot be drawn.
+
+        Raises:
+            OptionError: an engine that shows no spikes, labels without picture or the other way
+                round, an unknown format, or one file for two pictures.
+        """
+        from ..pictures.figure import check_suffix
+
+        paths = self.paths()
+        if paths and engine != "interpreter":
+            raise OptionError("pictures are drawn of runs in the interpreter; leave --engine out")
+        if (self.accuracy is None) != (self.labels is None):
+            raise OptionError("--accuracy and --labels go together")
+        for path in paths:
+            check_suffix(path)
+        if len(set(paths)) != len(paths):
+            raise OptionError("each picture needs a file of its own")
+
+
+def lowered(module: ModuleOp) -> ModuleOp:
+    """The module with networks as ops, so that their neurons can be seen."""
+    from ...dialects.spike import SimulateOp
+    from ..inputs import apply_passes
+
+    if any(isinstance(op, SimulateOp) for op in module.walk()):
+        module = module.clone()
+        apply_passes(module, "lower-network")
+    return module
+
+
+def draw(
+    pictures: Pictures, module: ModuleOp, inputs: Sequence[Any], activity: Activity
+) -> list[float] | None:
+    """Write the pictures of a run; the accuracy after each step, if labels were given.
+
+    Raises:
+        BackendError: matplotlib is missing.
+        OptionError: nothing to draw, no such sample, or labels that do not fit.
+        OSError: a file cannot be written; then none is.
+    """
+    from ...ir.safe_write import PendingFiles
+    from ..pictures.figure import picture_bytes
+
+    shares = None
+    with PendingFiles() as pending:
+        for path, figure in _figures(pictures, activity):
+            pending.add(path, picture_bytes(figure(), path.suffix))
+        if pictures.accuracy is not None and pictures.labels is not None:
+            from ...dialects.anytime import answers
+            from ..pictures.accuracy import accuracy, accuracy_by_step
+
+            labels = _read_labels(pictures.labels)
+            shares = accuracy_by_step(answers(module, inputs), labels)
+            suffix = pictures.accuracy.suffix
+            pending.add(pictures.accuracy, picture_bytes(accuracy(shares), suffix))
+    return None if shares is None else shares.tolist()
+
+
+def _figures(pictures: Pictures, activity: Activity) -> list[tuple[Path, Callable[[], Figure]]]:
+    from ..pictures.raster import raster
+    from ..pictures.rates import rates
+    from ..pictures.traces import traces
+
+    sample, dt = pictures.sample, activity.dt
+    wanted: list[tuple[Path | None, Callable[[], Figure]]] = [
+        (pictures.raster, lambda: raster(activity, sample=sample, dt=dt)),
+        (pictures.traces, lambda: traces(activity, sample=sample, dt=dt)),
+        (pictures.rates, lambda: rates(activity)),
+    ]
+    return [(path, figure) for path, figure in wanted if path is not None]
+
+
+def _read_labels(path: Path) -> Any:
+    from ...ir.samples import read_samples
+
+    arrays = read_samples(path)
+    if len(arrays) != 1:
+        raise OptionError(f"labels '{path}': expected one array, got {len(arrays)}")
+    return next(iter(arrays.values()))
+
+
+def facts(activity: Activity) -> dict[str, Any]:
+    """The run as JSON has it."""
+    return {
+        "layers": [
+            {
+                "name": layer.name,
+                "op": layer.op,
+                "place": layer.place,
+                "steps": layer.steps,
+                "neurons": layer.neurons,
+                "spikes": layer.spikes if layer.fires else None,
+                "rate": layer.rate if layer.fires else None,
+            }
+            for layer in activity.layers
+        ],
+        "synapses": [
+            {
+                "name": synapse.name,
+                "op": synapse.op,
+                "additions": synapse.additions,
+                "dense": synapse.dense,
+                "graded": synapse.is_graded,
+            }
+            for synapse in activity.synapses
+        ],
+        "spikes": activity.spikes,
+        "additions": activity.additions,
+        "dense": activity.dense,
+    }
+
+
+def tables(activity: Activity) -> list[Table]:
+    """The run as tables: layers, and synapses where there are some."""
+    from ..console import table
+
+    layers = [
+        (
+            layer.name,
+            layer.op,
+            layer.steps,
+            layer.neurons,
+            layer.spikes if layer.fires else None,
+            layer.rate if layer.fires else None,
+        )
+        for layer in activity.layers
+    ]
+    shown = [table("Spikes", ["layer", "op", "steps", "neurons", "spikes", "rate"], layers)]
+    if activity.synapses:
+        synapses = [(s.name, s.op, s.additions, s.dense) for s in activity.synapses]
+        total = ("all", "", activity.additions, activity.dense)
+        columns = ["synapse", "op", "additions", "dense products"]
+        shown.append(table("Additions", columns, [*synapses, total]))
+    return shown

@@ -1,0 +1,91 @@
+"""What pictures are drawn of, as layers: recorded runs, arrays, tensors and `SpikeTensor`s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...dialects.activity import Activity, LayerActivity
+from ...ir.errors import OptionError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ...runtime.spiking.spike_tensor import SpikeTensor
+
+    Recorded = NDArray[Any] | Tensor | SpikeTensor
+else:
+    Recorded = Any
+
+Array = NDArray[Any]
+Source = Activity | Mapping[str, Recorded] | Recorded
+"""What a picture is drawn of: a recorded run, or trains [T, N, …], several by name."""
+
+
+def layers_of(source: Source, potentials: bool = False) -> list[LayerActivity]:
+    """The layers of what is to be drawn.
+
+    Args:
+        source: see `Source`.
+        potentials: arrays are potentials, not spikes.
+
+    Raises:
+        OptionError: there are none, or an array has no axis besides time.
+    """
+    if isinstance(source, Activity):
+        return [x for x in source.layers if (x.potential is not None if potentials else x.fires)]
+    named = source if isinstance(source, Mapping) else {"spikes": source}
+    layers: list[LayerActivity] = []
+    for name, given in named.items():
+        array = _array(given)
+        if array.ndim < 2 or array.dtype.kind not in "biuf":
+            raise OptionError(
+                f"'{name}': expected numbers [T, N, …], got {array.dtype}{list(array.shape)}"
+            )
+        output = array if potentials else array != 0
+        layers.append(LayerActivity(name, "spike.lif", "", output, array if potentials else None))
+    return layers
+
+
+def _array(given: Any) -> Array:
+    if hasattr(given, "to_train"):  # a SpikeTensor: [batch, time, …]
+        return np.swapaxes(given.data.cpu().numpy(), 0, 1)
+    return given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
+
+
+def of_sample(array: Array, sample: int) -> Array:
+    """[T, neurons] of one sample.
+
+    Raises:
+        OptionError: there is no such sample.
+    """
+    if not 0 <= sample < array.shape[1]:
+        raise OptionError(f"sample {sample} is not among the {array.shape[1]} of the run")
+    return array[:, sample].reshape(len(array), -1)
+
+
+def chosen(count: int, most: int) -> list[int]:
+    """Indices of at most `most` of `count` neurons, evenly apart."""
+    if most < 1:
+        raise OptionError(f"expected at least 1 neuron to draw, got {most}")
+    return list(range(count)) if count <= most else [i * count // most for i in range(most)]
+
+
+def most_active(spikes: Array, most: int) -> list[int]:
+    """Indices of the `most` neurons of [T, neurons] with the most spikes, in order."""
+    counts = np.count_nonzero(spikes, axis=0)
+    return sorted(np.argsort(-counts, kind="stable")[:most].tolist())
+
+
+def with_spikes(layers: Sequence[LayerActivity], what: str) -> Sequence[LayerActivity]:
+    """`layers`, of which there must be some.
+
+    Raises:
+        OptionError: there are none.
+    """
+    if not layers:
+        raise OptionError(f"the program has no {what} to draw")
+    return layers
