@@ -68,6 +68,9 @@ def _encoded(value: Any, path: tuple[str, ...], tensors: dict[str, Tensor]) -> A
     """`value` as JSON has it; what JSON lacks is a dictionary with one mark for its key."""
     if isinstance(value, Tensor):
         name = ".".join(path)
+        # Two paths may be written alike, and one name is the format's own.
+        while name in tensors or name == "__metadata__":
+            name += "'"
         # A copy for each name: safetensors refuses memory that two names share.
         tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         return {"$tensor": name}

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..backend import resolve_amp_config
 from .data import Batch, Batches, derived_seed
 from .distributed import Processes
-from .objectives import Metric, Objective, metrics_of
+from .objectives import Metric, Objective, metrics_of, sum_type
 from .spiking_run import SpikingRun
 
 Sums = dict[str, Tensor]
@@ -76,9 +76,7 @@ class Engine:
 
     def measured(self, loss: Tensor, outputs: Tensor, targets: Tensor) -> Sums:
         """The sums of `loss` and the metrics over the rows of `targets`."""
-        # Apple's devices have no float64.
-        dtype = torch.float32 if self.device.type == "mps" else torch.float64
-        rows = len(targets)
+        dtype, rows = sum_type(self.device), len(targets)
         functions: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
             "loss": lambda outputs, targets: loss,
             **metrics_of(self.metrics, targets),

@@ -78,7 +78,8 @@ class GlobalBatchNorm(TorchFunctionMode):
             if running_mean is not None:
                 running_mean.lerp_(mean.to(running_mean.dtype), momentum)
             if running_var is not None:
-                unbiased = variance * (count / (count - 1))
+                # Of a single value the variance is 0, and not 0/0.
+                unbiased = variance * (count / (count - 1).clamp(min=1))
                 running_var.lerp_(unbiased.to(running_var.dtype), momentum)
         y = centred * (variance + eps).rsqrt().reshape(shape)
         if weight is not None:

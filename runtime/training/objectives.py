@@ -95,7 +95,12 @@ def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
         outputs: [N, classes, …].
         targets: classes [N, …].
     """
-    return (outputs.argmax(1) == targets).to(torch.float32).mean()
+    return (outputs.argmax(1) == targets).to(sum_type(targets.device)).mean()
+
+
+def sum_type(device: torch.device) -> torch.dtype:
+    """The type of sums over rows: float64, which Apple's devices do not have."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def metrics_of(given: Mapping[str, Metric] | None, targets: Tensor) -> Mapping[str, Metric]:

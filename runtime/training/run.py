@@ -90,18 +90,21 @@ class TrainingRun:
             bar: told of each step.
             last: the step of all after which to stop.
         """
-        every = self.config.checkpoint_steps
+        every, position = self.config.checkpoint_steps, self.position
         self.engine.module.train()
-        for batch in self.batches.epoch(self.position.epoch, self.position.step):
-            if last is not None and self.position.total >= last:
-                self.save()
-                return False
+        if last is not None and position.total >= last:
+            return False
+        for batch in self.batches.epoch(position.epoch, position.step):
             self._sums = added(self._sums, self._step(batch))
-            self.position.step += 1
-            self.position.total += 1
+            position.step += 1
+            position.total += 1
             bar.advance()
-            if every is not None and self.position.total % every == 0:
+            # Before the next batch is read, which may draw random numbers.
+            is_last = position.total == last and position.step < len(self.batches)
+            if is_last or (every is not None and position.total % every == 0):
                 self.save()
+            if is_last:
+                return False
         return True
 
     def end_epoch(self, validation: Mapping[str, float] | None) -> Record:

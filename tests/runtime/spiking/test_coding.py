@@ -88,6 +88,24 @@ def test_random_words_are_those_of_the_dialect(
     assert torch.equal(words.to(torch.float64) * 2.0**-32, torch.from_numpy(expected))
 
 
+@given(first=st.integers(0, 2**33), count=st.integers(1, 9), cut=st.integers(0, 8))
+def test_words_of_a_part(first: int, count: int, cut: int) -> None:
+    """Counted from any element, past 2^32 too, they are those of the whole."""
+    whole = random_words(7, 3, 2, count, first=first)
+    part = random_words(7, 3, 2, count - min(cut, count), first=first + min(cut, count))
+    assert torch.equal(part, whole[:, min(cut, count) :])
+
+
+def test_a_part_of_a_batch() -> None:
+    x = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
+    whole = encode(x, "rate", 8, seed=3)
+    assert torch.equal(encode(x[2:], "rate", 8, seed=3, first=10), whole[:, 2:])
+    for scheme, first in (("rate", -1), ("regular", 5)):
+        seed: dict[str, Any] = {"seed": 3} if scheme == "rate" else {}
+        with pytest.raises(OptionError, match="first belongs to 'rate', from 0"):
+            encode(x, scheme, 8, first=first, **seed)
+
+
 def test_threefry_gives_the_published_words() -> None:
     """The known answers of Random123 for threefry2x32-20."""
     ones = 2**32 - 1
