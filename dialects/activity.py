@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, NameLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
@@ -34,7 +34,7 @@ class LayerActivity:
     """The neurons of one op, or an input, over a run.
 
     Attributes:
-        name: path of the weights that feed them, or the op's name.
+        name: as its location names it, else path of the weights that feed them, or the op's name.
         op: the op's name, such as `spike.lif`.
         place: where it stands in the source.
         output: [T, N, …]: spikes as truth values; numbers of neurons that send others.
@@ -248,6 +248,8 @@ def _numbered(layers: Sequence[LayerActivity]) -> list[LayerActivity]:
 
 
 def _layer_name(op: Operation) -> str:
+    if isinstance(op.location, NameLoc):
+        return op.location.desc.data
     if isinstance(op, spike.AttentionOp):
         owner = op.query.owner
         query = weights_name(owner) if isinstance(owner, Operation) else None

@@ -11,6 +11,7 @@ from ..ir.errors import OptionError, SourceError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import SSAValue
 
 
 def load_module(
@@ -124,18 +125,58 @@ def forward_function(module: ModuleOp) -> Any:
     raise SourceError("the module has no function '@forward'")
 
 
-def random_arrays(module: ModuleOp, samples: int, seed: int) -> list[NDArray[Any]]:
-    """Seeded inputs of the types of `@forward`'s arguments; dynamic dimensions take `samples`."""
+TIMESTEPS = 16
+"""The steps of random inputs that have time first, where the program does not say how many."""
+
+
+def random_arrays(
+    module: ModuleOp, samples: int, seed: int, timesteps: int = TIMESTEPS
+) -> list[NDArray[Any]]:
+    """Seeded inputs of the types of `@forward`'s arguments.
+
+    Dynamic dimensions take `samples`, but for time: the first one of trains, and of what goes to
+    neurons or synapses of spikes, takes `timesteps`.
+    """
     import numpy as np
+    from xdsl.dialects.builtin import FunctionType
 
     from ..dialects.random_values import random_inputs
 
-    type = forward_function(module).function_type
-    return random_inputs(type, np.random.default_rng(seed), [samples], 16)
+    generator = np.random.default_rng(seed)
+    arrays: list[NDArray[Any]] = []
+    for argument in forward_function(module).body.block.args:
+        sizes = [timesteps, samples] if _has_time_first(argument) else [samples]
+        type = FunctionType.from_lists([argument.type], [])
+        arrays += random_inputs(type, generator, sizes, 16)
+    return arrays
+
+
+def _has_time_first(argument: SSAValue) -> bool:
+    from ..dialects import spike
+
+    if spike.is_train(argument):
+        return True
+    for use in argument.uses:
+        op = use.operation
+        if isinstance(op, spike.EncodeOp):
+            if op.scheme.data == "delta":
+                return True
+        elif isinstance(op, spike.SimulateOp) or (
+            use.index == 0 and op.dialect_name() == spike.Spike.name
+        ):
+            return True
+    return False
 
 
 def prepare(
-    module: ModuleOp, *, passes: str, inputs: Path | None, samples: int, seed: int, fill: bool
+    module: ModuleOp,
+    *,
+    passes: str,
+    inputs: Path | None,
+    samples: int,
+    seed: int,
+    fill: bool,
+    timesteps: int = TIMESTEPS,
 ) -> tuple[ModuleOp, list[NDArray[Any]]]:
     """The module after `passes`, and its inputs: those of a file, or random ones.
 
@@ -148,7 +189,7 @@ def prepare(
     if passes:
         apply_passes(module, passes)
     if inputs is None:
-        return module, random_arrays(module, samples, seed)
+        return module, random_arrays(module, samples, seed, timesteps)
     from ..ir.samples import read_samples
 
     return module, bind_inputs(module, read_samples(inputs))

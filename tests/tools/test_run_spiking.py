@@ -87,6 +87,25 @@ def test_random_trains_are_fed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "3x4" in capsys.readouterr().out
 
 
+OPEN = """layer Net {
+    fn forward(s: SpikeTensor[T, N, 6], x: Tensor[T, N, 6], v: Tensor[N, 6]) {
+        return [delay(s), lif(x, initial=v)]
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(("arguments", "steps"), [((), 16), (("--timesteps", "9"), 9)])
+def test_time_that_is_left_open(
+    arguments: tuple[str, ...], steps: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("open.tri").write_text(OPEN)
+    found = report(capsys, "run", "open.tri", "--samples", "3", *arguments)
+    outputs = found["outputs"]
+    assert isinstance(outputs, list)
+    assert [output["shape"] for output in outputs] == [[steps, 3, 6]] * 2
+
+
 def test_pictures_are_written(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     files = {"--raster": "a.png", "--traces": "b.svg", "--rates": "c.pdf", "--accuracy": "d.png"}

@@ -55,6 +55,14 @@ def run(
     sample: Annotated[
         int, typer.Option(min=0, help="The sample that --raster and --traces draw.")
     ] = 0,
+    timesteps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Steps of random inputs with time first, where the program leaves them open.",
+        ),
+    ] = 16,
     samples: Samples = 1,
     seed: Seed = 0,
     json: Json = False,
@@ -81,6 +89,7 @@ def run(
             samples=samples,
             seed=seed,
             fill=random_weights,
+            timesteps=timesteps,
         )
         name, outputs, activity = _run(module, engine, arrays, traces is not None)
         shares = None

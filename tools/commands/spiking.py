@@ -172,7 +172,10 @@ def tables(activity: Activity) -> list[Table]:
     ]
     shown = [table("Spikes", ["layer", "op", "steps", "neurons", "spikes", "rate"], layers)]
     if activity.synapses:
-        synapses = [(s.name, s.op, s.additions, s.dense) for s in activity.synapses]
+        synapses = [
+            (s.name, f"{s.op} of numbers" if s.is_graded else s.op, s.additions, s.dense)
+            for s in activity.synapses
+        ]
         total = ("all", "", activity.additions, activity.dense)
         columns = ["synapse", "op", "additions", "dense products"]
         shown.append(table("Additions", columns, [*synapses, total]))
