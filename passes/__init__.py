@@ -7,7 +7,7 @@ computes, or says in its docstring what it changes. Not here: patterns that belo
 Files that hold no pass serve several: `compile_time` (values known before the program runs),
 `replacement` (one op in the place of another), `layers` (products with weights, seen alike),
 `channel_vectors` (arithmetic on scales and biases), `prunable`, `channel_paths`, `channel_edges`
-(what is left of layers without their zeros), `integer_products`, `integer_forms`,
+(what is left of layers without their zeros), `silence` (neurons that never fire), `integer_products`, `integer_forms`,
 `integer_emitter`, `requantize_fusion` (float arithmetic as integers), `network_ops` (what a network
 is made of, as ops), `adder_graph` (a matrix as shared additions), `llvm_conversion` (arithmetic in
 the `llvm` dialect), `ternary_products` (products that native kernels take), and `universe` (every
@@ -46,6 +46,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         from .convert_math_to_llvm import ConvertMathToLLVMPass
 
         return ConvertMathToLLVMPass
+
+    def get_convert_spike_to_tensor() -> type[ModulePass]:
+        from .convert_spike_to_tensor import ConvertSpikeToTensorPass
+
+        return ConvertSpikeToTensorPass
 
     def get_convert_tensor_to_linalg() -> type[ModulePass]:
         from .convert_tensor_to_linalg import ConvertTensorToLinalgPass
@@ -112,6 +117,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return OptimizeAdderGraphPass
 
+    def get_skip_silent() -> type[ModulePass]:
+        from .skip_silent import SkipSilentPass
+
+        return SkipSilentPass
+
     def get_skip_zeros() -> type[ModulePass]:
         from .skip_zeros import SkipZerosPass
 
@@ -137,6 +147,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "convert-cf-to-llvm": get_convert_cf_to_llvm,
         "convert-func-to-llvm": get_convert_func_to_llvm,
         "convert-math-to-llvm": get_convert_math_to_llvm,
+        "convert-spike-to-tensor": get_convert_spike_to_tensor,
         "convert-tensor-to-linalg": get_convert_tensor_to_linalg,
         "convert-vector-to-llvm": get_convert_vector_to_llvm,
         "convert-ternary-to-llvm": get_convert_ternary_to_llvm,
@@ -150,6 +161,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "inline-spike-layers": get_inline_spike_layers,
         "lower-network": get_lower_network,
         "optimize-adder-graph": get_optimize_adder_graph,
+        "skip-silent": get_skip_silent,
         "skip-zeros": get_skip_zeros,
         "quantize-activations": get_quantize_activations,
         "requantize": get_requantize,

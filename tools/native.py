@@ -76,6 +76,7 @@ def program_content(
         raise OptionError("a program runs on this processor: leave cpu and triple away")
     recipe = options.kernels().name
     parts = [_generator_digest(), version("xdsl"), source_hash(module), recipe, options.precision]
+    parts.append(options.spikes)
     return kept(
         " ".join(parts),
         lambda: _compiled(module, options),

@@ -46,6 +46,9 @@ class NativeOptions(TargetOptions):
     precision: Literal["float32", "dynamic-int8"] = option(
         "float32", "float activations of ternary layers: as accurate as float32, or rounded to int8"
     )
+    spikes: Literal["event", "dense"] = option(
+        "event", "synapses of spikes: add the weights of inputs that fire, or multiply by all"
+    )
     cpu: str | None = option(
         None, "processor to compile for, as x86-64-v3; by default this one, or any of the triple"
     )
@@ -102,9 +105,9 @@ class NativeTarget(Target):
     def stages(self, options: NativeOptions) -> Sequence[Stage]:
         """From whole tensors to the `llvm` dialect."""
         given = [f"precision={options.precision}"]
-        if options != NativeOptions(precision=options.precision):
+        if options != NativeOptions(precision=options.precision, spikes=options.spikes):
             given.insert(0, f"recipe={options.kernels().name}")
-        return native_stages(" ".join(given))
+        return native_stages(" ".join(given), options.spikes)
 
     def emit(self, module: ModuleOp, options: NativeOptions) -> Artifact:
         """The code in the form asked for, and its header.
@@ -127,10 +130,15 @@ class NativeTarget(Target):
         return Artifact(prefix, files, manifest=manifest, primary=f"{prefix}{suffix}")
 
 
-def native_stages(options: str) -> tuple[Stage, ...]:
-    """The stages, with the options of the pass to memory."""
+def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
+    """The stages, with the options of the pass to memory and the form of spiking synapses."""
     return (
         Stage("simplify", "canonicalize,cse,dce"),
+        Stage(
+            "spikes",
+            "lower-network,inline-spike-layers,fuse-spike{exact=true layers=false},"
+            f"convert-spike-to-tensor{{products={spikes}}}",
+        ),
         Stage(
             "fuse",
             "fold-constants{keep-packed=true},fuse-linear,"

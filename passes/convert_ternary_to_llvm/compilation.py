@@ -167,13 +167,15 @@ def free_sizes(function: FuncOp) -> list[str]:
     """The names of the sizes that are not known; sizes of leading axes without name are one."""
     names: dict[str, None] = {}
     leading: dict[str, None] = {}
+    spiking = any(op.dialect_name() == "spike" for op in function.walk())
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
     for number, argument in enumerate(function.args):
         given = attributes[number].data.get(DIMENSIONS) if number < len(attributes) else None
-        # Time comes first in a train, then the batch, which comes first in other tensors.
-        train = is_train(argument)
-        plain = (_TIME, _BATCH) if train else (_LEADING,)
-        for axis, size in enumerate(dense_type(argument).get_shape()):
+        shape = dense_type(argument).get_shape()
+        # Time comes first in trains and traces, then the batch, which comes first elsewhere.
+        timed = is_train(argument) or (spiking and DYNAMIC in shape[1:2])
+        plain = (_TIME, _BATCH) if timed else (_LEADING,)
+        for axis, size in enumerate(shape):
             if size != DYNAMIC:
                 continue
             name = plain[axis] if axis < len(plain) else f"axis {axis} of argument {number}"

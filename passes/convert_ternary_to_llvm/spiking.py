@@ -13,18 +13,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import IntegerType, f32, f64, i1, i8
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import i1, i8
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.spike.types import dense_type, is_train
-from ...dialects.ternary.types import is_trit
 from ...ir.native_events import byte_rows, float_rows, trit_rows
 from ..compile_time import is_literal
-from ..ternary_kernels.events import EventRows, RowKind
+from ..event_products import event_kind, is_native_number
+from ..ternary_kernels.events import EventRows
 from ..ternary_kernels.neuron_steps import NeuronStep, Number
 from ..ternary_kernels.spiking_layers import (
     Synapse,
@@ -146,35 +146,6 @@ def functions(program: Program) -> list[llvm.FuncOp]:
 
 
 # Synapses
-
-
-def event_kind(op: spike.LinearOp) -> RowKind | None:
-    """How event-driven kernels hold the weights of a synapse, if they take it."""
-    weight = literal(op.weight)
-    if not is_train(op.input) or weight is None or 0 in tensor_type(op.weight).get_shape():
-        return None
-    tables = [value for value in (op.scale, op.bias) if value is not None]
-    if any(literal(value) is None for value in tables):
-        return None
-    if not _is_number(tensor_type(op.result).element_type):
-        return None
-    type = tensor_type(op.weight)
-    if is_trit(type):
-        return "trit"
-    if type.element_type == i8:
-        return "i8"
-    kinds: dict[Attribute, RowKind] = {f32: "f32", f64: "f64"}
-    kind = kinds.get(type.element_type)
-    if kind is None:
-        return None
-    values = constant_value(weight)
-    # A weight that is not finite reaches the sums without a spike too, as 0·∞.
-    return kind if values is not None and bool(np.isfinite(values).all()) else None
-
-
-def _is_number(element: Attribute) -> bool:
-    """Whether kernels compute with such elements."""
-    return element in (f32, f64) or isinstance(element, IntegerType)
 
 
 def _values(value: SSAValue) -> Array:
@@ -334,7 +305,7 @@ def _step(
         RefusedError: elements or parameters that kernels do not take.
     """
     element = tensor_type(op.input).element_type
-    if not _is_number(element):
+    if not is_native_number(element):
         raise RefusedError(f"has neurons of {element}; kernels take f32, f64 and integers")
     dtype = numpy_dtype(element)
     numbers: list[tuple[str, Number]] = []

@@ -1,0 +1,96 @@
+"""The pass `convert-spike-to-tensor`: ops on trains as ops on tensors of truth values.
+
+`synapses` and `coding` hold the rules, `emitter` what they build with. Not here: networks
+(`lower-network`), layers (`inline-spike-layers`), neurons and event-driven synapses, which stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from ...dialects import spike
+from ...ir.errors import OptionError
+from ..event_products import event_kind
+from ..replacement import replace_results
+from . import coding, synapses
+from .emitter import Emitter, Values
+
+Rule = Callable[[Emitter, Any], "Values | None"]
+"""What takes the place of an op's results; `None` if it stays."""
+
+RULES: Mapping[type[Operation], Rule] = {
+    spike.LinearOp: synapses.linear,
+    spike.ConvOp: synapses.conv,
+    spike.AvgPoolOp: synapses.avg_pool,
+    spike.MaxPoolOp: synapses.max_pool,
+    spike.DelayOp: synapses.delay,
+    spike.BatchNormOp: synapses.batch_norm,
+    spike.AttentionOp: synapses.attention,
+    spike.ToTensorOp: coding.to_tensor,
+    spike.FromTensorOp: coding.from_tensor,
+    spike.DecodeOp: coding.decode,
+    spike.EncodeOp: coding.encode,
+}
+"""For each op the function that builds what takes its place."""
+
+PRODUCTS = ("dense", "event")
+
+
+@dataclass(frozen=True)
+class ConvertSpikeToTensorPass(ModulePass):
+    """Make ops on spike trains ops on tensors; neurons stay, and trains between them and tensors.
+
+    Every bit of the results stays, but for sums of floats, which have no fixed order.
+
+    What stays as it is: neurons, `spike.recurrent`; `spike.to_tensor` to and `spike.from_tensor`
+    from truth values, which do nothing; `spike.encode` by `rate`, by `phase` after a number of
+    steps that is told at run time, or of more than 64 steps; what runs over windows, or decodes,
+    where neither steps nor batch, or no steps, are known.
+
+        %i = spike.linear %s, %w
+             : !spike.train<32x?x784>, tensor<784x10x!ternary.trit> -> tensor<32x?x10xi32>
+        // becomes, with products=dense
+        %t = spike.to_tensor %s : (!spike.train<32x?x784>) -> tensor<32x?x784xi1>
+        %b = tensor.convert %t : (tensor<32x?x784xi1>) -> tensor<32x?x784xi8>
+        %i = ternary.matmul %b, %w
+             : (tensor<32x?x784xi8>, tensor<784x10x!ternary.trit>) -> tensor<32x?x10xi32>
+
+    Raises:
+        OptionError: unknown products.
+    """
+
+    name = "convert-spike-to-tensor"
+
+    products: str = "dense"
+    """`dense`: synapses become products with all inputs. `event`: synapses of trains with known
+    weights stay, for kernels that add up the weights of the inputs that fire."""
+
+    def __post_init__(self) -> None:
+        if self.products not in PRODUCTS:
+            raise OptionError(
+                f"{self.name} expects products={' or products='.join(PRODUCTS)}, "
+                f"got '{self.products}'"
+            )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in list(op.walk()):
+            rule = RULES.get(type(inner))
+            if rule is None or self._stays(inner):
+                continue
+            values = rule(Emitter(inner), inner)
+            if values is not None:
+                replace_results(inner, list(values))
+
+    def _stays(self, op: Operation) -> bool:
+        return (
+            self.products == "event"
+            and isinstance(op, spike.LinearOp)
+            and event_kind(op) is not None
+        )

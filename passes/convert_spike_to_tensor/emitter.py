@@ -1,0 +1,91 @@
+"""Where the ops that take the place of one op on trains go, and what most of them are made with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ...dialects import spike, tensor
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import dense_constant
+from ...dialects.shapes import DYNAMIC
+from ...dialects.spike.types import dense_type, is_train
+from ...dialects.tensor.shape import SLICE_END
+from ..replacement import insert_before
+
+
+class Emitter:
+    """Inserts ops before one op, with its location."""
+
+    def __init__(self, anchor: Operation) -> None:
+        self._anchor = anchor
+
+    def add(self, op: Operation) -> SSAValue:
+        """Insert an op; its first result."""
+        insert_before(self._anchor, op)
+        return op.results[0]
+
+    def constant(self, values: NDArray[Any] | np.generic, element: Attribute) -> SSAValue:
+        """A constant of at most `tensor.storage.INLINE_LIMIT` elements."""
+        return self.add(dense_constant(np.asarray(values), element))
+
+    def dense(self, value: SSAValue, element: Attribute | None = None) -> SSAValue:
+        """A train or tensor as a tensor of `element`, by default of what it has."""
+        if is_train(value):
+            value = self.add(spike.ToTensorOp(value, i1))
+        return value if element is None else self.converted(value, element)
+
+    def converted(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """A tensor with other elements."""
+        if tensor_type(value).element_type == element:
+            return value
+        return self.add(tensor.ConvertOp(value, element))
+
+    def train(self, value: SSAValue) -> SSAValue:
+        """A tensor of truth values as a train."""
+        return self.add(spike.FromTensorOp(value))
+
+    def like(self, value: SSAValue, result: SSAValue) -> SSAValue:
+        """A tensor as what `result` is: a train or a tensor."""
+        return self.train(value) if is_train(result) else value
+
+    def along(self, vector: SSAValue, rank: int, axis: int) -> SSAValue:
+        """A vector of channels as a tensor that broadcasts along `axis` of others; scalars stay."""
+        after = rank - 1 - axis % rank
+        if tensor_type(vector).get_num_dims() == 0 or after == 0:
+            return vector
+        return self.add(tensor.ReshapeToOp(vector, [-1, *[1] * after]))
+
+    def merged(self, value: SSAValue) -> SSAValue:
+        """[T, N, …] as [T·N, …]."""
+        shape = tensor_type(value).get_shape()
+        rest = [-2 - axis for axis in range(2, len(shape))]
+        return self.add(tensor.ReshapeToOp(value, [-1, *rest]))
+
+    def parted(self, value: SSAValue, like: SSAValue) -> SSAValue:
+        """[T·N, …] as [T, N, …] with T and N as in `like`; one of them is known."""
+        steps, batch = dense_type(like).get_shape()[:2]
+        rest = [-2 - axis for axis in range(1, tensor_type(value).get_num_dims())]
+        lead = [steps, -1] if steps != DYNAMIC else [-1, batch]
+        return self.add(tensor.ReshapeToOp(value, [*lead, *rest]))
+
+    def cut(self, value: SSAValue, start: int, end: int) -> SSAValue:
+        """Some of the steps of a tensor."""
+        rank = tensor_type(value).get_num_dims()
+        rest = rank - 1
+        return self.add(
+            tensor.SliceOp(value, [start, *[0] * rest], [end, *[SLICE_END] * rest], [1] * rank)
+        )
+
+
+def parts_known(value: SSAValue) -> bool:
+    """Whether `Emitter.parted` can undo `Emitter.merged`."""
+    return list(dense_type(value).get_shape()[:2]).count(DYNAMIC) < 2
+
+
+Values = Sequence[SSAValue]
