@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     ternary_linear: Callable[..., torch.Tensor] | None = None
     """The product of Triton DSL, which generated files import where it is installed."""
+    ternary_conv2d: Callable[..., torch.Tensor] | None = None
+    """The convolution, in the same way."""
 
 
 def unpack_ternary(
@@ -73,6 +75,73 @@ def multiply_ternary_integers(
     if ternary_linear is not None and x.dtype == torch.int8:
         return ternary_linear(x, packed, shape[1])
     return matmul_integers(x, unpack_once(packed, shape, dtype=torch.float64))
+
+
+def convolve_ternary(
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """A convolution with packed trits, times scale plus bias. Low pads first, then high."""
+    if ternary_conv2d is not None:
+        window = (stride, padding, dilation, groups)
+        return convolve_by_kernel(x, packed, shape, *window, scale, bias)
+    spatial = len(shape) - 2
+    low, high = padding[:spatial], padding[spatial:]
+    if low != high:
+        x = F.pad(x, [p for a in reversed(range(spatial)) for p in (low[a], high[a])])
+        low = (0,) * spatial
+    weight = unpack_once(packed, shape, dtype=x.dtype)
+    conv = F.conv2d if spatial == 2 else F.conv1d
+    product = conv(x, weight, None, stride, low, dilation, groups)
+    product = product if scale is None else product * scale.reshape(-1, *[1] * spatial)
+    return product if bias is None else product + bias.reshape(-1, *[1] * spatial)
+
+
+def convolve_ternary_integers(
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> torch.Tensor:
+    """A convolution of integers with packed trits, exactly, as int32. Low pads first, then high."""
+    window = (stride, padding, dilation, groups)
+    if ternary_conv2d is not None and x.dtype == torch.int8:
+        return convolve_by_kernel(x, packed, shape, *window)
+    weight = unpack_once(packed, shape, dtype=torch.float64)
+    return convolve_integers(x, weight, *window, torch.int32)
+
+
+def convolve_by_kernel(
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """A convolution by Triton DSL; a signal is an image of one row."""
+    assert ternary_conv2d is not None
+    is_signal = len(shape) == 3
+    if is_signal:
+        x, shape = x.unsqueeze(2), (*shape[:2], 1, shape[2])
+        stride, dilation = (1, *stride), (1, *dilation)
+        padding = (0, padding[0], 0, padding[1])
+    window = {"stride": stride, "padding": padding, "dilation": dilation}
+    result = ternary_conv2d(x, packed, shape, scale, bias, groups=groups, **window)
+    return result.squeeze(2) if is_signal else result
 
 
 def pack_ternary(trits: torch.Tensor) -> torch.Tensor:

@@ -101,7 +101,7 @@ def attention(op: tensor.ScaledDotProductAttentionOp, e: Forward) -> Expr:
 
 def ternary_matmul(op: ternary.MatmulOp, e: Forward) -> Expr:
     """x · W with trits W."""
-    if _by_kernels(op.input, op.weight, e) and _is_vector(op.scale, op.weight):
+    if _by_kernels(op.input, op.weight, e) and _is_vector(op.scale, op.weight, 1):
         return _fused(op.input, op.weight, (op.scale, None), e)
     product = _product(op.input, op.weight, e)
     return product if op.scale is None else binary("*", product, e.operand(op.scale))
@@ -113,9 +113,11 @@ def _by_kernels(input: SSAValue, weight: SSAValue, e: Forward) -> bool:
     return trits is not None and len(trits.shape) == 2 and is_float(tensor_type(input))
 
 
-def _is_vector(value: SSAValue | None, weight: SSAValue) -> bool:
-    """Whether a scale or bias is missing, or has an element for each output."""
-    return value is None or tensor_type(value).get_shape() == tensor_type(weight).get_shape()[1:]
+def _is_vector(value: SSAValue | None, weight: SSAValue, axis: int) -> bool:
+    """Whether a scale or bias is missing, or has an element for each output on an axis."""
+    if value is None:
+        return True
+    return tensor_type(value).get_shape() == (tensor_type(weight).get_shape()[axis],)
 
 
 def _fused(
@@ -148,7 +150,7 @@ def ternary_linear(op: ternary.LinearOp, e: Forward) -> Expr:
     """x · W and the optional steps."""
     e.local(op.input)
     vectors = (op.scale, op.bias)
-    if _by_kernels(op.input, op.weight, e) and all(_is_vector(v, op.weight) for v in vectors):
+    if _by_kernels(op.input, op.weight, e) and all(_is_vector(v, op.weight, 1) for v in vectors):
         product = _fused(op.input, op.weight, vectors, e)
         return _finish(op, product, e, bias_done=True, scale_done=True)
     return _finish(op, _product(op.input, op.weight, e), e, bias_done=False)
@@ -157,6 +159,8 @@ def ternary_linear(op: ternary.LinearOp, e: Forward) -> Expr:
 def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
     """A convolution with trits and the optional steps."""
     e.local(op.input)
+    if e.packed(op.weight) is not None:
+        return _packed_conv(op, e)
     if is_float(tensor_type(op.input)):
         weight = e.trits(op.weight, dtype_of(op.input), like=e.value(op.input))
         inside = op.bias is not None and op.scale is None
@@ -168,6 +172,24 @@ def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
         x = x.method("to", "torch.int32")
     product = e.library("convolve_integers", x, weight, *_window(op), "torch.int32")
     return _finish(op, product, e, bias_done=False)
+
+
+def _packed_conv(op: ternary.ConvOp, e: Forward) -> Expr:
+    """A convolution with weights in packed bytes, by kernels where there are some."""
+    trits = e.packed(op.weight)
+    assert trits is not None
+    x, place = e.value(op.input), (trits.source, sequence(trits.shape), *_window(op))
+    if not is_float(tensor_type(op.input)):
+        if bits_of(op.input) > 32:
+            x = x.method("to", "torch.int32")
+        product = e.library("convolve_ternary_integers", x, *place)
+        return _finish(op, product, e, bias_done=False)
+    fused = all(_is_vector(value, op.weight, 0) for value in (op.scale, op.bias))
+    scale, bias = (
+        e.value(value) if fused and value is not None else None for value in (op.scale, op.bias)
+    )
+    product = e.library("convolve_ternary", x, *place, scale=scale, bias=bias)
+    return _finish(op, product, e, bias_done=fused, scale_done=fused)
 
 
 def _finish(
