@@ -6,7 +6,8 @@ kernels; `Emitter.trits` is the one place that knows how packed weights become n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ from ...dialects.parameters import (
     store_of,
 )
 from ...dialects.shapes import DYNAMIC, Shape
+from ...dialects.spike.types import TrainType, dense_type
 from ...dialects.ternary.types import is_trit
 from ...ir.trits import pack_trits
 from .graph import DOMAIN, Array, AttributeValue, Element, Graph, element_type
@@ -54,7 +56,11 @@ class Emitter:
         self.graph = graph
         self.form = form
         self.magnitudes = Magnitudes()
+        self._root = graph
         self._values: dict[SSAValue, str] = {}
+        self._bound: set[str] = set()
+        self._aliases: dict[SSAValue, SSAValue] = {}
+        self._numbers: dict[tuple[str, Element], str] = {}
         self._packed: dict[SSAValue, str] = {}
         self._unpacked: dict[tuple[SSAValue, Element], str] = {}
         self._keys: dict[str, str] = {}
@@ -80,27 +86,39 @@ class Emitter:
 
     def bind(self, value: SSAValue, name: str) -> None:
         """Make `name` the tensor of an IR value, and call it as the IR does where that is free."""
-        self._values[value] = self.graph.rename_last(name, value.name_hint or self._hint)
+        if name not in self._bound:
+            name = self.graph.rename_last(name, value.name_hint or self._hint)
+        self.bind_input(value, name)
 
     def reserve_key(self, key: str) -> None:
         """Keep a parameter's key as the name of its initialiser."""
         if key not in self._keys:
             self._keys[key] = self.graph.new_name(key)
 
+    def alias(self, value: SSAValue, source: SSAValue) -> None:
+        """Make `value`, the argument of a region, stand for `source`."""
+        self._aliases[value] = self.source(source)
+
+    def source(self, value: SSAValue) -> SSAValue:
+        """What an argument of a region stands for; else the value itself."""
+        return self._aliases.get(value, value)
+
     def bind_input(self, value: SSAValue, name: str) -> None:
-        """Make `name` the tensor of a function argument."""
+        """Make `name` the tensor of a value, as it is called already."""
         self._values[value] = name
+        self._bound.add(name)
 
     def stand_in(self, op: Operation) -> None:
         """Give the results of an op without nodes names, so that the rest can be tried."""
         for result in op.results:
             name = self.graph.new_name("missing")
-            if isinstance(result.type, TensorType):
-                self.graph.elements[name] = element_type(tensor_type(result).element_type)
+            if isinstance(result.type, TensorType | TrainType):
+                self.graph.elements[name] = element_type(dense_type(result).element_type)
             self._values[result] = name
 
     def value(self, value: SSAValue) -> str:
-        """The tensor of an IR value; trits as INT8."""
+        """The tensor of an IR value; trits as INT8, trains as zeros and ones of any type."""
+        value = self.source(value)
         if value not in self._values:
             if is_trit(tensor_type(value)):
                 return self.trits(value, Element.INT8)
@@ -114,6 +132,20 @@ class Emitter:
             else:
                 raise Inexpressible("an operand is defined elsewhere")
         return self._values[value]
+
+    def numbers(self, value: SSAValue, element: Element) -> str:
+        """A train, or a tensor, as numbers of `element`; what is cast once is not cast again."""
+        name = self.value(value)
+        if self.element(name) is element:
+            return name
+        known = self._numbers.get((name, element))
+        if known is not None:
+            return known
+        if self.graph.makes(name) and self.in_body:
+            return self.cast(name, element)  # what a body computes is not seen outside
+        with self.writing(self._root):
+            self._numbers[name, element] = self.cast(name, element)
+        return self._numbers[name, element]
 
     def _parameter(self, op: ParameterLike) -> str:
         key = op.key.data
@@ -130,6 +162,7 @@ class Emitter:
 
     def packed(self, value: SSAValue) -> str | None:
         """The packed bytes of constant trits; `None` for trits computed at run time."""
+        value = self.source(value)
         if value not in self._packed:
             owner = value.owner
             if isinstance(owner, ternary.ParameterOp):
@@ -145,12 +178,14 @@ class Emitter:
 
     def trits(self, value: SSAValue, element: Element) -> str:
         """Trits as numbers of `element`; constant ones are unpacked once for each type."""
+        value = self.source(value)
         packed = self.packed(value)
         if packed is None:
             return self.cast(self._values[value], element)
         if (value, element) not in self._unpacked:
             shape = tensor_type(value).get_shape()
-            self._unpacked[value, element] = self.unpack(packed, shape, element)
+            with self.writing(self._root):
+                self._unpacked[value, element] = self.unpack(packed, shape, element)
         return self._unpacked[value, element]
 
     def unpack(self, packed: str, shape: Shape, element: Element) -> str:
@@ -182,6 +217,22 @@ class Emitter:
         if count % 4:
             trits = self.slice_axes(trits, [0], [count], [0], [1])
         return self.cast(self.reshape(trits, shape), element)
+
+    # Bodies.
+
+    @property
+    def in_body(self) -> bool:
+        """Whether nodes go into the body of another node."""
+        return self.graph is not self._root
+
+    @contextmanager
+    def writing(self, graph: Graph) -> Generator[None]:
+        """Write nodes into `graph`."""
+        before, self.graph = self.graph, graph
+        try:
+            yield
+        finally:
+            self.graph = before
 
     # Nodes.
 

@@ -7,7 +7,7 @@ turns the graph into a `ModelProto`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeAlias
@@ -40,6 +40,7 @@ class Element(IntEnum):
     BOOL = 9
     FLOAT16 = 10
     DOUBLE = 11
+    UINT32 = 12
     UINT64 = 13
     BFLOAT16 = 16
 
@@ -68,6 +69,7 @@ _DTYPES: dict[Element, str] = {
     Element.BOOL: "bool",
     Element.FLOAT16: "float16",
     Element.DOUBLE: "float64",
+    Element.UINT32: "uint32",
     Element.UINT64: "uint64",
 }
 _BY_DTYPE = {**{name: e for e, name in _DTYPES.items()}, "bfloat16": Element.BFLOAT16}
@@ -85,22 +87,37 @@ def element_of_array(array: Array) -> Element:
 
 @dataclass
 class Node:
-    """One operator: names of inputs (empty where absent) and outputs."""
+    """One operator: names of inputs (empty where absent) and outputs; `body` is that of a Scan."""
 
     op_type: str
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, AttributeValue]
     domain: str = ""
+    body: Graph | None = None
+
+    def reads(self) -> set[str]:
+        """The values it reads, those that its body takes from around it too."""
+        names = set(self.inputs)
+        if self.body is not None:
+            names.update(*(node.reads() for node in self.body.nodes))
+        return names
+
+    def rename(self, old: str, new: str) -> None:
+        """Call the value `old` `new` wherever it stands."""
+        self.inputs = [new if name == old else name for name in self.inputs]
+        self.outputs = [new if name == old else name for name in self.outputs]
+        for node in () if self.body is None else self.body.nodes:
+            node.rename(old, new)
 
 
 @dataclass
 class Port:
-    """A graph input or output: dimensions are sizes or symbolic names."""
+    """A graph input or output: dimensions are sizes or symbolic names, `None` where unknown."""
 
     name: str
     element: Element
-    shape: tuple[int | str, ...]
+    shape: tuple[int | str, ...] | None
 
 
 @dataclass
@@ -119,6 +136,17 @@ class Graph:
         default_factory=dict[tuple[str, tuple[int, ...], bytes], str]
     )
 
+    def child(self) -> Graph:
+        """An empty body of one of the nodes: it sees the values of this graph, and shares names."""
+        return Graph(
+            self.opset,
+            initializers=self.initializers,
+            elements=self.elements,
+            _uses=self._uses,
+            _names=self._names,
+            _constants=self._constants,
+        )
+
     def new_name(self, wish: str) -> str:
         """A free value name: `wish`, else with a number behind."""
         name = wish
@@ -136,15 +164,18 @@ class Graph:
         names: Sequence[str],
         attributes: Mapping[str, AttributeValue],
         domain: str = "",
+        body: Graph | None = None,
     ) -> list[str]:
         """Append a node with outputs named after `names`; the names they got."""
         outputs = [self.new_name(name) for name in names]
-        self.nodes.append(Node(op_type, list(inputs), outputs, dict(attributes), domain))
+        self.nodes.append(Node(op_type, list(inputs), outputs, dict(attributes), domain, body))
         self._uses.update(inputs)
         self.elements.update(zip(outputs, elements, strict=True))
         return outputs
 
-    def add_input(self, wish: str, element: Element, shape: tuple[int | str, ...]) -> str:
+    def add_input(
+        self, wish: str, element: Element, shape: tuple[int | str, ...] | None = None
+    ) -> str:
         """A new graph input."""
         name = self.new_name(wish)
         self.inputs.append(Port(name, element, shape))
@@ -177,22 +208,34 @@ class Graph:
         Gives the name that the value has now.
         """
         self.outputs.append(port)
-        made = any(name in node.outputs for node in self.nodes)
-        if not made or any(other.name == name for other in self.outputs):
+        if not any(name in node.outputs for node in self.nodes) or any(
+            other.name == name for other in self.outputs
+        ):
             self.nodes.append(Node("Identity", [name], [port.name], {}))
             self.elements[port.name] = port.element
             return name
         for node in self.nodes:
-            node.inputs = [port.name if value == name else value for value in node.inputs]
-            node.outputs = [port.name if value == name else value for value in node.outputs]
+            node.rename(name, port.name)
         self.elements[port.name] = self.elements.pop(name)
         return port.name
 
     @property
     def functions(self) -> set[str]:
         """The model-local functions that nodes call, and those which these call."""
-        called = {node.op_type for node in self.nodes if node.domain == DOMAIN}
+        called = {node.op_type for node in self.all_nodes() if node.domain == DOMAIN}
         return called | {"ternary.unpack"} if "ternary.matmul" in called else called
+
+    def makes(self, name: str) -> bool:
+        """Whether a value is an input of this graph, or what a node here gives."""
+        ports = any(port.name == name for port in self.inputs)
+        return ports or any(name in node.outputs for node in self.nodes)
+
+    def all_nodes(self) -> Iterator[Node]:
+        """The nodes, also of bodies."""
+        for node in self.nodes:
+            yield node
+            if node.body is not None:
+                yield from node.body.all_nodes()
 
     def drop_unused(self) -> None:
         """Remove nodes that lead to no output, then initialisers that no node reads."""
@@ -201,7 +244,7 @@ class Graph:
         for node in reversed(self.nodes):
             if not used.isdisjoint(node.outputs):
                 kept.append(node)
-                used.update(node.inputs)
+                used.update(node.reads())
         self.nodes = kept[::-1]
         self.initializers = {n: array for n, array in self.initializers.items() if n in used}
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...ir.errors import BackendError, LoweringError
 from .graph import DOMAIN, FOREIGN_DOMAIN, Array, AttributeValue, Element, Graph, Node, Port
+from .threefry import threefry_nodes
 
 IR_VERSIONS = {
     13: 7,
@@ -30,7 +31,7 @@ IR_VERSIONS = {
 FILE_LIMIT = 1 << 31
 """Protocol buffers hold less than this many bytes in one message."""
 
-FUNCTIONS = ("ternary.unpack", "ternary.matmul")
+FUNCTIONS = ("ternary.unpack", "ternary.matmul", "spike.threefry")
 """The model-local functions, each behind those it calls."""
 
 _LARGE = 1 << 20
@@ -140,17 +141,11 @@ def _without_large_values(graph: Graph, info: ModelInfo) -> Any:
 def _model(graph: Graph, info: ModelInfo) -> Any:
     onnx = require_onnx()
     helper = onnx.helper
-    proto = helper.make_graph(
-        [_node(node) for node in graph.nodes],
-        info.name,
-        [_port(port) for port in graph.inputs],
-        [_port(port) for port in graph.outputs],
-        [_tensor(name, array) for name, array in graph.initializers.items()],
-    )
+    proto = _graph(graph, info.name, graph.initializers)
     opsets = [helper.make_opsetid("", graph.opset)]
     if graph.functions:
         opsets.append(helper.make_opsetid(DOMAIN, 1))
-    if any(node.domain == FOREIGN_DOMAIN for node in graph.nodes):
+    if any(node.domain == FOREIGN_DOMAIN for node in graph.all_nodes()):
         opsets.append(helper.make_opsetid(FOREIGN_DOMAIN, 1))
     model = helper.make_model(
         proto,
@@ -165,10 +160,19 @@ def _model(graph: Graph, info: ModelInfo) -> Any:
     return model
 
 
-def _port(port: Port) -> Any:
-    return require_onnx().helper.make_tensor_value_info(
-        port.name, int(port.element), list(port.shape)
+def _graph(graph: Graph, name: str, initializers: Mapping[str, Array]) -> Any:
+    return require_onnx().helper.make_graph(
+        [_node(node) for node in graph.nodes],
+        name,
+        [_port(port) for port in graph.inputs],
+        [_port(port) for port in graph.outputs],
+        [_tensor(key, array) for key, array in initializers.items()],
     )
+
+
+def _port(port: Port) -> Any:
+    shape = None if port.shape is None else list(port.shape)
+    return require_onnx().helper.make_tensor_value_info(port.name, int(port.element), shape)
 
 
 def _tensor(name: str, array: Array) -> Any:
@@ -193,6 +197,9 @@ def _node(node: Node) -> Any:
     )
     for name in sorted(node.attributes):
         proto.attribute.append(_attribute(name, node.attributes[name]))
+    if node.body is not None:
+        body = _graph(node.body, f"{node.outputs[0]}.body", {})
+        proto.attribute.append(onnx.helper.make_attribute("body", body))
     return proto
 
 
@@ -212,6 +219,7 @@ def _function(name: str, opset: int) -> Any:
     bit to the top, shifting right by 7 leaves it alone. (BitwiseAnd would need opset 18.) They
     are float32 in between: float16 has no Sub kernel, and would be unpacked in each run.
     `ternary.matmul(x, packed){shape, count, to}`: the product of x with such a matrix.
+    `spike.threefry(t, j){key}`: random words, see `threefry`.
     """
     onnx = require_onnx()
     make = onnx.helper.make_node
@@ -231,7 +239,10 @@ def _function(name: str, opset: int) -> Any:
     def shift(x: str, by: str, out: str, direction: str) -> Any:
         return make("BitShift", [x, by], [out], direction=direction)
 
-    if name == "ternary.matmul":
+    if name == "spike.threefry":
+        nodes, attributes = threefry_nodes(onnx), ["key"]
+        inputs, outputs = ["t", "j"], ["words"]
+    elif name == "ternary.matmul":
         call = make("ternary.unpack", ["packed"], ["weight"], domain=DOMAIN)
         for attribute in attributes:
             kind = integer if attribute == "to" else ints

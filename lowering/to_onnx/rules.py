@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from ...dialects import spike
 from . import (
     activation,
     elementwise,
@@ -12,6 +13,11 @@ from . import (
     quantization,
     reduction,
     shape,
+    spiking_attention,
+    spiking_coding,
+    spiking_feedback,
+    spiking_neurons,
+    spiking_synapses,
     ternary,
 )
 from .emitter import Emitter, Inexpressible, Rule
@@ -25,6 +31,10 @@ RULES: dict[type[Operation], Rule] = {
     **normalization.RULES,
     **quantization.RULES,
     **ternary.RULES,
+    **spiking_neurons.RULES,
+    **spiking_synapses.RULES,
+    **spiking_coding.RULES,
+    **spiking_attention.RULES,
 }
 
 
@@ -35,6 +45,9 @@ def write(emitter: Emitter, op: Operation) -> None:
         Inexpressible: there are none for it, or not for its element types.
     """
     emitter.start(op)
+    if isinstance(op, spike.RecurrentOp):
+        spiking_feedback.recurrent(emitter, op, write)
+        return
     rule = RULES.get(type(op))
     if rule is None:
         raise Inexpressible("the op has no form in ONNX")

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor, ternary
-from ...dialects.inference import tensor_type
 from ...dialects.parameters import parameters, store_of
 from ...dialects.shapes import DYNAMIC
+from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ..artifact import Artifact
 from ..emission import (
@@ -100,6 +100,7 @@ class OnnxTarget(Target):
 
 
 STAGES: tuple[Stage, ...] = (
+    Stage("spiking", "lower-network,inline-spike-layers"),
     Stage("simplify", "canonicalize,cse,dce"),
     Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
@@ -139,7 +140,7 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     emitter = Emitter(graph, options.form)
     inputs = _symbols(function.args, function.arg_attrs, argument_names(function), None)
     for argument, (name, sizes) in zip(function.args, inputs, strict=True):
-        element = element_type(tensor_type(argument).element_type)
+        element = element_type(dense_type(argument).element_type)
         emitter.bind_input(argument, graph.add_input(name, element, sizes))
     outputs = [graph.new_name(name) for name in result_names(function)]
     end = function.body.block.last_op
@@ -150,12 +151,12 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
         if op is not end:
             _emit_op(emitter, op, unsupported)
     unsupported.raise_if_any()
-    batch = next((size for port in graph.inputs for size in port.shape[:1]), "batch")
+    batch = next((size for port in graph.inputs for size in (port.shape or ())[:1]), "batch")
     ports = _symbols(end.arguments, function.res_attrs, outputs, batch)
+    elements = [element_type(dense_type(value).element_type) for value in end.arguments]
+    results = [emitter.numbers(*pair) for pair in zip(end.arguments, elements, strict=True)]
     current: dict[str, str] = {}
-    for value, name, (_, sizes) in zip(end.arguments, outputs, ports, strict=True):
-        element = element_type(tensor_type(value).element_type)
-        made = emitter.value(value)
+    for made, element, name, (_, sizes) in zip(results, elements, outputs, ports, strict=True):
         current[made] = graph.add_output(current.get(made, made), Port(name, element, sizes))
     graph.drop_unused()
     return graph
@@ -192,7 +193,7 @@ def _symbols(
     for index, (value, name) in enumerate(zip(values, names, strict=True)):
         written = _written(attributes.data[index] if attributes is not None else None)
         sizes: list[int | str] = []
-        for axis, size in enumerate(tensor_type(value).get_shape()):
+        for axis, size in enumerate(dense_type(value).get_shape()):
             if size != DYNAMIC:
                 sizes.append(size)
             elif axis < len(written) and not written[axis].isdigit():

@@ -66,7 +66,7 @@ def _matrix_product(e: Emitter, input: SSAValue, weight: SSAValue, shape: Shape)
     if is_float(type):
         packed = e.packed(weight)
         wide = Element.FLOAT if element is Element.BFLOAT16 else element
-        if packed is None or e.opset < FUNCTION_OPSET:
+        if packed is None or e.in_body or e.opset < FUNCTION_OPSET:
             return e.cast(e.apply("MatMul", [e.cast(x, wide), trits(wide)]), element)
         inputs = [e.cast(x, wide), packed]
         attributes = unpack_attributes(shape, wide)
