@@ -1,4 +1,4 @@
-"""What every command line reads: programs (`.tri`, `.mlir`, `.nir`) and input arrays."""
+"""What every command line reads: programs (`.tri`, `.mlir`, `.nir`), arrays, recorded spikes."""
 
 from __future__ import annotations
 
@@ -192,4 +192,38 @@ def prepare(
         return module, random_arrays(module, samples, seed, timesteps)
     from ..ir.samples import read_samples
 
-    return module, bind_inputs(module, read_samples(inputs))
+    recorded = _recorded_spikes(module, inputs)
+    return module, bind_inputs(module, recorded or read_samples(inputs))
+
+
+def _recorded_spikes(module: ModuleOp, path: Path) -> dict[str, NDArray[Any]] | None:
+    """The train of a file of `SpikeTensor.save`, of the rank that the program's only input has.
+
+    Raises:
+        OptionError: an axis that the input lacks has another size than 1.
+        BackendError: PyTorch is missing.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if path.suffix != ".safetensors":
+        return None
+    try:
+        opened: Any = safe_open(str(path), framework="np")
+        with opened as file:
+            metadata: dict[str, str] = file.metadata() or {}
+    except (OSError, SafetensorError):
+        return None  # whoever reads it as samples says what is wrong
+    arguments = forward_function(module).body.block.args
+    if "spike_tensor" not in metadata or len(arguments) != 1:
+        return None
+    from ..dialects.spike.types import dense_type
+    from ..ir.errors import BackendError
+
+    try:
+        from ..runtime.spiking.spike_tensor import SpikeTensor
+    except ImportError:
+        raise BackendError(
+            f"reading '{path}' needs PyTorch: pip install 'triton-dsl[torch]'"
+        ) from None
+    rank = dense_type(arguments[0]).get_num_dims()
+    return {"": SpikeTensor.load(path).to_train(rank).numpy()}

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.store import save_arrays
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.runtime.spiking.spike_tensor import SpikeTensor
 from triton_dsl.tools.cli import main
 
 SOURCE = """layer Net {
@@ -85,6 +87,17 @@ def test_tables_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
 def test_random_trains_are_fed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "net.tri", "-w", "w.safetensors", "--samples", "3"]) == 0
     assert "3x4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_recorded_spikes_are_fed(layout: str, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded = SpikeTensor.from_train(torch.from_numpy(S))
+    (recorded if layout == "dense" else recorded.to_sparse()).save("spikes.safetensors")
+    expected = report(capsys, *NET)
+    assert report(capsys, *NET[:-1], "spikes.safetensors") == expected
+    SpikeTensor.from_train(torch.zeros(8, 5, 6, 2)).save("wide.safetensors")
+    assert main([*NET[:-1], "wide.safetensors"]) == 2
+    assert "expected a rank from 2 to 5 that leaves out sizes of 1" in capsys.readouterr().err
 
 
 OPEN = """layer Net {

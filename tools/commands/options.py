@@ -37,7 +37,12 @@ Passes = Annotated[
 ]
 Inputs = Annotated[
     Path | None,
-    typer.Option("--inputs", "-i", metavar="FILE", help="Inputs: .npz, .safetensors or .npy."),
+    typer.Option(
+        "--inputs",
+        "-i",
+        metavar="FILE",
+        help="Inputs: .npz, .safetensors or .npy; recorded spikes.",
+    ),
 ]
 Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Batch size of random inputs.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
