@@ -79,7 +79,10 @@ SPECIFIED = [
     "lif",
     "integrate_fire",
     "cuba_lif",
+    "adaptive_lif",
     "leaky_integrator",
+    "sigma_delta",
+    "temporal_batch_norm",
     "spiking_attention",
     "delay",
 ]
