@@ -144,8 +144,10 @@ class Emitter:
         if self.graph.makes(name) and self.in_body:
             return self.cast(name, element)  # what a body computes is not seen outside
         with self.writing(self._root):
-            self._numbers[name, element] = self.cast(name, element)
-        return self._numbers[name, element]
+            made = self.cast(name, element)
+        self._numbers[name, element] = made
+        self._bound.add(made)  # what is kept here keeps its name
+        return made
 
     def _parameter(self, op: ParameterLike) -> str:
         key = op.key.data
