@@ -13,6 +13,7 @@ from .config import SpikingConfig
 from .neuron import RESETS, State, Value
 from .neurons import make_neuron
 from .normalization import TemporalBatchNorm
+from .recording import is_recorded, record_attention
 from .surrogate import COMPARISONS, SurrogateGradient
 
 KINDS = ("ssa", "sdsa")
@@ -92,6 +93,8 @@ class SpikingAttention(nn.Module):
             OptionError: shapes or types that do not go together.
         """
         self._check(query, key, value)
+        if is_recorded(self):
+            return record_attention(self, query, key, value, state)
         # Under autocast products would be rounded to its type.
         with torch.autocast(query.device.type, enabled=False):
             q, k, v = (train.to(torch.float32) for train in (query, key, value))

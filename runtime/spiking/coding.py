@@ -8,6 +8,7 @@ from torch import Tensor
 from ...ir.errors import OptionError
 from .config import ENCODINGS
 from .neuron import wide_type
+from .recording import is_recorded, record_decode, record_encode
 from .threefry import random_words
 
 DECODINGS = ("rate", "first_spike", "membrane")
@@ -62,6 +63,11 @@ def encode(
         OptionError: a value that is missing, not allowed, or of no use to the scheme.
     """
     _check_encoding(x, scheme, timesteps, start, period, threshold, seed, previous, first)
+    if is_recorded() and not first:
+        return record_encode(
+            x, previous, scheme=scheme, timesteps=timesteps, start=start, period=period,
+            threshold=threshold, seed=seed,
+        )  # fmt: skip
     if scheme == "delta":
         assert threshold is not None
         return _delta(x, threshold, previous)
@@ -183,13 +189,15 @@ def decode(train: Tensor, scheme: str = "rate", readout: str | None = None) -> T
         )
     if train.dim() < 1 or train.shape[0] == 0:
         raise OptionError(f"expected at least one step [T, …], got {list(train.shape)}")
+    if scheme == "membrane" and not train.is_floating_point():
+        raise OptionError(f"expected a trace of floats for 'membrane', got {train.dtype}")
+    if is_recorded():
+        return record_decode(train, scheme=scheme, readout=readout)
     if scheme == "rate":
         return train.to(torch.float32).sum(0) / _steps(train)
     if scheme == "first_spike":
         left = (train != 0).to(torch.uint8).cummax(0).values.sum(0)
         return left.to(torch.float32) / _steps(train)
-    if not train.is_floating_point():
-        raise OptionError(f"expected a trace of floats for 'membrane', got {train.dtype}")
     if readout == "last":
         return train[-1]
     return train.amax(0) if readout == "max" else train.mean(0)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import OptionError
+from .recording import is_recorded, record_neuron
 from .surrogate import COMPARISONS, SurrogateGradient
 
 RESETS = ("subtract", "to_value", "none")
@@ -79,6 +80,8 @@ class Neuron(nn.Module, ABC):
             OptionError: a type or shape that does not fit.
         """
         self._check_current(x)
+        if is_recorded(self):
+            return record_neuron(self, list(self.PARAMETERS), x, state)
         step = x.shape[1:]
         wide = wide_type(x.dtype)
         values = self._values(x, wide)

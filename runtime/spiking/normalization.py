@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from ...ir.errors import OptionError
 from .neuron import wide_type
+from .recording import is_recorded, record_batch_norm
 
 KINDS = ("shared", "tdbn")
 
@@ -87,6 +88,8 @@ class TemporalBatchNorm(nn.Module):
             raise OptionError(
                 f"expected {self.channels} channels on axis {self.axis}, got {list(x.shape)}"
             )
+        if is_recorded(self) and not self.training:
+            return record_batch_norm(self, x)
         wide = x.to(wide_type(x.dtype))
         return (self._of_batch(wide) if self.training else self._of_run(wide)).to(x.dtype)
 

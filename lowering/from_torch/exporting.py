@@ -1,0 +1,248 @@
+"""From a module and example inputs to a graph of ATen operators that have rules.
+
+Free sizes get names, an example batch of one is doubled (`torch.export` takes a size of one for a
+constant), and operators without a rule are decomposed where PyTorch knows how. Not here: reading
+the graph (`importer`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ...ir.errors import LoweringError, OptionError, TritonError
+
+BATCH = "N"
+"""The name of the free size that is found where nobody names any."""
+
+DynamicSizes = Mapping[str, Mapping[int, str]]
+"""For an argument of `forward` the names of its free sizes, by axis."""
+
+_DECOMPOSITIONS = 4
+"""How often operators are decomposed: a decomposition may make others."""
+
+_FAILURES = (
+    RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError,
+    NotImplementedError,
+)  # fmt: skip
+"""What the module's own code and `torch.export` raise."""
+
+
+class Exported(NamedTuple):
+    """A graph, and what its free sizes are called, by the placeholder's name and axis."""
+
+    program: Any
+    names: dict[tuple[str, int], str]
+
+
+def export(
+    module: Any,
+    example_inputs: Any,
+    dynamic: DynamicSizes | None,
+    has_rule: Callable[[Any], bool],
+    keep: Collection[str],
+) -> Exported:
+    """Export a module in evaluation mode; the module stays as it is.
+
+    Args:
+        module: an `nn.Module`.
+        example_inputs: a tensor, a sequence of arguments, or a mapping of keyword arguments.
+        dynamic: the free sizes; by default axis 0 of every tensor that agrees with the first.
+        has_rule: whether a node of the graph can be read.
+        keep: operators that are not decomposed, by name without overload.
+
+    Raises:
+        OptionError: inputs or free sizes that do not fit `forward`.
+        LoweringError: the module cannot be exported.
+    """
+    import torch
+
+    inputs = _bind(module, example_inputs)
+    shapes = _dynamic_shapes(inputs, dynamic)
+    _double(inputs, shapes)
+    from ...runtime.spiking.recording import recording
+
+    dimensions = _dimensions(shapes)
+    try:
+        with _evaluating(module), recording(), torch.no_grad(), warnings.catch_warnings():
+            # torch.export copies its own trees by a name that it deprecates.
+            warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
+            program: Any = torch.export.export(
+                module, inputs.args, inputs.kwargs, dynamic_shapes=dimensions, strict=False
+            )
+            program = program.run_decompositions({})
+            program = _decomposed(program, has_rule, keep)
+    except TritonError:
+        raise
+    except _FAILURES as error:
+        raise LoweringError(_explained(module, error)) from error
+    return Exported(program, _named_axes(program, inputs, shapes))
+
+
+def _bind(module: Any, example_inputs: Any) -> inspect.BoundArguments:
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise OptionError(f"expected an nn.Module, got {type(module).__name__}")
+    if isinstance(example_inputs, Mapping):
+        args, kwargs = (), dict(example_inputs)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    elif isinstance(example_inputs, Sequence):
+        args, kwargs = tuple(example_inputs), {}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    else:
+        args, kwargs = (example_inputs,), {}
+    try:
+        return inspect.signature(module.forward).bind(*args, **kwargs)
+    except TypeError as error:
+        raise OptionError(f"example_inputs do not fit 'forward': {error}") from None
+
+
+def _dynamic_shapes(inputs: inspect.BoundArguments, dynamic: DynamicSizes | None) -> dict[str, Any]:
+    """For each argument a tree like its own, with `{axis: name}` in the place of each tensor."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    tensors = [
+        leaf for leaf in pytree.tree_leaves(inputs.arguments) if isinstance(leaf, torch.Tensor)
+    ]
+    if dynamic is None:
+        batch = next((leaf.shape[0] for leaf in tensors if leaf.dim()), None)
+
+        def first_axis(leaf: Any) -> dict[int, str] | None:
+            has_batch = isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == batch
+            return {0: BATCH} if has_batch else None
+
+        return {
+            name: pytree.tree_map(first_axis, value) for name, value in inputs.arguments.items()
+        }
+    unknown = sorted(set(dynamic) - set(inputs.arguments))
+    if unknown:
+        known = ", ".join(inputs.arguments) or "none"
+        raise OptionError(f"dynamic: 'forward' has no argument '{unknown[0]}'; given are {known}")
+
+    def wanted(name: str) -> Callable[[Any], dict[int, str] | None]:
+        def axes(leaf: Any) -> dict[int, str] | None:
+            if not isinstance(leaf, torch.Tensor):
+                return None
+            sizes = dynamic.get(name, {})
+            wrong = [axis for axis in sizes if not -leaf.dim() <= axis < leaf.dim()]
+            if wrong:
+                raise OptionError(
+                    f"dynamic: '{name}' has no axis {wrong[0]}: it is {list(leaf.shape)}"
+                )
+            return {axis % leaf.dim(): size for axis, size in sizes.items()} or None
+
+        return axes
+
+    return {name: pytree.tree_map(wanted(name), value) for name, value in inputs.arguments.items()}
+
+
+def _double(inputs: inspect.BoundArguments, shapes: dict[str, Any]) -> None:
+    """Double the free axes of one element."""
+    import torch
+
+    def doubled(leaf: Any, axes: dict[int, str] | None) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            for axis in axes or {}:
+                leaf = torch.cat([leaf, leaf], axis) if leaf.shape[axis] == 1 else leaf
+        return leaf
+
+    for name, value in inputs.arguments.items():
+        inputs.arguments[name] = _map_pairs(doubled, value, shapes[name])
+
+
+def _map_pairs(function: Callable[[Any, Any], Any], value: Any, shape: Any) -> Any:
+    """`function` of each leaf of `value` and what stands in its place in `shape`."""
+    from torch.utils import _pytree as pytree
+
+    leaves, spec = pytree.tree_flatten(value)
+    return pytree.tree_unflatten(
+        [function(a, b) for a, b in zip(leaves, _leaves(spec, shape), strict=True)], spec
+    )
+
+
+def _leaves(spec: Any, shape: Any) -> list[Any]:
+    """The entries of `shape` in the places of the leaves of `spec`."""
+    if spec.num_leaves == 1 and not spec.num_children:
+        return [shape]
+    return spec.flatten_up_to(shape)
+
+
+def _dimensions(shapes: dict[str, Any]) -> dict[str, Any]:
+    from torch.export import Dim
+
+    made: dict[str, Any] = {}
+
+    def dimensions(value: Any) -> Any:
+        if isinstance(value, dict) and all(isinstance(key, int) for key in value):  # pyright: ignore[reportUnknownVariableType]
+            return {axis: made.setdefault(name, Dim(name)) for axis, name in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, dict):
+            return {key: dimensions(part) for key, part in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, list | tuple):
+            return type(value)(dimensions(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return None
+
+    return {name: dimensions(value) for name, value in shapes.items()}
+
+
+@contextmanager
+def _evaluating(module: Any) -> Generator[None]:
+    """The module in evaluation mode; each part's own mode comes back."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _decomposed(program: Any, has_rule: Callable[[Any], bool], keep: Collection[str]) -> Any:
+    import torch
+
+    for _ in range(_DECOMPOSITIONS):
+        missing = {
+            node.target
+            for node in program.graph.nodes
+            if node.op == "call_function"
+            and isinstance(node.target, torch._ops.OpOverload)
+            and not has_rule(node)
+            and node.target.name().split(".")[0] not in keep
+        }
+        known: Any = torch.export.default_decompositions() if missing else {}
+        table = {target: known[target] for target in missing if target in known}
+        if not table:
+            break
+        program = program.run_decompositions(table)
+    return program
+
+
+def _explained(module: Any, error: Exception) -> str:
+    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    text = f"{type(module).__name__} cannot be exported: {first}"
+    if any(word in str(error) for word in ("Constraint", "dynamic_shapes", "specialized", "Dim(")):
+        return (
+            f"{text}\nThe module fixes a size that was to be free; name those that are, as "
+            "dynamic={'x': {0: 'N'}}, or none with dynamic={}"
+        )
+    return f"{text}\nControl flow must not depend on values, and no module may be changed"
+
+
+def _named_axes(
+    program: Any, inputs: inspect.BoundArguments, shapes: dict[str, Any]
+) -> dict[tuple[str, int], str]:
+    """The names of free sizes by placeholder and axis."""
+    from torch.utils import _pytree as pytree
+
+    ordered = [
+        axes
+        for name, value in inputs.arguments.items()
+        for axes in _leaves(pytree.tree_flatten(value)[1], shapes[name])
+    ]
+    names: dict[tuple[str, int], str] = {}
+    for placeholder, axes in zip(program.graph_signature.user_inputs, ordered, strict=True):
+        for axis, name in (axes or {}).items():
+            names[str(placeholder), axis] = name
+    return names

@@ -1,0 +1,367 @@
+"""`from_torch`: a PyTorch module as IR, `func.func @forward` with the module's parameters."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ...dialects.parameters import attach_store
+from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
+from ...ir.store import ParameterStore
+from .emitter import Call, Emitter, Known, element_type, evaluate, hint, location, place_of, refined
+from .exporting import DynamicSizes, Exported, export
+from .rules import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
+from .sizes import ProblemError, is_free, ir_shape, named, sizes_of
+
+
+def from_torch(
+    module: Any,
+    example_inputs: Any,
+    *,
+    dynamic: DynamicSizes | None = None,
+    recognize_ternary: bool = True,
+    name: str | None = None,
+) -> ModuleOp:
+    """A PyTorch module as IR, as it computes in evaluation mode.
+
+    Parameters keep their names of `state_dict`; weights of linear layers are stored [in, out].
+    Every op carries the path of its module and the line of its source. The layers of
+    `runtime.spiking` become ops of the dialect `spike`.
+
+    Args:
+        module: an `nn.Module`; it stays as it is.
+        example_inputs: a tensor, a sequence of arguments, or a mapping of keyword arguments, of the
+            types and fixed sizes that the program is for.
+        dynamic: for each argument the names of its free sizes by axis, such as `{"x": {0: "N"}}`;
+            `{}` for none. By default axis 0 of all tensors that agree with the first, as `N`.
+        recognize_ternary: turn weights whose values are -s, 0 and +s, for one s or one an output
+            channel, into trits with a scale, exactly.
+        name: what the IR calls the module; by default its class.
+
+    Returns:
+        A module with `func.func @forward`; arguments are named as in `forward`, results `output`,
+        or `output0`, `output1`, … in the order of nested results, or by the keys of a dictionary.
+
+    Raises:
+        OptionError: inputs or sizes that do not fit `forward`.
+        LoweringError: PyTorch cannot export the module, or it changes its buffers.
+        UnsupportedError: names every operator without a meaning in the IR, by module and line.
+        BackendError: PyTorch is missing.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise BackendError("from_torch needs PyTorch: pip install 'triton-dsl[torch]'") from None
+    del torch
+    exported = export(module, example_inputs, dynamic, _has_rule, REFUSED)
+    made = _Importer(exported, recognize_ternary).run(name or type(module).__name__)
+    try:
+        made.verify()
+    except VerifyException as error:
+        raise VerifyError(f"{type(module).__name__}: {error}") from None
+    return made
+
+
+def _has_rule(node: Any) -> bool:
+    return _name(node) in RULES
+
+
+def _name(node: Any) -> str:
+    """An operator's name without its overload, such as `aten::add`."""
+    target = node.target
+    return target.name().split(".")[0] if hasattr(target, "_schema") else str(target)
+
+
+class _Importer:
+    """Reads one exported graph."""
+
+    def __init__(self, exported: Exported, recognize_ternary: bool) -> None:
+        self.program, self.axis_names = exported
+        self.signature = self.program.graph_signature
+        self.block = Block()
+        buffers = {str(target) for target in self.signature.inputs_to_buffers.values()}
+        self.emitter = Emitter(
+            self.block, ParameterStore.unsaved(), recognize_ternary, frozenset(buffers)
+        )
+        self.names: dict[Any, str] = {}
+        self.arguments: list[tuple[str, tuple[Any, ...]]] = []
+        self.problems: list[tuple[str, str, str]] = []
+        self.failed: set[Any] = set()
+
+    def run(self, name: str) -> ModuleOp:
+        """The module."""
+        if self.signature.buffers_to_mutate or self.signature.user_inputs_to_mutate:
+            changed = sorted(map(str, self.signature.buffers_to_mutate.values()))
+            what = ", ".join(changed) or "an input"
+            raise LoweringError(f"{name} changes {what} when it runs; return the new value instead")
+        results: list[Any] = []
+        for node in self.program.graph.nodes:
+            if node.op == "placeholder":
+                self._placeholder(node)
+            elif node.op == "output":
+                results = list(node.args[0])
+            else:
+                self._operator(node)
+        outputs = [self._output(index, node) for index, node in enumerate(results)]
+        if self.problems:
+            raise UnsupportedError("IR", self.problems)
+        values = [value for value in outputs if value is not None]
+        return self._module(name, results, values)
+
+    # Inputs and parameters.
+
+    def _placeholder(self, node: Any) -> None:
+        signature = self.signature
+        for table, stored in (
+            (signature.inputs_to_parameters, self.program.state_dict),
+            (signature.inputs_to_buffers, {**self.program.constants, **self.program.state_dict}),
+            (signature.inputs_to_lifted_tensor_constants, self.program.constants),
+        ):
+            if node.name in table:
+                key = str(table[node.name])
+                tensor = stored[key].detach()
+                is_constant = table is signature.inputs_to_lifted_tensor_constants
+                keys = () if is_constant else (key,)
+                sizes = sizes_of(tensor.shape)
+                self.emitter.values[node] = Known(tensor, sizes, keys, not is_constant)
+                return
+        value = node.meta.get("val")
+        if not hasattr(value, "shape"):
+            return
+        sizes = sizes_of(value.shape)
+        for axis, size in enumerate(sizes):
+            if is_free(size) and (node.name, axis) in self.axis_names:
+                for symbol in size.free_symbols:
+                    self.names.setdefault(symbol, self.axis_names[node.name, axis])
+        try:
+            type = TensorType(element_type(value.dtype), ir_shape(sizes))
+        except ProblemError as problem:
+            self._fail(node, "argument", str(problem))
+            return
+        argument = self.block.insert_arg(type, len(self.block.args))
+        argument.name_hint = hint(node.name)
+        self.emitter.values[node] = argument
+        self.arguments.append((node.name, sizes))
+
+    # Operators.
+
+    def _operator(self, node: Any) -> None:
+        if any(source in self.failed for source in node.all_input_nodes):
+            self.failed.add(node)
+            return
+        emitter = self.emitter
+        emitter.location = location(node)
+        try:
+            if node.target is operator.getitem:
+                source, index = node.args
+                found = emitter.values[source]
+                if not isinstance(found, list):
+                    raise ProblemError("it takes a part of a single tensor")
+                emitter.values[node] = found[index]
+                return
+            if _is_number(node.meta.get("val")):
+                return
+            if not hasattr(node.target, "_schema"):
+                raise ProblemError("the IR has nothing like it")
+            emitter.values[node] = self._value(node)
+        except ProblemError as problem:
+            self._fail(node, _name(node), str(problem))
+        except VerifyException as error:
+            self._fail(node, _name(node), str(error))
+
+    def _value(self, node: Any) -> Any:
+        call = _call(node)
+        if call.name == "aten::_assert_tensor_metadata" or node.meta.get("val") is None:
+            return None
+        known = self._known(call)
+        if known is not None:
+            return known
+        rule = RULES.get(call.name)
+        if rule is None:
+            reason = REFUSED.get(call.name) or _unmatched(node)
+            raise ProblemError(reason)
+        result = rule(self.emitter, call)
+        if isinstance(result, list):
+            parts = zip(cast("list[Any]", result), node.meta["val"], strict=False)
+            return [
+                refined(part, sizes_of(value.shape)) if isinstance(part, SSAValue) else part
+                for part, value in parts
+            ]
+        return refined(result, call.sizes) if isinstance(result, SSAValue) else result
+
+    def _known(self, call: Call) -> Any:
+        """The result where it depends on known tensors alone; `None` where it does not."""
+        sources = [node for node in call.node.all_input_nodes if _is_tensor(node)]
+        values = [self.emitter.values.get(node) for node in sources]
+        name = call.name
+        if name in UNCOMPUTED or not name.startswith(("aten::", "prims::")):
+            return None
+        if name in SPREADING:
+            made = SPREADING[name](self.emitter, call)
+            if made is not None:
+                return made
+        if not all(isinstance(value, Known) for value in values):
+            return None
+        known = cast("list[Known]", values)
+        if any(value.is_spread for value in known) and name not in ELEMENTWISE:
+            return None
+        args, kwargs = _real(call.node.args, self.emitter), _real(call.node.kwargs, self.emitter)
+        if args is None or kwargs is None:
+            return None
+        result = evaluate(call.node.target, args, kwargs)
+        keys = tuple(dict.fromkeys(key for value in known for key in value.keys))
+        if isinstance(result, list | tuple):
+            parts = cast("Sequence[Any]", result)
+            return [Known(part, sizes_of(part.shape), keys) for part in parts]
+        if name in _UNCHANGING and known and result.dtype == known[0].tensor.dtype:
+            return known[0]
+        return Known(result, call.sizes, keys)
+
+    def _fail(self, node: Any, name: str, reason: str) -> None:
+        path, file, line = place_of(node)
+        place = f"{file}:{line}" if file else "unknown location"
+        self.problems.append((name, f"'{path}' ({place})" if path else place, reason))
+        self.failed.add(node)
+
+    # Results.
+
+    def _output(self, index: int, node: Any) -> SSAValue | None:
+        if node is None or node in self.failed:
+            return None
+        if not _is_tensor(node):
+            self.problems.append(("output", f"result {index}", "it is no tensor"))
+            return None
+        self.emitter.location = location(node)
+        try:
+            return self.emitter.value(node)
+        except ProblemError as problem:
+            self._fail(node, "output", str(problem))
+            return None
+
+    def _module(self, name: str, results: list[Any], outputs: list[SSAValue]) -> ModuleOp:
+        kept = [node for node in results if node is not None]
+        end = ReturnOp(*outputs)
+        end.location = self.emitter.location
+        self.block.add_op(end)
+        shown = _result_names(self.program.call_spec.out_spec, results)
+        function = FuncOp(
+            "forward",
+            FunctionType.from_lists(
+                [value.type for value in self.block.args], [value.type for value in outputs]
+            ),
+            Region(self.block),
+            arg_attrs=ArrayAttr([self._named(*argument) for argument in self.arguments]),
+            res_attrs=ArrayAttr(
+                [self._named(text, self.emitter.sizes(node))
+                 for text, node in zip(shown, kept, strict=True)]
+            ),
+        )  # fmt: skip
+        module = ModuleOp([function], sym_name=StringAttr(name))
+        for op in (function, module):
+            op.location = end.location
+        attach_store(module, self.emitter.store)
+        _drop_unused(module)
+        return module
+
+    def _named(self, name: str, sizes: tuple[Any, ...]) -> DictionaryAttr:
+        dimensions = ArrayAttr([StringAttr(named(size, self.names)) for size in sizes])
+        return DictionaryAttr({"tensor.name": StringAttr(name), "tensor.dimensions": dimensions})
+
+
+_UNCHANGING = {
+    "aten::alias", "aten::clone", "aten::contiguous", "aten::detach", "aten::detach_",
+    "aten::lift_fresh_copy", "aten::to", "aten::_to_copy", "aten::dropout",
+}  # fmt: skip
+"""Operators that give what they take, so that a parameter stays one."""
+
+
+def _is_tensor(node: Any) -> bool:
+    return hasattr(node, "meta") and not _is_number(node.meta.get("val"))
+
+
+def _is_number(value: Any) -> bool:
+    import torch
+
+    numbers = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+    return isinstance(value, numbers)
+
+
+def _call(node: Any) -> Call:
+    """The operator with its arguments by the names of its schema."""
+    schema = node.target._schema.arguments
+    arguments: dict[str, Any] = {}
+    for index, argument in enumerate(schema):
+        if index < len(node.args):
+            arguments[argument.name] = node.args[index]
+        elif argument.name in node.kwargs:
+            arguments[argument.name] = node.kwargs[argument.name]
+        elif argument.has_default_value():
+            arguments[argument.name] = argument.default_value
+    return Call(node, _name(node), arguments)
+
+
+def _real(value: Any, emitter: Emitter) -> Any:
+    """Arguments with tensors and numbers for nodes; `None` where a size is free."""
+    import torch.fx
+
+    missing = False
+
+    def real(node: Any) -> Any:
+        nonlocal missing
+        found = emitter.values.get(node)
+        if isinstance(found, Known):
+            return found.tensor
+        size = node.meta["val"]
+        if _is_number(size) and not isinstance(size, bool | int | float):
+            size = int(size) if size.node.expr.is_number else None
+        missing = missing or size is None or hasattr(size, "shape")
+        return size
+
+    mapped = torch.fx.map_arg(value, real)
+    return None if missing else mapped
+
+
+def _unmatched(node: Any) -> str:
+    if str(_name(node)).startswith("aten::"):
+        return "no op of the IR computes it; write it with other operators"
+    return "operators of other libraries are not known"
+
+
+def _result_names(spec: Any, results: Sequence[Any]) -> list[str]:
+    """Names for all results but `None`s."""
+    from torch.utils import _pytree as pytree
+
+    paths = [path for path, _ in pytree.tree_leaves_with_path(pytree.tree_unflatten(
+        list(range(len(results))), spec))]  # fmt: skip
+    pairs = [(path, i) for i, (path, node) in enumerate(zip(paths, results, strict=True))
+             if node is not None]  # fmt: skip
+    if len(pairs) == 1 and not pairs[0][0]:
+        return ["output"]
+    names: list[str] = []
+    for path, index in pairs:
+        keys = [entry.key for entry in path if hasattr(entry, "key")]
+        only = len(pairs) == 1 and not keys
+        default = "output" if only else f"output{index}"
+        names.append(str(keys[-1]) if keys and len(path) == 1 else default)
+    return names
+
+
+def _drop_unused(module: ModuleOp) -> None:
+    """Remove ops whose results nobody uses, last ones first."""
+    for op in reversed(list(module.walk())):
+        if op.results and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()

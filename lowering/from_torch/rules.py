@@ -1,0 +1,63 @@
+"""The table of all rules, and the operators that are refused, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import (
+    rules_activation,
+    rules_elementwise,
+    rules_linear,
+    rules_pooling,
+    rules_reduction,
+    rules_shape,
+    rules_spiking,
+)
+from .rules_elementwise import Rule
+
+_ATEN = (
+    rules_activation.RULES,
+    rules_elementwise.RULES,
+    rules_pooling.RULES,
+    rules_reduction.RULES,
+    rules_shape.RULES,
+)
+
+SPREADING: dict[str, Any] = {f"aten::{name}": made for name, made in rules_shape.SPREADING.items()}
+"""See `rules_shape.SPREADING`."""
+
+ELEMENTWISE = frozenset(f"aten::{name}" for name in rules_elementwise.RULES)
+"""Operators that compute each element by itself."""
+
+RULES: dict[str, Rule] = {
+    **{f"aten::{name}": rule for table in _ATEN for name, rule in table.items()},
+    **rules_linear.RULES,
+    **rules_spiking.RULES,
+}
+"""By the name of an operator without its overload."""
+
+_RECURRENT = (
+    "recurrent cells are not supported; unroll the steps with linear layers and activations, or "
+    "use the neurons of runtime.spiking"
+)
+_RANDOM = "it draws random numbers; pass them as an input"
+
+REFUSED: dict[str, str] = {
+    **{f"aten::{name}": _RECURRENT for name in
+       ("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell",
+        "rnn_relu_cell", "mkldnn_rnn_layer")},
+    **{f"aten::{name}": _RANDOM for name in
+       ("rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "bernoulli",
+        "multinomial", "normal", "uniform", "native_dropout", "randperm",
+        "alpha_dropout", "feature_dropout")},
+    "aten::nonzero": "the size of its result depends on values",
+    "aten::masked_select": "the size of its result depends on values",
+    "aten::unique": "the size of its result depends on values",
+    "aten::sort": "the IR does not sort",
+    "aten::topk": "the IR does not sort",
+    "aten::conv3d": "convolutions have 1 or 2 axes in the IR",
+}  # fmt: skip
+"""Operators that are not decomposed, with the reason why they have no meaning."""
+
+UNCOMPUTED = frozenset(name for name, reason in REFUSED.items() if reason is _RANDOM)
+"""Operators whose result differs from run to run."""

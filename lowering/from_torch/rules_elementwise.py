@@ -1,0 +1,311 @@
+"""Rules of element-wise arithmetic, comparisons and conversions of ATen.
+
+Operands take the type that PyTorch promotes them to. Activations stand in `rules_activation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float, is_integer
+from .emitter import Call, Emitter
+from .sizes import ProblemError
+
+Rule = Callable[[Emitter, Call], Any]
+
+
+def unary(kind: type[Operation]) -> Rule:
+    """A rule for an op of one operand; integers become floats where PyTorch makes them that."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        argument = next(iter(call.arguments.values()))
+        return e.add(kind(e.operand(argument, call.value.dtype)))  # pyright: ignore[reportCallIssue]
+
+    return rule
+
+
+def composed(function: Callable[[Emitter, SSAValue], SSAValue]) -> Rule:
+    """A rule for a function of one tensor, made of several ops."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        argument = next(iter(call.arguments.values()))
+        return function(e, e.operand(argument, call.value.dtype))
+
+    return rule
+
+
+def arithmetic(kind: type[Operation], logical: type[Operation] | None = None) -> Rule:
+    """A rule for an op of two operands; `logical` is that of truth values."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        lhs, rhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
+        if call.get("alpha", 1) != 1:
+            factor = e.number(call["alpha"], tensor_type(rhs).element_type)
+            rhs = e.add(tensor.MulOp(rhs, factor))
+        if tensor_type(lhs).element_type == i1:
+            if logical is None:
+                raise ProblemError("it computes with truth values; convert them to numbers")
+            return e.add(logical(lhs, rhs))  # pyright: ignore[reportCallIssue]
+        return e.add(kind(lhs, rhs))  # pyright: ignore[reportCallIssue]
+
+    return rule
+
+
+def _rsub(e: Emitter, call: Call) -> SSAValue:
+    rhs, lhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
+    if call.get("alpha", 1) != 1:
+        rhs = e.add(tensor.MulOp(rhs, e.number(call["alpha"], tensor_type(rhs).element_type)))
+    return e.add(tensor.SubOp(lhs, rhs))
+
+
+def _div(e: Emitter, call: Call) -> SSAValue:
+    lhs, rhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
+    mode = call.get("rounding_mode")
+    if mode == "floor" and is_integer(tensor_type(lhs)):
+        lhs = e.add(tensor.SubOp(lhs, e.add(tensor.ModOp(lhs, rhs))))
+    quotient = e.add(tensor.DivOp(lhs, rhs))
+    if mode is None or is_integer(tensor_type(lhs)):
+        return quotient
+    return e.add(tensor.FloorOp(quotient)) if mode == "floor" else truncated(e, quotient)
+
+
+def _floor_divide(e: Emitter, call: Call) -> SSAValue:
+    return _div(e, Call(call.node, call.name, {**call.arguments, "rounding_mode": "floor"}))
+
+
+def truncated(e: Emitter, x: SSAValue) -> SSAValue:
+    """x rounded toward zero."""
+    down = e.add(tensor.FloorOp(e.add(tensor.AbsOp(x))))
+    return e.add(tensor.MulOp(e.add(tensor.SignOp(x)), down))
+
+
+def _ceil(e: Emitter, x: SSAValue) -> SSAValue:
+    if not is_float(tensor_type(x)):
+        return x
+    return e.add(tensor.NegOp(e.add(tensor.FloorOp(e.add(tensor.NegOp(x))))))
+
+
+def _rounded(function: Callable[[Emitter, SSAValue], SSAValue]) -> Rule:
+    """A rule for rounding, which leaves integers."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        x = e.value(call["self"])
+        if call.get("decimals", 0) != 0:
+            raise ProblemError("it rounds to decimals; multiply, round and divide")
+        return function(e, x) if is_float(tensor_type(x)) else x
+
+    return rule
+
+
+def _reciprocal(e: Emitter, x: SSAValue) -> SSAValue:
+    return e.add(tensor.DivOp(e.number(1, tensor_type(x).element_type), x))
+
+
+def _square(e: Emitter, x: SSAValue) -> SSAValue:
+    return e.add(tensor.MulOp(x, x))
+
+
+def _abs(e: Emitter, call: Call) -> SSAValue:
+    return e.add(tensor.AbsOp(e.value(call["self"])))
+
+
+def _pow(e: Emitter, call: Call) -> SSAValue:
+    exponent, dtype = call["exponent"], call.value.dtype
+    if isinstance(exponent, int | float) and hasattr(call["self"], "meta"):
+        x = e.operand(call["self"], dtype)
+        if exponent in (1, 2, 3):
+            power = x
+            for _ in range(int(exponent) - 1):
+                power = e.add(tensor.MulOp(power, x))
+            return power
+        special = {0.5: tensor.SqrtOp, -0.5: tensor.RsqrtOp}.get(exponent)
+        if special is not None:
+            return e.add(special(x))
+        if exponent == -1:
+            return _reciprocal(e, x)
+    base, power = e.operands([call["self"], exponent], dtype, call.sizes)
+    return e.add(tensor.PowOp(base, power))
+
+
+def compare(predicate: str) -> Rule:
+    """A rule for a comparison."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        pair = [call["self"], call["other"]]
+        lhs, rhs = e.operands(pair, _promoted(pair), call.sizes)
+        if tensor_type(lhs).element_type == i1:
+            import torch
+
+            lhs, rhs = e.operands(pair, torch.int32, call.sizes)
+        return e.add(tensor.CompareOp(lhs, rhs, predicate))
+
+    return rule
+
+
+def _promoted(arguments: list[Any]) -> Any:
+    """The type that PyTorch compares in."""
+    import torch
+
+    return torch.result_type(
+        *(a.meta["val"] if hasattr(a, "meta") else a for a in arguments)  # pyright: ignore[reportArgumentType]
+    )
+
+
+def logical(kind: type[Operation]) -> Rule:
+    """A rule for an op on truth values."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        import torch
+
+        names = [name for name in ("self", "other") if name in call.arguments]
+        if call.name.startswith("aten::bitwise") and call.value.dtype != torch.bool:
+            raise ProblemError("it works on the bits of integers")
+        values = e.operands([call[name] for name in names], torch.bool, call.sizes)
+        return e.add(kind(*values))  # pyright: ignore[reportCallIssue]
+
+    return rule
+
+
+def _logical_xor(e: Emitter, call: Call) -> SSAValue:
+    import torch
+
+    lhs, rhs = e.operands([call["self"], call["other"]], torch.int32, call.sizes)
+    return e.add(tensor.CompareOp(lhs, rhs, "ne"))
+
+
+def _where(e: Emitter, call: Call) -> SSAValue:
+    import torch
+
+    condition, lhs, rhs = call["condition"], call["self"], call["other"]
+    chosen = e.operands([lhs, rhs], call.value.dtype, call.sizes)
+    return e.add(tensor.WhereOp(e.operand(condition, torch.bool), *chosen))
+
+
+def _masked_fill(e: Emitter, call: Call) -> SSAValue:
+    import torch
+
+    dtype = call.value.dtype
+    mask = e.operand(call["mask"], torch.bool)
+    return e.add(
+        tensor.WhereOp(mask, e.operand(call["value"], dtype), e.operand(call["self"], dtype))
+    )
+
+
+def _clamp(e: Emitter, call: Call) -> SSAValue:
+    x = e.operand(call["self"], call.value.dtype)
+    low, high = call.get("min"), call.get("max")
+    if all(bound is None or isinstance(bound, int | float) for bound in (low, high)):
+        return e.add(tensor.ClampOp(x, min=low, max=high))
+    for kind, bound in ((tensor.MaximumOp, low), (tensor.MinimumOp, high)):
+        if bound is not None:
+            x = e.add(kind(x, e.operand(bound, call.value.dtype)))
+    return x
+
+
+def _convert(e: Emitter, call: Call) -> SSAValue:
+    return e.convert(e.value(call["self"]), e.element(call.value.dtype))
+
+
+def same(e: Emitter, call: Call) -> SSAValue:
+    """The operand itself."""
+    return e.value(next(iter(call.arguments.values())))
+
+
+def _dropout(e: Emitter, call: Call) -> SSAValue:
+    if call["train"] and call["p"]:
+        raise ProblemError("it drops values at random also in evaluation mode")
+    return e.value(call["input"])
+
+
+def _log(base: float) -> Callable[[Emitter, SSAValue], SSAValue]:
+    """log x to a base."""
+
+    def function(e: Emitter, x: SSAValue) -> SSAValue:
+        factor = e.number(base, tensor_type(x).element_type)
+        return e.add(tensor.MulOp(e.add(tensor.LogOp(x)), factor))
+
+    return function
+
+
+def log1p(e: Emitter, x: SSAValue) -> SSAValue:
+    """ln(1 + x)."""
+    one = e.number(1, tensor_type(x).element_type)
+    return e.add(tensor.LogOp(e.add(tensor.AddOp(one, x))))
+
+
+def expm1(e: Emitter, x: SSAValue) -> SSAValue:
+    """e^x - 1."""
+    one = e.number(1, tensor_type(x).element_type)
+    return e.add(tensor.SubOp(e.add(tensor.ExpOp(x)), one))
+
+
+def _is_nan(e: Emitter, call: Call) -> SSAValue:
+    x = e.value(call["self"])
+    return e.add(tensor.CompareOp(x, x, "ne"))
+
+
+RULES: dict[str, Rule] = {
+    "abs": _abs,
+    "add": arithmetic(tensor.AddOp, tensor.OrOp),
+    "bitwise_and": logical(tensor.AndOp),
+    "bitwise_not": logical(tensor.NotOp),
+    "bitwise_or": logical(tensor.OrOp),
+    "bitwise_xor": _logical_xor,
+    "ceil": _rounded(_ceil),
+    "clamp": _clamp,
+    "clamp_max": _clamp,
+    "clamp_min": _clamp,
+    "alias": same,
+    "clone": same,
+    "contiguous": same,
+    "detach": same,
+    "lift_fresh_copy": same,
+    "to": _convert,
+    "_to_copy": _convert,
+    "div": _div,
+    "dropout": _dropout,
+    "eq": compare("eq"),
+    "erf": unary(tensor.ErfOp),
+    "exp": unary(tensor.ExpOp),
+    "expm1": composed(expm1),
+    "floor": _rounded(lambda e, x: e.add(tensor.FloorOp(x))),
+    "floor_divide": _floor_divide,
+    "ge": compare("ge"),
+    "gt": compare("gt"),
+    "isnan": _is_nan,
+    "le": compare("le"),
+    "log": unary(tensor.LogOp),
+    "log10": composed(_log(0.43429448190325176)),
+    "log1p": composed(log1p),
+    "log2": composed(_log(1.4426950408889634)),
+    "logical_and": logical(tensor.AndOp),
+    "logical_not": logical(tensor.NotOp),
+    "logical_or": logical(tensor.OrOp),
+    "logical_xor": _logical_xor,
+    "lt": compare("lt"),
+    "masked_fill": _masked_fill,
+    "maximum": arithmetic(tensor.MaximumOp, tensor.OrOp),
+    "minimum": arithmetic(tensor.MinimumOp, tensor.AndOp),
+    "mul": arithmetic(tensor.MulOp, tensor.AndOp),
+    "ne": compare("ne"),
+    "neg": unary(tensor.NegOp),
+    "pow": _pow,
+    "reciprocal": composed(_reciprocal),
+    "remainder": arithmetic(tensor.ModOp),
+    "round": _rounded(lambda e, x: e.add(tensor.RoundOp(x))),
+    "rsqrt": unary(tensor.RsqrtOp),
+    "rsub": _rsub,
+    "sign": unary(tensor.SignOp),
+    "sqrt": unary(tensor.SqrtOp),
+    "square": composed(_square),
+    "sub": arithmetic(tensor.SubOp),
+    "trunc": _rounded(truncated),
+    "where": _where,
+}
+"""By the name of the operator in the namespace `aten`."""
