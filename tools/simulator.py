@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +12,13 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import StringAttr, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
+from xdsl.rewriter import Rewriter
 
 from ..dialects import spike
 from ..dialects.inference import tensor_type
 from ..dialects.registry import triton_context
 from ..dialects.shapes import DYNAMIC
-from ..dialects.spike.types import dense_type, is_train
+from ..dialects.spike.types import dense_type, is_train, like
 from ..ir.interpreter import entry_function
 from ..lowering.stages import Stage, run_stages
 from ..passes.event_products import event_kind
@@ -60,16 +60,33 @@ def simulator(
     run_stages(work, _EXPOSE)
     function = entry_function(work, "forward")
     signature = _signature(function)
-    if signature.single:
-        InferShapesPass(batch=1).apply(triton_context(), work)
     events = any(isinstance(op, spike.LinearOp) and event_kind(op) for op in function.walk())
     names = ["event", "dense"] if events else ["dense"]
 
-    def make(name: str) -> Callable[[], NativeProgram]:
-        return partial(native_program, work, {"spikes": name}, cache_folder=cache_folder)
+    def make(name: str, steps: int | None) -> NativeProgram:
+        fitting = _fitting(work, signature, steps) if signature.free else work
+        return native_program(fitting, {"spikes": name}, cache_folder=cache_folder)
 
-    programs = {name: make(name) for name in names}
+    programs = {name: partial(make, name) for name in names}
     return Simulator(signature, programs, engine=engine, threads=threads)
+
+
+def _fitting(module: ModuleOp, signature: Signature, steps: int | None) -> ModuleOp:
+    """A program for so many steps and any samples; `None`: for any steps and one sample."""
+    work = module.clone()
+    if steps is None:
+        InferShapesPass(batch=1).apply(triton_context(), work)
+    function = entry_function(work, "forward")
+    for argument, port in zip(function.args, signature.inputs, strict=False):
+        shape = list(dense_type(argument).get_shape())
+        if steps is None and port.batch is not None:
+            shape[port.batch] = 1
+        if steps is not None and port.time is not None:
+            shape[port.time] = steps
+        Rewriter.replace_value_with_new_type(argument, like(argument, tuple(shape)))
+    function.update_function_type()
+    InferShapesPass().apply(triton_context(), work)
+    return work
 
 
 def _signature(function: FuncOp) -> Signature:

@@ -35,7 +35,7 @@ _HALF_ROWS = 257
 """Bytes up to 255 that fit 16 bits: 65535."""
 _FIRST, _NEXT = 8, 4
 """Events that are listed at once, needed or not."""
-_AT_ONCE = 4
+_AT_ONCE = 8
 """Columns of int8 weights that are summed at once; of floats twice as many."""
 
 

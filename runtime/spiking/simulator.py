@@ -26,6 +26,10 @@ Array = NDArray[Any]
 Engine = Literal["auto", "event", "dense"]
 ENGINES: tuple[Engine, ...] = ("auto", "event", "dense")
 
+_ROWS = 4096
+"""Samples times steps of a call: what passes between layers shall stay in a near cache."""
+_MOST_LENGTHS = 4
+"""Numbers of steps for which programs for many samples are compiled."""
 _DENSE_FROM = 0.1
 """Activity of the inputs below which the engine that multiplies by everything is not tried."""
 
@@ -52,7 +56,8 @@ class Signature:
         inputs, outputs: without the states.
         states: their arrays have no axis of time.
         steps: of a call, where the program fixes them.
-        single: whether the program takes one sample a call, and any number of steps.
+        free: whether programs can be had for one sample and any steps, or for some number of steps
+            and any samples; else there is one program.
         exact: whether all engines give the same bits.
     """
 
@@ -60,8 +65,13 @@ class Signature:
     outputs: tuple[Port, ...]
     states: tuple[Port, ...]
     steps: int | None
-    single: bool
+    free: bool
     exact: bool
+
+
+Make = Callable[[int | None], NativeProgram]
+"""Gives the program for so many steps and any samples; `None`: for one sample and any steps, or the
+only one that there is."""
 
 
 @dataclass
@@ -89,7 +99,7 @@ class Simulator:
     def __init__(
         self,
         signature: Signature,
-        programs: Mapping[str, Callable[[], NativeProgram]],
+        programs: Mapping[str, Make],
         *,
         engine: Engine = "auto",
         threads: int = 1,
@@ -117,7 +127,7 @@ class Simulator:
         self.state: dict[str, Array] = {}
         self._threads = threads
         self._make = dict(programs)
-        self._programs: dict[str, NativeProgram] = {}
+        self._programs: dict[tuple[str, int | None], NativeProgram] = {}
         self._times: dict[tuple[int, int], _Times] = {}
 
     def __call__(self, *inputs: Array) -> Any:
@@ -249,10 +259,19 @@ class Simulator:
 
     # Running
 
-    def _program(self, engine: str) -> NativeProgram:
-        if engine not in self._programs:
-            self._programs[engine] = self._make[engine]()
-        return self._programs[engine]
+    def _program(self, engine: str, steps: int | None = None) -> NativeProgram:
+        """The program of an engine for so many steps, see `Make`."""
+        known = self._programs.get((engine, steps))
+        if known is None:
+            known = self._programs[engine, steps] = self._make[engine](steps)
+        return known
+
+    def _length(self, engine: str, steps: int, samples: int) -> int | None:
+        """The steps of the program to take, see `Make`."""
+        if not self.signature.free or samples == 1 or not 0 < 2 * steps <= _ROWS:
+            return None
+        lengths = {length for name, length in self._programs if name == engine and length}
+        return steps if steps in lengths or len(lengths) < _MOST_LENGTHS else None
 
     def _named(self, times: _Times | None, activity: float = 0.0) -> str:
         """The engine to take."""
@@ -272,9 +291,10 @@ class Simulator:
         activity = self._activity(inputs)
         times = self._times.setdefault((round(10 * activity), samples.bit_length()), _Times())
         self.used = self._named(times, activity)
-        program = self._program(self.used)
+        length = self._length(self.used, steps, samples)
+        program = self._program(self.used, length)
         start = perf_counter()
-        outputs = self._shared(program, inputs, samples, steps)
+        outputs = self._shared(program, length, inputs, samples, steps)
         if steps and samples:
             times.note(self.used, (perf_counter() - start) / (steps * samples))
         return outputs
@@ -287,7 +307,12 @@ class Simulator:
         return sum(int(np.count_nonzero(x)) for x in trains) / sum(x.size for x in trains)
 
     def _shared(
-        self, program: NativeProgram, inputs: Sequence[Array], samples: int, steps: int
+        self,
+        program: NativeProgram,
+        length: int | None,
+        inputs: Sequence[Array],
+        samples: int,
+        steps: int,
     ) -> list[Array]:
         """Run a slice of all samples, some in each thread, and keep the state after it."""
         ports = (*self.signature.inputs, *self.signature.states)
@@ -296,14 +321,15 @@ class Simulator:
             results = program.run(given)
             return self._kept(results)
         after = (*self._outputs, *self.signature.states)
-        size = steps if self.signature.single else samples
+        single = self.signature.free and length is None
+        size = steps if single else samples
         results: list[Array] = []
         for port, tensor in zip(after, program.interface.outputs, strict=True):
             shape = list(tensor.sizes(size))
             if port.batch is not None:
                 shape[port.batch] = samples
             results.append(np.empty(shape, tensor.dtype))
-        step = 1 if self.signature.single else samples
+        step = 1 if single else max(1, _ROWS // max(1, steps))
 
         def work(first: int, end: int) -> None:
             for at in range(first, end, step):
