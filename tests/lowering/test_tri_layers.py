@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.runtime.spiking.attention import SpikingAttention
+from triton_dsl.runtime.spiking.attention import SpikingAttention, SpikingSelfAttention
 from triton_dsl.runtime.spiking.mlp import SpikingMLP
 from triton_dsl.runtime.spiking.neurons import CubaLifNeuron, LifNeuron
 from triton_dsl.runtime.spiking.normalization import TemporalBatchNorm
@@ -119,12 +119,7 @@ def test_cuba_lif(seed: int, tau_syn: float, tau_mem: float, reset: str) -> None
 def test_temporal_batch_norm(axis: int) -> None:
     rng = np.random.default_rng(axis)
     channels = (5, 6)[axis - 2]
-    weights = {
-        "weight": exact(rng, channels),
-        "bias": exact(rng, channels),
-        "running_mean": exact(rng, channels),
-        "running_var": exact(rng, channels) ** 2 + 1,
-    }
+    weights = norm_of(rng, channels)
     module = TemporalBatchNorm(channels, threshold=0.5, alpha=2.0, axis=axis).eval()
     tensors = {name: torch.from_numpy(value) for name, value in weights.items()}
     module.load_state_dict({**tensors, "num_batches_tracked": torch.tensor(0)})
@@ -179,6 +174,70 @@ def test_spiking_mlp() -> None:
     x = spikes(rng, 8)
     expected, _ = module(as_torch(x))
     assert_equal(run("SpikingMLP(8, 12, 4, 3.0)", "SpikeTensor[T, N, 8]", x, weights), expected)
+
+
+def norm_of(rng: np.random.Generator, channels: int) -> Weights:
+    """Parameters and statistics of a normalisation."""
+    return {
+        "weight": exact(rng, channels),
+        "bias": exact(rng, channels) + 1,
+        "running_mean": exact(rng, channels),
+        "running_var": exact(rng, channels) ** 2 + 1,
+    }
+
+
+def test_normalised_mlp() -> None:
+    rng = np.random.default_rng(8)
+    module = SpikingMLP([8, 12, 4], bias=False, normalize=True, neuron={"beta": math.exp(-1 / 3)})
+    weights: Weights = {}
+    state: dict[str, Tensor] = {}
+    for index, (inputs, outputs) in enumerate(((8, 12), (12, 4))):
+        weights[f"fc{index + 1}.weight"] = weight = exact(rng, inputs, outputs)
+        state[f"layers.{index}.weight"] = torch.from_numpy(weight.T)
+        for name, value in norm_of(rng, outputs).items():
+            weights[f"fc{index + 1}.norm.{name}"] = value
+            state[f"norms.{index}.{name}"] = torch.from_numpy(value)
+    module.load_state_dict(state, strict=False)
+    x = spikes(rng, 8)
+    expected, _ = module.eval()(as_torch(x))
+    layer = "SpikingMLP(8, 12, 4, 3.0, bias=false, normalize=true)"
+    assert_equal(run(layer, "SpikeTensor[T, N, 8]", x, weights), expected)
+
+
+def test_normalised_convolution() -> None:
+    rng = np.random.default_rng(9)
+    weights = {"weight": exact(rng, 6, 4, 3, 3)}
+    statistics = norm_of(rng, 6)
+    weights.update({f"norm.{name}": value for name, value in statistics.items()})
+    norm = TemporalBatchNorm(6, threshold=0.75).eval()
+    tensors = {name: torch.from_numpy(value) for name, value in statistics.items()}
+    norm.load_state_dict(tensors, strict=False)
+    x = spikes(rng, 4, 7, 7)
+    images = torch.conv2d(as_torch(x).flatten(0, 1), torch.from_numpy(weights["weight"]))
+    expected, _ = neuron(threshold=0.75)(norm(images.unflatten(0, (STEPS, BATCH))))
+    layer = "SpikingConv2d(4, 6, 3, bias=false, threshold=0.75, normalize=true)"
+    assert_equal(run(layer, "SpikeTensor[T, N, 4, 7, 7]", x, weights), expected)
+
+
+@pytest.mark.parametrize("kind", ["ssa", "sdsa"])
+def test_spikformer_attention(kind: str) -> None:
+    """`SpikingSelfAttention` of `runtime.spiking` as a whole."""
+    rng = np.random.default_rng(10)
+    module = SpikingSelfAttention(8, 2, kind, neuron={"beta": math.exp(-1 / 2)}).eval()
+    weights: Weights = {}
+    state: dict[str, Tensor] = {}
+    for ours, theirs in zip(PROJECTIONS, ("query", "key", "value", "output"), strict=True):
+        weights[f"{ours}.weight"] = weight = exact(rng, 8, 8)
+        state[f"projections.{theirs}.weight"] = torch.from_numpy(weight.T)
+        for name, value in norm_of(rng, 8).items():
+            weights[f"{ours}.norm.{name}"] = value
+            state[f"norms.{theirs}.{name}"] = torch.from_numpy(value)
+    assert not module.load_state_dict(state, strict=False).unexpected_keys
+    x = spikes(rng, 5, 8)
+    expected, _ = module(as_torch(x))
+    scale = 0.125 if kind == "ssa" else 1.0
+    layer = f'SpikingSelfAttention(8, 2, {scale}, kind="{kind}", bias=false, normalize=true)'
+    assert_equal(run(layer, "SpikeTensor[T, N, 5, 8]", x, weights), expected)
 
 
 PROJECTIONS = ("query", "key", "value", "proj")
