@@ -14,10 +14,10 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from ..dialects.inference import tensor_type
 from ..dialects.parameters import Array
+from ..dialects.spike.types import dense_type
 from .channel_paths import PathOp
-from .layers import channel_axis, is_conv, is_layer
+from .layers import Synapse, channel_axis, is_conv, is_layer
 from .prunable import Mask, PrunableLayer
 
 
@@ -71,6 +71,8 @@ class ChannelEdge:
         foldable = dead.copy()
         for reader in self.readers:
             values, folds = reader.constants(self.source.at_zero)
+            if self.source.only_zeros:
+                folds &= ~values.any(axis=1)
             constants.append(values)
             foldable &= folds
         removed = spare | foldable
@@ -105,23 +107,30 @@ def channel_edges(module: ModuleOp) -> tuple[list[PrunableLayer], list[ChannelEd
             layer = PrunableLayer.of(op)
             if layer is not None:
                 layers[op.result] = layer
-    edges = (_edge_from(layer, layers) for layer in layers.values())
-    return list(layers.values()), [edge for edge in edges if edge is not None]
+    edges = (edge_from(layer, layers) for layer in layers.values())
+    # Between float layers alone zeros are rare, and reading the weights is not free.
+    return list(layers.values()), [edge for edge in edges if edge is not None and _has_trits(edge)]
 
 
-def _edge_from(
+def _has_trits(edge: ChannelEdge) -> bool:
+    return edge.source.is_ternary or any(reader.layer.is_ternary for reader in edge.readers)
+
+
+def edge_from(
     source: PrunableLayer, layers: Mapping[SSAValue, PrunableLayer]
 ) -> ChannelEdge | None:
     """The edge from `source`; `None` if something else than layers sees its channels.
 
-    An edge between float layers alone is left out too.
+    Args:
+        source: the layer, or synapse with its neurons.
+        layers: the layers and synapses that may read it, by result.
     """
     if source.grouped:
         return None
     steps: list[PathOp] = []
     readers: list[Reader] = []
     waiting: list[tuple[SSAValue, int, int, tuple[PathOp, ...]]] = [
-        (source.op.result, channel_axis(source.op), 1, ())
+        (source.value, channel_axis(source.op), 1, ())
     ]
     while waiting:
         value, axis, spread, path = waiting.pop()
@@ -129,7 +138,7 @@ def _edge_from(
             user = use.operation
             if use.index != 0 or user.parent is not source.op.parent:
                 return None
-            if is_layer(user):
+            if is_layer(user) or isinstance(user, Synapse):
                 reader = layers.get(user.result)
                 if reader is None or reader.grouped or not _reads(reader, value, axis, spread):
                     return None
@@ -141,16 +150,14 @@ def _edge_from(
             steps.append(step)
             after = (step.result_axis, step.result_spread)
             waiting.append((step.op.results[0], *after, (*path, step)))
-    if not any(layer.is_ternary for layer in (source, *(r.layer for r in readers))):
-        return None  # float weights alone: zeros are rare, and reading them is not free
     return ChannelEdge(source, tuple(steps), tuple(readers)) if readers else None
 
 
 def _reads(reader: PrunableLayer, value: SSAValue, axis: int, spread: int) -> bool:
     """Whether the layer contracts over the channels."""
     if is_conv(reader.op):
-        return axis == 1 and spread == 1
-    return axis == tensor_type(value).get_num_dims() - 1
+        return axis == channel_axis(reader.op) and spread == 1
+    return axis == dense_type(value).get_num_dims() - 1
 
 
 def prune_channels(edges: Iterable[ChannelEdge]) -> bool:

@@ -13,10 +13,11 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
-from ..dialects import tensor
+from ..dialects import spike, tensor
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.parameters import Array
 from ..dialects.shapes import DYNAMIC, ints
+from ..dialects.spike.types import dense_type
 from ..dialects.tensor.elementwise import UnaryOp
 from .compile_time import evaluate, literal_value
 from .prunable import Mask, new_literal, set_channels
@@ -25,6 +26,9 @@ _Quantizing = (
     tensor.QuantizeOp | tensor.DequantizeOp | tensor.RequantizeOp | tensor.MultiThresholdOp
 )
 _Pool = tensor.MaxPoolOp | tensor.AvgPoolOp | tensor.GlobalAvgPoolOp
+_SpikePool = spike.MaxPoolOp | spike.AvgPoolOp
+_OnTrains = _SpikePool | spike.DelayOp | spike.ToTensorOp | spike.FromTensorOp | spike.DecodeOp
+"""Ops on trains; no spikes stay none, and zeros zeros."""
 
 
 class PathOp:
@@ -58,7 +62,7 @@ class PathOp:
 
     def _read_operands(self) -> bool:
         """Read the other operands; whether they are all known and go along the channels."""
-        input = tensor_type(self.op.operands[0])
+        input = dense_type(self.op.operands[0])
         along = 1 if isinstance(self.op, tensor.BatchNormOp) else None
         if isinstance(self.op, _Quantizing):
             along = self.op.axis.value.data % input.get_num_dims()
@@ -84,7 +88,7 @@ class PathOp:
             if any(self.op.padding.get_values()) and self.op.count_include_pad.value.data:
                 stays = np.atleast_1d(~values.any(axis=1))
             return values, stays
-        if isinstance(self.op, _Pool | tensor.SqueezeOp):
+        if isinstance(self.op, _Pool | _OnTrains | tensor.SqueezeOp):
             return values, stays
         if isinstance(self.op, tensor.FlattenOp | tensor.ReshapeToOp):
             return np.repeat(values, self.result_spread // self.spread, axis=1), stays
@@ -111,7 +115,7 @@ class PathOp:
             *kept, last = self.op.shape.get_values()
             self.op.shape = ints([*kept, last if last == -1 else features])
         result = self.op.results[0]
-        set_channels(result, tensor_type(result), self.result_axis, features)
+        set_channels(result, self.result_axis, features)
 
 
 def _after(op: InferredOp, axis: int, spread: int) -> tuple[int, int] | None:
@@ -122,6 +126,8 @@ def _after(op: InferredOp, axis: int, spread: int) -> tuple[int, int] | None:
         return axis, spread
     if isinstance(op, _Pool):
         return (axis, spread) if axis == 1 else None
+    if isinstance(op, _OnTrains):
+        return _after_trains(op, axis, spread)
     shape = tensor_type(op.operands[0]).get_shape() if op.operands else ()
     if isinstance(op, tensor.SqueezeOp):
         axes = [a % len(shape) for a in op.axes.get_values()]
@@ -137,3 +143,12 @@ def _after(op: InferredOp, axis: int, spread: int) -> tuple[int, int] | None:
         same = result == (*shape[:axis], shape[axis] * merged)
         return (axis, spread * merged) if same else None
     return None
+
+
+def _after_trains(op: _OnTrains, axis: int, spread: int) -> tuple[int, int] | None:
+    """`_after` for ops on trains: time is axis 0, pools have the channels on axis 2."""
+    if isinstance(op, _SpikePool):
+        return (axis, spread) if axis == 2 else None
+    if isinstance(op, spike.DelayOp):
+        return (axis, spread) if len(op.operands) == 1 else None
+    return (axis - 1, spread) if isinstance(op, spike.DecodeOp) else (axis, spread)

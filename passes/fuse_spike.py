@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, TensorType, f32, f64, i32
@@ -17,9 +16,8 @@ from ..dialects.shapes import is_float
 from ..dialects.spike.rebuild import rebuilt
 from .channel_vectors import ChannelVectors, channel_shape
 from .compile_time import compile_time_values
+from .layers import Synapse, channel_axis, channel_count
 from .replacement import erase, insert_before, replace
-
-Synapse: TypeAlias = spike.LinearOp | spike.ConvOp
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ class _Fusion:
         if shape is None:
             return None
         emit = self._vectors(synapse, user)
-        vector = emit.vector(emit.reshaped(other, shape), _channels(synapse))
+        vector = emit.vector(emit.reshaped(other, shape), channel_count(synapse))
         bias = emit.sum(synapse.bias, vector)
         return self._finish(emit, synapse, scale=synapse.scale, bias=bias)
 
@@ -174,15 +172,14 @@ class _Fusion:
             return self._finish(emit, synapse, scale=factor)
         bias = None
         if synapse.bias is not None:
-            bias = emit.product(synapse.bias, emit.vector(factor, _channels(synapse)))
+            bias = emit.product(synapse.bias, emit.vector(factor, channel_count(synapse)))
         return self._scaled(emit, synapse, factor, bias)
 
     def _batch_norm(self, synapse: Synapse, user: Operation) -> Synapse | None:
         """factor = scale·αθ/√(var + ε); the weights times factor, (bias - mean)·factor + shift."""
         assert isinstance(user, spike.BatchNormOp)
-        rank = tensor_type(synapse.result).get_num_dims()
-        axis = user.axis.value.data % rank
-        if self.exact or axis != synapse.CHANNEL_AXIS % rank or user.input is not synapse.result:
+        axis = user.axis.value.data % tensor_type(synapse.result).get_num_dims()
+        if self.exact or axis != channel_axis(synapse) or user.input is not synapse.result:
             return None
         emit = self._vectors(synapse, user)
         shifted = emit.sum(user.variance, emit.number(user.epsilon.value.data))
@@ -211,7 +208,7 @@ class _Fusion:
             return self._finish(emit, synapse, scale=scale, bias=bias)
         if isinstance(synapse, spike.ConvOp) and tensor_type(factor).get_shape():
             spatial = tensor_type(weight).get_num_dims() - 1
-            factor = emit.reshaped(factor, (_channels(synapse), *[1] * spatial))
+            factor = emit.reshaped(factor, (channel_count(synapse), *[1] * spatial))
         return self._finish(emit, synapse, weight=emit.product(weight, factor), bias=bias)
 
     def _vectors(self, synapse: Synapse, user: Operation) -> ChannelVectors:
@@ -220,8 +217,8 @@ class _Fusion:
     def _shape(self, synapse: Synapse, other: SSAValue) -> tuple[int, ...] | None:
         """What `other` is to the synapse's result: () or a number a channel."""
         rank = tensor_type(synapse.result).get_num_dims()
-        axis = synapse.CHANNEL_AXIS % rank
-        return channel_shape(tensor_type(other).get_shape(), rank, axis, _channels(synapse))
+        shape, channels = tensor_type(other).get_shape(), channel_count(synapse)
+        return channel_shape(shape, rank, channel_axis(synapse), channels)
 
     def _finish(
         self,
@@ -249,9 +246,3 @@ def _is_rounded_early(synapse: Synapse) -> bool:
     """Whether the result is f16 or bf16: each op rounds to it, a synapse once, at its end."""
     element = tensor_type(synapse.result).element_type
     return isinstance(element, Float16Type | BFloat16Type)
-
-
-def _channels(synapse: Synapse) -> int:
-    """The number of output channels; `DYNAMIC` where it is not known."""
-    shape = tensor_type(synapse.weight).get_shape()
-    return shape[0] if isinstance(synapse, spike.ConvOp) else shape[-1]

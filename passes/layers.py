@@ -1,17 +1,20 @@
 """Products with a weight, float or ternary, seen alike: the layers of a network.
 
 A *layer* is `ternary.linear`, `ternary.conv`, `tensor.linear` or `tensor.conv`, or a `matmul` by
-one matrix, which is a `linear` without options. Batched products by several matrices are none.
+one matrix, which is a `linear` without options. Batched products by several matrices are none. A
+*synapse* is `spike.linear` or `spike.conv`, with time as one more axis in front; it is no layer,
+but what is asked of layers here can be asked of it.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from xdsl.ir import Operation, SSAValue
 
-from ..dialects import tensor, ternary
+from ..dialects import spike, tensor, ternary
 from ..dialects.inference import InferredOp, tensor_type
+from ..dialects.spike import rebuild
 
 Layer: TypeAlias = (
     ternary.LinearOp
@@ -21,6 +24,8 @@ Layer: TypeAlias = (
     | tensor.ConvOp
     | tensor.MatmulOp
 )
+
+Synapse: TypeAlias = spike.LinearOp | spike.ConvOp
 
 
 def is_layer(op: object) -> TypeGuard[Layer]:
@@ -37,8 +42,8 @@ def _is_linear(input: SSAValue, weight: SSAValue) -> bool:
 
 
 def is_conv(op: Operation) -> bool:
-    """Whether a layer is a convolution: weight [O, I, …], channels on axis 1."""
-    return isinstance(op, ternary.ConvOp | tensor.ConvOp)
+    """Whether a layer or synapse is a convolution: weight [O, I, …]."""
+    return isinstance(op, ternary.ConvOp | tensor.ConvOp | spike.ConvOp)
 
 
 def is_ternary(op: Operation) -> bool:
@@ -46,34 +51,36 @@ def is_ternary(op: Operation) -> bool:
     return isinstance(op, ternary.FusedOp | ternary.MatmulOp)
 
 
-def input_of(op: Layer) -> SSAValue:
+def input_of(op: Layer | Synapse) -> SSAValue:
     """The layer's input."""
     return op.lhs if isinstance(op, tensor.MatmulOp) else op.input
 
 
-def weight_of(op: Layer) -> SSAValue:
+def weight_of(op: Layer | Synapse) -> SSAValue:
     """The layer's weight."""
     return op.rhs if isinstance(op, tensor.MatmulOp) else op.weight
 
 
-def options_of(op: Layer) -> dict[str, SSAValue]:
+def options_of(op: Layer | Synapse) -> dict[str, SSAValue]:
     """The optional operands that the layer has, by name."""
     names = ("scale", "bias", "thresholds", "multiplier", "shift", "zero_point")
     found = {name: getattr(op, name, None) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def channel_axis(op: Layer) -> int:
+def channel_axis(op: Layer | Synapse) -> int:
     """The axis of the result that holds the output channels, counted from the front."""
+    if isinstance(op, spike.ConvOp):
+        return op.CHANNEL_AXIS
     return 1 if is_conv(op) else tensor_type(op.result).get_num_dims() - 1
 
 
-def channel_count(op: Layer) -> int:
+def channel_count(op: Layer | Synapse) -> int:
     """The number of output channels; `DYNAMIC` where it is not known."""
     return tensor_type(weight_of(op)).get_shape()[0 if is_conv(op) else -1]
 
 
-def rebuilt(op: Layer, **changes: object) -> InferredOp:
+def rebuilt(op: Layer | Synapse, **changes: object) -> InferredOp:
     """A copy of the layer with other operands or options, not inserted.
 
     Args:
@@ -82,6 +89,9 @@ def rebuilt(op: Layer, **changes: object) -> InferredOp:
     """
     if isinstance(op, ternary.FusedOp):
         return op.rebuild(**changes)
+    if isinstance(op, Synapse):
+        given = {name: [value] for name, value in cast("dict[str, SSAValue]", changes).items()}
+        return rebuild.rebuilt(op, given)
     fields: dict[str, object] = {"input": input_of(op), "weight": weight_of(op), **options_of(op)}
     fields.update(changes)
     return _build(op, fields)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,17 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from ..dialects import interpret, tensor, ternary
+from ..dialects import interpret, spike, tensor, ternary
 from ..dialects.elements import numpy_dtype
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.parameters import Array, module_of
-from ..dialects.shapes import AnyTensor, with_shape
+from ..dialects.shapes import AnyTensor
+from ..dialects.spike.types import dense_type, like
 from ..dialects.ternary.linear import accumulator
 from .compile_time import has_value, is_literal, literal, literal_value
 from .layers import (
     Layer,
+    Synapse,
     channel_axis,
     input_of,
     is_conv,
@@ -35,6 +37,7 @@ from .layers import (
 from .replacement import insert_before, replace
 
 Mask = NDArray[np.bool_]
+Convolution = ternary.ConvOp | tensor.ConvOp | spike.ConvOp
 
 _PER_CHANNEL = ("scale", "bias", "thresholds", "multiplier", "shift")
 
@@ -42,17 +45,29 @@ _PER_CHANNEL = ("scale", "bias", "thresholds", "multiplier", "shift")
 class PrunableLayer:
     """A layer whose weight and options are known numbers, read when first asked for."""
 
-    def __init__(self, op: Layer) -> None:
-        self.op: Layer = op
+    only_zeros: ClassVar[bool] = False
+    """Whether a constant channel may go only if it is zero to those who read it."""
+
+    def __init__(self, op: Layer | Synapse) -> None:
+        self.op: Layer | Synapse = op
         self._sources = {"weight": weight_of(op), **options_of(op)}
         self._changed: set[str] = set()
 
     @staticmethod
-    def of(op: Layer) -> PrunableLayer | None:
+    def of(op: Layer | Synapse) -> PrunableLayer | None:
         """The layer, if all of its values are known. Reads none."""
         layer = PrunableLayer(op)
-        owners = [value.owner for value in layer._sources.values()]
-        return layer if all(is_literal(o) and has_value(o) for o in owners) else None
+        return layer if layer.is_known() else None
+
+    def is_known(self) -> bool:
+        """Whether all of its values are known. Reads none."""
+        owners = [value.owner for value in self._sources.values()]
+        return all(is_literal(o) and has_value(o) for o in owners)
+
+    @property
+    def value(self) -> SSAValue:
+        """The channels that it gives."""
+        return self.op.result
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
@@ -68,14 +83,12 @@ class PrunableLayer:
     @property
     def grouped(self) -> bool:
         """Whether the layer is a convolution in several groups."""
-        return isinstance(self.op, ternary.ConvOp | tensor.ConvOp) and self.op.groups.value.data > 1
+        return isinstance(self.op, Convolution) and self.op.groups.value.data > 1
 
     @property
     def padded(self) -> bool:
         """Whether zeros are put around the input."""
-        return isinstance(self.op, ternary.ConvOp | tensor.ConvOp) and any(
-            self.op.padding.get_values()
-        )
+        return isinstance(self.op, Convolution) and any(self.op.padding.get_values())
 
     @cached_property
     def dead_outputs(self) -> Mask:
@@ -182,9 +195,9 @@ class PrunableLayer:
         }
         old, channels = self.op, self.arrays["weight"].shape[0 if is_conv(self.op) else 1]
         new = self._rebuilt(operands)
-        set_channels(old.result, tensor_type(old.result), channel_axis(old), channels)
+        set_channels(old.result, channel_axis(old), channels)
         replace(old, new)
-        self.op = cast(Layer, new)
+        self.op = cast("Layer | Synapse", new)
         self._changed.clear()
 
     def _type(self, name: str) -> AnyTensor:
@@ -239,9 +252,9 @@ def new_literal(
     return new.result
 
 
-def set_channels(value: SSAValue, type: AnyTensor, axis: int, size: int) -> None:
-    """Give `value` the type `type` with `size` elements on `axis`."""
-    shape = type.get_shape()
+def set_channels(value: SSAValue, axis: int, size: int) -> None:
+    """Give the type of `value` `size` elements on `axis`."""
+    shape = dense_type(value).get_shape()
     Rewriter.replace_value_with_new_type(
-        value, with_shape(type, (*shape[:axis], size, *shape[axis + 1 :]))
+        value, like(value, (*shape[:axis], size, *shape[axis + 1 :]))
     )
