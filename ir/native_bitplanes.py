@@ -56,8 +56,6 @@ VALUES: dict[Values, tuple[Operand, int]] = {
 }
 """What A holds, {-1, 0, 1}, {0, 1} or {-1, 1}: the kernels that multiply it, and `factor`."""
 
-PACK_ROWS_ARGUMENTS = ("x", "planes", "rows", "ins", "first", "end")
-"""`pack_rows`: two pointers, four int64; int8 A [rows, ins] to the octets from `first` to `end`."""
 PACK_COLUMNS_ARGUMENTS = ("x", "codes", "ins", "outs", "first", "end")
 """`pack_columns`: two pointers, four int64; int8 B [ins, outs] to the panels in that range."""
 PRODUCT_ARGUMENTS = (
@@ -75,20 +73,6 @@ PRODUCT_ARGUMENTS = (
 )
 """`product`: five pointers, six int64; int8 A [rows, ins] to the rows of C of the octets from
 `first` to `end`. `ins` and `outs` are at least 1. Each thread has `product_scratch` bytes."""
-MULTIPLY_ARGUMENTS = (
-    "planes",
-    "codes",
-    "base",
-    "y",
-    "scratch",
-    "factor",
-    "rows",
-    "ins",
-    "outs",
-    "first",
-    "end",
-)
-"""`multiply`: the same for A in planes, with `multiply_scratch` bytes."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeIs
 
 from ..ir.errors import OptionError, ParameterError
 from ..ir.safe_write import PendingFiles
@@ -315,7 +316,7 @@ def ternary_matmul(
         b_ternary: the same for `b`.
 
     Raises:
-        ParameterError: an operand that is said to be ternary is not.
+        ParameterError: an operand that is no tensor, or is said to be ternary and is not.
     """
     a_values, a_scale = _values(a, a_ternary, "a")
     b_values, b_scale = _values(b, b_ternary, "b")
@@ -338,12 +339,21 @@ def ternary_matmul(
 def _values(operand: Tensor | TernaryTensor, ternary: bool, name: str) -> tuple[Tensor, Any]:
     if isinstance(operand, TernaryTensor):
         return operand.to_trits(), operand.scale
+    if not _is_tensor(operand):
+        raise ParameterError(
+            f"operand {name} is of type {type(operand).__name__}; ternary_matmul takes tensors of "
+            "PyTorch and TernaryTensor"
+        )
     if ternary and not bool(((operand == 0) | (operand.abs() == 1)).all()):
         raise ParameterError(
             f"operand {name} is said to be ternary but holds other values than -1, 0 and 1; "
             f"ternarize it first, or leave {name}_ternary out"
         )
     return operand, None
+
+
+def _is_tensor(value: object) -> TypeIs[Tensor]:
+    return isinstance(value, Tensor)
 
 
 def _both_ternary(a: Tensor, b: Tensor) -> Tensor:

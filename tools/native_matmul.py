@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..ir.errors import OptionError
 from ..ir.native_bitplanes import Operand, Values
@@ -89,8 +89,8 @@ def pack_columns(
 
 
 def ternary_matmul(
-    a: NDArray[Any],
-    b: NDArray[Any] | PackedColumns,
+    a: ArrayLike,
+    b: ArrayLike | PackedColumns,
     *,
     values: Values | None = None,
     threads: int = 1,
@@ -99,7 +99,7 @@ def ternary_matmul(
     """The exact product a · b of trits, bits or signs with trits, as int32.
 
     Args:
-        a: [..., ins], integers or bools.
+        a: [..., ins], integers or bools; an array, or lists of numbers.
         b: trits [ins, outs], or what `pack_columns` gave.
         values: what `a` holds: `trits` {-1, 0, 1}, `bits` {0, 1}, `signs` {-1, 1}; by default bits
             for bools, else trits. Bits and signs take two thirds of the work.
@@ -111,12 +111,13 @@ def ternary_matmul(
         OptionError: packed columns and a scheme; or see `bitplane_kernels`.
         BackendError: see `bitplane_kernels` and `bitplane_matmul`.
     """
+    left = np.asarray(a)
     if isinstance(b, PackedColumns):
         if scheme is not None:
             raise OptionError("packed columns have a scheme already: leave `scheme` away")
         packed = b
     else:
-        packed = pack_columns(b, scheme=scheme)
+        packed = pack_columns(np.asarray(b), scheme=scheme)
     if values is None:
-        values = "bits" if a.dtype == np.bool_ else "trits"
-    return bitplane_matmul(a, packed, values=values, threads=threads)
+        values = "bits" if left.dtype == np.bool_ else "trits"
+    return bitplane_matmul(left, packed, values=values, threads=threads)

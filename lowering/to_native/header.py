@@ -38,8 +38,20 @@ _KEYWORDS = """
     typeid typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq
 """
 _FUNCTIONS = ("memcmp", "memcpy", "memmove", "memset")
-RESERVED = frozenset((*_KEYWORDS.split(), *_FUNCTIONS, *_C_TYPES.values()))
-"""What cannot be the name of a function or of an argument in C and C++."""
+_MACROS = """
+    BUFSIZ CHAR_BIT CHAR_MAX CHAR_MIN CLOCKS_PER_SEC EDOM EILSEQ EOF ERANGE EXIT_FAILURE
+    EXIT_SUCCESS FILENAME_MAX FOPEN_MAX HUGE_VAL HUGE_VALF HUGE_VALL I INFINITY INT_MAX INT_MIN
+    LONG_MAX LONG_MIN L_tmpnam MB_CUR_MAX MB_LEN_MAX NAN NDEBUG NULL RAND_MAX SCHAR_MAX SCHAR_MIN
+    SEEK_CUR SEEK_END SEEK_SET SHRT_MAX SHRT_MIN SIGABRT SIGFPE SIGILL SIGINT SIGSEGV SIGTERM
+    SIG_DFL SIG_ERR SIG_IGN SIZE_MAX TMP_MAX TRUE FALSE UCHAR_MAX UINT_MAX ULONG_MAX USHRT_MAX
+    WCHAR_MAX WCHAR_MIN WEOF assert complex errno imaginary linux math_errhandling offsetof setjmp
+    stderr stdin stdout unix va_arg va_copy va_end va_start
+"""
+RESERVED = frozenset((*_KEYWORDS.split(), *_MACROS.split(), *_FUNCTIONS, *_C_TYPES.values()))
+"""What cannot be the name of a function or of an argument in C and C++.
+
+That is keywords, types, functions that compiled code calls, and macros of standard headers.
+"""
 
 
 def c_header(interface: Interface, prefix: str, machine: str, needs: Sequence[str] | None) -> str:
@@ -51,7 +63,7 @@ def c_header(interface: Interface, prefix: str, machine: str, needs: Sequence[st
         machine: what the code is made for, in words.
         needs: functions of the C library that the object calls; `None` where that is not known.
     """
-    macro = prefix.upper()
+    macro = macro_prefix(prefix)
     tensors = [
         *((f"INPUT_{i}", tensor) for i, tensor in enumerate(interface.inputs)),
         *((f"OUTPUT_{i}", tensor) for i, tensor in enumerate(interface.outputs)),
@@ -92,6 +104,11 @@ def c_header(interface: Interface, prefix: str, machine: str, needs: Sequence[st
         f"#endif /* {macro}_NATIVE_H */",
     ]
     return "\n".join(lines) + "\n"
+
+
+def macro_prefix(prefix: str) -> str:
+    """What the macros of a header begin with: different for names that differ in case alone."""
+    return prefix.swapcase() if prefix in (prefix.lower(), prefix.upper()) else prefix
 
 
 def _count(number: int, noun: str) -> str:

@@ -89,9 +89,14 @@ class NativeTarget(Target):
         """The form follows from the suffix where it is not given.
 
         Raises:
-            OptionError: both are given and contradict each other.
+            OptionError: both are given and contradict each other, or a suffix that says no form.
         """
         wanted = SUFFIXES.get(output.suffix)
+        if wanted is None and output.suffix and options.form is None:
+            raise OptionError(
+                f"'{output}' does not say what to write: end it in {', '.join(SUFFIXES)}, or give "
+                "the form"
+            )
         if options.form is None or wanted in (None, options.form):
             return replace(options, form=options.form or wanted)
         raise OptionError(

@@ -31,9 +31,9 @@ from .bitplanes_tile import write_tile
 def bitplane_functions(scheme: Scheme, operand: Operand) -> list[llvm.FuncOp]:
     """All that one product needs, for any module of the `llvm` dialect.
 
-    `bitplanes_OPERAND_product`, `…_pack_rows`, `…_pack_columns` and `…_multiply` have the arguments
-    that `ir.native_bitplanes` states; the others are called by `multiply`. A program with constant
-    trits needs `product` alone, on what `column_codes` and `column_bases` give.
+    `bitplanes_OPERAND_product` and `…_pack_columns` have the arguments that `ir.native_bitplanes`
+    states, `…_pack_rows` and `…_multiply` those of `write_…`; these call the others. A program with
+    constant trits needs `product` alone, on what `column_codes` and `column_bases` give.
     """
     names = Names(operand)
     together = panels_together(scheme)

@@ -34,7 +34,10 @@ def stride_of(code: Code, scheme: Scheme, steps: SSAValue) -> SSAValue:
 
 
 def write_pack_rows(scheme: Scheme, operand: Operand, name: str) -> llvm.FuncOp:
-    """`pack_rows`, see `ir.native_bitplanes`."""
+    """`pack_rows(x, planes, rows, ins, first, end)`, two pointers and four int64.
+
+    int8 A [rows, ins] to the octets from `first` to `end`, as `ir.native_bitplanes` lays them out.
+    """
 
     def body(code: Code, arguments: Sequence[SSAValue]) -> None:
         x, planes, rows, ins, first, end = arguments

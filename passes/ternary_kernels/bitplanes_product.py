@@ -56,7 +56,10 @@ def most_steps(scheme: Scheme) -> int:
 
 
 def write_multiply(scheme: Scheme, operand: Operand, together: int) -> llvm.FuncOp:
-    """`multiply`, see `ir.native_bitplanes`; calls tiles of up to `together` panels."""
+    """`multiply`, with the arguments of `product` (`ir.native_bitplanes`), but A in planes.
+
+    It needs `multiply_scratch` bytes and calls tiles of up to `together` panels.
+    """
     names = Names(operand)
 
     def body(code: Code, arguments: Sequence[SSAValue]) -> None:

@@ -56,10 +56,13 @@ def test_images_are_classified(name: str) -> None:
     loss = nn.functional.cross_entropy(model(x), torch.tensor([1, 2]))
     loss.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
-    model.eval()
-    expected = model(x).detach()
+    # In float32, the last bit of a sum can change the answer of so deep an untrained network.
+    model.eval().double()
+    expected = model(x.double()).detach()
     assert expected.shape == (2, 10) and expected.isfinite().all()
-    torch.testing.assert_close(pack_model(model)(x), expected, rtol=1e-3, atol=1e-3)
+    packed = pack_model(model)
+    torch.testing.assert_close(packed(x.double()), expected)
+    assert packed.float()(x).isfinite().all()
 
 
 def test_ends_are_float_unless_asked() -> None:

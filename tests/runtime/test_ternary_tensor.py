@@ -300,3 +300,12 @@ def test_large_products_of_trits_have_gradients() -> None:
     ternary_matmul(a, b, a_ternary=True, b_ternary=True).sum().backward()
     assert a.grad is not None
     assert torch.equal(a.grad, b.sum(dim=1).expand(300, 400))
+
+
+def test_operands_of_other_types_are_refused() -> None:
+    operands: list[Any] = [[[1, 0], [0, 1]], np.eye(2), None]
+    for other in operands:
+        with pytest.raises(ParameterError, match=r"operand a is of type \w+; ternary_matmul takes"):
+            ternary_matmul(other, torch.eye(2), a_ternary=True)
+        with pytest.raises(ParameterError, match="operand b is of type"):
+            ternary_matmul(torch.eye(2), other)

@@ -32,6 +32,7 @@ from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.native_interface import Interface
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.artifact import Artifact
+from triton_dsl.lowering.to_native.header import macro_prefix
 from triton_dsl.passes.ternary_kernels.code import POINTER, Code, function
 
 pytest.importorskip("llvmlite")
@@ -162,7 +163,7 @@ class CCaller:
             for index, tensor in enumerate(tensors):
                 name = f"{role.lower()}{index}"
                 names.append(name)
-                macro = f"{prefix.upper()}_{role}PUT_{index}_ELEMENTS"
+                macro = f"{macro_prefix(prefix)}_{role}PUT_{index}_ELEMENTS"
                 macro += "(batch)" if tensor.batched else ""
                 element = C_TYPES[tensor.dtype]
                 lines.append(f"size_t n_{name} = (size_t){macro} * sizeof({element});")

@@ -186,9 +186,32 @@ def test_the_file_name_decides_the_form() -> None:
     target, plain = NativeTarget(), NativeOptions()
     forms = {
         name: target.options_for(plain, Path(name)).form
-        for name in ("a.o", "a.so", "a.ll", "a.s", "a", "out/a.bin")
+        for name in ("a.o", "a.so", "a.ll", "a.s", "out/a")
     }
-    assert list(forms.values()) == ["object", "shared", "llvm-ir", "assembly", None, None]
+    assert list(forms.values()) == ["object", "shared", "llvm-ir", "assembly", None]
+    with pytest.raises(OptionError, match=r"'out/a\.bin' does not say.* \.o, .*\.so, .*\.s, \.ll"):
+        target.options_for(plain, Path("out/a.bin"))
     assert target.options_for(NativeOptions(form="object"), Path("a.bin")).form == "object"
     with pytest.raises(OptionError, match=r"'a\.so' is a file of form=shared"):
         target.options_for(NativeOptions(form="object"), Path("a.so"))
+
+
+@pytest.mark.parametrize("name", ["NULL", "EOF", "errno", "int", "memcpy", "INT_MAX", "float"])
+def test_names_that_c_has_already_are_changed(
+    by_hand: ModuleOp, c_caller: Callable[..., Any], name: str
+) -> None:
+    artifact = emit(by_hand, name=name)
+    assert artifact.name == f"{name}_"
+    (y,) = c_caller("c99")(artifact, [X], 5)
+    np.testing.assert_array_equal(y, X * SCALE)
+
+
+def test_headers_of_names_that_differ_in_case_go_together(by_hand: ModuleOp) -> None:
+    macros: list[str] = []
+    for name in ("two", "TWO", "Two", "_2"):
+        header = emit(by_hand, name=name).files[f"{name}.h"].decode()
+        macros += [
+            line.split()[1].split("(")[0] for line in header.splitlines() if "#define" in line
+        ]
+    assert len(macros) == 4 * 5
+    assert len(set(macros)) == len(macros)

@@ -101,3 +101,10 @@ def test_kernels_are_kept_on_disk(tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 1
     bitplane_matmul(a != 0, PackedColumns(B, kernels), values="bits")
     assert len(list(folder.iterdir())) == 2
+
+
+def test_lists_are_multiplied_as_arrays() -> None:
+    trits = [[1, -1], [0, 1], [-1, 0]]
+    assert ternary_matmul([[-1, 0, 1], [1, -1, 0]], trits).tolist() == [[-2, 1], [1, -2]]
+    with pytest.raises(ParameterError):
+        ternary_matmul([[0.5, 0, 1]], trits)
