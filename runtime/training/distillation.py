@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...ir.errors import OptionError
-from .objectives import CrossEntropy, Objective
+from .objectives import CrossEntropy, Objective, evaluating
 
 FeaturePairs = Sequence[tuple[Tensor, Tensor]]
 
@@ -169,19 +169,16 @@ class Distillation(Objective):
     def watching(self, module: nn.Module) -> Generator[object]:
         """Note the rates of the student's layers; the teacher is in evaluation meanwhile."""
         handles: list[Any] = []
-        modes = [(part, part.training) for part in self.teacher.modules()]
         try:
             for name in self.features:
                 layer = _layer(module, name, "student")
                 handles.append(layer.register_forward_hook(self._noting(name)))
-            self.teacher.eval()
-            yield self
+            with evaluating(self.teacher):
+                yield self
         finally:
             self._seen, self._steps, self._is_watching = {}, {}, False
             for handle in handles:
                 handle.remove()
-            for part, was_training in modes:
-                part.training = was_training
 
     def to(self, device: torch.device) -> None:
         """Move the teacher."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..backend import resolve_amp_config
 from .data import Batch, Batches, derived_seed
 from .distributed import Processes
-from .objectives import Metric, Objective, metrics_of, sum_type
+from .objectives import Metric, Objective, evaluating, metrics_of, sum_type
 from .spiking_run import SpikingRun
 
 Sums = dict[str, Tensor]
@@ -98,35 +98,23 @@ class Engine:
 
     def evaluate(self, batches: Batches) -> dict[str, float]:
         """The loss without what only training adds, and the metrics; the mode is put back."""
-        modes = [(part, part.training) for part in self.module.modules()]
-        self.module.eval()
         sums: Sums = {}
-        try:
-            with torch.no_grad():
-                for index, batch in enumerate(batches.epoch(0)):
-                    x, y = self.moved(batch)
-                    with self.autocast():
-                        outputs = self.forward(x, self.evaluation_seed(index), batch.first)
-                        loss = self.objective.loss(outputs, y) if len(x) else outputs.sum()
-                    sums = added(sums, self.measured(loss, outputs, y))
-        finally:
-            for part, was_training in modes:
-                part.training = was_training
+        with torch.no_grad(), evaluating(self.module):
+            for index, batch in enumerate(batches.epoch(0)):
+                x, y = self.moved(batch)
+                with self.autocast():
+                    outputs = self.forward(x, self.evaluation_seed(index), batch.first)
+                    loss = self.objective.loss(outputs, y) if len(x) else outputs.sum()
+                sums = added(sums, self.measured(loss, outputs, y))
         return self.means(sums)
 
     def predict(self, x: Tensor, size: int) -> Tensor:
         """The outputs for `x` in evaluation, `size` rows at a time, on the processor."""
-        modes = [(part, part.training) for part in self.module.modules()]
-        self.module.eval()
-        try:
-            with torch.no_grad(), self.autocast():
-                found = [
-                    self.forward(rows.to(self.device), self.evaluation_seed(index)).cpu()
-                    for index, rows in enumerate(cast(Any, x).split(size))
-                ]
-        finally:
-            for part, was_training in modes:
-                part.training = was_training
+        with torch.no_grad(), evaluating(self.module), self.autocast():
+            found = [
+                self.forward(rows.to(self.device), self.evaluation_seed(index)).cpu()
+                for index, rows in enumerate(cast(Any, x).split(size))
+            ]
         return torch.cat(found)
 
     def evaluation_seed(self, batch: int) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import cast
 
 import torch
@@ -96,6 +96,18 @@ def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
         targets: classes [N, …].
     """
     return (outputs.argmax(1) == targets).to(sum_type(targets.device)).mean()
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Generator[None]:
+    """A block in which `module` is in evaluation; after it each part has its own mode back."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, was_training in modes:
+            part.training = was_training
 
 
 def sum_type(device: torch.device) -> torch.dtype:
