@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from triton_dsl.ir.errors import OptionError
@@ -59,6 +61,20 @@ def test_schedules_are_those_of_pytorch(steps: int) -> None:
         found = [0.5 * rate_factor(schedule, step, total) for step in range(steps)]
         assert found == pytest.approx(torch_rates(make, steps), rel=1e-9, abs=1e-12), schedule
         assert config.schedule in SCHEDULES
+
+
+@given(
+    schedule=st.sampled_from(SCHEDULES),
+    total=st.integers(1, 300),
+    part=st.floats(0, 1),
+    warmup=st.floats(0, 0.9),
+)
+def test_rates_stay_within_the_highest(
+    schedule: str, total: int, part: float, warmup: float
+) -> None:
+    step = int(part * total)
+    factor = rate_factor(schedule, step, total, 0.0 if schedule == "one_cycle" else warmup)
+    assert 0 <= factor <= 1 and (factor > 0 or step == total)
 
 
 def test_warm_up() -> None:

@@ -149,7 +149,9 @@ def test_resuming_in_several_parts(tmp_path: Path) -> None:
 
 def test_resuming_with_scaled_losses(tmp_path: Path) -> None:
     """float16 products on the processor: the scale of the losses is part of the state."""
-    config = dataclasses.replace(CONFIG, precision="float16", checkpoint_folder=str(tmp_path))
+    config = dataclasses.replace(
+        CONFIG, precision="float16", clip_norm=1.0, checkpoint_folder=str(tmp_path)
+    )
     straight, resumed = perceptron(), perceptron()
     history = Trainer(straight, config).fit(TRAIN)
     assert load_tree(tmp_path / CHECKPOINT)["scaler"]["scale"] >= 1
@@ -157,6 +159,27 @@ def test_resuming_with_scaled_losses(tmp_path: Path) -> None:
     Trainer(resumed, config).fit(TRAIN, resume=tmp_path / CHECKPOINT)
     assert bits(resumed) == bits(straight)
     assert history["loss"][-1] < history["loss"][0]
+
+
+def test_steps_that_overflow_are_left_out(tmp_path: Path) -> None:
+    """No step is taken where scaled gradients are infinite, and the rate does not move on."""
+    config = dataclasses.replace(
+        CONFIG, precision="float16", schedule="linear", checkpoint_folder=str(tmp_path)
+    )
+    module, factor = perceptron(), 1e36
+    before = bits(module)
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return functional.cross_entropy(outputs.float(), targets) * factor
+
+    Trainer(module, config, loss=loss).fit(TRAIN, max_steps=2)
+    state = load_tree(tmp_path / CHECKPOINT)
+    assert bits(module) == before and state["scheduler"]["last_epoch"] == 0
+    assert state["scaler"]["scale"] == 2.0**14
+    factor = 1.0
+    Trainer(module, config, loss=loss).fit(TRAIN, resume=tmp_path / CHECKPOINT, max_steps=2)
+    state = load_tree(tmp_path / CHECKPOINT)
+    assert bits(module) != before and state["scheduler"]["last_epoch"] == 2
 
 
 def test_a_killed_run_has_a_checkpoint(tmp_path: Path) -> None:
