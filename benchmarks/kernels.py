@@ -12,6 +12,8 @@ Sections (all by default):
   sparse    blocks of 4 inputs x 256 outputs that are zero, beside the same layer in dense panels
   mlp       a ternary 784-256-128-10 perceptron in one native call, beside the same in one call of
             each peer; `bound` has its arrays in place, as LiteRT has
+  conv      ternary convolutions of PyTorch's tensors, images of float32 [channels, size, size], at
+            both precisions, beside float convolutions
   costs     seconds to compile, to load what was compiled, microseconds of a call without work
 
 All engines hold the same trits and take turns in one process; a figure is the median of the rounds,
@@ -37,6 +39,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
+from measure.convs import conv_runs, expected_conv
 from measure.ggml import I2_S, TQ2_0, ggml
 from measure.peers import Floats, Make, Trits, installed_peers, runs_of
 from measure.roofs import dot_rate, read_bandwidth, reader
@@ -189,6 +192,31 @@ def mlp(options: argparse.Namespace) -> Iterator[list[Figure]]:
             yield figures(f"M{rows}, {precision}", found)
 
 
+CONVS: dict[str, tuple[int, int, int, int, int]] = {
+    "64 to 64, 3x3, 32x32": (64, 64, 3, 32, 1),
+    "64 to 64, 1x1, 32x32": (64, 64, 1, 32, 1),
+    "512 to 512, 3x3, 7x7": (512, 512, 3, 7, 1),
+    "64 depthwise, 3x3, 32x32": (64, 64, 3, 32, 64),
+}
+"""Channels, outputs, size of the window, size of the images, groups."""
+
+
+def conv(options: argparse.Namespace) -> Iterator[list[Figure]]:
+    """Single convolutions, on one image and on eight."""
+    rng = np.random.default_rng(0)
+    for name, (channels, outs, window, size, groups) in CONVS.items():
+        trits = rng.integers(-1, 2, (outs, channels // groups, window, window)).astype(np.int8)
+        for batch in (1, 8):
+            x = rng.standard_normal((batch, channels, size, size)).astype(np.float32)
+            expected = expected_conv(trits, x, groups)
+            for threads in options.threads:
+                for precision in ("dynamic-int8", "float32"):
+                    runs = conv_runs(precision, trits, x, groups, threads)
+                    found = contenders(runs, {}, expected)
+                    take_turns(found, options.rounds)
+                    yield figures(f"{name}, {batch} images, {precision}", found, threads=threads)
+
+
 def costs(options: argparse.Namespace) -> list[Cost]:
     """What compiling, loading and calling cost."""
     recipe = best_recipe(host_features())
@@ -237,6 +265,7 @@ FIGURES: dict[str, Callable[[argparse.Namespace], Iterator[list[Figure]]]] = {
     "accurate": partial(linear, "accurate"),
     "sparse": sparse,
     "mlp": mlp,
+    "conv": conv,
 }
 SECTIONS = (*FIGURES, "costs")
 
