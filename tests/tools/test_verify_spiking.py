@@ -1,4 +1,4 @@
-"""Spiking programs of the language on random inputs, on ONNX Runtime and in the interpreter."""
+"""Spiking programs of the language on random inputs: ONNX Runtime, PyTorch and interpreter agree."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from triton_dsl.tools.inputs import random_arrays
 from triton_dsl.tools.verify import verify_module
 
 pytest.importorskip("onnxruntime", reason="pip install 'triton-dsl[onnx]'")
+pytest.importorskip("torch", reason="pip install 'triton-dsl[torch]'")
 
 TRAIN = "s: SpikeTensor[T, N, 3, 4]"
 CURRENT = "x: Tensor[T, N, 5]"
@@ -56,5 +57,5 @@ layer Outer {{
     fn forward({signature}) {{ return {f"inner({name})" if is_layer else body} }}
 }}"""
     module = fill_parameters(import_tri(source), 1)
-    (found,) = verify_module(module, random_arrays(module, 3, 0, 7), ["onnx"])
-    assert found.agrees, found
+    for found in verify_module(module, random_arrays(module, 3, 0, 7), ["onnx", "pytorch"]):
+        assert found.agrees, found
