@@ -1,4 +1,4 @@
-"""Spiking programs of the language on random inputs: ONNX Runtime, PyTorch and interpreter agree."""
+"""Spiking programs of the language on random inputs: ONNX Runtime and PyTorch agree with us."""
 
 from __future__ import annotations
 
