@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 
 from ...dialects import tensor, ternary
 from ...dialects.parameters import parameters, store_of
-from ...dialects.spike import NetworkOp, SimulateOp
+from ...dialects.spike import AttentionOp, NetworkOp, SimulateOp
 from ...ir.errors import LoweringError
 from ..artifact import Artifact
 from ..emission import UnsupportedOps, identifier
@@ -27,6 +27,11 @@ _AROUND = (
     ternary.ConstantOp,
 )
 """What may stand around a network: that which runs it, and numbers."""
+
+_BESIDE = "a NIR file holds a spike.network and nothing beside it; make it part of one"
+_NO_NODE: dict[type[Operation], str] = {
+    AttentionOp: "NIR has no node for attention, nor for the product of two trains",
+}
 
 
 class NirTarget(Target):
@@ -50,10 +55,7 @@ class NirTarget(Target):
         graphs = [graph_of(network, unsupported) for network in networks]
         for op in module.body.block.walk():
             if not isinstance(op, _AROUND) and not _within_network(op):
-                unsupported.add(
-                    op,
-                    "a NIR file holds a spike.network and nothing beside it; make it part of one",
-                )
+                unsupported.add(op, _NO_NODE.get(type(op), _BESIDE))
         unsupported.raise_if_any()
         if len(graphs) != 1:
             raise LoweringError(
