@@ -147,15 +147,24 @@ class _Step:
 
     def fired(self, v: SSAValue, threshold: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The spikes of the potential v, and what the reset leaves of it."""
-        code = self.code
         spikes = self.fires(v, threshold)
         match self.neuron.reset:
             case "subtract":
-                return spikes, code.select(spikes, self.sub(v, threshold), v)
+                return spikes, self.select(spikes, self.sub(v, threshold), v)
             case "to_value":
-                return spikes, code.select(spikes, self.p("v_reset"), v)
+                return spikes, self.select(spikes, self.p("v_reset"), v)
             case _:
                 return spikes, v
+
+    def select(self, where: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+        """`yes` where something holds, else `no`; xDSL's selection takes no vectors."""
+        code = self.code
+        if element_of(yes.type) is None:
+            return code.select(where, yes, no)
+        given, other = self._bits(yes), self._bits(no)
+        mask = code.widen(where, given.type)
+        rest = code.xor(mask, code.constant(-1, mask.type))
+        return code.bits(code.or_(code.and_(given, mask), code.and_(other, rest)), yes.type)
 
     def not_zero(self, a: SSAValue) -> SSAValue:
         """Where a float is not 0."""
@@ -168,7 +177,7 @@ class _Step:
 
     def indicator(self, where: SSAValue) -> SSAValue:
         """1 where something holds, else 0."""
-        return self.code.select(where, self.number(1.0), self.number(0.0))
+        return self.select(where, self.number(1.0), self.number(0.0))
 
 
 def _dtype(element: Attribute) -> type[np.floating[Any]]:
@@ -218,9 +227,9 @@ def _sigma_delta(s: _Step, x: SSAValue, states: Values) -> Result:
     if s.neuron.cumulative:
         error = s.add(error, change)
     watched = s.magnitude(error if s.neuron.cumulative else change)
-    sent = code.select(s.fires(watched, s.p("threshold")), change, zero)
+    sent = s.select(s.fires(watched, s.p("threshold")), change, zero)
     if s.neuron.cumulative:
-        error = code.select(s.not_zero(sent), zero, error)
+        error = s.select(s.not_zero(sent), zero, error)
     return sent, [sigma, y, s.sub(change, sent), error]
 
 

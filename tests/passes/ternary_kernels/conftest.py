@@ -131,6 +131,12 @@ def _call(library: Library, name: str, scratch: int, problem: ConvProblem, at_st
 
 
 @pytest.fixture(scope="session")
+def guarded_copy() -> type[Guarded]:
+    """Makes copies of arrays between forbidden pages."""
+    return Guarded
+
+
+@pytest.fixture(scope="session")
 def conv_problem() -> type[ConvProblem]:
     """Makes what `run_convs` takes."""
     return ConvProblem
