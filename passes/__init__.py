@@ -7,11 +7,12 @@ computes, or says in its docstring what it changes. Not here: patterns that belo
 Files that hold no pass serve several: `compile_time` (values known before the program runs),
 `replacement` (one op in the place of another), `layers` (products with weights, seen alike),
 `channel_vectors` (arithmetic on scales and biases), `prunable`, `channel_paths`, `channel_edges`
-(what is left of layers without their zeros), `silence` (neurons that never fire),
-`integer_products`, `integer_forms`, `integer_emitter`, `requantize_fusion` (float arithmetic as
-integers), `network_ops` (what a network is made of, as ops), `adder_graph` (a matrix as shared
-additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` (products that
-native kernels take), and `universe` (every pass and dialect by name).
+(what is left of layers without their zeros), `silence` (neurons that never fire), `integer_neurons`
+(neurons on whole numbers), `integer_products`, `integer_forms`, `integer_emitter`,
+`requantize_fusion` (float arithmetic as integers), `network_ops` (what a network is made of, as
+ops), `adder_graph` (a matrix as shared additions), `llvm_conversion` (arithmetic in the `llvm`
+dialect), `ternary_products` (products that native kernels take), and `universe` (every pass and
+dialect by name).
 """
 
 from __future__ import annotations
@@ -132,6 +133,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return QuantizeActivationsPass
 
+    def get_quantize_spike() -> type[ModulePass]:
+        from .quantize_spike import QuantizeSpikePass
+
+        return QuantizeSpikePass
+
     def get_requantize() -> type[ModulePass]:
         from .requantize import RequantizePass
 
@@ -164,6 +170,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "skip-silent": get_skip_silent,
         "skip-zeros": get_skip_zeros,
         "quantize-activations": get_quantize_activations,
+        "quantize-spike": get_quantize_spike,
         "requantize": get_requantize,
         "ternarize": get_ternarize,
     }

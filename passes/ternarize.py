@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ..dialects import tensor, ternary
+from ..dialects import spike, tensor, ternary
 from ..dialects.inference import tensor_type
-from ..dialects.parameters import parameters
+from ..dialects.parameters import dense_constant, parameters
 from ..dialects.shapes import is_float
+from ..dialects.spike.rebuild import rebuilt
+from ..dialects.spike.types import is_train
 from ..dialects.ternary.storage import RULES, SCALES
 from ..ir.errors import OptionError
 from ..ir.pipeline import did_you_mean
 from .fold_constants import fold
-from .replacement import erase_unused, replace
+from .layers import Synapse
+from .replacement import erase_unused, insert_before, replace
 
-FloatLayer: TypeAlias = tensor.LinearOp | tensor.MatmulOp | tensor.ConvOp
+FloatLayer: TypeAlias = tensor.LinearOp | tensor.MatmulOp | tensor.ConvOp | Synapse
 TernaryLayer: TypeAlias = ternary.LinearOp | ternary.MatmulOp | ternary.ConvOp
 
 
@@ -28,8 +33,9 @@ TernaryLayer: TypeAlias = ternary.LinearOp | ternary.MatmulOp | ternary.ConvOp
 class TernarizePass(ModulePass):
     """Turn `tensor.linear`, `tensor.matmul` and `tensor.conv` with a float weight into ternary ops.
 
-    A weight is a `tensor.parameter`, or a permuted, reshaped or sliced one. The result approximates
-    the float program: retrain, or fine-tune, before or after.
+    `spike.linear` and `spike.conv` without a scale get trits and a scale too. A weight is a
+    `tensor.parameter`, or a permuted, reshaped or sliced one. The result approximates the float
+    program: retrain, or fine-tune, before or after.
 
         // ternarize{rule=twn scale=channel}
         %w = tensor.parameter "fc.weight" : tensor<784x10xf32>
@@ -88,17 +94,24 @@ class TernarizePass(ModulePass):
             raise OptionError(f"ternarize expects a threshold of at least 0, got {self.threshold}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        # One ternarization for all layers that share a weight.
         self._check_skipped(op)
-        made: dict[tuple[SSAValue, int], ternary.TernarizeOp] = {}
-        weights: list[Operation] = []
+        chosen: list[FloatLayer] = []
         for layers in _layers_by_function(op):
             first, last = layers[0], layers[-1]
             for layer in layers:
                 kept = (layer is first and self.keep_first) or (layer is last and self.keep_last)
-                if isinstance(layer, FloatLayer) and not kept and self._takes(layer):
-                    weights += _producers(_weight(layer))
-                    self._ternarize(layer, made)
+                if isinstance(layer, FloatLayer) and not kept:
+                    chosen.append(layer)
+        self.ternarize(chosen)
+
+    def ternarize(self, layers: Sequence[FloatLayer]) -> None:
+        """Make those of `layers` ternary that can be; layers that share a weight go on sharing."""
+        made: dict[tuple[SSAValue, int], ternary.TernarizeOp] = {}
+        weights: list[Operation] = []
+        for layer in layers:
+            if self._takes(layer):
+                weights += _producers(_weight(layer))
+                self._ternarize(layer, made)
         fold([*dict.fromkeys(weights), *made.values()])
         erase_unused(weights)
 
@@ -119,6 +132,7 @@ class TernarizePass(ModulePass):
             and isinstance(parameter[0], tensor.ParameterOp)
             and parameter[0].key.data not in self.skip
             and is_float(tensor_type(weight))
+            and not (isinstance(layer, Synapse) and layer.scale is not None)
             and not (isinstance(layer, tensor.MatmulOp) and tensor_type(weight).get_num_dims() < 2)
         )
 
@@ -126,7 +140,7 @@ class TernarizePass(ModulePass):
         self, layer: FloatLayer, made: dict[tuple[SSAValue, int], ternary.TernarizeOp]
     ) -> None:
         weight = _weight(layer)
-        axis = 0 if isinstance(layer, tensor.ConvOp) else -1
+        axis = 0 if isinstance(layer, tensor.ConvOp | spike.ConvOp) else -1
         op = made.get((weight, axis))
         if op is None:
             op = ternary.TernarizeOp(
@@ -143,6 +157,17 @@ class TernarizePass(ModulePass):
             owner.parent.insert_op_after(op, owner)
             op.location = owner.location
         replace(layer, _ternary_layer(layer, op))
+
+
+def _ternary_synapse(layer: Synapse, weight: ternary.TernarizeOp) -> Synapse:
+    """A synapse with trits; without a scale of the rule it is 1, since currents stay floats."""
+    scale = weight.scale
+    if scale is None and is_train(layer.input):
+        element = tensor_type(layer.result).element_type
+        one = dense_constant(np.asarray(1.0), element)
+        insert_before(layer, one)
+        scale = one.result
+    return rebuilt(layer, {"weight": [weight.trits], "scale": [] if scale is None else [scale]})
 
 
 def _layers_by_function(module: ModuleOp) -> list[list[FloatLayer | TernaryLayer]]:
@@ -182,8 +207,10 @@ def _producers(weight: SSAValue) -> list[Operation]:
     return [owner, *reversed(chain)]
 
 
-def _ternary_layer(layer: FloatLayer, weight: ternary.TernarizeOp) -> TernaryLayer:
+def _ternary_layer(layer: FloatLayer, weight: ternary.TernarizeOp) -> TernaryLayer | Synapse:
     """The op that computes what `layer` does, with trits."""
+    if isinstance(layer, Synapse):
+        return _ternary_synapse(layer, weight)
     if isinstance(layer, tensor.ConvOp):
         return ternary.ConvOp(
             layer.input,
