@@ -53,7 +53,8 @@ class HybridTrainer:
         spiking: how the spiking network is run; none where it takes a batch and gives logits.
         distillation: learn from `ann`, besides or in the place of targets; none learns from targets
             alone.
-        features: for names of the spiking network's layers those of `ann` that they follow.
+        features: for names of the spiking network's layers, which give trains with time first,
+            those of `ann` that they follow.
         metrics: as for `Trainer`.
         calibration: rows of the training data to calibrate with, at most.
 
@@ -120,5 +121,4 @@ class HybridTrainer:
         return module
 
     def _objective(self, teacher: nn.Module, loss: DistillationLoss) -> Distillation:
-        is_train = self.spiking is not None
-        return Distillation(teacher, loss, features=self.features, spiking=is_train)
+        return Distillation(teacher, loss, features=self.features)

@@ -42,7 +42,7 @@ class Converted(nn.Module):
     A neuron's threshold is the largest activation of the calibration, and its spikes are worth it.
     """
 
-    def __init__(self, ann: nn.Sequential, inputs: Tensor) -> None:
+    def __init__(self, ann: Any, inputs: Tensor) -> None:
         super().__init__()
         hidden, activation, self.readout = ann[0], ann[1], ann[2]
         self.hidden, self.threshold = hidden, nn.Parameter(activation(hidden(inputs)).max())
@@ -77,7 +77,7 @@ def test_one_step_is_trained_on(distillation: DistillationLoss | None) -> None:
     before = bits(ann)
     trainer = HybridTrainer(
         ann,
-        lambda network, inputs: Converted(network, inputs),  # pyright: ignore[reportArgumentType]
+        Converted,
         dataclasses.replace(CONFIG, learning_rate=0.005),
         spiking=RUN,
         distillation=distillation,
@@ -94,12 +94,38 @@ def test_one_step_is_trained_on(distillation: DistillationLoss | None) -> None:
     assert isinstance(trainer.module, Converted)
 
 
+class Whole(nn.Module):
+    """A converted network that takes a batch and gives logits."""
+
+    def __init__(self, ann: Any, inputs: Tensor) -> None:
+        super().__init__()
+        self.network = Converted(ann, inputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return RUN(self.network, x, 0)
+
+
+def test_networks_that_take_a_batch() -> None:
+    """They are trained as those are whose steps the trainer makes, features included."""
+    loss, features = DistillationLoss(2.0, 0.7, 0.5), {"neuron": "1"}
+    ann, found = trained(), list[tuple[Any, list[bytes]]]()
+    for convert, run, prefix in ((Converted, RUN, ""), (Whole, None, "network.")):
+        names = {f"{prefix}{name}": theirs for name, theirs in features.items()}
+        trainer = HybridTrainer(
+            ann, convert, CONFIG, spiking=run, distillation=loss, features=names
+        )
+        report = trainer.fit(clusters(), clusters())
+        assert trainer.module is not None
+        found.append((report, bits(trainer.module)))
+    assert found[0] == found[1]
+
+
 def test_what_the_conversion_is_given() -> None:
     given: list[tuple[nn.Module, Tensor]] = []
 
     def convert(network: nn.Module, inputs: Tensor) -> nn.Module:
         given.append((network, inputs))
-        return Converted(network, inputs)  # pyright: ignore[reportArgumentType]
+        return Converted(network, inputs)
 
     ann, train = perceptron(), clusters()
     config = dataclasses.replace(CONFIG, epochs=1)

@@ -52,6 +52,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert [event.value for event in events.Scalars("val_loss")] == [0.75]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # MLflow's own
 def test_mlflow(tmp_path: Path) -> None:
     library: Any = pytest.importorskip("mlflow")
     log_two("mlflow", tmp_path)

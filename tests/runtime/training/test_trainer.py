@@ -328,6 +328,7 @@ def test_bfloat16_products() -> None:
     assert history["accuracy"][-1] > 0.9
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # MLflow's own
 def test_metrics_are_sent(tmp_path: Path) -> None:
     """Where no tracker is installed, nothing starts."""
     config = dataclasses.replace(CONFIG, log_to=("mlflow",), log_folder=str(tmp_path))
