@@ -2,7 +2,8 @@
 
 It works with autograd (for the images, scale and bias), `torch.compile` and `torch.export`. On
 processors it runs native kernels where llvmlite is installed (`native.torch_conv`), else PyTorch's
-convolution. `ternary_conv2d` checks its arguments.
+convolution. `ternary_conv2d` checks its arguments, and calls native kernels without PyTorch's
+dispatcher where nothing would see the difference.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch.nn import functional, grad
 
 from ..ir.errors import OptionError
 from .native import torch_conv
+from .native.torch_linear import is_unseen
 from .operator_library import LIBRARY, autocast, register_flops
 from .ternary_tensor import unpack_unchecked
 
@@ -79,6 +81,8 @@ def _on_processor(
 LIBRARY.impl("ternary_conv2d", _formula, "CompositeExplicitAutograd")
 LIBRARY.impl("ternary_conv2d", _on_processor, "CPU")
 _OP: Any = torch.ops.triton_dsl.ternary_conv2d.default
+_is_compiling = torch.compiler.is_compiling
+_QUICK = (torch.float32, torch.int8)
 
 
 def _channels(values: Tensor, dtype: torch.dtype) -> Tensor:
@@ -221,9 +225,14 @@ def ternary_conv2d(
     x = autocast(x)
     pads = (*padding, *padding) if len(padding) == 2 else tuple(padding)
     _check(x, weight, shape, scale, bias, (stride, pads, dilation, groups))
-    window = (list(stride), list(pads), list(dilation), groups)
     images = x.unsqueeze(0) if x.dim() == 3 else x
-    result = _OP(images, weight, list(shape), scale, bias, *window)
+    result = None
+    if not _is_compiling() and x.dtype in _QUICK and is_unseen(x, weight, scale, bias):
+        window = (stride, pads, dilation, groups)
+        result = torch_conv.convolve(images, weight, shape, scale, bias, *window)
+    if result is None:
+        numbers = (list(stride), list(pads), list(dilation), groups)
+        result = _OP(images, weight, list(shape), scale, bias, *numbers)
     return result.squeeze(0) if x.dim() == 3 else result
 
 

@@ -235,6 +235,36 @@ _is_profiled = _watcher("_C._autograd._profiler_enabled")
 _forward_levels: Any = forward_ad
 
 
+def is_unseen(*tensors: Tensor | None) -> bool:
+    """Whether what is done with these tensors may pass PyTorch's dispatcher by.
+
+    It may where they are ordinary ones in main memory, and nothing is differentiated, cast, traced,
+    transformed or profiled.
+    """
+    if (
+        _function_modes()
+        or _dispatch_modes()
+        or _transforms()
+        or _tracing()
+        or _is_cast()
+        or _is_profiled()
+        or _forward_levels._current_level >= 0
+    ):
+        return False
+    differentiated = _is_differentiated()
+    return all(
+        tensor is None
+        or (
+            tensor.__class__ in _PLAIN
+            and tensor.is_cpu
+            and tensor.layout is torch.strided
+            and not tensor.is_neg()
+            and not (differentiated and tensor.requires_grad)
+        )
+        for tensor in tensors
+    )
+
+
 def quick_product(
     x: Tensor, weight: Tensor, outs: int, scale: Tensor | None, bias: Tensor | None
 ) -> Tensor | None:

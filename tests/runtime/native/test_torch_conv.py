@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.native_abi import KIND_NAMED
@@ -22,6 +24,7 @@ from triton_dsl.ir.processor import host_features
 from triton_dsl.passes.ternary_kernels.recipes import RECIPES
 from triton_dsl.runtime.native import torch_conv
 from triton_dsl.runtime.native.provider import CONV
+from triton_dsl.runtime.native.torch_linear import is_unseen
 from triton_dsl.runtime.operators import set_precision, ternary_conv2d, use_precision
 from triton_dsl.runtime.packed import PackedTernaryConv2d
 from triton_dsl.runtime.ternary_tensor import pack
@@ -221,6 +224,29 @@ def test_units_cover_every_geometry() -> None:
     assert ConvGeometry(6, 20, 10, 6, (3, 3), groups=6).units == 6
     with pytest.raises(OptionError, match="no kernel for a convolution"):
         conv_provider()(ConvGeometry(4, 2, 2, 8, (3, 3)), kind)
+
+
+def test_what_looks_sees_the_operator() -> None:
+    x, trits = random_floats(1, 5, 8, 9), random_trits(7, 5, 3, 3)
+    weight, scale = pack(trits), random_floats(7)
+    assert is_unseen(x, weight, None)
+    ternary_conv2d(x, weight, trits.shape)
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        assert not is_unseen(x, weight)
+        ternary_conv2d(x, weight, trits.shape)
+    assert "triton_dsl::ternary_conv2d" in {event.key for event in seen.key_averages()}
+    traced = make_fx(lambda y: ternary_conv2d(y, weight, trits.shape))(x)
+    assert any("ternary_conv2d" in str(node.target) for node in traced.graph.nodes)
+    scale.requires_grad_()
+    assert not is_unseen(x, weight, scale)
+    assert ternary_conv2d(x, weight, trits.shape, scale).requires_grad
+    with torch.no_grad():
+        assert is_unseen(x, weight, scale)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert ternary_conv2d(x, weight, trits.shape).dtype == torch.bfloat16
+    with torch.autograd.forward_ad.dual_level():
+        assert not is_unseen(x)
+    assert not is_unseen(x.to("meta")) and not is_unseen(x.to_sparse())
 
 
 WITHOUT = """
