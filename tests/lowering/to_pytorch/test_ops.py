@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from triton_dsl.dialects import tensor, ternary
+from triton_dsl.dialects import spike, tensor, ternary
 from triton_dsl.dialects.ternary import TernarizeOp
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.to_pytorch.module_source import RULES
@@ -86,7 +86,11 @@ ELEMENTS = st.sampled_from(["f32", "i8", "i32", "i64"])
 
 def test_table_has_a_rule_for_every_op() -> None:
     stored = {tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp}
-    assert set(tensor.OPERATIONS) | set(ternary.Ternary.operations) == RULES.keys() | stored
+    graph = {spike.NetworkOp, spike.InputOp, spike.PopulationOp, spike.ProjectionOp, spike.ProbeOp}
+    lowered = {*graph, spike.SimulateOp, spike.LayerOp, spike.YieldOp}
+    spiking = set(spike.Spike.operations) - lowered
+    expected = {*tensor.OPERATIONS, *ternary.Ternary.operations, *spiking}
+    assert expected == RULES.keys() | stored
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -321,6 +325,28 @@ def test_fused_products(kind: str, element: str, options: str, agree: Agree) -> 
             inputs[index] = np.array(33, np.int32)
     trits = RNG.integers(-1, 2, (8, 4) if kind == "linear" else (4, 1, 3, 2))
     agree(text, inputs, {"layer.weight": pack_trits(trits)})
+
+
+@pytest.mark.parametrize(
+    ("element", "scale"),
+    [("f32", "tensor<4xf32>"), ("f32", "tensor<f32>"), ("f32", None), ("i8", None)],
+)
+def test_ternary_convolutions_of_signals(element: str, scale: str | None, agree: Agree) -> None:
+    out = "i32" if element == "i8" else element
+    clause = f"scale(%s : {scale})" if scale else ""
+    argument = f", %s : {scale}" if scale else ""
+    text = f"""
+func.func @forward(%x : tensor<?x6x9x{element}>{argument}) -> tensor<?x4x5x{out}> {{
+  %w = ternary.parameter "w" : tensor<4x3x3x!ternary.trit>
+  %y = ternary.conv %x, %w {clause} {{strides = array<i64: 2>, padding = array<i64: 2, 1>,
+    dilation = array<i64: 1>, groups = 2 : i64, activation = "none"}}
+    : tensor<?x6x9x{element}>, tensor<4x3x3x!ternary.trit> -> tensor<?x4x5x{out}>
+  func.return %y : tensor<?x4x5x{out}>
+}}
+"""
+    inputs = [random_array(f"tensor<2x6x9x{element}>"), *([random_array(scale)] if scale else [])]
+    artifact = agree(text, inputs, {"w": pack_trits(RNG.integers(-1, 2, (4, 3, 3)))})
+    assert "ternary_conv2d = None" in artifact.text()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_dsl.runtime.native.provider import BITPLANES, GROUP, LINEAR, KernelSource
+from triton_dsl.runtime.native.provider import BITPLANES, CONV, GROUP, LINEAR, KernelSource
 
 ENTRIES = """[triton_dsl.kernels]
 given = provider_for_test:given
@@ -56,3 +56,4 @@ def test_own_kernels_are_found() -> None:
     assert GROUP == "triton_dsl.kernels"
     assert LINEAR.get() is not None
     assert BITPLANES.get() is not None
+    assert CONV.get() is not None
