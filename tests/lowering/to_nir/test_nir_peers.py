@@ -61,7 +61,7 @@ def run(module: Any, currents: Any) -> Any:
 
 
 def each_alone(make: Callable[[], Any], currents: Any) -> Any:
-    """The same for peers whose Flatten would join the samples, or whose modules keep their state."""
+    """The same where a Flatten would join the samples, or modules keep their state."""
     return torch.stack([run(make(), sample) for sample in currents.unbind(1)], 1)
 
 
