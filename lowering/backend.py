@@ -103,23 +103,25 @@ def get_all_backends() -> dict[str, type[BackendBase]]:
 
 
 def compile_model(
-    source_file: str | Path,
+    source_file: str | Path | Any,
     backend: str = "pytorch",
     backend_options: Mapping[str, Any] | None = None,
     *,
     layer: str | None = None,
     weights: str | Path | Mapping[str, Any] | None = None,
     trainable: bool = False,
+    example_inputs: Any = None,
 ) -> Any:
-    """Compile a `.tri` file.
+    """Compile a `.tri` file, or a PyTorch module.
 
     Args:
-        source_file: the program.
+        source_file: the program; or an `nn.Module`, with `example_inputs` and a target.
         backend: a target (`pytorch`, `onnx`, …) or a registered back end.
         backend_options: the target's options, or the back end's constructor arguments.
         layer: the entry layer; by default the last one of the file that needs no generics.
         weights: a weights file or a `state_dict`.
         trainable: keep float latents of ternary weights (see `lowering.from_tri.import_tri`).
+        example_inputs: of a PyTorch module (see `lowering.from_torch.from_torch`).
 
     Returns:
         A `CompiledModel` for a target; whatever `optimize` of a `BackendBase` gives.
@@ -131,13 +133,17 @@ def compile_model(
     from .targets import compile_to_target, get_all_targets
 
     options = dict(backend_options or {})
-    path = Path(source_file)
     targets, backends = get_all_targets(), get_all_backends()
+    if not isinstance(source_file, str | Path):
+        if layer is not None or weights is not None or trainable or backend in backends:
+            raise OptionError(
+                "a PyTorch module has its own weights and layers: 'layer', 'weights', 'trainable' "
+                "and back ends on the syntax tree need a .tri program"
+            )
+    elif example_inputs is not None:
+        raise OptionError("example_inputs belong to a PyTorch module, and this is a .tri program")
     if backend in targets:
-        from .from_tri import import_tri
-
-        state = Path(weights) if isinstance(weights, str) else weights
-        module = import_tri(path, layer=layer, weights=state, trainable=trainable)
+        module = _import(source_file, layer, weights, trainable, example_inputs)
         artifact = compile_to_target(module.clone(), backend, options)
         return CompiledModel(backend, module, artifact, options)
     if backend in backends:
@@ -146,10 +152,28 @@ def compile_model(
                 f"back end '{backend}' sees the syntax tree alone: it takes no weights, and "
                 "'trainable' means nothing to it"
             )
-        return _run_backend(backends[backend], backend, options, path, layer)
+        return _run_backend(backends[backend], backend, options, Path(source_file), layer)
     known = sorted({*targets, *backends})
     hint = did_you_mean(backend, known)
     raise OptionError(f"no back end '{backend}'{hint or '; known: ' + ', '.join(known)}")
+
+
+def _import(
+    source: Any,
+    layer: str | None,
+    weights: str | Path | Mapping[str, Any] | None,
+    trainable: bool,
+    example_inputs: Any,
+) -> ModuleOp:
+    """A `.tri` file or a PyTorch module as IR."""
+    if not isinstance(source, str | Path):
+        from .from_torch import from_torch
+
+        return from_torch(source, example_inputs)
+    from .from_tri import import_tri
+
+    state = Path(weights) if isinstance(weights, str) else weights
+    return import_tri(Path(source), layer=layer, weights=state, trainable=trainable)
 
 
 def _run_backend(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,9 @@ class Emitter:
     buffers: frozenset[str] = frozenset()
     values: dict[Any, Value] = field(default_factory=dict[Any, Value])
     location: Any = None
+    sources: dict[SSAValue, tuple[SSAValue, Sizes]] = field(
+        default_factory=dict[SSAValue, tuple[SSAValue, Sizes]]
+    )
     _emitted: dict[Any, SSAValue] = field(default_factory=dict[Any, SSAValue])
 
     def add(self, op: Operation) -> SSAValue:
@@ -263,10 +267,21 @@ class Emitter:
         return self.add(tensor.ConvertOp(value, element))
 
     def reshape(self, value: SSAValue, given: Sizes, wanted: Sizes) -> SSAValue:
-        """`value` of the sizes `given` with the sizes `wanted`."""
+        """`value` of the sizes `given` with the sizes `wanted`.
+
+        What is itself a reshape is taken from its source where free sizes can be found only there.
+        """
         if given == wanted:
             return value
-        return self.add(tensor.ReshapeToOp(value, reshape_target(given, wanted)))
+        try:
+            target = reshape_target(given, wanted)
+        except ProblemError:
+            if value not in self.sources:
+                raise
+            return self.reshape(*self.sources[value], wanted)
+        result = refined(self.add(tensor.ReshapeToOp(value, target)), wanted)
+        self.sources[result] = (value, given)
+        return result
 
     def permute(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
         """The axes in another order."""
@@ -367,10 +382,9 @@ def place_of(node: Any) -> tuple[str, str, int]:
     """The path of the module that a node belongs to, the file and the line."""
     stack = node.meta.get("nn_module_stack") or {}
     path = next(reversed(list(stack.values())), ("",))[0]
-    file, line = "", 0
-    for file, line in reversed(_frames(node.meta.get("stack_trace") or "")):
-        if not _is_of_torch(file):
-            break
+    frames = _frames(node.meta.get("stack_trace") or "")
+    own = [frame for frame in frames if not _is_of_library(frame[0])]
+    file, line = (own or frames or [("", 0)])[-1]
     return str(path), file, line
 
 
@@ -385,10 +399,13 @@ def _frames(trace: str) -> list[tuple[str, int]]:
     return frames
 
 
-def _is_of_torch(file: str) -> bool:
+def _is_of_library(file: str) -> bool:
     import torch
 
-    return file.startswith(torch.__path__[0])
+    return Path(file).is_relative_to(torch.__path__[0]) or Path(file).is_relative_to(_RUNTIME)
+
+
+_RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 
 
 def location(node: Any) -> Any:

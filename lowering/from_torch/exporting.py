@@ -87,6 +87,8 @@ def _bind(module: Any, example_inputs: Any) -> inspect.BoundArguments:
 
     if not isinstance(module, torch.nn.Module):
         raise OptionError(f"expected an nn.Module, got {type(module).__name__}")
+    if example_inputs is None:
+        raise OptionError("example_inputs: expected a tensor or the arguments of 'forward'")
     if isinstance(example_inputs, Mapping):
         args, kwargs = (), dict(example_inputs)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     elif isinstance(example_inputs, Sequence):

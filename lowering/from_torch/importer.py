@@ -24,7 +24,7 @@ from ...ir.store import ParameterStore
 from .emitter import Call, Emitter, Known, element_type, evaluate, hint, location, place_of, refined
 from .exporting import DynamicSizes, Exported, export
 from .rules import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
-from .sizes import ProblemError, is_free, ir_shape, named, sizes_of
+from .sizes import ProblemError, ir_shape, is_free, named, sizes_of
 
 
 def from_torch(

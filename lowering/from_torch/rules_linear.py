@@ -6,6 +6,7 @@ spike train is `spike.linear` on the whole train.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ...ir.trits import pack_trits, unpack_trits
 from .emitter import Call, Emitter, Known, Weight, array_of, hint, keep
 from .rules_elementwise import Rule
 from .rules_shape import cut, pads
-from .sizes import ProblemError, static
+from .sizes import ProblemError, Sizes, is_free, static
 
 
 def transposed(values: Any) -> Any:
@@ -35,7 +36,13 @@ def _linear(e: Emitter, call: Call) -> SSAValue:
 
 
 def product_with(e: Emitter, x: SSAValue, weight: Weight, bias: SSAValue | None) -> SSAValue:
-    """x · W + bias for a weight [in, out]."""
+    """x · W + bias for a weight [in, out]; rows that a reshape made of axes are those again."""
+    rows = _rows(e, x)
+    if rows is not None:
+        source, sizes = rows
+        product = product_with(e, source, weight, bias)
+        made = (*sizes[:-1], tensor_type(product).get_shape()[-1])
+        return e.reshape(product, made, (math.prod(sizes[:-1]), made[-1]))
     owner = x.owner
     if isinstance(owner, spike.ToTensorOp) and tensor_type(x).get_num_dims() > 1:
         scale = weight.scale
@@ -45,6 +52,25 @@ def product_with(e: Emitter, x: SSAValue, weight: Weight, bias: SSAValue | None)
     if weight.is_trits:
         return e.add(ternary.LinearOp(x, weight.value, scale=weight.scale, bias=bias))
     return e.add(tensor.LinearOp(x, weight.value, bias))
+
+
+def _rows(e: Emitter, x: SSAValue) -> tuple[SSAValue, Sizes] | None:
+    """What a matrix x was reshaped from, with its rows as axes again, where that says more.
+
+    It does for spikes, and where several free sizes became one.
+    """
+    if x not in e.sources or tensor_type(x).get_num_dims() != 2:
+        return None
+    source, sizes = e.sources[x]
+    columns = tensor_type(x).get_shape()[1]
+    if not isinstance(source.owner, spike.ToTensorOp) and sum(map(is_free, sizes)) < 2:
+        return None
+    for cut_at in range(2, len(sizes)):
+        inner = sizes[cut_at:]
+        if not any(map(is_free, inner)) and math.prod(inner) == columns:
+            apart = (*sizes[:cut_at], columns)
+            return e.reshape(source, sizes, apart), apart
+    return None
 
 
 def _matmul(e: Emitter, call: Call) -> SSAValue:
@@ -314,10 +340,9 @@ def _ternary_conv(e: Emitter, call: Call) -> SSAValue:
     scale, bias = (
         None if call[name] is None else e.operand(call[name], dtype) for name in ("scale", "bias")
     )
-    padding = pair(call["padding"], 2)
     options: dict[str, Any] = {
         "strides": pair(call["stride"], 2),
-        "padding": [*padding, *padding],
+        "padding": static(call["padding"], "padding"),
         "dilation": pair(call["dilation"], 2),
         "groups": int(call["groups"]),
     }

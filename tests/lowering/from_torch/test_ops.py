@@ -232,7 +232,8 @@ CONVOLUTIONS: list[tuple[nn.Module, tuple[int, ...]]] = [
 
 PRODUCTS: list[tuple[Any, list[tuple[int, ...]]]] = [
     (nn.Linear(5, 3), [(5,)]), (nn.Linear(5, 3, bias=False), [(4, 5)]),
-    (nn.Bilinear(5, 4, 3), [(5,), (4,)]), (nn.MultiheadAttention(6, 2, batch_first=True), [(5, 6)] * 3),
+    (nn.Bilinear(5, 4, 3), [(5,), (4,)]),
+    (nn.MultiheadAttention(6, 2, batch_first=True), [(5, 6)] * 3),
     (nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), [(5, 6)]),
     (nn.TransformerDecoderLayer(6, 2, 8, batch_first=True, norm_first=True), [(5, 6), (4, 6)]),
 ]  # fmt: skip

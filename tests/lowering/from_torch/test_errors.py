@@ -1,0 +1,164 @@
+"""What cannot be imported says so, all at once, by module and line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from triton_dsl import compile_model, from_torch
+from triton_dsl.dialects import tensor
+from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
+from triton_dsl.lowering.emission import source_place
+
+
+class Wrapped(nn.Module):
+    """A function in a module called `inner`."""
+
+    class Inner(nn.Module):
+        def __init__(self, function: Any) -> None:
+            super().__init__()
+            self.function = function
+
+        def forward(self, *inputs: Tensor) -> Any:
+            return self.function(*inputs)
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.inner = self.Inner(function)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.inner(x)
+
+
+def test_all_problems_are_listed_at_once() -> None:
+    def several(x: Tensor) -> Tensor:
+        return x.sort(-1).values + torch.randn(4) + x.sin()
+
+    with pytest.raises(UnsupportedError) as caught:
+        from_torch(Wrapped(several), torch.randn(2, 4))
+    problems = {name: (place, reason) for name, place, reason in caught.value.problems}
+    assert set(problems) == {"aten::sort", "aten::randn", "aten::sin"}
+    place, reason = problems["aten::sort"]
+    line = Wrapped.Inner.forward.__code__.co_firstlineno + 1
+    assert place.startswith("'inner' (") and place.endswith(f"test_errors.py:{line})")
+    assert "does not sort" in reason
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attributes self._flat_weights")
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_cells(cell: Any) -> None:
+    with pytest.raises(UnsupportedError, match="recurrent cells are not supported"):
+        from_torch(cell(4, 3, batch_first=True), torch.randn(2, 5, 4))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x[x > 0], "depends on values"),
+        (lambda x: x + x.shape[0], "a size that is not fixed"),
+        (lambda x: nn.functional.max_pool2d(x, 2, dilation=2), "no dilation"),
+        (lambda x: nn.functional.conv3d(x[:, None], torch.ones(1, 1, 1, 1, 1)), "1 or 2 axes"),
+        (lambda x: x.to(torch.complex64), "have no type"),
+        (lambda x: torch.fft.rfft(x).abs(), "no op of the IR computes it"),
+    ],
+)
+def test_single_problems(function: Any, message: str) -> None:
+    with pytest.raises(LoweringError, match=message):
+        from_torch(Wrapped(function), torch.randn(2, 1, 4, 4))
+
+
+def test_sizes_that_the_module_fixes() -> None:
+    with pytest.raises(LoweringError, match="fixes a size"):
+        from_torch(Wrapped(lambda x: x.view(2, -1) + torch.ones(2, 4)), torch.randn(2, 4))
+    made = from_torch(Wrapped(lambda x: x.view(2, -1)), torch.randn(2, 4), dynamic={})
+    assert "tensor<2x4xf32>" in str(made)
+
+
+def test_control_flow_on_values() -> None:
+    with pytest.raises(LoweringError, match="Control flow must not depend on values"):
+        from_torch(Wrapped(lambda x: x if x.sum() > 0 else -x), torch.randn(2, 4))
+
+
+def test_modules_that_change() -> None:
+    class Counter(nn.Module):
+        count: Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count += 1
+            return x + self.count
+
+    with pytest.raises(LoweringError, match="changes count when it runs"):
+        from_torch(Counter(), torch.randn(2, 4))
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "options", "message"),
+    [
+        ("net.pt", torch.ones(2), {}, "expected an nn.Module, got str"),
+        (nn.ReLU(), (torch.ones(2), torch.ones(2)), {}, "do not fit 'forward'"),
+        (nn.ReLU(), None, {}, "example_inputs"),
+        (nn.ReLU(), torch.ones(2), {"dynamic": {"y": {0: "N"}}}, "no argument 'y'"),
+        (nn.ReLU(), torch.ones(2), {"dynamic": {"input": {1: "N"}}}, "no axis 1"),
+    ],
+)
+def test_wrong_arguments(module: Any, inputs: Any, options: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        from_torch(module, inputs, **options)
+
+
+def test_weights_that_are_no_numbers() -> None:
+    layer = nn.Linear(3, 2)
+    nn.init.constant_(layer.weight, float("nan"))
+    with pytest.raises(UnsupportedError, match="'weight' holds NaN"):
+        from_torch(layer, torch.ones(2, 3))
+
+
+def test_locations() -> None:
+    """Ops say which module they come from, and the line of the user's that calls it."""
+    made = from_torch(Wrapped(torch.relu), torch.ones(2, 3))
+    (op,) = [op for op in made.walk() if isinstance(op, tensor.ReluOp)]
+    assert '"inner"' in str(op.location)
+    line = Wrapped.Inner.forward.__code__.co_firstlineno + 1
+    assert source_place(op.location) == f"{__file__}:{line}:1"
+
+
+class Named(nn.Module):
+    """Arguments by keyword, nested results."""
+
+    def forward(self, image: Tensor, *, scale: Tensor, offset: float = 1.0) -> dict[str, Tensor]:
+        return {"scaled": image * scale + offset, "sum": image.sum(1)}
+
+
+def test_names() -> None:
+    made = from_torch(Named(), {"scale": torch.ones(3), "image": torch.ones(1, 3)}, name="scaler")
+    text = str(made)
+    assert "builtin.module @scaler" in text
+    for name in ("image", "scale", "scaled", "sum"):
+        assert f'tensor.name = "{name}"' in text
+    assert 'tensor<?x3xf32> {tensor.name = "image", tensor.dimensions = ["N", "3"]}' in text
+
+
+def test_equal_modules_give_equal_text() -> None:
+    torch.manual_seed(0)
+    layer = nn.Sequential(nn.Linear(3, 80), nn.ReLU(), nn.Linear(80, 2))
+    texts = [str(from_torch(layer, torch.ones(2, 3))) for _ in range(2)]
+    assert texts[0] == texts[1]
+
+
+def test_compile_model() -> None:
+    layer = nn.Linear(3, 2)
+    made = compile_model(layer, "onnx", example_inputs=torch.ones(2, 3))
+    assert any(path.endswith(".onnx") for path in made.artifact.files)
+    with pytest.raises(OptionError, match="has its own weights"):
+        compile_model(layer, "onnx", weights={}, example_inputs=torch.ones(2, 3))
+    with pytest.raises(OptionError, match="belong to a PyTorch module"):
+        compile_model("model.tri", "onnx", example_inputs=torch.ones(2, 3))
+    with pytest.raises(OptionError, match="example_inputs"):
+        compile_model(layer, "onnx")
