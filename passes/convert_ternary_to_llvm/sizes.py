@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from ...ir.native_interface import ALIGNMENT
 
 
+_BEYOND = 1 << 62
+"""Numbers from here on mean "to the end"."""
+
+
 @dataclass(frozen=True)
 class Size:
     """a + b·batch + c·batch² + …, for a batch that is not negative.
@@ -65,7 +69,10 @@ class Size:
         return Size.of(*(c // divisor for c in self.coefficients))
 
     def most(self, other: Size) -> Size | None:
-        """The larger of two sizes, if one is for every batch."""
+        """The larger of two sizes, if one is for every batch; no size reaches `_BEYOND`."""
+        for size in (self, other):
+            if size.number is not None and size.number >= _BEYOND:
+                return size
         difference = (self - other).coefficients
         if all(c >= 0 for c in difference):
             return self
