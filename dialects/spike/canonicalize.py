@@ -1,4 +1,7 @@
-"""Canonicalisation patterns of the `spike` dialect: rewrites that keep every bit of the result."""
+"""Canonicalisation patterns of the `spike` dialect: rewrites that keep every bit of the result.
+
+Those that put a simpler neuron in the place of another stand in `canonicalize_neurons`.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,11 @@ from .. import tensor
 from ..elements import numpy_dtype
 from ..inference import keep_result_types, tensor_type
 from ..parameters import constant_value, dense_constant
+from ..shapes import DYNAMIC
 from ..tensor.canonicalize import replace_with
-from .coding import FromTensorOp, ToTensorOp
+from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
 from .neuron import NeuronOp
+from .rebuild import rebuilt
 from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
 from .types import is_train, number
 
@@ -49,6 +54,29 @@ class TensorOfTrain(RewritePattern):
             isinstance(inner, FromTensorOp)
             and inner.operand.type == op.result.type
             and tensor_type(op.result).element_type == i1
+        ):
+            rewriter.replace(op, [], [inner.operand])
+
+
+class DecodedConstant(RewritePattern):
+    """Numbers that became a constant current and are read out again are themselves.
+
+    The last step and the largest are; the mean of many equal numbers may be rounded. The rate of
+    truth values is 0 or 1.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: DecodeOp, rewriter: PatternRewriter) -> None:
+        inner = op.operand.owner
+        if not isinstance(inner, EncodeOp) or inner.scheme.data != "direct":
+            return
+        assert inner.timesteps is not None
+        if op.scheme.data == "rate":
+            replace_with(op, tensor.ConvertOp(inner.operand, f32), rewriter)
+        elif (
+            op.readout is not None
+            and (op.readout.data in ("last", "max") or inner.timesteps.value.data == 1)
+            and inner.operand.type == op.result.type
         ):
             rewriter.replace(op, [], [inner.operand])
 
@@ -117,8 +145,9 @@ class FactorIntoGain(RewritePattern):
 class GainIntoSynapse(RewritePattern):
     """The gain of a neuron moves into the synapse that alone feeds it.
 
-    Any gain becomes the scale of float weights that have neither scale nor bias: the product is the
-    same. A power of two also multiplies a constant scale and bias.
+    Any gain becomes the scale of float weights that have neither scale nor bias, also one with a
+    number a channel: the product is the same. A power of two also multiplies a constant scale and
+    bias.
     """
 
     kind: type[NeuronOp]
@@ -127,7 +156,12 @@ class GainIntoSynapse(RewritePattern):
         if not isinstance(op, self.kind):
             return
         gain, synapse = _gain(op), op.input.owner
-        if gain is None or gain == 1 or not _gives_floats(synapse) or not op.input.has_one_use():
+        if not _gives_floats(synapse) or not op.input.has_one_use():
+            return
+        if gain is None:
+            _vector_into_synapse(op, synapse, rewriter)
+            return
+        if gain == 1:
             return
         element = tensor_type(op.input).element_type
         bare = synapse.scale is None and synapse.bias is None
@@ -158,16 +192,42 @@ class GainIntoSynapse(RewritePattern):
         _set_gain(op, None, new.result, rewriter)
 
 
+def _vector_into_synapse(op: NeuronOp, synapse: Synapse, rewriter: PatternRewriter) -> None:
+    """Make gains with one number a channel the scale of a synapse that has none, and no bias."""
+    values = op.parameter("gain")
+    assert isinstance(values, SSAValue)
+    shape, type = tensor_type(values).get_shape(), tensor_type(op.input)
+    tail = type.get_num_dims() - synapse.CHANNEL_AXIS % type.get_num_dims()
+    if synapse.scale is not None or synapse.bias is not None:
+        return
+    if len(shape) != tail or shape[0] == DYNAMIC or any(size != 1 for size in shape[1:]):
+        return
+    if shape[0] != type.get_shape()[synapse.CHANNEL_AXIS]:
+        return
+    if tail > 1:
+        flat = tensor.ReshapeToOp(values, [shape[0]])
+        flat.location = op.location
+        rewriter.insert(flat)
+        values = flat.result
+    new = _rebuilt(synapse, {"scale": values})
+    keep_result_types(new, synapse)
+    new.location = synapse.location
+    rewriter.insert(new)
+    rewriter.replace(op, rebuilt(op, {"input": [new.result], "gain_values": []}))
+
+
 class ScaleIntoWeights(RewritePattern):
-    """A scale that is one power of two moves into constant float weights."""
+    """A scale of powers of two moves into constant float weights."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, LinearOp | ConvOp) or op.scale is None:
             return
-        factor = _number(op.scale)
-        if factor is None or not _is_power_of_two(factor):
+        factors = _powers_of_two(op.scale)
+        if factors is None:
             return
-        weight = _scaled_constant(op.weight, factor)
+        if factors.ndim and isinstance(op, ConvOp):
+            factors = factors.reshape(-1, *[1] * (tensor_type(op.weight).get_num_dims() - 1))
+        weight = _scaled_constant(op.weight, factors)
         # Graded spikes may be so small or large that a product is not exact.
         if weight is None or not is_train(op.input):
             return
@@ -216,15 +276,24 @@ def _is_power_of_two(factor: float) -> bool:
     return factor != 0 and abs(frexp(factor)[0]) == 0.5
 
 
-def _scaled_constant(value: SSAValue, factor: float) -> tensor.ConstantOp | None:
-    """A float constant times a power of two, not inserted; `None` where that may round."""
+def _powers_of_two(value: SSAValue) -> NDArray[Any] | None:
+    """The values of a float constant, all of them powers of two."""
+    array = constant_value(value.owner) if isinstance(value.owner, tensor.ConstantOp) else None
+    if array is None or array.dtype.name not in ("float32", "float64"):
+        return None
+    fractions = np.frexp(np.abs(array))[0]
+    return array if bool((np.isfinite(array) & (fractions == 0.5)).all()) else None
+
+
+def _scaled_constant(value: SSAValue, factor: float | NDArray[Any]) -> tensor.ConstantOp | None:
+    """A float constant times powers of two, not inserted; `None` where that may round."""
     if not isinstance(value.owner, tensor.ConstantOp):
         return None
     array = constant_value(value.owner)
     if array is None or array.dtype.name not in ("float32", "float64"):
         return None
     with np.errstate(all="ignore"):
-        scaled: NDArray[Any] = array * array.dtype.type(factor)
+        scaled: NDArray[Any] = array * np.asarray(factor, array.dtype)
     sizes = np.abs(np.concatenate([array.reshape(-1), scaled.reshape(-1)]).astype(np.float64))
     if not ((sizes == 0) | ((sizes >= 1 / SAFE) & (sizes <= SAFE))).all():
         return None
@@ -267,11 +336,18 @@ def coding_patterns() -> tuple[RewritePattern, ...]:
     return (TrainOfTensor(), TensorOfTrain())
 
 
+def decoding_patterns() -> tuple[RewritePattern, ...]:
+    """The patterns of decoders."""
+    return (DecodedConstant(),)
+
+
 def neuron_patterns(kind: type[NeuronOp]) -> tuple[RewritePattern, ...]:
     """The patterns of one neuron model."""
+    from .canonicalize_neurons import simpler_neurons
+
     if kind.PARAMETERS.get("w_in") is not None:
-        return ()  # its gain follows the synaptic current
-    return (FactorIntoGain(kind), GainIntoSynapse(kind))
+        return simpler_neurons()  # its gain follows the synaptic current
+    return (FactorIntoGain(kind), GainIntoSynapse(kind), *simpler_neurons())
 
 
 def synapse_patterns() -> tuple[RewritePattern, ...]:

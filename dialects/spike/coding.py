@@ -179,7 +179,7 @@ class EncodeOp(SpikeOp):
 
 
 @irdl_op_definition
-class DecodeOp(SpikeOp):
+class DecodeOp(SpikeOp, HasCanonicalizationPatternsInterface):
     """T steps as one number for each neuron.
 
     - `rate`: the number of spikes / T, in f32.
@@ -228,6 +228,12 @@ class DecodeOp(SpikeOp):
         if not isinstance(self.operand.type, TrainType):
             fail(f"expects a spike train for '{scheme}', got {self.operand.type}")
         return [with_element(step, f32)]
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .canonicalize import decoding_patterns
+
+        return decoding_patterns()
 
 
 @irdl_op_definition

@@ -114,3 +114,27 @@ func.func @kept(%s: !spike.train<8x2>, %w: tensor<2x2xf32>, %b: tensor<2xf32>)
 // CHECK:      @kept
 // CHECK:        gain = 7.000000e-01
 // CHECK:        gain = 7.000000e-01
+
+func.func @simpler(%x: tensor<8x?x4xf32>) -> (!spike.train<8x?x4>, !spike.train<8x?x4>) {
+  %a = spike.cuba_lif %x {alpha = 0.0 : f64, beta = 1.0 : f64, threshold = 2.0 : f64}
+      : (tensor<8x?x4xf32>) -> !spike.train<8x?x4>
+  %b = spike.adaptive_lif %x {beta = 0.5 : f64, rho = 0.5 : f64, kappa = 0.0 : f64}
+      : (tensor<8x?x4xf32>) -> !spike.train<8x?x4>
+  func.return %a, %b : !spike.train<8x?x4>, !spike.train<8x?x4>
+}
+// CHECK-LABEL: func.func @simpler
+// CHECK-NEXT:  %a = spike.integrate_fire %x {threshold = 2.000000e+00 : f64} : (tensor<8x?x4xf32>) -> !spike.train<8x?x4>
+// CHECK-NEXT:  %b = spike.lif %x {beta = 5.000000e-01 : f64} : (tensor<8x?x4xf32>) -> !spike.train<8x?x4>
+
+func.func @gains(%s: !spike.train<8x?x2>) -> tensor<8x?x2xf32> {
+  %w = tensor.constant dense<[[1.0, 3.0], [0.5, 0.25]]> : tensor<2x2xf32>
+  %g = tensor.constant dense<[2.0, 4.0]> : tensor<2xf32>
+  %i = spike.linear %s, %w : !spike.train<8x?x2>, tensor<2x2xf32> -> tensor<8x?x2xf32>
+  %y = spike.leaky_integrator %i gain(%g : tensor<2xf32>) {beta = 0.5 : f64}
+      : (tensor<8x?x2xf32>) -> tensor<8x?x2xf32>
+  func.return %y : tensor<8x?x2xf32>
+}
+// CHECK-LABEL: func.func @gains
+// CHECK:       %[[W:.*]] = tensor.constant dense<{{\[\[}}2.000000e+00, 1.200000e+01], [1.000000e+00, 1.000000e+00]]> : tensor<2x2xf32>
+// CHECK:       spike.linear %s, %[[W]] : !spike.train<8x?x2>
+// CHECK-NEXT:  spike.leaky_integrator %{{.*}} {beta = 5.000000e-01 : f64}
