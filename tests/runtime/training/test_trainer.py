@@ -180,6 +180,7 @@ def test_steps_that_overflow_are_left_out(tmp_path: Path) -> None:
     Trainer(module, config, loss=loss).fit(TRAIN, resume=tmp_path / CHECKPOINT, max_steps=2)
     state = load_tree(tmp_path / CHECKPOINT)
     assert bits(module) != before and state["scheduler"]["last_epoch"] == 2
+    assert state["scaler"]["scale"] == 2.0**14
 
 
 def test_a_killed_run_has_a_checkpoint(tmp_path: Path) -> None:
@@ -267,6 +268,27 @@ def test_the_best_weights_are_kept() -> None:
     last, _ = scores([0.1, 0.9, 0.2], keep_best=False)
     second, _ = scores([0.1, 0.9], keep_best=False, schedule="constant")
     assert bits(best.module) == bits(second.module) != bits(last.module)
+
+
+def test_the_best_weights_come_back_when_resumed(tmp_path: Path) -> None:
+    """Also those of an epoch before the checkpoint."""
+    config = dataclasses.replace(
+        CONFIG, batch_size=200, monitor="falling", checkpoint_folder=str(tmp_path)
+    )
+    calls = 0
+
+    def falling(outputs: Tensor, targets: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return torch.tensor(-float(calls))
+
+    first, resumed = perceptron(), perceptron()
+    Trainer(first, dataclasses.replace(config, epochs=1), metrics={"falling": falling}).fit(TRAIN)
+    Trainer(perceptron(), config, metrics={"falling": falling}).fit(TRAIN, max_steps=2)
+    trainer = Trainer(resumed, config, metrics={"falling": falling})
+    trainer.fit(TRAIN, resume=tmp_path / CHECKPOINT)
+    assert trainer.best_epoch == 1 and len(trainer.history) == 4
+    assert bits(resumed) == bits(first)
 
 
 def test_the_callers_modes_and_random_numbers_stay() -> None:
