@@ -6,7 +6,8 @@ a name. The rules of the ops stand in the `rules_*` files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TypeAlias
@@ -16,13 +17,15 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ...dialects import tensor, ternary
+from ...dialects import spike, tensor, ternary
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC
+from ...dialects.spike.types import dense_type, is_train
 from ..emission import Names, UnsupportedOps, source_place
 from .expressions import Expr, call, layout, printable, sequence
+from .literals import literal, nested
 from .state import Entry, State, torch_dtype
 
 INLINE = 48
@@ -33,6 +36,9 @@ RETURNED = 84
 
 LONGEST = 76
 """The longest expression with others inside; above it the inner ones get names."""
+
+_PASSING = (spike.RecurrentOp, spike.ToTensorOp, spike.FromTensorOp)
+"""Ops whose results may have names already: those of other values."""
 
 Rule: TypeAlias = Callable[[Operation, "Forward"], Expr | Sequence[Expr]]
 
@@ -70,6 +76,11 @@ class Forward:
         self._unpacked: dict[tuple[SSAValue, str], Expr] = {}
         self._constants: dict[SSAValue, Expr] = {}
         self._tables: dict[tuple[Operation, str], str] = {}
+        self._aliases: dict[SSAValue, SSAValue] = {}
+        self._trains: dict[SSAValue, str | None] = {}
+        self._kept: set[SSAValue] = set()
+        self._unsupported = UnsupportedOps("pytorch")
+        self._indent = 8
         self._place: str | None = None
         self._current: Operation | None = None
         self.lines: list[str] = []
@@ -79,12 +90,18 @@ class Forward:
 
     def argument(self, value: SSAValue, name: str) -> None:
         """Bind an argument of the function to its Python name."""
-        if ternary.types.is_trit(tensor_type(value)):
+        if isinstance(value.type, TensorType) and ternary.types.is_trit(tensor_type(value)):
             self._trits[value] = Trits(Expr(name), "torch.int8")
         self._values[value] = Expr(name)
 
     def run(self, ops: Sequence[Operation], unsupported: UnsupportedOps) -> None:
         """Write every op; those without a rule are noted."""
+        self._unsupported = unsupported
+        self.run_all(ops)
+
+    def run_all(self, ops: Sequence[Operation]) -> None:
+        """Write further ops, those of a region."""
+        unsupported = self._unsupported
         for op in ops:
             self._current = op
             if isinstance(op, func.ReturnOp):
@@ -105,12 +122,14 @@ class Forward:
 
     def operand(self, value: SSAValue) -> Expr:
         """The value as an expression; a constant of rank 0 as a Python number."""
+        value = self._source(value)
         if isinstance(value.owner, tensor.ConstantOp) and not tensor_type(value).get_shape():
             return _number(value.owner)
         return self.value(value)
 
     def value(self, value: SSAValue) -> Expr:
-        """The value as an expression of a tensor."""
+        """The value as an expression of a tensor; a train as spikes of any type, see `train`."""
+        value = self._source(value)
         if value in self._pending:
             return self._pending[value]
         if value in self._trits:
@@ -121,16 +140,63 @@ class Forward:
 
     def local(self, value: SSAValue) -> Expr:
         """The value as a name, to be used more than once."""
+        value = self._source(value)
         if value in self._pending:
             owner = value.owner
             assert isinstance(owner, Operation)
             self._assign(owner, value, self._pending.pop(value))
         return self.value(value)
 
+    def train(self, value: SSAValue, dtype: str) -> Expr:
+        """The spikes of a train as ones and zeros of `dtype`."""
+        spikes = self.value(value)
+        return spikes if self.train_dtype(value) == dtype else spikes.method("to", dtype)
+
+    def train_dtype(self, value: SSAValue) -> str | None:
+        """The type in which the spikes of a train stand; `None` where the caller chooses it."""
+        return self._trains.get(self._source(value))
+
+    def set_train(self, value: SSAValue, dtype: str | None) -> None:
+        """Note the type in which the spikes of a train stand."""
+        self._trains[value] = dtype
+
+    def alias(self, value: SSAValue, source: SSAValue) -> None:
+        """Make `value`, the argument of a region, stand for `source`."""
+        source = self._source(source)
+        if source in self._pending:
+            self.local(source)
+        self._aliases[value] = source
+
+    def _source(self, value: SSAValue) -> SSAValue:
+        return self._aliases.get(value, value)
+
+    def set_value(self, value: SSAValue, name: Expr, train: str | None = None) -> None:
+        """Make `name` the expression of a value; `train` is the type of its spikes."""
+        self._values[value] = name
+        self._trains[value] = train
+
+    def keep(self, values: Iterable[SSAValue]) -> None:
+        """Give the values names when they are written, though no op may use them."""
+        self._kept.update(values)
+
+    def new_name(self, wish: str) -> str:
+        """A free name."""
+        return self._names.new(wish)
+
+    @contextmanager
+    def block(self, op: Operation, head: str) -> Generator[None]:
+        """Write what follows into the body of a compound statement."""
+        self.write(op, head)
+        self._indent += 4
+        try:
+            yield
+        finally:
+            self._indent -= 4
+
     def bind(self, op: Operation, name: str, expression: Expr) -> Expr:
         """Give an intermediate result of `op` a name."""
         chosen = self._names.new(name)
-        self._write(op, f"{chosen} = {expression}")
+        self.write(op, f"{chosen} = {expression}")
         return Expr(chosen)
 
     def library(self, function: str, *arguments: object, **keywords: object) -> Expr:
@@ -144,6 +210,7 @@ class Forward:
         With `like`, a name, constant trits take the dtype which that tensor has when the module
         runs: another one after `half()` or `double()`.
         """
+        value = self._source(value)
         known = self._unpacked.get((value, dtype))
         if known is not None:
             return known
@@ -171,7 +238,7 @@ class Forward:
 
     def packed(self, value: SSAValue) -> Trits | None:
         """Where the bytes of a trit parameter are; `None` for trits that are no bytes."""
-        trits = self._trits.get(value)
+        trits = self._trits.get(self._source(value))
         return trits if trits is not None and trits.dtype is None else None
 
     def _int8(self, value: SSAValue) -> Expr:
@@ -206,7 +273,7 @@ class Forward:
 
     def size(self, value: SSAValue, axis: int) -> str:
         """The size of an axis as text: a number, or read from the tensor."""
-        known = tensor_type(value).get_shape()[axis]
+        known = dense_type(value).get_shape()[axis]
         return str(known) if known != DYNAMIC else f"{self.local(value)}.shape[{axis}]"
 
     def _parameter(self, op: tensor.ParameterOp | ternary.ParameterOp) -> None:
@@ -218,7 +285,8 @@ class Forward:
 
     def _apply(self, op: Operation, rule: Rule) -> None:
         made = rule(op, self)
-        inner = [value for value in op.operands if value in self._pending]
+        operands = [self._source(value) for value in op.operands]
+        inner = [value for value in operands if value in self._pending]
         longest = max(
             (len(e.text) for e in ([made] if isinstance(made, Expr) else made)), default=0
         )
@@ -226,7 +294,7 @@ class Forward:
             for value in inner:
                 self.local(value)
             made = rule(op, self)
-        for value in op.operands:
+        for value in operands:
             self._pending.pop(value, None)
         if isinstance(made, Expr):
             made = [made]
@@ -244,6 +312,12 @@ class Forward:
             name = self.bind(op, value.name_hint or _default_name(op), expression)
             self.set_trits(value, name, kinds.pop() or "" if len(kinds) == 1 else "torch.int8")
             return
+        if value in self._kept:
+            self._assign(op, value, expression)
+            return
+        if isinstance(op, _PASSING) and expression.text.isidentifier():
+            self._values[value] = expression
+            return
         uses = value.uses.get_length()
         users = [use.operation for use in value.uses]
         returned = uses == 1 and isinstance(users[0], func.ReturnOp) and len(users[0].operands) == 1
@@ -256,13 +330,13 @@ class Forward:
     def _unpack(self, op: Operation, expression: Expr) -> None:
         names = [self._names.of_value(value, _default_name(op)) for value in op.results]
         targets = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
-        self._write(op, f"{targets} = {expression}")
+        self.write(op, f"{targets} = {expression}")
         for value, name in zip(op.results, names, strict=True):
             self._values[value] = Expr(name)
 
     def _assign(self, op: Operation, value: SSAValue, expression: Expr) -> None:
         name = self._names.of_value(value, _default_name(op))
-        self._write(op, f"{name} = {expression}")
+        self.write(op, f"{name} = {expression}")
         self._values[value] = Expr(name)
 
     def _return(self, op: func.ReturnOp) -> None:
@@ -275,18 +349,21 @@ class Forward:
             text = ", ".join(str(self._returned(value)) for value in op.operands)
         if len(values) > 1 and len(text) > LONGEST + 12:
             text = f"({text})"
-        self._write(place if isinstance(place, Operation) else op, f"return {text}")
+        self.write(place if isinstance(place, Operation) else op, f"return {text}")
 
     def _returned(self, value: SSAValue) -> Expr:
+        if is_train(value):
+            return self.train(value, "torch.bool")
         trits = value in self._trits and value not in self._pending
         return self._int8(value) if trits else self.value(value)
 
-    def _write(self, op: Operation, statement: str) -> None:
+    def write(self, op: Operation, statement: str) -> None:
+        """A statement, below a comment that says where `op` comes from."""
         place = _source_line(op)
         if place is not None and place != self._place:
-            self.lines.append(f"        # {place}")
+            self.lines.append(f"{' ' * self._indent}# {place}")
             self._place = place
-        self.lines += layout(statement, 8)
+        self.lines += layout(statement, self._indent)
 
     def _constant(self, value: SSAValue, op: tensor.ConstantOp | ternary.ConstantOp) -> Expr:
         if value not in self._constants:
@@ -300,7 +377,7 @@ class Forward:
             if array.size > 1 and np.all(array == array.flat[0]):
                 data = f"torch.full({sequence(array.shape)}, {literal(wide.flat[0], array.dtype)}"
             else:
-                data = f"torch.tensor({_nested(array)}"
+                data = f"torch.tensor({nested(array)}"
             self.constants.append(
                 f'self.register_buffer("{name}", {data}, dtype={dtype}), persistent=False)'
             )
@@ -335,27 +412,6 @@ def _number(op: tensor.ConstantOp) -> Expr:
     return Expr(text, 90 if text.startswith("-") else 100, scalar=True)
 
 
-def literal(value: object, dtype: np.dtype[np.generic]) -> str:
-    """A Python number that gives `value` when it is rounded to `dtype`."""
-    if dtype.kind == "b":
-        return str(bool(value))
-    if dtype.kind in "iu":
-        return str(int(value))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownArgumentType]
-    number = float(value)  # pyright: ignore[reportArgumentType]
-    if np.isnan(number):
-        return 'float("nan")'
-    if np.isinf(number):
-        return 'float("inf")' if number > 0 else '-float("inf")'
-    shortest = repr(float(str(np.float32(number)))) if dtype == np.float32 else repr(number)
-    return shortest
-
-
-def _nested(array: np.ndarray) -> str:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]
-    if array.ndim == 0:
-        return literal(array[()], array.dtype)
-    return f"[{', '.join(_nested(row) for row in array)}]"
-
-
 def is_float_element(element: Attribute) -> bool:
     """Whether the element type is a floating-point number."""
     return isinstance(element, AnyFloat)
@@ -363,7 +419,7 @@ def is_float_element(element: Attribute) -> bool:
 
 def dtype_of(value: SSAValue) -> str:
     """`torch.float32` and the like, of a value's elements."""
-    return torch_dtype(tensor_type(value).element_type)
+    return torch_dtype(dense_type(value).element_type)
 
 
 def bits_of(value: SSAValue) -> int:

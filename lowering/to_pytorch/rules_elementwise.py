@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
-from ...dialects import tensor
+from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import axis_index, is_float
 from ...dialects.tensor.reduction import ReduceOp
@@ -235,6 +235,13 @@ def _max_pool(
 
 def avg_pool(op: tensor.AvgPoolOp, e: Forward) -> Expr:
     """The mean of each window."""
+    padding = tuple(op.padding.get_values())
+    x = e.value(op.operand) if symmetric(padding) else e.local(op.operand)
+    return average(op, x, e)
+
+
+def average(op: tensor.AvgPoolOp | spike.AvgPoolOp, x: Expr, e: Forward) -> Expr:
+    """The mean of each window of `x`, which is a name where pads differ."""
     kernel, strides, padding = _window(op)
     name = f"F.avg_pool{len(kernel)}d"
     stride = None if strides == kernel else compact(strides)
@@ -243,13 +250,12 @@ def avg_pool(op: tensor.AvgPoolOp, e: Forward) -> Expr:
     if symmetric(padding):
         return call(
             name,
-            e.value(op.operand),
+            x,
             size,
             stride=stride,
             padding=compact(low) if any(low) else None,
             count_include_pad=None if counted or not any(low) else "False",
         )
-    x = e.local(op.operand)
     pooled = call(name, call("F.pad", x, pads(padding)), size, stride=stride)
     if counted:
         return pooled
@@ -259,7 +265,7 @@ def avg_pool(op: tensor.AvgPoolOp, e: Forward) -> Expr:
 
 
 def _window(
-    op: tensor.MaxPoolOp | tensor.AvgPoolOp,
+    op: tensor.MaxPoolOp | tensor.AvgPoolOp | spike.AvgPoolOp,
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     return (
         tuple(op.kernel.get_values()),

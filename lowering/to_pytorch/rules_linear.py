@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from ...dialects import tensor, ternary
+from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.ternary.linear import FusedOp
@@ -29,7 +29,7 @@ def conv(op: tensor.ConvOp, e: Forward) -> Expr:
     """A convolution; integers wrap around."""
     if is_float(tensor_type(op.input)):
         bias = None if op.bias is None else e.value(op.bias)
-        return _float_conv(op, e.value(op.input), e.value(op.weight), bias)
+        return float_conv(op, e.value(op.input), e.value(op.weight), bias)
     x, weight = e.value(op.input), e.value(op.weight)
     window = _window(op)
     if bits_of(op.input) <= 16:
@@ -52,9 +52,10 @@ def _window(op: tensor.ConvOp | ternary.ConvOp) -> tuple[str, str, str, str]:
     )
 
 
-def _float_conv(
-    op: tensor.ConvOp | ternary.ConvOp, x: Expr, weight: Expr, bias: Expr | None
+def float_conv(
+    op: tensor.ConvOp | ternary.ConvOp | spike.ConvOp, x: Expr, weight: Expr, bias: Expr | None
 ) -> Expr:
+    """A convolution of floats with the window of `op`."""
     strides, padding = op.strides.get_values(), tuple(op.padding.get_values())
     dilation, groups = op.dilation.get_values(), op.groups.value.data
     spatial = len(strides)
@@ -165,7 +166,7 @@ def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
         weight = e.trits(op.weight, dtype_of(op.input), like=e.value(op.input))
         inside = op.bias is not None and op.scale is None
         bias = e.value(op.bias) if op.bias is not None and inside else None
-        return _finish(op, _float_conv(op, e.value(op.input), weight, bias), e, bias_done=inside)
+        return _finish(op, float_conv(op, e.value(op.input), weight, bias), e, bias_done=inside)
     weight = e.trits(op.weight, "torch.float64")
     x = e.value(op.input)
     if bits_of(op.input) > 32:

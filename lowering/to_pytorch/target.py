@@ -50,7 +50,7 @@ class PyTorchTarget(Target):
 
     def stages(self, options: PyTorchOptions) -> Sequence[Stage]:
         """Simplify; with `optimize` also fold and fuse."""
-        simplify = Stage("simplify", "canonicalize,cse,dce")
+        simplify = Stage("simplify", "lower-network,inline-spike-layers,canonicalize,cse,dce")
         if not options.optimize:
             return [simplify]
         return [simplify, Stage("fuse", "fold-constants,fuse-linear,canonicalize,cse,dce")]

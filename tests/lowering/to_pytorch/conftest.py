@@ -34,7 +34,7 @@ def compile_text(text: str, values: Weights | None = None, **options: object) ->
     return compile_to_target(module, "pytorch", options)
 
 
-KERNELS = "from triton_dsl.runtime.operators import "
+KERNELS = "from triton_dsl.runtime."
 
 
 def without_kernels(artifact: Artifact) -> Artifact:

@@ -1,0 +1,361 @@
+"""The functions on spikes that generated modules call, as they are copied into generated files.
+
+As `library`, which says how: this file is read as text. Runs have time first. Spikes are ones among
+zeros, of any type: floats where gradients are to flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from .library import ternary_linear, unpack_once
+
+    adaptive: Any = None
+    neurons: Any = None
+    """The neurons of Triton DSL, which generated files import where it is installed."""
+
+
+def number(x: torch.Tensor, value: torch.Tensor | float) -> torch.Tensor:
+    """`value` rounded to the type of `x`, in the type a step of it is computed in."""
+    if not isinstance(value, torch.Tensor):
+        value = torch.full((), value, dtype=x.dtype, device=x.device)
+    return widen(value.to(x.dtype))
+
+
+def widen(x: torch.Tensor) -> torch.Tensor:
+    """Halves as float32."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def run_steps(
+    advance: Callable[..., tuple[torch.Tensor, ...]],
+    x: torch.Tensor,
+    state: Sequence[torch.Tensor] | None,
+    count: int,
+) -> tuple[torch.Tensor, ...]:
+    """What `advance(step, *state)` gives first, of all steps, and the `count` states it leaves."""
+    states = [x.new_zeros(x.shape[1:])] * count if state is None else list(state)
+    outputs: list[torch.Tensor] = []
+    for step in x.unbind(0):
+        output, *after = advance(widen(step), *map(widen, states))
+        states = [value.to(x.dtype) for value in after]
+        outputs.append(output.to(x.dtype))
+    return (torch.stack(outputs) if outputs else x.clone(), *states)
+
+
+def run_installed(
+    neuron: Any, x: torch.Tensor, state: Sequence[torch.Tensor] | None, settings: dict[str, Any]
+) -> tuple[torch.Tensor, ...]:
+    """`run_steps` by a neuron of Triton DSL."""
+    outputs, states = neuron(**settings)(x, None if state is None else tuple(state))
+    return (outputs, *states)
+
+
+def is_installed(settings: dict[str, Any]) -> bool:
+    """Whether to take Triton DSL's neurons; they check tensors, which no compiler can follow."""
+    given = any(isinstance(value, torch.Tensor) for value in settings.values())
+    return neurons is not None and not (given and torch.compiler.is_compiling())
+
+
+def fire(
+    v: torch.Tensor, threshold: torch.Tensor, settings: dict[str, Any]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where v reaches the threshold, and what the reset leaves of it.
+
+    Backward, a spike has the slope of the fast sigmoid u / (1 + 25 |u|) with u = v - threshold.
+    """
+    reached = v > threshold if settings.get("compare") == "gt" else v >= threshold
+    spikes = reached.to(v.dtype)
+    u = v - threshold
+    if u.requires_grad:
+        soft = u / (1 + 25 * u.abs())
+        spikes = spikes + (soft - soft.detach())
+    reset = settings.get("reset", "subtract")
+    if reset == "subtract":
+        v = v - threshold * spikes
+    elif reset == "to_value":
+        v = v * (1 - spikes) + number(v, settings.get("v_reset", 0.0)) * spikes
+    return spikes, v
+
+
+def lif(
+    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
+) -> tuple[torch.Tensor, ...]:
+    """Leaky integrate-and-fire: v = beta v + (1 - beta) v_leak + gain x; the spikes, and v."""
+    if is_installed(settings):
+        return run_installed(neurons.LifNeuron, x, state, settings)
+    beta, threshold = number(x, settings["beta"]), number(x, settings.get("threshold", 1.0))
+    gain, v_leak = number(x, settings.get("gain", 1.0)), number(x, settings.get("v_leak", 0.0))
+
+    def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return fire(beta * v + (1 - beta) * v_leak + gain * step, threshold, settings)
+
+    return run_steps(advance, x, state, 1)
+
+
+def integrate_fire(
+    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
+) -> tuple[torch.Tensor, ...]:
+    """Integrate-and-fire: v = v + gain x, on integers too; the spikes, and v."""
+    if is_installed(settings):
+        return run_installed(neurons.IntegrateFireNeuron, x, state, settings)
+    gain, threshold = (number(x, settings.get(name, 1.0)) for name in ("gain", "threshold"))
+
+    def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return fire(v + gain * step, threshold, settings)
+
+    return run_steps(advance, x, state, 1)
+
+
+def cuba_lif(
+    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
+) -> tuple[torch.Tensor, ...]:
+    """A LIF neuron on the current c = alpha c + w_in x; the spikes, c and v."""
+    if is_installed(settings):
+        return run_installed(neurons.CubaLifNeuron, x, state, settings)
+    alpha, beta = number(x, settings["alpha"]), number(x, settings["beta"])
+    w_in, gain = number(x, settings.get("w_in", 1.0)), number(x, settings.get("gain", 1.0))
+    v_leak = number(x, settings.get("v_leak", 0.0))
+    threshold = number(x, settings.get("threshold", 1.0))
+
+    def advance(step: torch.Tensor, c: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        c = alpha * c + w_in * step
+        spikes, v = fire(beta * v + (1 - beta) * v_leak + gain * c, threshold, settings)
+        return spikes, c, v
+
+    return run_steps(advance, x, state, 2)
+
+
+def leaky_integrator(
+    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
+) -> tuple[torch.Tensor, ...]:
+    """v = beta v + (1 - beta) v_leak + gain x after each step, and v."""
+    if is_installed(settings):
+        return run_installed(neurons.LeakyIntegrator, x, state, settings)
+    beta, gain = number(x, settings["beta"]), number(x, settings.get("gain", 1.0))
+    v_leak = number(x, settings.get("v_leak", 0.0))
+
+    def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        v = beta * v + (1 - beta) * v_leak + gain * step
+        return v, v
+
+    return run_steps(advance, x, state, 1)
+
+
+def adaptive_lif(
+    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
+) -> tuple[torch.Tensor, ...]:
+    """A LIF neuron with the threshold theta + kappa a, a = rho a + (1 - rho) s; s, v and a."""
+    if is_installed(settings):
+        return run_installed(adaptive.AdaptiveLifNeuron, x, state, settings)
+    beta, rho, kappa = (number(x, settings[name]) for name in ("beta", "rho", "kappa"))
+    gain, v_leak = number(x, settings.get("gain", 1.0)), number(x, settings.get("v_leak", 0.0))
+    threshold = number(x, settings.get("threshold", 1.0))
+
+    def advance(step: torch.Tensor, v: torch.Tensor, a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        v = beta * v + (1 - beta) * v_leak + gain * step
+        spikes, v = fire(v, threshold + kappa * a, settings)
+        return spikes, v, rho * a + (1 - rho) * spikes
+
+    return run_steps(advance, x, state, 2)
+
+
+def sigma_delta(
+    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
+) -> tuple[torch.Tensor, ...]:
+    """Sums what comes and sends what changed by the threshold; then sigma, y, r and e."""
+    if is_installed(settings):
+        return run_installed(adaptive.SigmaDeltaNeuron, x, state, settings)
+    gain, threshold = (number(x, settings.get(name, 1.0)) for name in ("gain", "threshold"))
+    bias, cumulative = number(x, settings.get("bias", 0.0)), settings.get("cumulative", False)
+
+    def advance(step: torch.Tensor, *state: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        sigma, last, residue, error = state
+        sigma = sigma + gain * step
+        y = sigma + bias
+        if settings.get("activation", "relu") == "relu":
+            y = y.clamp(min=0)
+        change = y - last + residue
+        error = error + change if cumulative else error
+        watched = (error if cumulative else change).abs()
+        reached = watched > threshold if settings.get("compare") == "gt" else watched >= threshold
+        sent = torch.where(reached, change, 0.0)
+        if cumulative:
+            error = torch.where(sent != 0, 0.0, error)
+        return sent, sigma, y, change - sent, error
+
+    return run_steps(advance, x, state, 4)
+
+
+def multiply_ternary_spikes(
+    spikes: torch.Tensor, packed: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype
+) -> torch.Tensor:
+    """s · W for spikes s, W in packed bytes: sums without rounding, as `dtype`."""
+    if ternary_linear is not None and not spikes.requires_grad:
+        return ternary_linear(spikes.to(torch.int8), packed, shape[1]).to(dtype)
+    wide = dtype if dtype.is_floating_point else torch.float32
+    return torch.matmul(spikes.to(wide), unpack_once(packed, shape, dtype=wide)).to(dtype)
+
+
+def round_sums(sums: torch.Tensor) -> torch.Tensor:
+    """Sums of whole numbers as whole numbers, whichever way a convolution computed them."""
+    return sums if sums.requires_grad else sums.round()
+
+
+def delay_steps(
+    x: torch.Tensor,
+    steps: int,
+    before: torch.Tensor | None = None,
+    delays: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """x later by `steps`, or by each neuron's of `delays`; and the last `steps` steps of x."""
+    first = x.new_zeros((steps, *x.shape[1:])) if before is None else before.to(x.dtype)
+    whole = torch.cat([first, x])
+    if delays is None:
+        return whole[: x.shape[0]], whole[x.shape[0] :]
+    t = torch.arange(x.shape[0], device=x.device).reshape(-1, *[1] * (x.dim() - 1))
+    places = (t + steps - delays).expand(x.shape)
+    return torch.gather(whole, 0, places), whole[x.shape[0] :]
+
+
+def normalize_channels(
+    x: torch.Tensor,
+    scale: torch.Tensor,
+    bias: torch.Tensor,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    axis: int,
+    epsilon: float,
+    factor: float = 1.0,
+) -> torch.Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * factor * scale + bias for each channel."""
+    shape = [-1 if a == axis else 1 for a in range(x.dim())]
+    scale, bias, mean, variance = (widen(v).reshape(shape) for v in (scale, bias, mean, variance))
+    result = (widen(x) - mean) / torch.sqrt(variance + epsilon)
+    result = result if factor == 1.0 else result * factor
+    return (result * scale + bias).to(x.dtype)
+
+
+def attend_spikes(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    state: Sequence[torch.Tensor] | None = None,
+    *,
+    kind: str,
+    heads: int,
+    scale: float,
+    tau: float,
+    **settings: Any,
+) -> tuple[torch.Tensor, ...]:
+    """Attention of spikes [T, N, tokens, channels] with a LIF neuron in place of the softmax."""
+    query, key, value = query.float(), key.float(), value.float()
+    if kind == "ssa":
+        shape = (*query.shape[:3], heads, -1)
+        query = query.reshape(shape).transpose(2, 3)
+        key, value = (x.reshape(*x.shape[:3], heads, -1).transpose(2, 3) for x in (key, value))
+        sums = torch.matmul(torch.matmul(query, key.transpose(-1, -2)), value)
+        sums = sums.transpose(2, 3).flatten(-2)
+    else:
+        sums = (key * value).sum(2, keepdim=True)
+    current = sums * scale / number(sums, tau)
+    spikes, v = lif(current, state, beta=1 - 1 / tau, **settings)
+    return spikes if kind == "ssa" else spikes * query, v
+
+
+def count_steps(
+    x: torch.Tensor, timesteps: int, start: int, elapsed: torch.Tensor | int
+) -> torch.Tensor:
+    """The numbers of the steps, laid along time before the axes of x."""
+    steps = torch.arange(start, start + timesteps, device=x.device) + elapsed
+    return steps.reshape(-1, *[1] * x.dim())
+
+
+def draw_words(seed: int, t: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+    """The first word of Threefry-2x32-20 for the counters (t, j), as int64."""
+    mask, low, high = 2**32 - 1, seed % 2**32, seed >> 32
+    schedule = (low, high, low ^ high ^ 0x1BD11BDA)
+    x, y = (t + low) & mask, (j + high) & mask
+    for turn in range(20):
+        rotation = (13, 15, 26, 6, 17, 29, 16, 24)[turn % 8]
+        x = (x + y) & mask
+        y = (((y << rotation) | (y >> (32 - rotation))) & mask) ^ x
+        if turn % 4 == 3:
+            injection = turn // 4 + 1
+            x = (x + schedule[injection % 3]) & mask
+            y = (y + schedule[(injection + 1) % 3] + injection) & mask
+    return x
+
+
+def encode_rate(
+    x: torch.Tensor, timesteps: int, start: int, elapsed: torch.Tensor | int = 0, *, seed: int
+) -> torch.Tensor:
+    """Random spikes with the probability x, the same for the same seed."""
+    places = torch.arange(x.numel(), device=x.device).reshape(x.shape)
+    words = draw_words(seed, count_steps(x, timesteps, start, elapsed), places)
+    return words.double() * 2.0**-32 < x.double()
+
+
+def encode_regular(
+    x: torch.Tensor, timesteps: int, start: int, elapsed: torch.Tensor | int = 0
+) -> torch.Tensor:
+    """Evenly spaced spikes, a share x of the steps."""
+    share, t = x.double().clamp(0, 1), count_steps(x, timesteps, start, elapsed)
+    return torch.floor((t + 1) * share) > torch.floor(t * share)
+
+
+def encode_latency(
+    x: torch.Tensor,
+    timesteps: int,
+    start: int,
+    elapsed: torch.Tensor | int = 0,
+    *,
+    period: int,
+    threshold: float | None = None,
+) -> torch.Tensor:
+    """One spike, the earlier the larger x is; none below the threshold."""
+    late = torch.round((period - 1) * (1 - x.double().clamp(0, 1)))
+    spikes = count_steps(x, timesteps, start, elapsed) == late
+    if threshold is None:
+        return spikes
+    return spikes & (widen(x) >= number(widen(x), threshold))
+
+
+def encode_phase(
+    x: torch.Tensor,
+    timesteps: int,
+    start: int,
+    elapsed: torch.Tensor | int = 0,
+    *,
+    period: int,
+) -> torch.Tensor:
+    """The binary digits of x, the largest first, again in each period."""
+    share = torch.nan_to_num(x.double().clamp(0, 1))
+    digits = torch.floor(share * 2**period).clamp(max=2**period - 1).to(torch.int64)
+    phase = count_steps(x, timesteps, start, elapsed) % period
+    return (digits >> (period - 1 - phase)) & 1 == 1
+
+
+def encode_delta(
+    x: torch.Tensor, threshold: float, previous: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Where x [T, …] rises by the threshold from one step to the next."""
+    before = torch.zeros_like(x[:1]) if previous is None else previous.unsqueeze(0)
+    rises = widen(x) - widen(torch.cat([before, x])[:-1])
+    return rises >= number(rises, threshold)
+
+
+def decode_rate(spikes: torch.Tensor) -> torch.Tensor:
+    """The share of steps with a spike."""
+    return spikes.float().sum(0) / spikes.shape[0]
+
+
+def decode_first_spike(spikes: torch.Tensor) -> torch.Tensor:
+    """(T - t) / T for the first spike at t, 0 without one."""
+    steps = spikes.shape[0]
+    left = torch.arange(steps, 0, -1, device=spikes.device).reshape(-1, *[1] * (spikes.dim() - 1))
+    return ((spikes != 0) * left).amax(0).float() / steps
