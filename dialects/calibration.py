@@ -121,7 +121,7 @@ def observe(
         raise OptionError(f"expected observer one of {', '.join(OBSERVERS)}, got '{observer}'")
     if not 50 < percentile <= 100:
         raise OptionError(f"expected a percentile above 50 and up to 100, got {percentile}")
-    watching = _returning(module, function, list(values.values()))
+    watching = returning(module, function, list(values.values()))
     kept = samples if observer == "minmax" else list(samples)
     extremes: dict[str, Range] = {}
     for batch in kept:
@@ -145,7 +145,7 @@ def observe(
     return {n: _mse_range(extremes[n], c, grid or Grid()) for n, c in counts.items()}
 
 
-def _returning(module: ModuleOp, function: FuncOp, values: list[SSAValue]) -> ModuleOp:
+def returning(module: ModuleOp, function: FuncOp, values: list[SSAValue]) -> ModuleOp:
     """A copy of `module` whose `function` returns `values` instead of its own results."""
     values_map: dict[SSAValue, SSAValue] = {}
     copy = module.clone(values_map)

@@ -10,9 +10,9 @@ Files that hold no pass serve several: `compile_time` (values known before the p
 (what is left of layers without their zeros), `silence` (neurons that never fire), `integer_neurons`
 (neurons on whole numbers), `integer_products`, `integer_forms`, `integer_emitter`,
 `requantize_fusion` (float arithmetic as integers), `network_ops` (what a network is made of, as
-ops), `adder_graph` (a matrix as shared additions), `llvm_conversion` (arithmetic in the `llvm`
-dialect), `ternary_products` (products that native kernels take), and `universe` (every pass and
-dialect by name).
+ops), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
+additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` (products that
+native kernels take), and `universe` (every pass and dialect by name).
 """
 
 from __future__ import annotations
@@ -27,6 +27,16 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
     xDSL's own (`canonicalize`, `cse`, `dce`, …) are not among them: the command line adds those.
     """
+
+    def get_balance_thresholds() -> type[ModulePass]:
+        from .balance_thresholds import BalanceThresholdsPass
+
+        return BalanceThresholdsPass
+
+    def get_convert_ann_to_snn() -> type[ModulePass]:
+        from .convert_ann_to_snn import ConvertAnnToSnnPass
+
+        return ConvertAnnToSnnPass
 
     def get_convert_arith_to_llvm() -> type[ModulePass]:
         from .convert_arith_to_llvm import ConvertArithToLLVMPass
@@ -113,6 +123,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return LowerNetworkPass
 
+    def get_normalize_weights() -> type[ModulePass]:
+        from .normalize_weights import NormalizeWeightsPass
+
+        return NormalizeWeightsPass
+
     def get_optimize_adder_graph() -> type[ModulePass]:
         from .optimize_adder_graph import OptimizeAdderGraphPass
 
@@ -149,6 +164,8 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         return TernarizePass
 
     return {
+        "balance-thresholds": get_balance_thresholds,
+        "convert-ann-to-snn": get_convert_ann_to_snn,
         "convert-arith-to-llvm": get_convert_arith_to_llvm,
         "convert-cf-to-llvm": get_convert_cf_to_llvm,
         "convert-func-to-llvm": get_convert_func_to_llvm,
@@ -166,6 +183,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "infer-shapes": get_infer_shapes,
         "inline-spike-layers": get_inline_spike_layers,
         "lower-network": get_lower_network,
+        "normalize-weights": get_normalize_weights,
         "optimize-adder-graph": get_optimize_adder_graph,
         "skip-silent": get_skip_silent,
         "skip-zeros": get_skip_zeros,

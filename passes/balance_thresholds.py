@@ -1,0 +1,312 @@
+"""The pass `balance-thresholds`: thresholds for the neurons that activations will become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, f64
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ..dialects.calibration import bind_samples
+from ..dialects.inference import tensor_type
+from ..dialects.parameters import Array, dense
+from ..ir.errors import OptionError, PassError
+from ..ir.interpreter import entry_function
+from ..ir.samples import read_samples
+from .activation_histograms import BINS, greatest, histograms
+from .convert_ann_to_snn.attention import THRESHOLDS, Attention, attentions
+from .convert_ann_to_snn.channels import channel_axis
+from .convert_ann_to_snn.neurons import HALF, activations, annotate, bound_of
+
+METHODS = ("max", "percentile", "mse", "qcfs")
+GRANULARITIES = ("layer", "channel")
+
+CANDIDATES = 120
+"""How many thresholds up to the greatest activation are tried."""
+
+
+@dataclass(frozen=True)
+class ThresholdCalibrator:
+    """Finds thresholds from what activations are on sample inputs.
+
+    - `max`: the greatest activation (Diehl et al. 2015).
+    - `percentile`: a percentile of the positive activations (Rueckauer et al. 2017).
+    - `mse`: the least squared error of what the neuron says in `timesteps` steps of the constant
+      current a: θ/T·clamp(⌊a·T/θ + initial⌋, 0, T), T = `timesteps`.
+    - `qcfs`: the same with `initial` = ½ and `levels` instead of T (Bu et al. 2022, eq. 7).
+
+    Attributes:
+        method: one of the above.
+        per: `layer` for one threshold an activation, `channel` for one a channel.
+        timesteps: the steps that the converted program will run.
+        percentile: of the method of that name.
+        initial: the potential of a neuron before the first step, as a share of its threshold.
+        levels: of the method `qcfs`; `timesteps` by default.
+        spare: of all thresholds whose error is at most 1 + `spare` times the least, the largest is
+            taken, since it makes the fewest spikes.
+    """
+
+    method: str = "qcfs"
+    per: str = "layer"
+    timesteps: int = 32
+    percentile: float = 99.9
+    initial: float = HALF
+    levels: int | None = None
+    spare: float = 0.02
+
+    def __post_init__(self) -> None:
+        for what, value, allowed in (
+            ("method", self.method, METHODS),
+            ("per", self.per, GRANULARITIES),
+        ):
+            if value not in allowed:
+                raise OptionError(f"expected {what} one of {', '.join(allowed)}, got '{value}'")
+        for what, number in (("timesteps", self.timesteps), ("levels", self.levels)):
+            if number is not None and number < 1:
+                raise OptionError(f"expected {what} of at least 1, got {number}")
+        if not 0 < self.percentile <= 100:
+            raise OptionError(f"expected a percentile up to 100, got {self.percentile}")
+        if not 0 <= self.initial < 1:
+            raise OptionError(f"expected initial from 0 to below 1, got {self.initial}")
+        if not self.spare >= 0:
+            raise OptionError(f"expected spare of at least 0, got {self.spare}")
+
+    def calibrate(
+        self, program: ModuleOp, samples: Iterable[Sequence[Array]], *, function: str = "forward"
+    ) -> list[Array]:
+        """The threshold of each activation of a float program, in program order, in f64.
+
+        One number, or with `per="channel"` an array that broadcasts to the activation's shape
+        without its first axis. Labels are not needed. Runs the reference interpreter twice.
+
+        Args:
+            program: the float program, with weights.
+            samples: batches, each with one array an argument of the function.
+            function: the function's name.
+
+        Raises:
+            PassError: there are no samples, or an activation is not finite on them.
+        """
+        found = list(activations(entry_function(program, function)))
+        values = [op.results[0] for op in found]
+        axes = [self._axis(value) for value in values]
+        kept = list(samples)
+        if not values:
+            return []
+        highest = greatest(program, values, axes, kept, function)
+        counts = histograms(program, values, axes, highest, kept, function)
+        return [
+            self._shaped(self.thresholds(high, count, bound_of(op)), op.results[0], axis)
+            for op, high, count, axis in zip(found, highest, counts, axes, strict=True)
+        ]
+
+    def annotate(
+        self, program: ModuleOp, thresholds: Sequence[Array], *, function: str = "forward"
+    ) -> None:
+        """Note thresholds, as `calibrate` gave them, and the initial potential on a program.
+
+        Raises:
+            PassError: there are more or fewer activations than thresholds.
+        """
+        found = list(activations(entry_function(program, function)))
+        if len(found) != len(thresholds):
+            raise PassError(
+                f"expected a threshold for each of {len(found)} activations, got {len(thresholds)}"
+            )
+        initial = HALF if self.method == "qcfs" else self.initial
+        for op, threshold in zip(found, thresholds, strict=True):
+            annotate(op, threshold, initial)
+
+    def _axis(self, value: SSAValue) -> int | None:
+        rank = tensor_type(value).get_num_dims()
+        return channel_axis(value) if self.per == "channel" and rank > 1 else None
+
+    def thresholds(
+        self, highest: NDArray[np.float64], counts: NDArray[np.int64], bound: float | None
+    ) -> NDArray[np.float64]:
+        """One threshold a group.
+
+        Args:
+            highest: the greatest activation of each group; 0 where none is positive.
+            counts: the histogram of the positive ones, [groups, BINS].
+            bound: the most that an activation can be.
+        """
+        found = [self._threshold(h, c) for h, c in zip(highest.tolist(), counts, strict=True)]
+        fallback = max(found) if max(found) > 0 else 1.0
+        chosen = np.array([value if value > 0 else fallback for value in found])
+        return chosen if bound is None else np.minimum(chosen, bound)
+
+    def _threshold(self, highest: float, counts: NDArray[np.int64]) -> float:
+        if highest <= 0 or self.method == "max":
+            return highest
+        centres = (np.arange(BINS) + 0.5) * (highest / BINS)
+        if self.method == "percentile":
+            below = np.cumsum(counts) / counts.sum()
+            edges = np.arange(1, BINS + 1) * (highest / BINS)
+            return float(np.interp(self.percentile / 100, below, edges))
+        steps, initial = self.timesteps, self.initial
+        if self.method == "qcfs":
+            steps, initial = self.levels or self.timesteps, HALF
+        candidates = highest * np.arange(1, CANDIDATES + 1) / CANDIDATES
+        said = np.floor(centres * steps / candidates[:, None] + initial)
+        said = np.clip(said, 0, steps) * (candidates[:, None] / steps)
+        errors = ((said - centres) ** 2) @ counts
+        good = errors <= (1 + self.spare) * errors.min()
+        return float(candidates[good].max())
+
+    def _shaped(self, thresholds: Array, value: SSAValue, axis: int | None) -> Array:
+        if axis is None:
+            return thresholds.reshape(())
+        rank = tensor_type(value).get_num_dims()
+        return thresholds.reshape([-1 if a == axis else 1 for a in range(1, rank)])
+
+
+@dataclass(frozen=True)
+class BalanceThresholdsPass(ModulePass):
+    """Note on each activation the threshold of the neurons that `convert-ann-to-snn` makes of it.
+
+    Runs the float program on sample inputs with the reference interpreter. A neuron with the
+    threshold θ says at most θ, in steps of θ/T; the pass weighs what is cut off against how coarse
+    the steps are. The program computes what it did before.
+
+        %h = tensor.relu %z : (tensor<?x256xf32>) -> tensor<?x256xf32>
+        // becomes
+        %h = tensor.relu %z {spike.threshold = dense<5.5> : tensor<f64>, spike.initial = 0.5 : f64}
+             : (tensor<?x256xf32>) -> tensor<?x256xf32>
+
+    Attention gets thresholds for query, key and value: a percentile of what is positive.
+    """
+
+    name = "balance-thresholds"
+
+    data: str | None = None
+    """A `.npz`, `.safetensors` or `.npy` file of sample inputs: one array an argument of the
+    function, under its name; the first axis counts the samples."""
+
+    method: str = "qcfs"
+    """`qcfs` or `mse` (least squared error at T steps), `percentile`, or `max`."""
+
+    per: str = "layer"
+    """One threshold a `layer` or a `channel`."""
+
+    timesteps: int = 32
+    """T: the steps that the converted program will run."""
+
+    percentile: int | float = 99.9
+    """For `method=percentile`."""
+
+    initial: str = "half"
+    """The potential before the first step as a share of the threshold: `half`, `zero`, or a
+    number."""
+
+    levels: int | None = None
+    """For `method=qcfs`: the levels of the activation; `timesteps` by default."""
+
+    spare: int | float = 0.02
+    """Take the largest threshold, which spikes least, whose error is at most so much above the
+    least one."""
+
+    samples: int | None = None
+    """Use the first so many samples; all by default."""
+
+    batch: int = 128
+    """Samples run at a time."""
+
+    function: str = "forward"
+    """The function to look at."""
+
+    def __post_init__(self) -> None:
+        for what, value in (("samples", self.samples), ("batch", self.batch)):
+            if value is not None and value < 1:
+                raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
+        self.calibrator()
+
+    def calibrator(self) -> ThresholdCalibrator:
+        """The calibrator that the options ask for.
+
+        Raises:
+            OptionError: an option has a wrong value.
+        """
+        named: Mapping[str, float] = {"half": HALF, "zero": 0.0}
+        try:
+            initial = named[self.initial] if self.initial in named else float(self.initial)
+            return ThresholdCalibrator(
+                self.method,
+                self.per,
+                self.timesteps,
+                float(self.percentile),
+                initial,
+                self.levels,
+                float(self.spare),
+            )
+        except ValueError as error:
+            reason = (
+                str(error)
+                if isinstance(error, OptionError)
+                else (f"expected initial half, zero or a number, got '{self.initial}'")
+            )
+            raise OptionError(f"{self.name}: {reason}") from None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        function = entry_function(op, self.function)
+        attention = attentions(function.body.block.ops)
+        if not attention and not any(True for _ in activations(function)):
+            return
+        if self.data is None:
+            raise PassError(
+                f"{self.name} needs sample inputs to calibrate with: give a file, as in "
+                f"'{self.name}{{data=\"samples.npz\"}}', that holds one array an input of "
+                f"the model (.npz, .safetensors, or .npy for a single input)"
+            )
+        arrays = read_samples(Path(self.data))
+        samples = bind_samples(function, arrays, size=self.batch, limit=self.samples)
+        balance(op, samples, self.calibrator(), function=self.function)
+
+
+def balance(
+    module: ModuleOp,
+    samples: Iterable[Sequence[Array]],
+    calibrator: ThresholdCalibrator,
+    *,
+    function: str = "forward",
+) -> None:
+    """Note thresholds on the activations and attentions of a float program.
+
+    Args:
+        module: the program, with weights.
+        samples: batches, each with one array an argument of the function.
+        calibrator: what to look for.
+        function: the function's name.
+
+    Raises:
+        PassError: there are no samples, or an activation is not finite on them.
+    """
+    kept = list(samples)
+    thresholds = calibrator.calibrate(module, kept, function=function)
+    calibrator.annotate(module, thresholds, function=function)
+    for attention in attentions(entry_function(module, function).body.block.ops):
+        _balance_attention(module, attention, kept, calibrator, function)
+
+
+def _balance_attention(
+    module: ModuleOp,
+    attention: Attention,
+    samples: Sequence[Sequence[Array]],
+    calibrator: ThresholdCalibrator,
+    function: str,
+) -> None:
+    values = [attention.query, attention.key, attention.value]
+    axes = [None] * len(values)
+    highest = greatest(module, values, axes, samples, function)
+    counts = histograms(module, values, axes, highest, samples, function)
+    found = [
+        float(calibrator.thresholds(high, count, None)[0])
+        for high, count in zip(highest, counts, strict=True)
+    ]
+    attention.op.attributes[THRESHOLDS] = dense(np.array(found), f64)

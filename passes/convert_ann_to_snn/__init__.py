@@ -1,0 +1,167 @@
+"""The pass `convert-ann-to-snn`: a float program as one of spiking neurons.
+
+`converter` has the walk and `LayerConverter`; `neurons`, `synapses`, `shapes` and `attention` the
+rules; `signals` what they build with; `correction` compares with the float program afterwards;
+`validator` tells what will be converted. Thresholds come from `balance_thresholds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ...dialects.calibration import bind_samples
+from ...dialects.parameters import Array
+from ...ir.errors import OptionError
+from ...ir.interpreter import entry_function
+from ...ir.samples import read_samples
+from .converter import RULES, Converted, LayerConverter, Rule
+from .correction import correct
+from .signals import Conversion, NotConvertible, Signal
+from .validator import ArchitectureValidator, Finding
+
+CORRECTIONS = ("none", "bias")
+READOUTS = ("mean", "weighted")
+
+__all__ = [
+    "RULES",
+    "ArchitectureValidator",
+    "Conversion",
+    "ConvertAnnToSnnPass",
+    "Converted",
+    "Finding",
+    "LayerConverter",
+    "NotConvertible",
+    "Rule",
+    "Signal",
+    "convert",
+]
+
+
+@dataclass(frozen=True)
+class ConvertAnnToSnnPass(ModulePass):
+    """Turn a float program of `tensor` ops into a program of spiking neurons over T steps.
+
+    `relu`, `relu6` and `clamp` from 0 become `spike.integrate_fire` with the threshold θ that
+    `balance-thresholds` noted, which starts at θ/2 and subtracts θ when it fires. A spike is worth
+    θ: that goes into the weights that read it. Products with constant weights, pools, sums,
+    concatenations and what moves elements become the same at each step. What comes before the
+    first neurons is computed once, and is a constant current at every step; results are the mean
+    over time of the last currents. Ops after the last neurons are applied to that mean where they
+    are not linear.
+
+        %z = tensor.linear %x, %w, %b : (tensor<?x4xf32>, …) -> tensor<?x3xf32>
+        %h = tensor.relu %z {spike.threshold = dense<2.0> : tensor<f64>} : …
+        %y = tensor.linear %h, %v : (tensor<?x3xf32>, tensor<3x2xf32>) -> tensor<?x2xf32>
+        // becomes, with timesteps=4
+        %z = tensor.linear %x, %w, %b : (tensor<?x4xf32>, …) -> tensor<?x3xf32>
+        %i = spike.encode %z {scheme = "direct", timesteps = 4 : i64} : … -> tensor<4x?x3xf32>
+        %v0 = tensor.clamp %z {min = 1.0 : f64, max = 1.0 : f64} : …
+        %h = spike.integrate_fire %i initial(%v0 : tensor<?x3xf32>) {threshold = 2.0 : f64, …} : …
+        %o = spike.linear %h, %v2 : !spike.train<4x?x3>, … -> tensor<4x?x2xf32>
+        %y = spike.decode %o {scheme = "membrane", readout = "mean"} : … -> tensor<?x2xf32>
+
+    Approximate: rates have T + 1 levels, and a neuron may fire before what would have inhibited it
+    arrives. Max pooling spikes where any neuron of a window does. Softmax attention becomes
+    `spike.attention`, which is another function. Remarks say so on the function, as `spike.remark`.
+
+    Raises:
+        UnsupportedError: all ops that cannot be converted; the module stays as it was.
+    """
+
+    name = "convert-ann-to-snn"
+    approximate: ClassVar[bool] = True
+
+    timesteps: int = 32
+    """T: how many steps the program runs."""
+
+    threshold: int | float | None = None
+    """The threshold of activations on which none is noted."""
+
+    data: str | None = None
+    """Sample inputs for the corrections: a `.npz`, `.safetensors` or `.npy` file, as for
+    `balance-thresholds`."""
+
+    samples: int | None = 512
+    """Use the first so many samples."""
+
+    correct: str = "bias"
+    """With data: `bias` shifts the biases of later layers so that their mean currents are those of
+    the float program; `none`."""
+
+    readout: str = "weighted"
+    """With data: `weighted` gives each step of the readout a weight of its own; `mean`."""
+
+    function: str = "forward"
+    """The function to convert."""
+
+    def __post_init__(self) -> None:
+        for what, value in (("timesteps", self.timesteps), ("samples", self.samples)):
+            if value is not None and value < 1:
+                raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
+        if self.threshold is not None and not self.threshold > 0:
+            raise OptionError(f"{self.name} expects a positive threshold, got {self.threshold}")
+        for what, value, allowed in (
+            ("correct", self.correct, CORRECTIONS),
+            ("readout", self.readout, READOUTS),
+        ):
+            if value not in allowed:
+                raise OptionError(
+                    f"{self.name} expects {what} one of {', '.join(allowed)}, got '{value}'"
+                )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        inputs: Sequence[Array] | None = None
+        if self.data is not None:
+            entry = entry_function(op, self.function)
+            arrays = read_samples(Path(self.data))
+            count = max((len(array) for array in arrays.values() if array.ndim), default=1)
+            size = min(count, self.samples or count)
+            (inputs, *_) = bind_samples(entry, arrays, size=size, limit=self.samples)
+        convert(op, self, inputs)
+
+
+def convert(
+    module: ModuleOp,
+    options: ConvertAnnToSnnPass,
+    inputs: Sequence[Array] | None = None,
+    converter: LayerConverter | None = None,
+) -> Converted:
+    """Convert a program in place, and correct it on sample inputs where there are some.
+
+    Args:
+        module: the float program, thresholds noted on its activations.
+        options: those of the pass; `data` and `samples` are not read.
+        inputs: one array of samples an argument of the function.
+        converter: the rules; those of the pass by default.
+
+    Raises:
+        UnsupportedError: ops that cannot be converted, all of them; the module is as it was.
+        PassError: a noted threshold is malformed.
+    """
+    values: dict[SSAValue, SSAValue] = {}
+    before = module.clone(values)
+    threshold = None if options.threshold is None else float(options.threshold)
+    converter = converter or LayerConverter()
+    converted = converter.convert(
+        module, options.timesteps, threshold=threshold, function=options.function
+    )
+    if inputs is not None:
+        correct(
+            before,
+            values,
+            module,
+            converted,
+            inputs,
+            bias=options.correct == "bias",
+            weighted=options.readout == "weighted",
+            function=options.function,
+        )
+    return converted

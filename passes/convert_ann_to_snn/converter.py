@@ -1,0 +1,212 @@
+"""`LayerConverter`: the rule for each kind of op, and the walk that applies them to a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ...ir.errors import PassError, UnsupportedError
+from ...ir.interpreter import entry_function
+from ...ir.locations import error_at, location_text
+from ..compile_time import is_literal
+from ..fold_constants import fold
+from ..replacement import erase_unused_except, unused_ops
+from . import neurons, shapes, synapses
+from .attention import Attention, attend, attentions
+from .neurons import is_activation
+from .signals import Conversion, NotConvertible, Signal, Site
+
+Rule: TypeAlias = Callable[[Conversion, Any], Sequence[Signal]]
+"""What an op becomes: writes ops with the `Conversion` and gives a signal for each result. Raises
+`NotConvertible`, with the reason, where the op cannot be converted."""
+
+RULES: dict[type[Operation], Rule] = {**neurons.RULES, **synapses.RULES, **shapes.RULES}
+"""The rules that every converter starts with."""
+
+REMARK = "spike.remark"
+"""The attribute of the converted function that tells what is only approximate."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion leaves for those who correct the result.
+
+    Attributes:
+        sites: where currents drive neurons or are read out, in program order; their `original`
+            values are those of the float program, which is gone.
+        remarks: what is only approximate, as `(op name, location, remark)`.
+        neurons: the number of populations.
+    """
+
+    sites: tuple[Site, ...]
+    remarks: tuple[tuple[str, str, str], ...]
+    neurons: int
+
+
+class LayerConverter:
+    """Converts the layers of a float program; more rules can be added.
+
+        converter = LayerConverter()
+
+        @converter.register(tensor.AbsOp)
+        def _(state: Conversion, op: tensor.AbsOp) -> Sequence[Signal]: …
+
+    A rule sees an op when one of its operands changes over time (activations always), and what
+    its operands became in `Conversion.signals`. An op without a rule, after which no neurons come,
+    is applied to the mean over time of its operands.
+
+    Args:
+        rules: the rules instead of `RULES`.
+    """
+
+    def __init__(self, rules: Mapping[type[Operation], Rule] | None = None) -> None:
+        self.rules: dict[type[Operation], Rule] = dict(RULES if rules is None else rules)
+
+    def register(self, kind: type[Operation]) -> Callable[[Rule], Rule]:
+        """A decorator: use this rule for ops of the class `kind`."""
+
+        def add(rule: Rule) -> Rule:
+            self.rules[kind] = rule
+            return rule
+
+        return add
+
+    def convert(
+        self,
+        module: ModuleOp,
+        timesteps: int,
+        *,
+        threshold: float | None = None,
+        function: str = "forward",
+    ) -> Converted:
+        """Convert a function in place.
+
+        Args:
+            module: the program, thresholds noted on its activations.
+            timesteps: T.
+            threshold: the threshold of activations on which none is noted.
+            function: the function to convert.
+
+        Raises:
+            UnsupportedError: ops that cannot be converted, all of them; the module is as it was.
+            PassError: the function has several blocks, or a noted threshold is malformed.
+        """
+        entry = entry_function(module, function)
+        if len(entry.body.blocks) != 1:
+            raise PassError(error_at(entry, "expects a function of one block"))
+        return _Walk(self.rules, module, entry, timesteps, threshold).run()
+
+
+class _Walk:
+    """One conversion of one function."""
+
+    def __init__(
+        self,
+        rules: Mapping[type[Operation], Rule],
+        module: ModuleOp,
+        function: FuncOp,
+        timesteps: int,
+        threshold: float | None,
+    ) -> None:
+        self.rules = rules
+        self.function = function
+        self.block: Block = function.body.block
+        self.ops = list(self.block.ops)
+        self.state = Conversion(module, self.ops, timesteps, threshold)
+        self.problems: list[tuple[str, str, str]] = []
+        self.broken: set[SSAValue] = set()
+        self.attentions: dict[Operation, Attention] = {}
+        self.inner: set[Operation] = set()
+        for attention in attentions(self.ops):
+            self.attentions[attention.op] = attention
+            self.inner.update(attention.inner)
+        self.before_neurons = self._before_neurons()
+
+    def run(self) -> Converted:
+        """Convert, or undo what was written and say why not."""
+        try:
+            for op in self.ops[:-1]:
+                self._visit(op)
+            end = self.ops[-1]
+            assert isinstance(end, ReturnOp)
+            self.state.source = end
+            if self.problems:
+                raise UnsupportedError("spike", self.problems)
+            results = [self.state.decoded(value) for value in end.operands]
+        except (PassError, UnsupportedError):
+            for op in reversed(self.state.added):
+                self.block.erase_op(op)
+            raise
+        kept = unused_ops(self.block)
+        for index, value in enumerate(results):
+            end.operands[index] = value
+        erase_unused_except(self.block, kept)
+        added = set(self.state.added)
+        fold([op for op in self.block.ops if op in added or is_literal(op)])
+        if self.state.remarks:
+            texts = [f"{name} at {place}: {text}" for name, place, text in self.state.remarks]
+            self.function.attributes[REMARK] = ArrayAttr(map(StringAttr, texts))
+        populations = sum(site.decoded is None for site in self.state.sites)
+        return Converted(tuple(self.state.sites), tuple(self.state.remarks), populations)
+
+    def _visit(self, op: Operation) -> None:
+        state = self.state
+        state.source = op
+        if op in self.inner or any(value in self.broken for value in op.operands):
+            self.broken.update(op.results if op not in self.inner else ())
+            return
+        dynamic = any(state.is_dynamic(value) for value in op.operands)
+        attention = self.attentions.get(op)
+        if any(value in state.means for value in op.operands):
+            self._apply_to_means(op)
+            return
+        if attention is not None:
+            operands = (attention.query, attention.key, attention.value)
+            dynamic = True
+            if any(value in self.broken for value in operands):
+                self.broken.update(op.results)
+                return
+        elif not dynamic and not self._starts(op):
+            return
+        try:
+            signals = self._signals(op, attention)
+        except NotConvertible as error:
+            self.problems.append((op.name, location_text(op), str(error)))
+            self.broken.update(op.results)
+            return
+        state.signals.update(zip(op.results, signals, strict=False))
+
+    def _starts(self, op: Operation) -> bool:
+        """Whether an op on what does not change over time becomes neurons."""
+        return is_activation(op) and not all(v in self.state.known for v in op.operands)
+
+    def _signals(self, op: Operation, attention: Attention | None) -> Sequence[Signal]:
+        if attention is not None:
+            return attend(self.state, attention)
+        rule = self.rules.get(type(op))
+        if rule is not None and (type(op) not in neurons.RULES or is_activation(op)):
+            return rule(self.state, op)
+        if op in self.before_neurons:
+            raise NotConvertible("no neurons or synapses stand for it")
+        self._apply_to_means(op)
+        return []
+
+    def _apply_to_means(self, op: Operation) -> None:
+        """Put the op behind the decoders: its results do not change over time."""
+        clone = op.clone({v: self.state.decoded(v) for v in op.operands})
+        self.state.add(clone)
+        self.state.means.update(zip(op.results, clone.results, strict=True))
+
+    def _before_neurons(self) -> set[Operation]:
+        """The ops after which neurons come."""
+        found: set[Operation] = set()
+        for op in reversed(self.ops):
+            users = {use.operation for result in op.results for use in result.uses}
+            if any(u in found or is_activation(u) or u in self.attentions for u in users):
+                found.add(op)
+        return found

@@ -1,0 +1,204 @@
+"""Activations that become integrate-and-fire neurons, and the thresholds noted on them.
+
+`balance-thresholds` writes `spike.threshold` and `spike.initial` on an activation; `annotate` is
+what it calls, `threshold_of` and `initial_of` read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    Float64Type,
+    FloatAttr,
+    f64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from ...dialects import spike, tensor, ternary
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import Array, constant_value, dense
+from ...dialects.shapes import is_float
+from ...dialects.spike.types import is_train
+from ...dialects.tensor.shape import SLICE_END
+from ...ir.errors import PassError
+from .signals import Conversion, NotConvertible, Signal, Site, compact
+
+THRESHOLD = "spike.threshold"
+"""The attribute of an activation with the thresholds of its neurons: a dense attribute of f64, one
+number or an array that broadcasts to the activation's shape without its first axis."""
+
+INITIAL = "spike.initial"
+"""The attribute of an activation with the initial potential as a share of the threshold, an f64."""
+
+HALF = 0.5
+
+
+def is_activation(op: Operation) -> bool:
+    """Whether `op` is an activation that neurons can stand for: min(max(x, 0), bound)."""
+    if isinstance(op, tensor.ReluOp | tensor.Relu6Op):
+        return is_float(tensor_type(op.result))
+    if isinstance(op, tensor.ClampOp):
+        low = op.min
+        return low is not None and low.value.data == 0.0 and is_float(tensor_type(op.result))
+    if isinstance(op, tensor.MaximumOp):
+        return is_float(tensor_type(op.result)) and _zero_operand(op) is not None
+    if isinstance(op, ternary.FusedOp):
+        return op.activation.data in ("relu", "relu6") and is_float(tensor_type(op.result))
+    return False
+
+
+def activations(function: FuncOp) -> Iterator[Operation]:
+    """The activations of a function, in program order."""
+    for op in function.body.block.ops:
+        if is_activation(op):
+            yield op
+
+
+def _zero_operand(op: tensor.MaximumOp) -> SSAValue | None:
+    for value in op.operands:
+        owner = value.owner
+        if isinstance(owner, tensor.ConstantOp):
+            values = constant_value(owner)
+            if values is not None and not values.any():
+                return value
+    return None
+
+
+def drive_of(op: Operation) -> SSAValue:
+    """What an activation is applied to; of a fused product the result."""
+    if isinstance(op, tensor.MaximumOp):
+        return op.rhs if _zero_operand(op) is op.lhs else op.lhs
+    return op.results[0] if isinstance(op, ternary.FusedOp) else op.operands[0]
+
+
+def bound_of(op: Operation) -> float | None:
+    """The greatest value of an activation, if it has one."""
+    if isinstance(op, tensor.Relu6Op):
+        return 6.0
+    if isinstance(op, tensor.ClampOp):
+        return None if op.max is None else op.max.value.data
+    return 6.0 if isinstance(op, ternary.FusedOp) and op.activation.data == "relu6" else None
+
+
+def annotate(op: Operation, threshold: Array, initial: float) -> None:
+    """Note the threshold and the initial potential, as a share of it, on an activation."""
+    op.attributes[THRESHOLD] = dense(np.asarray(threshold, np.float64), f64)
+    op.attributes[INITIAL] = FloatAttr(initial, f64)
+
+
+def dense_numbers(attribute: Attribute) -> Array | None:
+    """The numbers of a dense attribute of floats, in f64; `None` for anything else."""
+    if not isa(attribute, DenseIntOrFPElementsAttr[AnyFloat]):
+        return None
+    values = [float(value) for value in attribute.get_values()]
+    return np.array(values, np.float64).reshape(attribute.get_shape())
+
+
+def threshold_of(op: Operation) -> Array | None:
+    """The threshold noted on an activation, or the bound that it has anyway.
+
+    Raises:
+        PassError: the attribute is no dense f64 of positive numbers that fit the activation.
+    """
+    attribute = op.attributes.get(THRESHOLD)
+    if attribute is None:
+        bound = bound_of(op)
+        return None if bound is None else np.array(bound)
+    values = dense_numbers(attribute)
+    if values is None:
+        raise PassError(f"'{op.name}' expects '{THRESHOLD}' as a dense f64, got {attribute}")
+    shape = tensor_type(op.results[0]).get_shape()[1:]
+    fits = values.ndim == 0 or (
+        values.ndim == len(shape)
+        and all(have in (1, want) for have, want in zip(values.shape, shape, strict=True))
+    )
+    if not fits or not np.isfinite(values).all() or not (values > 0).all():
+        raise PassError(
+            f"'{op.name}' expects '{THRESHOLD}' as positive numbers that broadcast to its shape "
+            f"without the first axis, got {list(values.shape)}"
+        )
+    return compact(values)
+
+
+def initial_of(op: Operation) -> float:
+    """The initial potential noted on an activation, as a share of its threshold; half by default.
+
+    Raises:
+        PassError: the attribute is no finite f64.
+    """
+    attribute = op.attributes.get(INITIAL)
+    if attribute is None:
+        return HALF
+    if not isinstance(attribute, FloatAttr) or not isinstance(attribute.type, Float64Type):
+        raise PassError(f"'{op.name}' expects '{INITIAL}' as an f64, got {attribute}")
+    return float(attribute.value.data)
+
+
+def activation(state: Conversion, op: Operation) -> Sequence[Signal]:
+    """Neurons for min(max(x, 0), bound); spikes that are worth something positive pass."""
+    drive = drive_of(op)
+    if state.is_dynamic(drive):
+        found = state.signals[drive]
+        if is_train(found.steps) and (found.worth > 0).all() and bound_of(op) is None:
+            return [Signal(found.steps, found.worth, tensor_type(op.results[0]))]
+    return [fire(state, op, drive, state.current(drive).steps)]
+
+
+def fire(state: Conversion, op: Operation, original: SSAValue, current: SSAValue) -> Signal:
+    """The neurons of an activation on a current [T, …]: their spikes are worth the threshold."""
+    threshold = threshold_of(op)
+    if threshold is None and state.default_threshold is not None:
+        threshold = np.array(state.default_threshold)
+    if threshold is None:
+        raise NotConvertible(
+            "it has no threshold: run balance-thresholds{data=…} first, or give threshold=…"
+        )
+    type = tensor_type(current)
+    share = initial_of(op)
+    initial = [initial_potential(state, current, share * threshold)] if share else []
+    given: Any = (
+        float(threshold)
+        if threshold.ndim == 0
+        else state.constant(threshold, type.element_type, "threshold")
+    )
+    spikes = state.add(spike.IntegrateFireOp(current, threshold=given, initial=initial))
+    spikes.name_hint = op.results[0].name_hint
+    state.sites.append(Site(original, current))
+    return Signal(spikes, threshold, tensor_type(op.results[0]))
+
+
+def initial_potential(state: Conversion, current: SSAValue, potential: Array) -> SSAValue:
+    """Potentials before the first step, for a batch of any size: [N, …] like a step of `current`.
+
+    A value is clamped to one number, which is that number whatever the value was.
+    """
+    type = tensor_type(current)
+    owner = current.owner
+    if isinstance(owner, spike.EncodeOp):
+        like = owner.operand
+    else:
+        rank = type.get_num_dims()
+        end = [1, *[SLICE_END] * (rank - 1)]
+        first = state.add(tensor.SliceOp(current, [0] * rank, end, [1] * rank))
+        like = state.add(tensor.SqueezeOp(first, [0]))
+    if potential.ndim == 0:
+        level = float(potential)
+        return state.add(tensor.ClampOp(like, min=level, max=level))
+    zeros = state.add(tensor.ClampOp(like, min=0.0, max=0.0))
+    levels = state.constant(potential, type.element_type, "initial")
+    return state.add(tensor.AddOp(zeros, levels))
+
+
+RULES = {
+    tensor.ReluOp: activation,
+    tensor.Relu6Op: activation,
+    tensor.ClampOp: activation,
+    tensor.MaximumOp: activation,
+}
