@@ -22,6 +22,7 @@ from ..parameters import constant_value, dense_constant
 from ..shapes import DYNAMIC
 from ..tensor.canonicalize import replace_with
 from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
+from .layer import LayerOp
 from .neuron import NeuronOp
 from .rebuild import rebuilt
 from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
@@ -156,7 +157,7 @@ class GainIntoSynapse(RewritePattern):
         if not isinstance(op, self.kind):
             return
         gain, synapse = _gain(op), op.input.owner
-        if not _gives_floats(synapse) or not op.input.has_one_use():
+        if not _gives_floats(synapse) or not op.input.has_one_use() or _in_layer(op):
             return
         if gain is None:
             _vector_into_synapse(op, synapse, rewriter)
@@ -220,7 +221,7 @@ class ScaleIntoWeights(RewritePattern):
     """A scale of powers of two moves into constant float weights."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, LinearOp | ConvOp) or op.scale is None:
+        if not isinstance(op, LinearOp | ConvOp) or op.scale is None or _in_layer(op):
             return
         factors = _powers_of_two(op.scale)
         if factors is None:
@@ -234,6 +235,11 @@ class ScaleIntoWeights(RewritePattern):
         weight.location = op.location
         rewriter.insert(weight)
         replace_with(op, _rebuilt(op, {"weight": weight.result, "scale": None}), rewriter)
+
+
+def _in_layer(op: Operation) -> bool:
+    """Whether `op` stands in `spike.layer`, whose body takes no constants."""
+    return isinstance(op.parent_op(), LayerOp)
 
 
 def _gives_floats(op: object) -> TypeGuard[Synapse]:

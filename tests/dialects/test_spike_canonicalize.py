@@ -179,3 +179,21 @@ func.func @forward(%x: tensor<?x4xf32>, %b: tensor<?x4xi1>)
     found = canonicalized(text, [x, x > 0])
     assert found.count("spike.decode") == 1 and 'readout = "mean"' in found
     assert found.count("spike.encode") == 1 and "tensor.convert %b" in found
+
+
+def test_nothing_is_added_to_layers() -> None:
+    text = """
+func.func @forward(%x: !spike.train<?x?x4>, %w: tensor<4x3xf32>) -> !spike.train<?x?x3> {
+  %s = spike.layer %x, %w : (!spike.train<?x?x4>, tensor<4x3xf32>) -> !spike.train<?x?x3> {
+  ^bb0(%a: !spike.train<?x?x4>, %b: tensor<4x3xf32>):
+    %i = spike.linear %a, %b : !spike.train<?x?x4>, tensor<4x3xf32> -> tensor<?x?x3xf32>
+    %o = spike.lif %i {beta = 1.0 : f64, gain = 0.5 : f64}
+        : (tensor<?x?x3xf32>) -> !spike.train<?x?x3>
+    spike.yield %o : !spike.train<?x?x3>
+  }
+  func.return %s : !spike.train<?x?x3>
+}"""
+    rng = np.random.default_rng(4)
+    inputs = [rng.random((5, 2, 4)) < 0.5, rng.normal(size=(4, 3)).astype(np.float32)]
+    found = canonicalized(text, inputs)
+    assert "spike.integrate_fire" in found and "gain = 5.000000e-01" in found

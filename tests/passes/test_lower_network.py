@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, TensorType, f32, f64, i8, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
+from xdsl.passes import PassPipeline
 
 from triton_dsl.dialects import spike, ternary
 from triton_dsl.dialects.interpret import run_module
@@ -25,6 +26,7 @@ from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.lowering.from_nir import import_nir
 from triton_dsl.passes.expose_state import ExposeStatePass
 from triton_dsl.passes.lower_network import LowerNetworkPass
+from triton_dsl.passes.universe import everything
 
 Array = NDArray[Any]
 
@@ -167,6 +169,38 @@ def test_random_networks(
         x = (rng.integers(-4, 12, (steps, 2, 4)) / 8).astype(np.float32)
     module = program(ops, [steps_of(4, current=current)], integration)
     check_same(module, [x])
+
+
+AFTER = [
+    "canonicalize",
+    "cse",
+    "fold-constants",
+    "fuse-spike{exact=true}",
+    "hoist-synapses",
+    "infer-shapes",
+    "inline-spike-layers",
+    "skip-silent",
+]
+
+
+@settings(max_examples=25)
+@given(networks(), st.permutations(AFTER), st.integers(0, 2**32))
+def test_passes_in_any_order_keep_what_a_lowered_network_computes(
+    drawn: tuple[list[Operation], int, bool], order: list[str], seed: int
+) -> None:
+    ops, steps, current = drawn
+    rng = np.random.default_rng(seed)
+    x: Array = rng.random((steps, 2, 4)) < 0.6
+    if current:
+        x = (rng.integers(-4, 12, (steps, 2, 4)) / 8).astype(np.float32)
+    module = program(ops, [steps_of(4, current=current)])
+    expected = run_module(module, [x])
+    module = lowered(module)
+    for one in order:
+        PassPipeline.parse_spec(everything().all_passes, one).apply(triton_context(), module)
+        verify_module(module)
+    for a, b in zip(run_module(module, [x]), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @settings(max_examples=15)
