@@ -246,3 +246,34 @@ func.func @forward(%x: !spike.train<?x?x4>, %g: tensor<?x?x4xf32>, %v: tensor<?x
     module = filled(text)
     before = str(module)
     assert apply_passes(module, "skip-silent") == before
+
+
+def test_initial_states_count(filled: Filled, apply_passes: ApplyPasses) -> None:
+    """A neuron may fire from where it begins; the states of those that go are cut out."""
+    text = """
+func.func @forward(%x: !spike.train<5x?x2>) -> tensor<5x?x2xi32> {
+  %w = tensor.constant dense<[[1, -1, 3], [1, -2, 0]]> : tensor<2x3xi8>
+  %v0 = tensor.constant dense<[[5, 5, 9]]> : tensor<1x3xi32>
+  %u = tensor.constant dense<[[1, 1], [1, 1], [1, 2]]> : tensor<3x2xi8>
+  %i = spike.linear %x, %w : !spike.train<5x?x2>, tensor<2x3xi8> -> tensor<5x?x3xi32>
+  %f = tensor.constant dense<0.5> : tensor<f32>
+  %c = spike.linear %x, %w scale(%f : tensor<f32>)
+      : !spike.train<5x?x2>, tensor<2x3xi8> -> tensor<5x?x3xf32>
+  %h = tensor.constant dense<[[4.0, 1.0, 0.5]]> : tensor<1x3xf32>
+  %s = spike.lif %c initial(%h : tensor<1x3xf32>) {beta = 0.5 : f64, threshold = 2.0 : f64}
+      : (tensor<5x?x3xf32>) -> !spike.train<5x?x3>
+  %j = spike.linear %s, %u : !spike.train<5x?x3>, tensor<3x2xi8> -> tensor<5x?x2xi32>
+  %t = spike.integrate_fire %i initial(%v0 : tensor<1x3xi32>) {threshold = 10.0 : f64}
+      : (tensor<5x?x3xi32>) -> !spike.train<5x?x3>
+  %k = spike.linear %t, %u : !spike.train<5x?x3>, tensor<3x2xi8> -> tensor<5x?x2xi32>
+  %y = tensor.add %j, %k : (tensor<5x?x2xi32>, tensor<5x?x2xi32>) -> tensor<5x?x2xi32>
+  func.return %y : tensor<5x?x2xi32>
+}"""
+    module = filled(text)
+    x = np.random.default_rng(2).random((5, 3, 2)) < 0.7
+    (expected,) = run_module(module, [x])
+    found = apply_passes(module, "skip-silent")
+    np.testing.assert_array_equal(run_module(module, [x])[0], expected)
+    # Of the floats neuron 0 fires at once from 4·0.5; integers with an initial state are kept.
+    assert widths(module) == [2, 3] and expected.any()
+    assert "dense<[[4.000000e+00, 5.000000e-01]]> : tensor<1x2xf32>" in found
