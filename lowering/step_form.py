@@ -22,6 +22,8 @@ from ..dialects.inference import InferredOp
 from ..dialects.shapes import DYNAMIC, ShapeError
 from ..dialects.spike.rebuild import rebuilt
 from ..dialects.spike.types import dense_type, like
+from ..dialects.tensor.reduction import ReduceOp
+from ..dialects.tensor.shape import SLICE_END
 from ..ir.errors import LoweringError
 
 
@@ -185,6 +187,8 @@ class _Splitter:
     def _put_in_step(self, op: Operation) -> None:
         if isinstance(op, spike.RecurrentOp | spike.EncodeOp | spike.SimulateOp | spike.LayerOp):
             self._refuse(op, "it depends on the feedback")
+        if _works_along_time(op):
+            self._refuse(op, "it works along the axis of time")
         timed = timed_operands(op)
         for index, value in enumerate(op.operands):
             fixed = timed is not None and index not in timed
@@ -279,6 +283,34 @@ def timed_operands(op: Operation) -> frozenset[int] | None:
             return frozenset({0} if op.scheme.data == "delta" else ())
         case _:
             return None
+
+
+def _works_along_time(op: Operation) -> bool:
+    """Whether a tensor op may take a step of its result from other steps of its operands."""
+    match op:
+        case tensor.ConcatenateOp() | tensor.SplitOp() | tensor.ArgmaxOp():
+            return _is_first(op.axis.value.data, op.operands[0])
+        case tensor.SoftmaxOp() | tensor.LogSoftmaxOp():
+            return _is_first(op.axis.value.data, op.operand)
+        case ReduceOp():
+            return any(_is_first(axis, op.operand) for axis in op.axes.get_values())
+        case tensor.PermuteOp():
+            return op.perm.get_values()[0] != 0
+        case tensor.FlattenOp():
+            return _is_first(op.start.value.data, op.operand)
+        case tensor.SliceOp():
+            cut = (op.starts, op.ends, op.steps)
+            return tuple(values.get_values()[0] for values in cut) != (0, SLICE_END, 1)
+        case tensor.PadToOp():
+            return any(values.get_values()[0] for values in (op.low, op.high))
+        case tensor.EinsumOp() | tensor.GatherRowsOp():
+            return True
+        case _:
+            return False
+
+
+def _is_first(axis: int, value: SSAValue) -> bool:
+    return axis % dense_type(value).get_num_dims() == 0
 
 
 def _one(value: SSAValue | None) -> Sequence[SSAValue]:

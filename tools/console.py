@@ -85,6 +85,11 @@ def error(tool: str, message: str) -> None:
     print(prefix + message, file=sys.stderr)
 
 
+def note(tool: str, message: str) -> None:
+    """One remark on stderr: something to know that is no error."""
+    print(f"{tool}: note: {message}", file=sys.stderr)
+
+
 def open_streams() -> None:
     """Put an empty file in the place of each standard stream that the caller closed (`>&-`)."""
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.errors import OptionError
+from ..ir.errors import LoweringError, OptionError, PassError, TritonError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -76,6 +76,7 @@ def verify_module(
     *,
     rtol: float = RTOL,
     atol: float = ATOL,
+    on_refusal: Callable[[str, TritonError], None] | None = None,
 ) -> list[Comparison]:
     """Compile `module` to each target, run it there and compare with the interpreter.
 
@@ -85,6 +86,8 @@ def verify_module(
         targets: with their options; `default_targets` when not given.
         rtol: relative tolerance of float programs.
         atol: absolute tolerance of float programs.
+        on_refusal: told of each default target that cannot express the program, and why; without
+            it, of a target that was asked for, or where none can, the error is raised.
 
     Raises:
         OptionError: a target without an engine here.
@@ -95,9 +98,19 @@ def verify_module(
     expected = run_module(module, inputs)
     exact = is_integer_program(module)
     rows: list[Comparison] = []
+    refusals: list[TritonError] = []
     for target in default_targets() if targets is None else targets:
-        engine, actual, size = run_target(module, target, inputs)
+        try:
+            engine, actual, size = run_target(module, target, inputs)
+        except (LoweringError, PassError) as error:
+            if targets is not None or on_refusal is None:
+                raise
+            refusals.append(error)
+            on_refusal(target, error)
+            continue
         rows.append(compare(target, engine, expected, actual, exact, size, rtol=rtol, atol=atol))
+    if refusals and not rows:
+        raise refusals[0]
     return rows
 
 

@@ -40,11 +40,12 @@ def verify(
 ) -> None:
     """Run the same inputs through the interpreter and each target's engine, and compare.
 
-    Integer programs must agree bit for bit. Exits with 1 when a target disagrees.
+    Integer programs must agree bit for bit. Exits with 1 when a target disagrees. Targets that
+    cannot express the program are named, and left out unless asked for.
 
     Example: triton verify model.tri -w model.safetensors -i test.npz
     """  # fmt: skip
-    from ..console import print_json, progress, show
+    from ..console import note, print_json, progress, show
     from ..inputs import load_module, prepare
     from ..verify import verify_module
 
@@ -59,7 +60,17 @@ def verify(
             seed=seed,
             fill=random_weights,
         )
-        rows = verify_module(module, arrays, target, rtol=rtol, atol=atol)
+        refused: list[str] = []
+        rows = verify_module(
+            module,
+            arrays,
+            target,
+            rtol=rtol,
+            atol=atol,
+            on_refusal=lambda name, error: refused.append(f"{name} is left out: {error}"),
+        )
+    for text in refused:
+        note("triton", text)
     if json:
         print_json([row.to_dict() for row in rows])
     else:

@@ -1,0 +1,59 @@
+"""Targets that cannot express a program: left out and named; errors where they are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.errors import TritonError
+from triton_dsl.tools.verify import verify_module
+
+pytest.importorskip("onnxruntime", reason="pip install 'triton-dsl[onnx]'")
+pytest.importorskip("torch", reason="pip install 'triton-dsl[torch]'")
+pytest.importorskip("llvmlite", reason="pip install 'triton-dsl[native]'")
+
+TWO_FREE_SIZES = """
+func.func @forward(%x: tensor<?x?x4xf32>) -> !spike.train<?x?x4> {
+  %s = spike.lif %x {beta = 0.5 : f64} : (tensor<?x?x4xf32>) -> !spike.train<?x?x4>
+  func.return %s : !spike.train<?x?x4>
+}"""
+
+
+def test_a_default_target_that_cannot_is_left_out_and_named() -> None:
+    inputs = [np.ones((3, 2, 4), np.float32)]
+    refused: list[tuple[str, TritonError]] = []
+    rows = verify_module(
+        parse_module(TWO_FREE_SIZES),
+        inputs,
+        on_refusal=lambda target, error: refused.append((target, error)),
+    )
+    assert [row.target for row in rows] == ["pytorch", "onnx"]
+    assert all(row.agrees for row in rows)
+    [(target, error)] = refused
+    assert target == "native" and "several free sizes" in str(error)
+
+
+def test_a_target_that_is_asked_for_and_cannot_is_an_error() -> None:
+    inputs = [np.ones((3, 2, 4), np.float32)]
+    with pytest.raises(TritonError, match="several free sizes"):
+        verify_module(parse_module(TWO_FREE_SIZES), inputs, ["native"], on_refusal=print)
+
+
+def test_where_no_target_can_the_first_reason_is_raised() -> None:
+    module = parse_module("""
+func.func @forward(%x: tensor<4x3x4xf32>) -> tensor<4x3x4xf32> {
+  %y = spike.recurrent %x : (tensor<4x3x4xf32>) -> tensor<4x3x4xf32> {
+    ^bb0(%a: tensor<4x3x4xf32>, %last: tensor<4x3x4xf32>):
+      %r = tensor.slice %last {starts = array<i64: 0, 0, 0>, ends = array<i64: 3, 3, 4>,
+        steps = array<i64: 1, 1, 1>} : (tensor<4x3x4xf32>) -> tensor<3x3x4xf32>
+      %s = tensor.pad_to %r {low = array<i64: 1, 0, 0>, high = array<i64: 0, 0, 0>,
+        value = 0.0 : f64} : (tensor<3x3x4xf32>) -> tensor<4x3x4xf32>
+      %c = tensor.add %a, %s : (tensor<4x3x4xf32>, tensor<4x3x4xf32>) -> tensor<4x3x4xf32>
+      spike.yield %c : tensor<4x3x4xf32>
+  }
+  func.return %y : tensor<4x3x4xf32>
+}""")
+    inputs = [np.ones((4, 3, 4), np.float32)]
+    with pytest.raises(TritonError, match=r"'tensor.slice' in the body cannot run"):
+        verify_module(module, inputs, on_refusal=lambda target, error: None)
