@@ -28,6 +28,8 @@ ENGINES: tuple[Engine, ...] = ("auto", "event", "dense")
 
 _ROWS = 4096
 """Samples times steps of a call: what passes between layers shall stay in a near cache."""
+_PARTS = 4
+"""Parts of the samples for each thread."""
 _MOST_LENGTHS = 4
 """Numbers of steps for which programs for many samples are compiled."""
 _DENSE_FROM = 0.1
@@ -329,11 +331,13 @@ class Simulator:
             if port.batch is not None:
                 shape[port.batch] = samples
             results.append(np.empty(shape, tensor.dtype))
-        step = 1 if single else max(1, _ROWS // max(1, steps))
+        most = 1 if single else max(1, _ROWS // max(1, steps))
+        count = max(-(-samples // most), min(samples, self._threads * _PARTS))
+        parts = iter(split(samples, count if self._threads > 1 else -(-samples // most)))
 
-        def work(first: int, end: int) -> None:
-            for at in range(first, end, step):
-                stop = min(at + step, end)
+        def work(_: int, __: int) -> None:
+            # Whoever is ready takes the next part: threads may get unequal shares of a processor.
+            for at, stop in parts:
                 cut = [_cut(x, p.batch, at, stop) for x, p in zip(given, ports, strict=True)]
                 for port, part, whole in zip(after, program.run(cut), results, strict=True):
                     if port.batch is not None:
@@ -341,7 +345,7 @@ class Simulator:
                     elif at == 0:
                         whole[...] = part
 
-        share(work, split(samples, self._threads))
+        share(work, split(min(self._threads, samples), self._threads))
         return self._kept(results)
 
     def _kept(self, results: Sequence[Array]) -> list[Array]:
