@@ -10,12 +10,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, NameLoc, StringAttr, TensorType, i1
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -24,6 +23,7 @@ from ...dialects.elements import element_of, numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import dense_constant
 from ...dialects.shapes import DYNAMIC
+from ...dialects.tensor.shape import SLICE_END
 from ...dialects.tensor.storage import INLINE_LIMIT
 from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
@@ -79,8 +79,8 @@ class Call:
     @property
     def value(self) -> Any:
         """The fake tensor of the result, the first one of several."""
-        found = self.node.meta["val"]
-        return found[0] if isinstance(found, list | tuple) else found
+        found: Any = self.node.meta["val"]
+        return cast("list[Any]", found)[0] if isinstance(found, list | tuple) else found
 
     @property
     def sizes(self) -> Sizes:
@@ -308,11 +308,10 @@ class Emitter:
             if not isinstance(found.type, TensorType):
                 continue
             place = sizes.index(size)
-            bounds = [(0, _END) if a == place else (0, 1) for a in range(len(sizes))]
             part = found
             if len(sizes) > 1:
-                starts, ends = zip(*bounds, strict=True)
-                part = self.add(tensor.SliceOp(found, starts, ends, [1] * len(sizes)))
+                ends = [SLICE_END if a == place else 1 for a in range(len(sizes))]
+                part = self.add(tensor.SliceOp(found, [0] * len(ends), ends, [1] * len(ends)))
             target = [-1 if a == axis else 1 for a in range(rank)]
             return self.add(tensor.ReshapeToOp(part, target))
         raise ProblemError(f"no value has the size {size}; fix it")
@@ -324,9 +323,6 @@ class Emitter:
         else:
             anything = self.add(tensor.CompareOp(like, like, "eq"))
         return self.add(tensor.WhereOp(anything, value, value))
-
-
-_END = tensor.SLICE_END if hasattr(tensor, "SLICE_END") else 2**63 - 1
 
 
 def keep(values: Any) -> Any:
@@ -376,43 +372,6 @@ def hint(name: str) -> str | None:
 
 def _at(sizes: Sizes, axis: int) -> Size:
     return sizes[axis] if -len(sizes) <= axis else 1
-
-
-def place_of(node: Any) -> tuple[str, str, int]:
-    """The path of the module that a node belongs to, the file and the line."""
-    stack = node.meta.get("nn_module_stack") or {}
-    path = next(reversed(list(stack.values())), ("",))[0]
-    frames = _frames(node.meta.get("stack_trace") or "")
-    own = [frame for frame in frames if not _is_of_library(frame[0])]
-    file, line = (own or frames or [("", 0)])[-1]
-    return str(path), file, line
-
-
-def _frames(trace: str) -> list[tuple[str, int]]:
-    """Files and lines of a Python stack trace, outermost first."""
-    frames: list[tuple[str, int]] = []
-    for text in trace.splitlines():
-        head, _, rest = text.strip().partition('", line ')
-        number = rest.partition(",")[0]
-        if head.startswith('File "') and number.isdigit():
-            frames.append((head[6:], int(number)))
-    return frames
-
-
-def _is_of_library(file: str) -> bool:
-    import torch
-
-    return Path(file).is_relative_to(torch.__path__[0]) or Path(file).is_relative_to(_RUNTIME)
-
-
-_RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
-
-
-def location(node: Any) -> Any:
-    """`loc("layer1.0.conv1"("model.py":12:1))`."""
-    path, file, line = place_of(node)
-    place = FileLineColLoc(StringAttr(file or "unknown"), IntAttr(line), IntAttr(1))
-    return NameLoc(StringAttr(path), place) if path else place
 
 
 def evaluate(target: Any, args: Any, kwargs: Any) -> Any:

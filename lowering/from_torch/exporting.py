@@ -11,9 +11,10 @@ import inspect
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...ir.errors import LoweringError, OptionError, TritonError
+from ...ir.recording import recording
 
 BATCH = "N"
 """The name of the free size that is found where nobody names any."""
@@ -29,6 +30,12 @@ _FAILURES = (
     NotImplementedError,
 )  # fmt: skip
 """What the module's own code and `torch.export` raise."""
+
+
+class _Axes(NamedTuple):
+    """The free axes of one tensor, and their names."""
+
+    names: dict[int, str]
 
 
 class Exported(NamedTuple):
@@ -63,8 +70,6 @@ def export(
     inputs = _bind(module, example_inputs)
     shapes = _dynamic_shapes(inputs, dynamic)
     _double(inputs, shapes)
-    from ...runtime.spiking.recording import recording
-
     dimensions = _dimensions(shapes)
     try:
         with _evaluating(module), recording(), torch.no_grad(), warnings.catch_warnings():
@@ -102,7 +107,7 @@ def _bind(module: Any, example_inputs: Any) -> inspect.BoundArguments:
 
 
 def _dynamic_shapes(inputs: inspect.BoundArguments, dynamic: DynamicSizes | None) -> dict[str, Any]:
-    """For each argument a tree like its own, with `{axis: name}` in the place of each tensor."""
+    """For each argument a tree like its own, with `_Axes` in the place of each tensor."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -112,9 +117,9 @@ def _dynamic_shapes(inputs: inspect.BoundArguments, dynamic: DynamicSizes | None
     if dynamic is None:
         batch = next((leaf.shape[0] for leaf in tensors if leaf.dim()), None)
 
-        def first_axis(leaf: Any) -> dict[int, str] | None:
+        def first_axis(leaf: Any) -> _Axes | None:
             has_batch = isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == batch
-            return {0: BATCH} if has_batch else None
+            return _Axes({0: BATCH}) if has_batch else None
 
         return {
             name: pytree.tree_map(first_axis, value) for name, value in inputs.arguments.items()
@@ -124,8 +129,8 @@ def _dynamic_shapes(inputs: inspect.BoundArguments, dynamic: DynamicSizes | None
         known = ", ".join(inputs.arguments) or "none"
         raise OptionError(f"dynamic: 'forward' has no argument '{unknown[0]}'; given are {known}")
 
-    def wanted(name: str) -> Callable[[Any], dict[int, str] | None]:
-        def axes(leaf: Any) -> dict[int, str] | None:
+    def wanted(name: str) -> Callable[[Any], _Axes | None]:
+        def axes(leaf: Any) -> _Axes | None:
             if not isinstance(leaf, torch.Tensor):
                 return None
             sizes = dynamic.get(name, {})
@@ -134,7 +139,7 @@ def _dynamic_shapes(inputs: inspect.BoundArguments, dynamic: DynamicSizes | None
                 raise OptionError(
                     f"dynamic: '{name}' has no axis {wrong[0]}: it is {list(leaf.shape)}"
                 )
-            return {axis % leaf.dim(): size for axis, size in sizes.items()} or None
+            return _Axes({axis % leaf.dim(): size for axis, size in sizes.items()})
 
         return axes
 
@@ -145,9 +150,9 @@ def _double(inputs: inspect.BoundArguments, shapes: dict[str, Any]) -> None:
     """Double the free axes of one element."""
     import torch
 
-    def doubled(leaf: Any, axes: dict[int, str] | None) -> Any:
+    def doubled(leaf: Any, axes: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
-            for axis in axes or {}:
+            for axis in axes.names if isinstance(axes, _Axes) else ():
                 leaf = torch.cat([leaf, leaf], axis) if leaf.shape[axis] == 1 else leaf
         return leaf
 
@@ -178,12 +183,14 @@ def _dimensions(shapes: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
 
     def dimensions(value: Any) -> Any:
-        if isinstance(value, dict) and all(isinstance(key, int) for key in value):  # pyright: ignore[reportUnknownVariableType]
-            return {axis: made.setdefault(name, Dim(name)) for axis, name in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, _Axes):
+            return {a: made.setdefault(name, Dim(name)) for a, name in value.names.items()}
         if isinstance(value, dict):
-            return {key: dimensions(part) for key, part in value.items()}  # pyright: ignore[reportUnknownVariableType]
+            parts = cast("dict[Any, Any]", value)
+            return {key: dimensions(part) for key, part in parts.items()}
         if isinstance(value, list | tuple):
-            return type(value)(dimensions(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            parts = [dimensions(part) for part in cast("Sequence[Any]", value)]
+            return tuple(parts) if isinstance(value, tuple) else parts
         return None
 
     return {name: dimensions(value) for name, value in shapes.items()}
@@ -205,16 +212,16 @@ def _decomposed(program: Any, has_rule: Callable[[Any], bool], keep: Collection[
     import torch
 
     for _ in range(_DECOMPOSITIONS):
-        missing = {
+        missing: set[Any] = {
             node.target
             for node in program.graph.nodes
             if node.op == "call_function"
-            and isinstance(node.target, torch._ops.OpOverload)
+            and hasattr(node.target, "_schema")
             and not has_rule(node)
             and node.target.name().split(".")[0] not in keep
         }
         known: Any = torch.export.default_decompositions() if missing else {}
-        table = {target: known[target] for target in missing if target in known}
+        table: dict[Any, Any] = {target: known[target] for target in missing if target in known}
         if not table:
             break
         program = program.run_decompositions(table)
@@ -245,6 +252,6 @@ def _named_axes(
     ]
     names: dict[tuple[str, int], str] = {}
     for placeholder, axes in zip(program.graph_signature.user_inputs, ordered, strict=True):
-        for axis, name in (axes or {}).items():
-            names[str(placeholder), axis] = name
+        if isinstance(axes, _Axes):
+            names.update({(str(placeholder), axis): name for axis, name in axes.names.items()})
     return names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -21,8 +21,9 @@ from xdsl.utils.exceptions import VerifyException
 from ...dialects.parameters import attach_store
 from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
 from ...ir.store import ParameterStore
-from .emitter import Call, Emitter, Known, element_type, evaluate, hint, location, place_of, refined
+from .emitter import Call, Emitter, Known, element_type, evaluate, hint, refined
 from .exporting import DynamicSizes, Exported, export
+from .places import location, place_of
 from .rules import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
 from .sizes import ProblemError, ir_shape, is_free, named, sizes_of
 
@@ -193,14 +194,14 @@ class _Importer:
         if rule is None:
             reason = REFUSED.get(call.name) or _unmatched(node)
             raise ProblemError(reason)
-        result = rule(self.emitter, call)
+        result: Any = rule(self.emitter, call)
         if isinstance(result, list):
             parts = zip(cast("list[Any]", result), node.meta["val"], strict=False)
             return [
-                refined(part, sizes_of(value.shape)) if isinstance(part, SSAValue) else part
+                refined(part, sizes_of(value.shape)) if _is_value(part) else part
                 for part, value in parts
             ]
-        return refined(result, call.sizes) if isinstance(result, SSAValue) else result
+        return refined(result, call.sizes) if _is_value(result) else result
 
     def _known(self, call: Call) -> Any:
         """The result where it depends on known tensors alone; `None` where it does not."""
@@ -288,6 +289,10 @@ _UNCHANGING = {
 """Operators that give what they take, so that a parameter stays one."""
 
 
+def _is_value(value: Any) -> TypeGuard[SSAValue]:
+    return isinstance(value, SSAValue)
+
+
 def _is_tensor(node: Any) -> bool:
     return hasattr(node, "meta") and not _is_number(node.meta.get("val"))
 
@@ -352,7 +357,7 @@ def _result_names(spec: Any, results: Sequence[Any]) -> list[str]:
         return ["output"]
     names: list[str] = []
     for path, index in pairs:
-        keys = [entry.key for entry in path if hasattr(entry, "key")]
+        keys: list[Any] = [getattr(entry, "key") for entry in path if hasattr(entry, "key")]  # noqa: B009
         only = len(pairs) == 1 and not keys
         default = "output" if only else f"output{index}"
         names.append(str(keys[-1]) if keys and len(path) == 1 else default)

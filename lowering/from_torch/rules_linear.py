@@ -121,7 +121,7 @@ def _bilinear(e: Emitter, call: Call) -> SSAValue:
 
 def pair(values: Any, rank: int) -> list[int]:
     """A window property as one number an axis."""
-    given = list(values) if isinstance(values, Sequence) else [values]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    given: list[Any] = [*values] if isinstance(values, Sequence) else [values]
     found = static(given, "window")
     return found * rank if len(found) == 1 else found
 
@@ -300,9 +300,12 @@ def _attention(e: Emitter, call: Call) -> SSAValue:
 
         is_truth = mask.meta["val"].dtype == torch.bool
         given = e.operand(mask, torch.bool if is_truth else dtype)
+    query, key, value = (e.value(call[name]) for name in ("query", "key", "value"))
     return e.add(
         tensor.ScaledDotProductAttentionOp(
-            *(e.value(call[name]) for name in ("query", "key", "value")),
+            query,
+            key,
+            value,
             given,
             scale=None if call["scale"] is None else float(call["scale"]),
             is_causal=bool(call["is_causal"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
@@ -29,9 +29,10 @@ def _batched(function: Callable[[Emitter, _Pool], Any]) -> Rule:
             return function(e, _Pool(call, x, axes, image))
         x = e.add(tensor.UnsqueezeOp(x, [0]))
         result = function(e, _Pool(call, x, axes, image))
-        found = result[0] if isinstance(result, list) else result
-        squeezed = e.add(tensor.SqueezeOp(found, [0]))
-        return [squeezed, None] if isinstance(result, list) else squeezed
+        if isinstance(result, list):
+            first = cast("list[SSAValue]", result)[0]
+            return [e.add(tensor.SqueezeOp(first, [0])), None]
+        return e.add(tensor.SqueezeOp(result, [0]))
 
     return rule
 

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.tensor.reduction import ReduceOp
 from .emitter import Call, Emitter
 from .rules_elementwise import Rule
 from .sizes import ProblemError, Sizes, static
@@ -25,7 +26,7 @@ def _axes(e: Emitter, call: Call) -> list[int]:
     return sorted(axis % max(rank, 1) for axis in found) if rank else []
 
 
-def reduction(kind: type[tensor.ReduceOp]) -> Rule:
+def reduction(kind: type[ReduceOp]) -> Rule:
     """A rule for a reduction over axes."""
 
     def rule(e: Emitter, call: Call) -> SSAValue:
@@ -36,7 +37,7 @@ def reduction(kind: type[tensor.ReduceOp]) -> Rule:
     return rule
 
 
-def _extreme(kind: type[tensor.ReduceOp], *, negate: bool) -> Rule:
+def _extreme(kind: type[ReduceOp], *, negate: bool) -> Rule:
     """max and min: of everything, of two tensors, or along an axis with indices."""
 
     def rule(e: Emitter, call: Call) -> Any:
@@ -66,7 +67,7 @@ def _arg(*, negate: bool) -> Rule:
     return rule
 
 
-def _truth(kind: type[tensor.ReduceOp]) -> Rule:
+def _truth(kind: type[ReduceOp]) -> Rule:
     """any and all."""
 
     def rule(e: Emitter, call: Call) -> SSAValue:
@@ -169,8 +170,9 @@ def _batch_norm(e: Emitter, call: Call) -> SSAValue:
         _ones(e, x, channels, default) if call.get(name) is None else e.operand(call[name], dtype)
         for name, default in (("weight", 1.0), ("bias", 0.0))
     ]
-    statistics = [e.operand(mean, dtype), e.operand(variance, dtype)]
-    return e.add(tensor.BatchNormOp(x, *given, *statistics, float(call["eps"])))
+    scale, bias = given
+    mean, variance = e.operand(mean, dtype), e.operand(variance, dtype)
+    return e.add(tensor.BatchNormOp(x, scale, bias, mean, variance, float(call["eps"])))
 
 
 def _batch_norm_first(e: Emitter, call: Call) -> list[Any]:

@@ -42,8 +42,9 @@ def _t(e: Emitter, call: Call) -> SSAValue:
 
 def _squeeze(e: Emitter, call: Call) -> SSAValue:
     sizes = e.sizes(call["self"])
-    given = call.get("dim", list(range(len(sizes))))
-    axes = {axis % len(sizes) for axis in (given if isinstance(given, list | tuple) else [given])}  # pyright: ignore[reportUnknownVariableType]
+    given: Any = call.get("dim", list(range(len(sizes))))
+    chosen: list[int] = [*given] if isinstance(given, list | tuple) else [given]
+    axes = {axis % max(len(sizes), 1) for axis in chosen}
     gone = sorted(axis for axis in axes if sizes[axis] == 1)
     x = e.value(call["self"])
     return e.add(tensor.SqueezeOp(x, gone)) if gone else x

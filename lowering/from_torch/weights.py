@@ -27,8 +27,8 @@ def recognize(weight: Array) -> Recognized | None:
     """
     if weight.dtype.kind == "i" or weight.ndim < 2 or weight[0].size < 2:
         return None
-    flat = np.abs(weight.reshape(len(weight), -1))
-    scale = flat.max(axis=1)
+    flat: Array = np.abs(weight.reshape(len(weight), -1))
+    scale: Array = flat.max(axis=1)
     if not np.isfinite(scale).all() or not scale.any():
         return None
     if not ((flat == scale[:, None]) | (flat == 0)).all():

@@ -1,22 +1,22 @@
 """Spiking layers as single operators of an exported graph, so that importers find them again.
 
-`torch.export` unrolls a loop over time. Within `recording()`, the layers and functions of this
-folder put one operator without a kernel in the place of their loop: `triton_dsl_recorded::neuron`,
-`attention`, `batch_norm`, `encode` and `decode`, whose `settings` are JSON. Subclasses made
-elsewhere run as they are. Not here: what becomes of the operators (`lowering.from_torch`).
+`torch.export` unrolls a loop over time. Within `ir.recording.recording()`, the layers and functions
+of this folder put one operator without a kernel in the place of their loop:
+`triton_dsl_recorded::neuron`, `attention`, `batch_norm`, `encode` and `decode`, whose `settings`
+are JSON. Subclasses made elsewhere run as they are. Not here: what becomes of the operators
+(`lowering.from_torch`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from ...ir.recording import is_recording
 
 NAMESPACE = "triton_dsl_recorded"
 
@@ -34,23 +34,10 @@ _SCHEMAS = {
     "decode": "(Tensor train, str settings) -> Tensor",
 }
 
-_recording: ContextVar[bool] = ContextVar("recording", default=False)
-
-
-@contextmanager
-def recording() -> Generator[None]:
-    """For a `with` block around `torch.export`: layers and functions become operators."""
-    _operators()
-    token = _recording.set(True)
-    try:
-        yield
-    finally:
-        _recording.reset(token)
-
 
 def is_recorded(layer: nn.Module | None = None) -> bool:
     """Whether `layer`, or a function of this folder, is to become an operator now."""
-    if not (torch.compiler.is_exporting() and _recording.get()):
+    if not (torch.compiler.is_exporting() and is_recording()):
         return False
     return layer is None or type(layer).__module__.startswith(f"{__package__}.")
 
@@ -75,7 +62,7 @@ def record_neuron(
         "tensors": list(tensors),
         "words": {name: getattr(neuron, name) for name in words if hasattr(neuron, name)},
     }
-    output, *after = _operators().neuron(
+    output, *after = _OPERATORS.neuron(
         x, list(state or ()), list(tensors.values()), json.dumps(settings)
     )
     return output, tuple(after)
@@ -87,40 +74,26 @@ def record_attention(
     """The operator of `SpikingAttention`."""
     names = ("kind", "heads", "scale", "tau", "threshold", "compare", "reset")
     settings = json.dumps({name: getattr(layer, name) for name in names})
-    return _operators().attention(query, key, value, state, settings)
+    return _OPERATORS.attention(query, key, value, state, settings)
 
 
 def record_batch_norm(layer: Any, x: Tensor) -> Tensor:
     """The operator of `TemporalBatchNorm`."""
     names = ("kind", "axis", "alpha", "threshold", "epsilon")
     settings = json.dumps({name: getattr(layer, name) for name in names})
-    return _operators().batch_norm(
+    return _OPERATORS.batch_norm(
         x, layer.weight, layer.bias, layer.running_mean, layer.running_var, settings
     )
 
 
 def record_encode(x: Tensor, previous: Tensor | None, **settings: object) -> Tensor:
     """The operator of `coding.encode`."""
-    return _operators().encode(x, previous, json.dumps(settings))
+    return _OPERATORS.encode(x, previous, json.dumps(settings))
 
 
 def record_decode(train: Tensor, **settings: object) -> Tensor:
     """The operator of `coding.decode`."""
-    return _operators().decode(train, json.dumps(settings))
-
-
-_LIBRARIES: list[torch.library.Library] = []
-"""Keeps the operators alive."""
-
-
-@cache
-def _operators() -> Any:
-    library = torch.library.Library(NAMESPACE, "DEF")
-    _LIBRARIES.append(library)
-    for name, schema in _SCHEMAS.items():
-        library.define(name + schema)
-        torch.library.register_fake(f"{NAMESPACE}::{name}", _FAKES[name], lib=library)
-    return getattr(torch.ops, NAMESPACE)
+    return _OPERATORS.decode(train, json.dumps(settings))
 
 
 def _neuron(
@@ -162,3 +135,9 @@ _FAKES: dict[str, Any] = {
     "encode": _encode,
     "decode": _decode,
 }
+
+_LIBRARY = torch.library.Library(NAMESPACE, "DEF")
+for _name, _schema in _SCHEMAS.items():
+    _LIBRARY.define(_name + _schema)
+    torch.library.register_fake(f"{NAMESPACE}::{_name}", _FAKES[_name], lib=_LIBRARY)
+_OPERATORS: Any = getattr(torch.ops, NAMESPACE)

@@ -164,10 +164,10 @@ def randomized(module: nn.Module) -> nn.Module:
 NORMS: list[tuple[nn.Module, tuple[int, ...]]] = [
     (nn.BatchNorm1d(6), (6,)), (nn.BatchNorm1d(6), (6, 5)), (nn.BatchNorm2d(6), (6, 5, 4)),
     (nn.BatchNorm2d(6, affine=False), (6, 5, 4)), (nn.LayerNorm(5), (6, 5)),
-    (nn.LayerNorm((6, 5), bias=False), (6, 5)),
+    (nn.LayerNorm([6, 5], bias=False), (6, 5)),
     (nn.LayerNorm(5, elementwise_affine=False), (6, 5)), (nn.GroupNorm(3, 6), (6, 5, 4)),
     (nn.GroupNorm(2, 6, affine=False), (6, 5)), (nn.RMSNorm(5), (6, 5)),
-    (nn.RMSNorm((6, 5), eps=1e-3), (6, 5)), (nn.InstanceNorm1d(6), (6, 5)),
+    (nn.RMSNorm([6, 5], eps=1e-3), (6, 5)), (nn.InstanceNorm1d(6), (6, 5)),
     (nn.InstanceNorm2d(6, affine=True), (6, 5, 4)),
     (nn.InstanceNorm2d(6, track_running_stats=True), (6, 5, 4)),
 ]  # fmt: skip

@@ -130,10 +130,8 @@ class Classifier(nn.Module):
         super().__init__()
         config = SpikingConfig(threshold=0.5)
         self.network = SpikingMLP([6, 8, 4], config, layer=layer, neuron={"beta": 0.5})
-        for part in self.network.layers:
-            nn.init.normal_(part.weight)
-            part.weight.data = (part.weight.data * 4).round() / 4
-            part.bias.data = (part.bias.data * 4).round() / 4
+        for value in self.network.layers.parameters():
+            value.data = (torch.randn_like(value) * 4).round() / 4
 
     def forward(self, x: Tensor) -> Tensor:
         train = encode(x, "rate", 8, seed=1)
@@ -170,7 +168,7 @@ class Convolutional(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(2, 4, 3, padding=1)
         self.conv.weight.data = quarters(4, 2, 3, 3)
-        self.conv.bias.data = quarters(4)
+        self.conv.bias = nn.Parameter(quarters(4))
         self.norm = TemporalBatchNorm(4, threshold=0.5)
         nn.init.uniform_(self.norm.running_mean)
         self.neuron = LifNeuron(0.5)

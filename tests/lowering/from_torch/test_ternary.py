@@ -84,7 +84,8 @@ def test_our_layers(check: Any, scale: str, packed: bool) -> None:
     module = Net(scale).eval()
     trits = module.fc.get_ternary_weights().T
     if packed:
-        module.conv, module.fc = module.conv.to_packed(), module.fc.to_packed()
+        parts: Any = module
+        parts.conv, parts.fc = module.conv.to_packed(), module.fc.to_packed()
     made = check.same(module, *[(torch.randn(n, 3, 6, 6),) for n in (2, 3)])
     found = kinds(made)
     assert found.count(ternary.ConvOp) == found.count(ternary.LinearOp) == 1

@@ -1,0 +1,46 @@
+"""Where a node of the graph comes from: the path of its module, and a line of the user's source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, NameLoc, StringAttr
+
+
+def place_of(node: Any) -> tuple[str, str, int]:
+    """The path of the module that a node belongs to, the file and the line."""
+    stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
+    path = [entry[0] for entry in stack.values()][-1] if stack else ""
+    trace: str = node.meta.get("stack_trace") or ""
+    frames = _frames(trace)
+    own = [frame for frame in frames if not _is_of_library(frame[0])]
+    file, line = (own or frames or [("", 0)])[-1]
+    return path, file, line
+
+
+def _frames(trace: str) -> list[tuple[str, int]]:
+    """Files and lines of a Python stack trace, outermost first."""
+    frames: list[tuple[str, int]] = []
+    for text in trace.splitlines():
+        head, _, rest = text.strip().partition('", line ')
+        number = rest.partition(",")[0]
+        if head.startswith('File "') and number.isdigit():
+            frames.append((head[6:], int(number)))
+    return frames
+
+
+def _is_of_library(file: str) -> bool:
+    import torch
+
+    return Path(file).is_relative_to(torch.__path__[0]) or Path(file).is_relative_to(_RUNTIME)
+
+
+_RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
+
+
+def location(node: Any) -> Any:
+    """`loc("layer1.0.conv1"("model.py":12:1))`."""
+    path, file, line = place_of(node)
+    place = FileLineColLoc(StringAttr(file or "unknown"), IntAttr(line), IntAttr(1))
+    return NameLoc(StringAttr(path), place) if path else place
