@@ -44,7 +44,8 @@ def attention(e: Emitter, op: spike.AttentionOp) -> None:
     steps = dense_type(op.output).get_shape()[0]
     spikes, final = run(e, model, lif, drive, [initial], steps)
     if not is_ssa:
-        spikes = e.apply("And", [spikes, e.numbers(op.query, Element.BOOL)])
+        masked = [e.cast(spikes, Element.BOOL), e.numbers(op.query, Element.BOOL)]
+        spikes = e.apply("And", masked)
     e.bind(op.output, spikes)
     if op.final is not None:
         e.bind(op.final, final[0])
