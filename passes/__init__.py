@@ -11,8 +11,9 @@ Files that hold no pass serve several: `compile_time` (values known before the p
 (neurons on whole numbers), `integer_products`, `integer_forms`, `integer_emitter`,
 `requantize_fusion` (float arithmetic as integers), `network_ops` (what a network is made of, as
 ops), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
-additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` (products that
-native kernels take), and `universe` (every pass and dialect by name).
+additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` and
+`event_products` (products that native kernels take), and `universe` (every pass and dialect by
+name).
 """
 
 from __future__ import annotations
