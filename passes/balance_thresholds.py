@@ -49,7 +49,8 @@ class ThresholdCalibrator:
         initial: the potential of a neuron before the first step, as a share of its threshold.
         levels: of the method `qcfs`; `timesteps` by default.
         spare: of all thresholds whose error is at most 1 + `spare` times the least, the largest is
-            taken, since it makes the fewest spikes.
+            taken, since it makes the fewest spikes. That is for the layer with most spikes; others
+            get as much less as they spike less.
     """
 
     method: str = "qcfs"
@@ -101,9 +102,18 @@ class ThresholdCalibrator:
             return []
         highest = greatest(program, values, axes, kept, function)
         counts = histograms(program, values, axes, highest, kept, function)
+        groups = list(zip(found, highest, counts, strict=True))
+        # What can be spared is where most spikes are.
+        plain = [self.thresholds(high, count, bound_of(op), 0.0) for op, high, count in groups]
+        spikes = [_expected(t, h, c) for t, (_, h, c) in zip(plain, groups, strict=True)]
+        most = max(max(spikes), np.finfo(np.float64).tiny)
         return [
-            self._shaped(self.thresholds(high, count, bound_of(op)), op.results[0], axis)
-            for op, high, count, axis in zip(found, highest, counts, axes, strict=True)
+            self._shaped(
+                self.thresholds(high, count, bound_of(op), self.spare * share / most),
+                op.results[0],
+                axis,
+            )
+            for (op, high, count), axis, share in zip(groups, axes, spikes, strict=True)
         ]
 
     def annotate(
@@ -128,7 +138,11 @@ class ThresholdCalibrator:
         return channel_axis(value) if self.per == "channel" and rank > 1 else None
 
     def thresholds(
-        self, highest: NDArray[np.float64], counts: NDArray[np.int64], bound: float | None
+        self,
+        highest: NDArray[np.float64],
+        counts: NDArray[np.int64],
+        bound: float | None,
+        spare: float,
     ) -> NDArray[np.float64]:
         """One threshold a group.
 
@@ -136,13 +150,16 @@ class ThresholdCalibrator:
             highest: the greatest activation of each group; 0 where none is positive.
             counts: the histogram of the positive ones, [groups, BINS].
             bound: the most that an activation can be.
+            spare: how much more than the least error is allowed.
         """
-        found = [self._threshold(h, c) for h, c in zip(highest.tolist(), counts, strict=True)]
+        found = [
+            self._threshold(h, c, spare) for h, c in zip(highest.tolist(), counts, strict=True)
+        ]
         fallback = max(found) if max(found) > 0 else 1.0
         chosen = np.array([value if value > 0 else fallback for value in found])
         return chosen if bound is None else np.minimum(chosen, bound)
 
-    def _threshold(self, highest: float, counts: NDArray[np.int64]) -> float:
+    def _threshold(self, highest: float, counts: NDArray[np.int64], spare: float) -> float:
         if highest <= 0 or self.method == "max":
             return highest
         centres = (np.arange(BINS) + 0.5) * (highest / BINS)
@@ -157,7 +174,7 @@ class ThresholdCalibrator:
         said = np.floor(centres * steps / candidates[:, None] + initial)
         said = np.clip(said, 0, steps) * (candidates[:, None] / steps)
         errors = ((said - centres) ** 2) @ counts
-        good = errors <= (1 + self.spare) * errors.min()
+        good = errors <= (1 + spare) * errors.min()
         return float(candidates[good].max())
 
     def _shaped(self, thresholds: Array, value: SSAValue, axis: int | None) -> Array:
@@ -165,6 +182,14 @@ class ThresholdCalibrator:
             return thresholds.reshape(())
         rank = tensor_type(value).get_num_dims()
         return thresholds.reshape([-1 if a == axis else 1 for a in range(1, rank)])
+
+
+def _expected(
+    thresholds: NDArray[np.float64], highest: NDArray[np.float64], counts: NDArray[np.int64]
+) -> float:
+    """About how many spikes a step the neurons fire on the samples."""
+    centres = (np.arange(BINS) + 0.5) * (highest[:, None] / BINS)
+    return float((np.minimum(centres / thresholds[:, None], 1.0) * counts).sum())
 
 
 @dataclass(frozen=True)
@@ -222,7 +247,10 @@ class BalanceThresholdsPass(ModulePass):
     """The function to look at."""
 
     def __post_init__(self) -> None:
-        for what, value in (("samples", self.samples), ("batch", self.batch)):
+        for what, value in (
+            ("samples", self.samples),
+            ("batch", self.batch),
+        ):
             if value is not None and value < 1:
                 raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
         self.calibrator()
@@ -306,7 +334,7 @@ def _balance_attention(
     highest = greatest(module, values, axes, samples, function)
     counts = histograms(module, values, axes, highest, samples, function)
     found = [
-        float(calibrator.thresholds(high, count, None)[0])
+        float(calibrator.thresholds(high, count, None, 0.0)[0])
         for high, count in zip(highest, counts, strict=True)
     ]
     attention.op.attributes[THRESHOLDS] = dense(np.array(found), f64)

@@ -69,8 +69,8 @@ class ConvertAnnToSnnPass(ModulePass):
         %y = spike.decode %o {scheme = "membrane", readout = "mean"} : … -> tensor<?x2xf32>
 
     Approximate: rates have T + 1 levels, and a neuron may fire before what would have inhibited it
-    arrives. Max pooling spikes where any neuron of a window does. Softmax attention becomes
-    `spike.attention`, which is another function. Remarks say so on the function, as `spike.remark`.
+    arrives. Softmax attention becomes `spike.attention`, which is another function: a remark on the
+    function, `spike.remark`, says so. Max pooling spikes when the largest count of a window grows.
 
     Raises:
         UnsupportedError: all ops that cannot be converted; the module stays as it was.

@@ -215,8 +215,9 @@ def readout_weights(currents: Array, target: Array, axis: int) -> Array:
     held = RIDGE * float(np.trace(gram)) / steps
     if not held > 0:
         return np.full(steps, 1 / steps)
-    found: Any = np.linalg.solve(gram + held * np.eye(steps), flat @ wanted + held / steps)
-    return np.asarray(found, np.float64)
+    linalg: Any = np.linalg
+    found: Array = linalg.solve(gram + held * np.eye(steps), flat @ wanted + held / steps)
+    return found
 
 
 def _mean(values: Array, axis: int) -> Array:

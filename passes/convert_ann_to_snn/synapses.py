@@ -187,16 +187,27 @@ def _wide(signal: Signal) -> bool:
 
 
 def maximum(state: Conversion, op: tensor.MaxPoolOp) -> Sequence[Signal]:
-    """A spike wherever the window has one: at least the maximum of the rates."""
+    """A spike when the largest count of spikes in the window grows: the maximum of the rates.
+
+    Counts grow by one a step at most, and so does their maximum.
+    """
     signal = state.signals[op.operand]
     if not spike.is_train(signal.steps) or (signal.worth <= 0).any():
         raise NotConvertible("the maximum over time is defined on spikes; put it after neurons")
     if any(size != 1 for size in signal.worth.shape[1:]):
         raise NotConvertible("the spikes of a window are not worth the same")
+    element = signal.type.element_type
     windows = (op.kernel.get_values(), op.strides.get_values(), op.padding.get_values())
-    pooled = state.add(spike.MaxPoolOp(signal.steps, *windows))
-    state.remark(op, "a window spikes when any of its neurons does, so its rate may be too high")
-    return [Signal(pooled, signal.worth, tensor_type(op.result))]
+    counts = state.add(
+        spike.LeakyIntegratorOp(state.add(spike.ToTensorOp(signal.steps, element)), 1.0)
+    )
+    images = state.add(tensor.FlattenOp(counts, 0, 1))
+    pooled = state.add(tensor.MaxPoolOp(images, *windows))
+    image = [-2 - axis for axis in range(1, signal.type.get_num_dims())]
+    most = state.add(tensor.ReshapeToOp(pooled, [state.timesteps, -1, *image]))
+    growth = state.add(tensor.SubOp(most, state.add(spike.DelayOp(most, 1))))
+    train = state.add(spike.FromTensorOp(growth))
+    return [Signal(train, signal.worth, tensor_type(op.result))]
 
 
 def reduction(
