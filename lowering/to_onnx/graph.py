@@ -117,7 +117,7 @@ class Port:
 
     name: str
     element: Element
-    shape: tuple[int | str, ...] | None
+    shape: tuple[int | str | None, ...] | None
 
 
 @dataclass

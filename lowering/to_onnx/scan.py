@@ -15,11 +15,12 @@ It writes into the body. States keep their element types."""
 
 
 def scan(
-    e: Emitter, states: Sequence[str], inputs: Sequence[str], step: Step
+    e: Emitter, states: Sequence[str], inputs: Sequence[str], step: Step, ranks: Sequence[int]
 ) -> tuple[list[str], list[str]]:
     """Run `step` over the first axis of `inputs`: the last states, and the results of all steps.
 
-    The body reads values around it too: what does not change stays outside.
+    The body reads values around it too: what does not change stays outside. `ranks` are those of
+    the states and of one step of the results, which ONNX Runtime wants to know.
     """
     body = e.graph.child()
     carried, slices = (
@@ -30,8 +31,8 @@ def scan(
         after, results = step(carried, slices)
     elements = [e.element(name) for name in (*after, *results)]
     made: dict[str, str] = {}
-    for name, element in zip((*after, *results), elements, strict=True):
-        port = Port(body.new_name(f"{e.hint}.after"), element, None)
+    for name, element, rank in zip((*after, *results), elements, ranks, strict=True):
+        port = Port(body.new_name(f"{e.hint}.after"), element, (None,) * rank)
         made[name] = body.add_output(made.get(name, name), port)
     outputs = e.graph.add_node(
         "Scan",

@@ -36,13 +36,10 @@ def attention(e: Emitter, op: spike.AttentionOp) -> None:
         for name, number in numbers.items()
     }
     model = Model(e, Options(op.compare.data, op.reset.data), parameters)
-    if op.initial is not None:
-        initial = e.value(op.initial)
-    else:
-        shape = op.state_shape(dense_type(op.query).get_shape())
-        initial = zeros(e, drive, (DYNAMIC, *shape))
-    steps = dense_type(op.output).get_shape()[0]
-    spikes, final = run(e, model, lif, drive, [initial], steps)
+    query_shape = dense_type(op.query).get_shape()
+    shape = (query_shape[0], *op.state_shape(query_shape))
+    initial = zeros(e, drive, shape) if op.initial is None else e.value(op.initial)
+    spikes, final = run(e, model, lif, drive, [initial], shape)
     if not is_ssa:
         masked = [e.cast(spikes, Element.BOOL), e.numbers(op.query, Element.BOOL)]
         spikes = e.apply("And", masked)

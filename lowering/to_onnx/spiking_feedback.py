@@ -74,7 +74,9 @@ def _loop(e: Emitter, op: spike.RecurrentOp, form: StepForm, write: Write) -> No
         ]
         return after, [squeeze_step(e, e.value(value)) for value in form.stacked.values()]
 
-    final, results = scan(e, states, runs, step)
+    ranks = [dense_type(state.argument).get_num_dims() for state in form.states]
+    ranks += [dense_type(value).get_num_dims() - 1 for value in form.stacked]
+    final, results = scan(e, states, runs, step, ranks)
     for value, name in zip(form.stacked, results, strict=True):
         e.bind_input(value, name)
     for value, state in form.last.items():

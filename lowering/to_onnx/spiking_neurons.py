@@ -171,21 +171,21 @@ def neuron(e: Emitter, op: spike.NeuronOp) -> None:
     initial = [e.value(value) for value in op.initial]
     if not initial:
         initial = [zeros(e, x, shape)] * len(op.STATES)
-    output, final = run(e, model, advance, drive, initial, shape[0])
+    output, final = run(e, model, advance, drive, initial, shape)
     e.bind(op.output, output if is_train(op.output) else e.cast(output, stored))
     for value, name in zip(op.final, final, strict=False):
         e.bind(value, name)
 
 
 def run(
-    e: Emitter, model: Model, advance: Advance, drive: str, initial: Sequence[str], steps: int
+    e: Emitter, model: Model, advance: Advance, drive: str, initial: Sequence[str], shape: Shape
 ) -> tuple[str, list[str]]:
     """What a neuron gives at all steps, and its last states.
 
     Args:
         drive: its input, in the type of computation.
         initial: its states, in the type in which they are kept.
-        steps: how many there are; one needs no Scan.
+        shape: of `drive`; one step needs no Scan.
     """
     wide = e.element(drive)
 
@@ -194,10 +194,10 @@ def run(
         output, after = advance(model, inputs[0], [e.cast(state, wide) for state in states])
         return [e.cast(a, k) for a, k in zip(after, kept, strict=True)], [output]
 
-    if steps == 1:
+    if shape[0] == 1:
         after, results = step(list(initial), [squeeze_step(e, drive)])
         return e.unsqueeze(results[0], [0]), after
-    final, outputs = scan(e, initial, [drive], step)
+    final, outputs = scan(e, initial, [drive], step, [len(shape) - 1] * (len(initial) + 1))
     return outputs[0], final
 
 

@@ -70,8 +70,8 @@ def fire(
     """
     reached = v > threshold if settings.get("compare") == "gt" else v >= threshold
     spikes = reached.to(v.dtype)
-    u = v - threshold
-    if u.requires_grad:
+    if v.requires_grad or threshold.requires_grad:
+        u = v - threshold
         soft = u / (1 + 25 * u.abs())
         spikes = spikes + (soft - soft.detach())
     reset = settings.get("reset", "subtract")
@@ -82,17 +82,31 @@ def fire(
     return spikes, v
 
 
+def make_leak(
+    x: torch.Tensor, settings: dict[str, Any]
+) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """The function of v and the input that gives beta v + (1 - beta) v_leak + gain input."""
+    beta = number(x, settings["beta"])
+    rest = (1 - beta) * number(x, settings["v_leak"]) if "v_leak" in settings else None
+    gain = number(x, settings["gain"]) if "gain" in settings else None
+
+    def leak(v: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+        kept = beta * v if rest is None else beta * v + rest
+        return kept + (step if gain is None else gain * step)
+
+    return leak
+
+
 def lif(
     x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
 ) -> tuple[torch.Tensor, ...]:
     """Leaky integrate-and-fire: v = beta v + (1 - beta) v_leak + gain x; the spikes, and v."""
     if is_installed(settings):
         return run_installed(neurons.LifNeuron, x, state, settings)
-    beta, threshold = number(x, settings["beta"]), number(x, settings.get("threshold", 1.0))
-    gain, v_leak = number(x, settings.get("gain", 1.0)), number(x, settings.get("v_leak", 0.0))
+    leak, threshold = make_leak(x, settings), number(x, settings.get("threshold", 1.0))
 
     def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return fire(beta * v + (1 - beta) * v_leak + gain * step, threshold, settings)
+        return fire(leak(v, step), threshold, settings)
 
     return run_steps(advance, x, state, 1)
 
@@ -117,14 +131,12 @@ def cuba_lif(
     """A LIF neuron on the current c = alpha c + w_in x; the spikes, c and v."""
     if is_installed(settings):
         return run_installed(neurons.CubaLifNeuron, x, state, settings)
-    alpha, beta = number(x, settings["alpha"]), number(x, settings["beta"])
-    w_in, gain = number(x, settings.get("w_in", 1.0)), number(x, settings.get("gain", 1.0))
-    v_leak = number(x, settings.get("v_leak", 0.0))
-    threshold = number(x, settings.get("threshold", 1.0))
+    leak, alpha = make_leak(x, settings), number(x, settings["alpha"])
+    w_in, threshold = (number(x, settings.get(name, 1.0)) for name in ("w_in", "threshold"))
 
     def advance(step: torch.Tensor, c: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
         c = alpha * c + w_in * step
-        spikes, v = fire(beta * v + (1 - beta) * v_leak + gain * c, threshold, settings)
+        spikes, v = fire(leak(v, c), threshold, settings)
         return spikes, c, v
 
     return run_steps(advance, x, state, 2)
@@ -136,11 +148,10 @@ def leaky_integrator(
     """v = beta v + (1 - beta) v_leak + gain x after each step, and v."""
     if is_installed(settings):
         return run_installed(neurons.LeakyIntegrator, x, state, settings)
-    beta, gain = number(x, settings["beta"]), number(x, settings.get("gain", 1.0))
-    v_leak = number(x, settings.get("v_leak", 0.0))
+    leak = make_leak(x, settings)
 
     def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        v = beta * v + (1 - beta) * v_leak + gain * step
+        v = leak(v, step)
         return v, v
 
     return run_steps(advance, x, state, 1)
@@ -152,13 +163,12 @@ def adaptive_lif(
     """A LIF neuron with the threshold theta + kappa a, a = rho a + (1 - rho) s; s, v and a."""
     if is_installed(settings):
         return run_installed(adaptive.AdaptiveLifNeuron, x, state, settings)
-    beta, rho, kappa = (number(x, settings[name]) for name in ("beta", "rho", "kappa"))
-    gain, v_leak = number(x, settings.get("gain", 1.0)), number(x, settings.get("v_leak", 0.0))
+    leak = make_leak(x, settings)
+    rho, kappa = number(x, settings["rho"]), number(x, settings["kappa"])
     threshold = number(x, settings.get("threshold", 1.0))
 
     def advance(step: torch.Tensor, v: torch.Tensor, a: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        v = beta * v + (1 - beta) * v_leak + gain * step
-        spikes, v = fire(v, threshold + kappa * a, settings)
+        spikes, v = fire(leak(v, step), threshold + kappa * a, settings)
         return spikes, v, rho * a + (1 - rho) * spikes
 
     return run_steps(advance, x, state, 2)

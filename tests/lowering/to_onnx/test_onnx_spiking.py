@@ -143,3 +143,33 @@ func.func @forward(%i: tensor<4x3x4xf32>) -> tensor<4x3x4xf32> {
 }"""
     with pytest.raises(UnsupportedError, match=r"'tensor.reshape_to' in the body cannot run"):
         OnnxTarget().emit(module_of(text), OnnxOptions())
+
+
+def test_every_opset(opset: int) -> None:
+    """Zeros of unknown sizes, pads of truth values, pools and loops in old forms too."""
+    text = """
+func.func @forward(%x: !spike.train<?x?x4x6>, %c: tensor<?x?x4xf32>)
+    -> (tensor<?x4xf32>, tensor<?x4xf32>, !spike.train<?x?x4>) {
+  %d = spike.delay %x {steps = 2 : i64} : (!spike.train<?x?x4x6>) -> !spike.train<?x?x4x6>
+  %p = spike.max_pool %d {kernel = array<i64: 6>, strides = array<i64: 6>,
+    padding = array<i64: 0, 0>} : (!spike.train<?x?x4x6>) -> !spike.train<?x?x4x1>
+  %t = spike.to_tensor %p : (!spike.train<?x?x4x1>) -> tensor<?x?x4x1xf32>
+  %f = tensor.flatten %t {start = 2 : i64, end = 3 : i64}
+    : (tensor<?x?x4x1xf32>) -> tensor<?x?x4xf32>
+  %i = tensor.add %f, %c : (tensor<?x?x4xf32>, tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  %y = spike.recurrent %i : (tensor<?x?x4xf32>) -> !spike.train<?x?x4> {
+    ^bb0(%a: tensor<?x?x4xf32>, %last: !spike.train<?x?x4>):
+      %n = spike.to_tensor %last : (!spike.train<?x?x4>) -> tensor<?x?x4xf32>
+      %e = tensor.sub %a, %n : (tensor<?x?x4xf32>, tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+      %s = spike.lif %e {beta = 0.9 : f64, reset = "to_value"}
+        : (tensor<?x?x4xf32>) -> !spike.train<?x?x4>
+      spike.yield %s : !spike.train<?x?x4>
+  }
+  %r = spike.decode %y {scheme = "rate"} : (!spike.train<?x?x4>) -> tensor<?x4xf32>
+  %z = spike.decode %y {scheme = "first_spike"} : (!spike.train<?x?x4>) -> tensor<?x4xf32>
+  func.return %r, %z, %y : tensor<?x4xf32>, tensor<?x4xf32>, !spike.train<?x?x4>
+}"""
+    rng = np.random.default_rng(17)
+    spikes = rng.random((7, 3, 4, 6)) < 0.2
+    current = (rng.integers(-8, 16, (7, 3, 4)) / 8).astype(np.float32)
+    same(text, [spikes, current], None, opset)
