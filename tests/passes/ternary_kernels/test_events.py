@@ -6,6 +6,8 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, f32, f64, i32
 
@@ -13,7 +15,7 @@ from triton_dsl.ir.native_events import byte_rows, float_rows, trit_rows
 from triton_dsl.ir.processor import host_features
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.passes.ternary_kernels.events import EventRows, RowKind
-from triton_dsl.passes.ternary_kernels.recipes import recipe_named
+from triton_dsl.passes.ternary_kernels.recipes import Recipe, recipe_named
 from triton_dsl.passes.ternary_kernels.spiking_layers import (
     Synapse,
     synapse_scratch,
@@ -111,6 +113,25 @@ def test_sums_are_those_of_products(width_recipe: str, kind: RowKind, guarded_co
         expected = x.astype(np.float64) @ weights.astype(np.float64)
         for found in kernel(guarded_copy, x, packed(kind, weights, recipe.width), (None, None)):
             np.testing.assert_array_equal(found, expected)
+
+
+@settings(max_examples=12)
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 40))
+def test_sums_of_any_shape(guarded_copy: Guard, ins: int, outs: int, count: int) -> None:
+    pytest.importorskip("llvmlite")
+    recipe = recipe_named("generic", host_features())
+    kinds: tuple[RowKind, ...] = ("trit", "i8", "f32")
+    x = (np.random.default_rng(count).random((count, ins)) < 0.3).astype(np.uint8)
+    for kernel in compiled([Synapse(r, r.element) for r in rows_of(recipe, kinds, ins, outs)]):
+        r = kernel.synapse.rows
+        weights = weights_of(r.kind, ins, outs)
+        expected = x.astype(np.float64) @ weights.astype(np.float64)
+        for found in kernel(guarded_copy, x, packed(r.kind, weights, recipe.width), (None, None)):
+            np.testing.assert_array_equal(found, expected)
+
+
+def rows_of(recipe: Recipe, kinds: Sequence[RowKind], ins: int, outs: int) -> list[EventRows]:
+    return [EventRows(recipe, kind, ins, outs) for kind in kinds]
 
 
 @pytest.mark.parametrize("spread", ["all", "channel"])
