@@ -1,10 +1,10 @@
 """The pass `convert-ternary-to-llvm`: whole functions to memory, loops and calls of kernels.
 
 `compilation` takes a module through the steps. `program` holds what is known of a function on its
-way; `shapes`, `structured`, `products`, `bitplane_products` and `convolutions` have the rules for
-its ops. `views`, `sizes` and `arena` are about memory, `nests`, `schedule`, `combiners`, `loops`
-and `reductions` about loops, `writer` about code, `assembly` about functions, `inlining` about
-calls. Not here: kernels (`ternary_kernels`), what an op means (`convert_tensor_to_linalg`).
+way; `shapes`, `structured`, `products`, `bitplane_products`, `convolutions` and `spiking` have the
+rules for its ops. `views`, `sizes` and `arena` are about memory, `nests`, `schedule`, `combiners`,
+`loops` and `reductions` about loops, `writer` about code, `assembly` about functions, `inlining`
+about calls. Not here: kernels (`ternary_kernels`), what an op means (`convert_tensor_to_linalg`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ INTERFACE_ATTRIBUTE = "native.interface"
 class ConvertTernaryToLLVMPass(ModulePass):
     """Take the function `@forward` of a module to memory: pointers, loops and kernels.
 
-    The module holds what `convert-tensor-to-linalg{keep=ternary}` leaves. Tensors become buffers in
+    The module holds what `convert-tensor-to-linalg{keep=ternary}` leaves, spiking neurons and
+    event-driven synapses included. Tensors become buffers in
     one workspace, or views of others; `linalg` ops become loops with explicit vectors; products
     with trits become calls of kernels for the instruction set `recipe`. The result has two
     functions to call, see `ir.native_interface`; all constants stand in the parameter store as

@@ -63,10 +63,6 @@ class Synapse:
         """Outputs that are finished, pads included."""
         return round_up(self.rows.outs, self.lanes)
 
-    def table(self) -> int:
-        """Entries of a table with a number for each output, as kernels read it."""
-        return self.finished
-
 
 @dataclass(frozen=True)
 class _Memory:
