@@ -214,11 +214,8 @@ def _decomposed(program: Any, has_rule: Callable[[Any], bool], keep: Collection[
     for _ in range(_DECOMPOSITIONS):
         missing: set[Any] = {
             node.target
-            for node in program.graph.nodes
-            if node.op == "call_function"
-            and hasattr(node.target, "_schema")
-            and not has_rule(node)
-            and node.target.name().split(".")[0] not in keep
+            for node in _computed(program)
+            if not has_rule(node) and node.target.name().split(".")[0] not in keep
         }
         known: Any = torch.export.default_decompositions() if missing else {}
         table: dict[Any, Any] = {target: known[target] for target in missing if target in known}
@@ -226,6 +223,19 @@ def _decomposed(program: Any, has_rule: Callable[[Any], bool], keep: Collection[
             break
         program = program.run_decompositions(table)
     return program
+
+
+def _computed(program: Any) -> list[Any]:
+    """The operators that depend on inputs, and not on parameters alone."""
+    inputs = set(map(str, program.graph_signature.user_inputs))
+    depending: set[Any] = set()
+    found: list[Any] = []
+    for node in program.graph.nodes:
+        if node.name in inputs or any(source in depending for source in node.all_input_nodes):
+            depending.add(node)
+            if node.op == "call_function" and hasattr(node.target, "_schema"):
+                found.append(node)
+    return found
 
 
 def _explained(module: Any, error: Exception) -> str:
