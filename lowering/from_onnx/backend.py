@@ -1,0 +1,109 @@
+"""`onnx.backend.base.Backend` on the importer and the reference interpreter.
+
+The interface that the standard's own tests run against. A model is imported when it runs, for the
+shapes of the inputs it gets; inputs that must be known before, such as the sizes of a reshape,
+become constants of the program. Not here: engines that compile (`lowering.targets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx.backend.base import Backend, BackendRep
+
+from ...dialects.interpret import run_module
+from ...ir.errors import SourceError, UnsupportedError
+from .importer import Imported, import_model
+from .reading import NARROW, read_model
+
+Array = NDArray[Any]
+
+
+class Prepared(BackendRep):
+    """A model that runs in the reference interpreter."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, _, _ = read_model(model)
+        stored = {tensor.name for tensor in self.model.graph.initializer}
+        self.inputs = [info.name for info in self.model.graph.input if info.name not in stored]
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The outputs of the model.
+
+        Raises:
+            SourceError: too many or too few inputs, or no ONNX model.
+            UnsupportedError: names every node that is refused.
+        """
+        given = dict(inputs) if isinstance(inputs, dict) else self._named(inputs)
+        imported = self._imported(given)
+        names = _argument_names(imported)
+        arrays = [_held(np.asarray(given[name])) for name in names]
+        results = list(run_module(imported.module, arrays))
+        outputs: list[Any] = []
+        for count in imported.groups:
+            if count is None:
+                outputs.append(results.pop(0))
+            else:
+                outputs.append(results[:count])
+                del results[:count]
+        return tuple(outputs)
+
+    def _named(self, inputs: Any) -> dict[str, Any]:
+        values: Sequence[Any] = inputs if isinstance(inputs, list | tuple) else [inputs]
+        if len(values) > len(self.inputs):
+            raise SourceError(f"the model takes {len(self.inputs)} inputs, not {len(values)}")
+        return dict(zip(self.inputs, values, strict=False))
+
+    def _imported(self, given: dict[str, Any]) -> Imported:
+        shapes = {
+            name: value.shape for name, value in given.items() if isinstance(value, np.ndarray)
+        }
+        constants = {n: v for n, v in given.items() if not isinstance(v, np.ndarray)}
+        while True:
+            inputs = {n: s for n, s in shapes.items() if n not in constants}
+            imported = import_model(self.model, shapes=inputs, constants=constants)
+            more = {n: given[n] for n in imported.needed if n in given and n not in constants}
+            if not imported.problems:
+                return imported
+            if not more:
+                raise UnsupportedError("IR", imported.problems)
+            constants.update(more)
+
+
+def _argument_names(imported: Imported) -> list[str]:
+    from ...dialects.interpret import entry_function
+    from ..emission import argument_names
+
+    return argument_names(entry_function(imported.module, "forward"))
+
+
+def _held(array: Array) -> Array:
+    narrow = NARROW.get(array.dtype.name)
+    return array if narrow is None else array.astype(narrow)
+
+
+class ReferenceBackend(Backend):
+    """Models in the reference interpreter; the device is always the CPU."""
+
+    @classmethod
+    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Prepared:
+        """A model, ready to run any number of times.
+
+        Raises:
+            SourceError: no ONNX model.
+        """
+        del device, kwargs
+        return Prepared(model)
+
+    @classmethod
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:
+        """The outputs of a model; see `Prepared.run`."""
+        return cls.prepare(model, device).run(inputs, **kwargs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether `device` is the CPU."""
+        return device.split(":")[0] == "CPU"

@@ -1,0 +1,509 @@
+"""`from_onnx`: an ONNX model as IR. Walks graphs, inlines functions, gathers what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    FunctionType,
+    IntAttr,
+    ModuleOp,
+    NameLoc,
+    StringAttr,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import attach_store
+from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
+from ...ir.store import ParameterStore
+from ..from_torch.emitter import hint
+from ..from_torch.sizes import ProblemError
+from .emitter import Call, Emitter, UnknownValueError, element_type
+from .reading import NARROW, attributes_of, read_model, require_onnx, tensor_array
+from .rules import FOREIGN, REFUSED, RULES
+from .schemas import OPSETS, body_of
+from .sizes import Free, Size, Sizes
+
+Array = NDArray[Any]
+
+DEEPEST = 32
+"""Functions and graphs in attributes are nested at most this deep."""
+
+MOST_NODES = 500_000
+"""A model with more nodes, functions inlined and loops unrolled, is refused."""
+
+
+def from_onnx(
+    source: Any,
+    *,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    recognize_ternary: bool = True,
+    name: str | None = None,
+) -> ModuleOp:
+    """An ONNX model as IR.
+
+    Named and unnamed free dimensions stay free. Model-local functions are inlined; what depends
+    on initialisers and fixed sizes alone is computed. Every op carries the name of its node.
+
+    Args:
+        source: a path, the bytes of a file, or an `onnx.ModelProto`.
+        shapes: for some inputs the sizes that the program is for; text names a free one.
+        constants: values of inputs that are part of the program, such as the sizes of a reshape;
+            they are no arguments of it.
+        recognize_ternary: turn weights whose values are -s, 0 and +s, for one s or one an output
+            channel, into trits with a scale, exactly.
+        name: what the IR calls the module; by default the file's name or the graph's.
+
+    Returns:
+        A module with `func.func @forward`, whose arguments and results are named as in the model.
+
+    Raises:
+        SourceError: no ONNX model, or one that does not fit together.
+        UnsupportedError: names every node without a meaning in the IR.
+        OptionError: no such input, or shapes that do not fit the model's.
+        BackendError: the `onnx` package is missing.
+    """
+    imported = import_model(
+        source, shapes=shapes, constants=constants, recognize_ternary=recognize_ternary, name=name
+    )
+    if imported.problems:
+        raise UnsupportedError("IR", imported.problems)
+    return imported.module
+
+
+@dataclass
+class Imported:
+    """What reading a model gave.
+
+    Attributes:
+        module: the program; without a meaning where there are problems.
+        problems: one `(operator, place, reason)` for each node that is refused.
+        needed: inputs whose values must be known, by name.
+        groups: for each output of the model how many results it has; `None` for a tensor.
+    """
+
+    module: ModuleOp
+    problems: list[tuple[str, str, str]]
+    needed: list[str]
+    groups: list[int | None]
+
+
+def import_model(
+    source: Any,
+    *,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    recognize_ternary: bool = True,
+    name: str | None = None,
+) -> Imported:
+    """`from_onnx`, with problems as values."""
+    model, where, folder = read_model(source)
+    if name is None:
+        name = Path(source).stem if folder is not None else model.graph.name or "model"
+    reader = _Importer(model, where, folder, recognize_ternary)
+    imported = reader.run(name, dict(shapes or {}), dict(constants or {}))
+    if not imported.problems:
+        try:
+            imported.module.verify()
+        except VerifyException as error:
+            raise VerifyError(f"{where}: {error}") from None
+    return imported
+
+
+@dataclass
+class Scope:
+    """The names that nodes of one graph or function see.
+
+    Attributes:
+        values: by name: an SSA value, a list of values, or `None` for an absent one.
+        opsets: the version of each domain.
+        attributes: those of the call of the function whose body this is.
+        depth: how deep graphs and functions are nested.
+        path: the name of the node that the body belongs to, empty for the model.
+    """
+
+    importer: _Importer
+    opsets: Mapping[str, int]
+    outer: Scope | None = None
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    attributes: Mapping[str, Any] | None = None
+    depth: int = 0
+    path: str = ""
+
+    def find(self, name: str) -> Any:
+        """The value of that name.
+
+        Raises:
+            ProblemError: there is none.
+        """
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise ProblemError(f"it takes '{name}', which nothing before it gives")
+
+    def run(self, graph: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a graph in an attribute for values of its inputs."""
+        inner = Scope(self.importer, self.opsets, self, {}, self.attributes, self.depth + 1,
+                      self.path)  # fmt: skip
+        inner.check_depth()
+        if len(inputs) != len(graph.input):
+            raise ProblemError(f"its graph takes {len(graph.input)} inputs, not {len(inputs)}")
+        for info, value in zip(graph.input, inputs, strict=True):
+            inner.values[info.name] = value
+        self.importer.initializers(graph, inner)
+        self.importer.nodes(graph.node, inner)
+        return [self.importer.result(inner, output.name) for output in graph.output]
+
+    def check_depth(self) -> None:
+        """Refuse functions that call themselves."""
+        if self.depth > DEEPEST:
+            raise ProblemError(f"functions or graphs are nested more than {DEEPEST} deep")
+
+
+class _Failed:
+    """Stands for a value that a refused node would have given."""
+
+
+FAILED = _Failed()
+
+
+class _FailedError(Exception):
+    """A body holds refused nodes, which are noted already."""
+
+
+class _Importer:
+    """Reads one model."""
+
+    def __init__(
+        self, model: Any, where: str, folder: Path | None, recognize_ternary: bool
+    ) -> None:
+        self.model, self.where, self.folder = model, where, folder
+        self.block = Block()
+        self.emitter = Emitter(self.block, ParameterStore.unsaved(), recognize_ternary)
+        self.functions = {(_domain(f.domain), f.name): f for f in model.functions}
+        self.problems: list[tuple[str, str, str]] = []
+        self.needed: dict[str, None] = {}
+        self.arguments: list[tuple[str, BlockArgument]] = []
+        self.count = 0
+        self.file = StringAttr(where)
+
+    def run(
+        self, name: str, shapes: dict[str, Sequence[int | str]], constants: dict[str, Any]
+    ) -> Imported:
+        """The module."""
+        graph = self.model.graph
+        scope = Scope(self, self._opsets(self.model.opset_import))
+        self.emitter.location = self._location("model", 0)
+        self.initializers(graph, scope)
+        self.emitter.budget += 256 * sum(a.nbytes for a in self.emitter.arrays.values())
+        known = {info.name for info in graph.input}
+        for given in (shapes, constants):
+            if unknown := sorted(set(given) - known):
+                raise OptionError(f"{self.where} has no input '{unknown[0]}'")
+        for info in graph.input:
+            self._input(info, scope, shapes, constants)
+        self.nodes(graph.node, scope)
+        groups: list[int | None] = []
+        results: list[tuple[str, SSAValue]] = []
+        for info in graph.output:
+            found = self._output(info, scope)
+            groups.append(len(found) if isinstance(found, list) else None)
+            parts = [*enumerate(found)] if isinstance(found, list) else [("", found)]
+            for key, value in parts:
+                shown = f"{info.name}.{key}" if isinstance(found, list) else info.name
+                if isinstance(value, SSAValue):
+                    results.append((shown, value))
+        module = self._module(name, results)
+        return Imported(module, self.problems, list(self.needed), groups)
+
+    def _opsets(self, entries: Any) -> dict[str, int]:
+        opsets = {_domain(entry.domain): int(entry.version) for entry in entries}
+        version = opsets.setdefault("", 1)
+        low, high = OPSETS
+        if not low <= version <= high:
+            raise SourceError(
+                f"{self.where}: opset {version} is not supported; convert the model to one of "
+                f"{low} to {high} with onnx.version_converter"
+            )
+        return opsets
+
+    # What a graph takes.
+
+    def initializers(self, graph: Any, scope: Scope) -> None:
+        """Values that a graph brings along."""
+        for proto in graph.initializer:
+            emitter = self.emitter
+            try:
+                array = tensor_array(proto, self.folder, self.where)
+                value = emitter.known(array, element_type(array.dtype))
+            except ProblemError as problem:
+                self._problem("initializer", f"'{proto.name}'", str(problem))
+                scope.values[proto.name] = FAILED
+                continue
+            emitter.names[value] = proto.name
+            emitter.stored.add(value)
+            scope.values[proto.name] = value
+        for proto in graph.sparse_initializer:
+            self._problem("initializer", f"'{proto.values.name}'", "it is sparse; store it dense")
+            scope.values[proto.values.name] = FAILED
+
+    def _input(
+        self,
+        info: Any,
+        scope: Scope,
+        shapes: dict[str, Sequence[int | str]],
+        constants: dict[str, Any],
+    ) -> None:
+        name = info.name
+        if name in constants:
+            try:
+                scope.values[name] = self._constant(constants[name], name)
+            except ProblemError as problem:
+                self._fail(scope, [name], "input", f"'{name}'", problem)
+            return
+        if name in scope.values:
+            return
+        try:
+            kind = info.type.WhichOneof("value")
+            if kind != "tensor_type":
+                raise ProblemError("it is no tensor; give its value with 'constants'")
+            type = info.type.tensor_type
+            element = self._element(type.elem_type)
+            value = self.emitter.argument(self._sizes(name, type, shapes.get(name)), element)
+        except ProblemError as problem:
+            self._fail(scope, [name], "input", f"'{name}'", problem)
+            self.needed[name] = None
+            return
+        value.name_hint = hint(name)
+        scope.values[name] = value
+        self.arguments.append((name, value))
+
+    def _constant(self, given: Any, name: str) -> Any:
+        if given is None:
+            return None
+        if isinstance(given, list | tuple):
+            return [self._constant(part, name) for part in given]  # pyright: ignore[reportUnknownVariableType]
+        array = np.asarray(given)
+        narrow = NARROW.get(array.dtype.name)
+        array = array if narrow is None else array.astype(narrow)
+        value = self.emitter.known(array, element_type(array.dtype))
+        self.emitter.names[value] = name
+        return value
+
+    def _element(self, elem_type: int) -> Any:
+        onnx = require_onnx()
+        try:
+            dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
+        except (KeyError, TypeError, ValueError):
+            raise ProblemError(f"its element type {elem_type} is unknown") from None
+        return element_type(dtype)
+
+    def _sizes(self, name: str, type: Any, given: Sequence[int | str] | None) -> Sizes:
+        if given is not None:
+            wanted = tuple(Free.named(s) if isinstance(s, str) else int(s) for s in given)
+            if any(isinstance(size, int) and size < 0 for size in wanted):
+                raise OptionError(f"{self.where}: sizes of '{name}' must be at least 0")
+            if type.HasField("shape"):
+                stated = [dim.dim_value if dim.HasField("dim_value") else None
+                          for dim in type.shape.dim]  # fmt: skip
+                if len(stated) != len(wanted):
+                    raise OptionError(
+                        f"{self.where}: input '{name}' has {len(stated)} axes, not {len(wanted)}"
+                    )
+            return wanted
+        if not type.HasField("shape"):
+            raise ProblemError("the model does not state its shape; give it with 'shapes'")
+        sizes: list[Size] = []
+        for axis, dim in enumerate(type.shape.dim):
+            if dim.HasField("dim_value"):
+                if dim.dim_value < 0:
+                    raise ProblemError(f"its size {dim.dim_value} along axis {axis} is negative")
+                sizes.append(int(dim.dim_value))
+            else:
+                sizes.append(Free.named(dim.dim_param or f"{name}_{axis}"))
+        return tuple(sizes)
+
+    # Nodes.
+
+    def nodes(self, nodes: Any, scope: Scope) -> None:
+        """The nodes of a graph or function, in order."""
+        for index, node in enumerate(nodes):
+            self.count += 1
+            if self.count > MOST_NODES:
+                raise SourceError(f"{self.where}: more than {MOST_NODES} nodes when unrolled")
+            outputs = list(node.output)
+            shown = node.name or next(filter(None, outputs), node.op_type)
+            place = f"'{scope.path}/{shown}'" if scope.path else f"'{shown}'"
+            if scope.depth == 0:
+                self.emitter.location = self._location(shown, index + 1)
+            try:
+                inputs = [scope.find(i) if i else None for i in node.input]
+                if any(value is FAILED for value in inputs):
+                    raise _FailedError
+                made = self._node(node, inputs, scope, shown)
+                results = list(made) if isinstance(made, tuple) else [made]
+                for name, value in zip(outputs, results, strict=False):
+                    scope.values[name] = value
+                if len(results) < len(outputs) and any(outputs[len(results) :]):
+                    raise ProblemError(f"it gives {len(results)} results, not {len(outputs)}")
+            except _FailedError:
+                scope.values.update(dict.fromkeys(filter(None, outputs), FAILED))
+            except (ProblemError, VerifyException) as problem:
+                self._fail(scope, outputs, node.op_type, place, problem)
+
+    def _node(self, node: Any, inputs: list[Any], scope: Scope, shown: str) -> Any:
+        domain = _domain(node.domain)
+        key = (domain, node.op_type)
+        attributes = attributes_of(node.attribute, self.folder, self.where)
+        for entry in node.attribute:
+            if entry.ref_attr_name:
+                attributes.pop(entry.name, None)
+                if scope.attributes is not None and entry.ref_attr_name in scope.attributes:
+                    attributes[entry.name] = scope.attributes[entry.ref_attr_name]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        if key in self.functions:
+            return self._inlined(self.functions[key], inputs, attributes, scope, shown)
+        call = Call(node.op_type, domain, scope.opsets.get(domain, 1), inputs, attributes,
+                    len(node.output), scope)  # fmt: skip
+        rule = RULES.get(node.op_type) if domain == "" else FOREIGN.get(key)
+        if rule is not None:
+            return rule(self.emitter, call)
+        if domain == "" and node.op_type not in REFUSED:
+            body = body_of(node, call.opset, [self._proto_type(value) for value in inputs])
+            if body is not None:
+                defaults = attributes_of(body[1], self.folder, self.where)
+                return self._inlined(body[0], inputs, {**defaults, **attributes}, scope, shown)
+        reason = REFUSED.get(node.op_type) if domain == "" else None
+        raise ProblemError(reason or f"the operator {'.'.join(filter(None, key))} is not known")
+
+    def _proto_type(self, value: Any) -> Any:
+        """A `TypeProto` of a value, for functions of the standard that depend on types."""
+        onnx = require_onnx()
+        if not isinstance(value, SSAValue):
+            return onnx.TypeProto()
+        from ...dialects.elements import numpy_dtype
+
+        dtype = numpy_dtype(tensor_type(value).element_type)
+        elem = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+        shape = [None if isinstance(s, Free) else s for s in self.emitter.sizes(value)]
+        return onnx.helper.make_tensor_type_proto(elem, shape)
+
+    def _inlined(
+        self, function: Any, inputs: list[Any], given: dict[str, Any], outer: Scope, shown: str
+    ) -> tuple[Any, ...]:
+        attributes = attributes_of(function.attribute_proto, self.folder, self.where)
+        path = f"{outer.path}/{shown}" if outer.path else shown
+        opsets = self._opsets(function.opset_import) if function.opset_import else outer.opsets
+        known = {**attributes, **given}
+        inner = Scope(self, opsets, None, {}, known, outer.depth + 1, path)
+        inner.check_depth()
+        for index, name in enumerate(function.input):
+            inner.values[name] = inputs[index] if index < len(inputs) else None
+        self.nodes(function.node, inner)
+        return tuple(self.result(inner, name) for name in function.output)
+
+    def result(self, scope: Scope, name: str) -> Any:
+        """A result of a body."""
+        value = scope.find(name) if name else None
+        if value is FAILED:
+            raise _FailedError
+        return value
+
+    # What is refused.
+
+    def _fail(
+        self, scope: Scope, outputs: list[str], what: str, place: str, problem: Exception
+    ) -> None:
+        self._problem(what, place, str(problem))
+        if isinstance(problem, UnknownValueError):
+            for name, argument in self.arguments:
+                if argument in problem.arguments:
+                    self.needed[name] = None
+        scope.values.update(dict.fromkeys(filter(None, outputs), FAILED))
+
+    def _problem(self, what: str, place: str, reason: str) -> None:
+        self.problems.append((what, f"{place} of {self.where}", " ".join(reason.split())))
+
+    def _location(self, name: str, index: int) -> Any:
+        return NameLoc(StringAttr(name), FileLineColLoc(self.file, IntAttr(index), IntAttr(1)))
+
+    # Results.
+
+    def _output(self, info: Any, scope: Scope) -> Any:
+        name = info.name
+        self.emitter.location = self._location(name, 0)
+        try:
+            value = scope.find(name)
+            if value is FAILED:
+                return None
+            if isinstance(value, list):
+                parts: list[Any] = value
+                return [self.emitter.real(part) for part in parts]
+            if value is None:
+                raise ProblemError("it is an optional value that is absent")
+            if info.type.WhichOneof("value") == "tensor_type":
+                self._check_type(info.type.tensor_type, value)
+            return self.emitter.real(value)
+        except ProblemError as problem:
+            self._fail(scope, [name], "output", f"'{name}'", problem)
+            return None
+
+    def _check_type(self, type: Any, value: SSAValue) -> None:
+        if type.elem_type:
+            stated, have = self._element(type.elem_type), tensor_type(value).element_type
+            if stated != have:
+                raise ProblemError(f"the model states elements of {stated}, its nodes give {have}")
+
+    def _module(self, name: str, results: list[tuple[str, SSAValue]]) -> ModuleOp:
+        values = [value for _, value in results]
+        end = ReturnOp(*values)
+        end.location = self._location("results", 0)
+        self.block.add_op(end)
+        named = [(text, self.emitter.sizes(value)) for text, value in self.arguments]
+        function = FuncOp(
+            "forward",
+            FunctionType.from_lists([v.type for v in self.block.args], [v.type for v in values]),
+            Region(self.block),
+            arg_attrs=ArrayAttr([_described(*entry) for entry in named]),
+            res_attrs=ArrayAttr(
+                [_described(text, self.emitter.sizes(value)) for text, value in results]
+            ),
+        )
+        module = ModuleOp([function], sym_name=StringAttr(name))
+        for op in (function, module):
+            op.location = end.location
+        attach_store(module, self.emitter.store)
+        _drop_unused(module)
+        return module
+
+
+def _described(name: str, sizes: Sizes) -> DictionaryAttr:
+    dimensions = ArrayAttr([StringAttr(str(size)) for size in sizes])
+    return DictionaryAttr({"tensor.name": StringAttr(name), "tensor.dimensions": dimensions})
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _drop_unused(module: ModuleOp) -> None:
+    """Remove ops whose results nobody uses, last ones first."""
+    for op in reversed(list(module.walk())):
+        if op.results and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()

@@ -1,0 +1,201 @@
+"""Opens ONNX files from strangers: the protocol buffer, its tensors, and files beside it.
+
+Every defect is one `SourceError`; nothing outside the model's folder is read. Not here: what nodes
+mean (`importer`, `rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.errors import BackendError, SourceError
+
+Array = NDArray[Any]
+
+FILE_LIMIT = 1 << 31
+"""Protocol buffers hold less than this many bytes in one message."""
+
+LARGEST = 1 << 40
+"""No tensor has more elements than this; sizes are checked before anything is allocated."""
+
+
+def require_onnx() -> Any:
+    """The `onnx` package.
+
+    Raises:
+        BackendError: it is not installed.
+    """
+    try:
+        import onnx
+    except ImportError:
+        raise BackendError(
+            "from_onnx needs the onnx package: pip install 'triton-dsl[onnx]'"
+        ) from None
+    return onnx
+
+
+def read_model(source: Any) -> tuple[Any, str, Path | None]:
+    """The `ModelProto` of a path, of bytes or of itself; what messages call it; its folder.
+
+    Raises:
+        SourceError: no such file, or no ONNX model.
+        BackendError: the `onnx` package is missing.
+    """
+    onnx = require_onnx()
+    if isinstance(source, onnx.ModelProto):
+        return source, "ONNX model", None
+    if isinstance(source, bytes):
+        return _parsed(source, "ONNX model"), "ONNX model", None
+    path = Path(source)
+    try:
+        size = path.stat().st_size
+        if size >= FILE_LIMIT:
+            raise SourceError(f"{path}: {size} bytes are too many for an ONNX file")
+        data = path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from None
+    return _parsed(data, str(path)), str(path), path.parent
+
+
+def _parsed(data: bytes, where: str) -> Any:
+    from google.protobuf.message import DecodeError
+
+    model = require_onnx().ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, RecursionError) as error:
+        raise SourceError(f"{where}: no ONNX model: {error}") from None
+    if not model.HasField("graph"):
+        raise SourceError(f"{where}: no ONNX model: it has no graph")
+    return model
+
+
+NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
+"""Types of fewer than 8 bits as the types that hold them in the IR."""
+
+
+def tensor_array(proto: Any, folder: Path | None, where: str) -> Array:
+    """The values of a `TensorProto`; integers of fewer than 8 bits as bytes.
+
+    Values that stand in a file beside the model are mapped into memory and not read.
+
+    Raises:
+        SourceError: the values do not fit the shape, or the file is missing or outside the folder.
+    """
+    onnx = require_onnx()
+    name = f"{where}: tensor '{proto.name}'"
+    shape = tuple(int(size) for size in proto.dims)
+    if any(size < 0 for size in shape) or prod(max(size, 1) for size in shape) > LARGEST:
+        raise SourceError(f"{name} has the shape {list(shape)}")
+    if proto.HasField("segment"):
+        raise SourceError(f"{name} is one segment of several; ONNX has no meaning for them")
+    if proto.data_location == onnx.TensorProto.EXTERNAL:
+        return _external(proto, shape, folder, name)
+    if proto.data_type == onnx.TensorProto.STRING:
+        _require_count(len(proto.string_data), shape, name)
+        return np.array([bytes(s) for s in proto.string_data], object).reshape(shape)
+    if proto.HasField("raw_data"):
+        dtype = _dtype(proto.data_type, name)
+        if np.dtype(dtype).name not in NARROW and dtype.itemsize * prod(shape) != len(
+            proto.raw_data
+        ):
+            raise SourceError(
+                f"{name} has {len(proto.raw_data)} bytes, its shape {list(shape)} needs "
+                f"{dtype.itemsize * prod(shape)}"
+            )
+        if dtype.isbuiltin:
+            little = dtype.newbyteorder("<")
+            return np.frombuffer(proto.raw_data, little).reshape(shape).astype(dtype, copy=False)
+    elif prod(shape) > 8 * proto.ByteSize():
+        raise SourceError(f"{name} has the shape {list(shape)} and too few values for it")
+    _dtype(proto.data_type, name)
+    try:
+        array: Array = onnx.numpy_helper.to_array(proto)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise SourceError(f"{name}: {error}") from None
+    if array.shape != shape:
+        raise SourceError(f"{name} has values of shape {list(array.shape)}, not {list(shape)}")
+    narrow = NARROW.get(array.dtype.name)
+    return array if narrow is None else array.astype(narrow)
+
+
+def _require_count(count: int, shape: Sequence[int], name: str) -> None:
+    if count != prod(shape):
+        raise SourceError(f"{name} has {count} values, its shape {list(shape)} needs {prod(shape)}")
+
+
+def _dtype(data_type: int, name: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(data_type))
+    except (KeyError, TypeError, ValueError):
+        raise SourceError(f"{name} has the unknown element type {data_type}") from None
+
+
+def _external(proto: Any, shape: tuple[int, ...], folder: Path | None, name: str) -> Array:
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    location = entries.get("location", "")
+    pure = PurePosixPath(location)
+    outside = pure.is_absolute() or ".." in pure.parts or "\\" in location or "\0" in location
+    if not location or outside:
+        raise SourceError(f"{name} stands in the file '{location}', outside the model's folder")
+    if folder is None:
+        raise SourceError(f"{name} stands in the file '{location}'; give the model by its path")
+    path = folder / location
+    try:
+        root, real = folder.resolve(), path.resolve(strict=True)
+        if not real.is_relative_to(root) or not real.is_file():
+            raise SourceError(f"{name} stands in the file '{location}', outside the model's folder")
+        offset, length = (int(entries.get(key) or 0) for key in ("offset", "length"))
+        size = real.stat().st_size
+    except OSError as error:
+        raise SourceError(f"{name} stands in the file '{location}': {error.strerror}") from None
+    except ValueError:
+        raise SourceError(f"{name}: offset and length in its file must be numbers") from None
+    dtype = _dtype(proto.data_type, name)
+    if dtype.name in NARROW or dtype == np.dtype(object):
+        raise SourceError(f"{name}: elements of {dtype.name} in another file are not supported")
+    needed = dtype.itemsize * prod(shape)
+    if offset < 0 or ("length" in entries and length != needed) or offset + needed > size:
+        raise SourceError(
+            f"{name} needs {needed} bytes from byte {offset} of the file '{location}', which has "
+            f"{size}; its entry says {entries.get('length', 'no length')}"
+        )
+    if needed == 0:
+        return np.empty(shape, dtype)
+    if not dtype.isbuiltin:
+        return np.fromfile(real, np.uint8, needed, offset=offset).view(dtype).reshape(shape)
+    return np.memmap(real, dtype.newbyteorder("<"), "r", offset, shape)
+
+
+def attributes_of(entries: Any, folder: Path | None, where: str) -> dict[str, Any]:
+    """Attributes by name: numbers, text, lists, arrays, or graphs as they are."""
+    types = require_onnx().AttributeProto
+    found: dict[str, Any] = {}
+    for entry in entries:
+        value: Any
+        if entry.type == types.FLOAT:
+            value = float(entry.f)
+        elif entry.type == types.INT:
+            value = int(entry.i)
+        elif entry.type == types.STRING:
+            value = entry.s.decode("utf-8", "replace")
+        elif entry.type == types.TENSOR:
+            value = tensor_array(entry.t, folder, where)
+        elif entry.type == types.FLOATS:
+            value = [float(number) for number in entry.floats]
+        elif entry.type == types.INTS:
+            value = [int(number) for number in entry.ints]
+        elif entry.type == types.STRINGS:
+            value = [text.decode("utf-8", "replace") for text in entry.strings]
+        elif entry.type == types.GRAPH:
+            value = entry.g
+        else:
+            value = entry
+        found[entry.name] = value
+    return found

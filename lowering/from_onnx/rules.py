@@ -1,0 +1,55 @@
+"""The table of all rules, and the operators that are refused, each with its reason."""
+
+from __future__ import annotations
+
+from . import (
+    rules_activation,
+    rules_control,
+    rules_elementwise,
+    rules_functions,
+    rules_index,
+    rules_linear,
+    rules_quantization,
+    rules_reduction,
+    rules_resize,
+    rules_shape,
+    rules_window,
+)
+from .emitter import Rule
+from .rules_foreign import FOREIGN
+
+__all__ = ["FOREIGN", "REFUSED", "RULES"]
+
+RULES: dict[str, Rule] = {
+    **rules_activation.RULES,
+    **rules_control.RULES,
+    **rules_elementwise.RULES,
+    **rules_functions.RULES,
+    **rules_index.RULES,
+    **rules_linear.RULES,
+    **rules_quantization.RULES,
+    **rules_reduction.RULES,
+    **rules_resize.RULES,
+    **rules_shape.RULES,
+    **rules_window.RULES,
+}
+"""Operators of the standard by their type."""
+
+_RANDOM = "it draws random numbers; pass them as an input"
+_TEXT = "it works on text; the IR has numbers alone"
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+         "RandomUniformLike"), _RANDOM),
+    **dict.fromkeys(
+        ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
+        _TEXT),
+    "DeformConv": "it picks pixels at computed places",
+    "Det": "the IR has no determinants",
+    "ImageDecoder": "it reads compressed images; pass pixels as an input",
+    "NonMaxSuppression": "the size of its result depends on values",
+    "RoiAlign": "it picks pixels at computed places",
+}  # fmt: skip
+"""Operators without a meaning, with the reason; those that are in neither table are functions of
+the standard, which are inlined, or not known."""

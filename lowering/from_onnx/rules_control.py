@@ -1,0 +1,217 @@
+"""Rules of graphs in attributes, unrolled, and of sequences and optional values.
+
+How often a loop runs must be known, and which branch is taken. A sequence is a list of values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ..from_torch.sizes import ProblemError
+from .emitter import Call, Emitter, Rule
+from .rules_shape import axis_of
+from .sizes import static
+
+LONGEST_LOOP = 100_000
+"""A loop runs at most this often."""
+
+
+def _if(e: Emitter, call: Call) -> Any:
+    branch = "then_branch" if e.array(call[0], "condition").any() else "else_branch"
+    return tuple(call.scope.run(call.get(branch), []))
+
+
+def _loop(e: Emitter, call: Call) -> Any:
+    body = call.get("body")
+    count = int(e.array(call[0], "trip count").reshape(-1)[0]) if call.has(0) else LONGEST_LOOP
+    condition = bool(e.array(call[1], "condition").any()) if call.has(1) else True
+    if call.has(0) and count > LONGEST_LOOP:
+        raise ProblemError(f"it runs {count} times; loops are unrolled up to {LONGEST_LOOP}")
+    state = [*call.inputs[2:]]
+    rows: list[list[SSAValue]] = [[] for _ in range(len(body.output) - 1 - len(state))]
+    turn = 0
+    while condition and turn < count:
+        inputs = [e.indices(turn), e.known(np.asarray(True), i1), *state]
+        results = call.scope.run(body, inputs)
+        condition = bool(e.array(results[0], "condition").any())
+        state = results[1 : 1 + len(state)]
+        for row, value in zip(rows, results[1 + len(state) :], strict=True):
+            row.append(value)
+        turn += 1
+        if not call.has(0) and turn == LONGEST_LOOP:
+            raise ProblemError("its end is not known before the program runs")
+    return (*state, *(_stacked(e, row, 0) for row in rows))
+
+
+def _stacked(e: Emitter, values: list[SSAValue], axis: int) -> SSAValue:
+    if not values:
+        raise ProblemError("it gathers the results of no turn")
+    rows = [e.add(tensor.UnsqueezeOp(value, [axis])) for value in values]
+    return rows[0] if len(rows) == 1 else e.add(tensor.ConcatenateOp(rows, axis))
+
+
+def _scan(e: Emitter, call: Call) -> Any:
+    body, count = call.get("body"), int(call.get("num_scan_inputs", 0))
+    inputs = list(call.inputs)
+    if call.opset < 9:
+        return _batched_scan(e, call, inputs[1:])
+    return _scanned(e, call, body, inputs, count)
+
+
+def _scanned(e: Emitter, call: Call, body: Any, inputs: list[Any], count: int) -> Any:
+    state, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
+    in_axes = call.get("scan_input_axes", [0] * count)
+    turned = call.get("scan_input_directions", call.get("directions", [0] * count))
+    axes = [a % e.rank(v) for a, v in zip(in_axes, scanned, strict=True)]
+    steps = {static([e.sizes(v)[a]], "number of steps")[0]
+             for a, v in zip(axes, scanned, strict=True)}  # fmt: skip
+    if len(steps) != 1 or max(steps) > LONGEST_LOOP:
+        raise ProblemError(f"its inputs have {sorted(steps)} steps")
+    (length,) = steps
+    rows: list[list[SSAValue]] = [[] for _ in range(len(body.output) - len(state))]
+    for turn in range(length):
+        parts: list[SSAValue] = []
+        for value, axis, back in zip(scanned, axes, turned, strict=True):
+            place = length - 1 - turn if back else turn
+            part = e.cut(value, axis, place, place + 1)
+            parts.append(e.add(tensor.SqueezeOp(part, [axis])))
+        results = call.scope.run(body, [*state, *parts])
+        state = results[: len(state)]
+        for row, value in zip(rows, results[len(state) :], strict=True):
+            row.append(value)
+    out_axes = call.get("scan_output_axes", [0] * len(rows))
+    backs = call.get("scan_output_directions", [0] * len(rows))
+    made: list[SSAValue] = []
+    for row, axis, back in zip(rows, out_axes, backs, strict=True):
+        rank = e.rank(row[0]) + 1 if row else 1
+        made.append(_stacked(e, row[::-1] if back else row, axis % rank))
+    return (*state, *made)
+
+
+def _batched_scan(e: Emitter, call: Call, inputs: list[Any]) -> Any:
+    """`Scan` of opset 8, which has a batch in front of the steps."""
+    (batch,) = static([e.sizes(inputs[0])[0]], "batch")
+    if call.has(0):
+        raise ProblemError("its sequences have lengths of their own")
+    runs: list[list[SSAValue]] = []
+    for row in range(batch):
+        parts = [e.add(tensor.SqueezeOp(e.cut(v, 0, row, row + 1), [0])) for v in inputs]
+        count = int(call.get("num_scan_inputs", 0))
+        runs.append([*_scanned(e, call, call.get("body"), parts, count)])
+    return tuple(_stacked(e, list(values), 0) for values in zip(*runs, strict=True))
+
+
+# Sequences.
+
+
+def _sequence(call: Call, index: int = 0) -> list[SSAValue]:
+    found = call[index]
+    if not isinstance(found, list):
+        raise ProblemError("it takes a sequence and gets a tensor")
+    return found  # pyright: ignore[reportUnknownVariableType]
+
+
+def _place(e: Emitter, call: Call, index: int, count: int, default: int) -> int:
+    if not call.has(index):
+        return default
+    place = int(e.array(call[index], "position").reshape(-1)[0])
+    if not -count <= place <= count:
+        raise ProblemError(f"its position {place} is outside a sequence of {count}")
+    return place + count if place < 0 else place
+
+
+def _at(e: Emitter, call: Call) -> SSAValue:
+    values = _sequence(call)
+    place = _place(e, call, 1, len(values), 0)
+    if place >= len(values):
+        raise ProblemError(f"its position {place} is outside a sequence of {len(values)}")
+    return values[place]
+
+
+def _insert(e: Emitter, call: Call) -> list[SSAValue]:
+    values = _sequence(call)
+    place = _place(e, call, 2, len(values), len(values))
+    return [*values[:place], call[1], *values[place:]]
+
+
+def _erase(e: Emitter, call: Call) -> list[SSAValue]:
+    values = _sequence(call)
+    place = _place(e, call, 1, len(values), len(values) - 1)
+    return [*values[:place], *values[place + 1 :]]
+
+
+def _length(e: Emitter, call: Call) -> SSAValue:
+    return e.indices(len(_sequence(call)))
+
+
+def _joined(e: Emitter, call: Call) -> SSAValue:
+    values = _sequence(call)
+    if call.get("new_axis", 0):
+        return _stacked(e, values, axis_of(call, e.rank(values[0]) + 1))
+    return e.add(tensor.ConcatenateOp(values, axis_of(call, e.rank(values[0]))))
+
+
+def _split_sequence(e: Emitter, call: Call) -> list[SSAValue]:
+    x = call[0]
+    axis = axis_of(call, e.rank(x))
+    (size,) = static([e.sizes(x)[axis]], "size along the axis")
+    if not call.has(1):
+        parts = [1] * size
+    elif e.rank(call[1]) == 0:
+        each = int(e.array(call[1], "split"))
+        if each < 1:
+            raise ProblemError(f"it splits into pieces of {each}")
+        parts = [min(each, size - start) for start in range(0, size, each)]
+    else:
+        parts = e.int_list(call[1], "split")
+    pieces = e.add_all(tensor.SplitOp(x, axis, parts))
+    if call.has(1) or call.get("keepdims", 1):
+        return pieces
+    return [e.add(tensor.SqueezeOp(piece, [axis])) for piece in pieces]
+
+
+def _sequence_map(e: Emitter, call: Call) -> Any:
+    count = len(_sequence(call))
+    rows: list[list[Any]] = [[] for _ in range(call.outputs)]
+    for turn in range(count):
+        inputs = [value[turn] if isinstance(value, list) else value for value in call.inputs]
+        for row, value in zip(rows, call.scope.run(call.get("body"), inputs), strict=True):
+            row.append(value)
+    return tuple(rows)
+
+
+def _optional(e: Emitter, call: Call) -> Any:
+    return call.optional(0)
+
+
+def _has_element(e: Emitter, call: Call) -> SSAValue:
+    return e.known(np.asarray(call.has(0)), i1)
+
+
+def _get_element(e: Emitter, call: Call) -> Any:
+    return call[0]
+
+
+RULES: dict[str, Rule] = {
+    "ConcatFromSequence": _joined,
+    "If": _if,
+    "Loop": _loop,
+    "Optional": _optional,
+    "OptionalGetElement": _get_element,
+    "OptionalHasElement": _has_element,
+    "Scan": _scan,
+    "SequenceAt": _at,
+    "SequenceConstruct": lambda e, call: [*call.inputs],
+    "SequenceEmpty": lambda e, call: [],
+    "SequenceErase": _erase,
+    "SequenceInsert": _insert,
+    "SequenceLength": _length,
+    "SequenceMap": _sequence_map,
+    "SplitToSequence": _split_sequence,
+}
+"""By the type of the operator."""

@@ -1,0 +1,316 @@
+"""Rules of arithmetic, comparisons, logic, bits and conversions.
+
+Not here: functions made of series (`rules_functions`), activations (`rules_activation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness, f32, f64, i1, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ...dialects import tensor
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import bit_width, is_float
+from ..from_torch.sizes import ProblemError
+from .emitter import Call, Emitter, Rule, element_type
+from .reading import require_onnx
+
+UI64 = IntegerType(64, Signedness.UNSIGNED)
+
+
+def is_unsigned(value: SSAValue) -> bool:
+    """Whether the elements are integers without a sign."""
+    element = tensor_type(value).element_type
+    return isinstance(element, IntegerType) and element.signedness.data == Signedness.UNSIGNED  # pyright: ignore[reportUnknownMemberType]
+
+
+def unary(kind: Any) -> Rule:
+    """A rule for an op of one operand."""
+    return lambda e, call: e.add(kind(call[0]))
+
+
+def composed(function: Callable[[Emitter, SSAValue], SSAValue]) -> Rule:
+    """A rule for a function of one tensor."""
+    return lambda e, call: function(e, call[0])
+
+
+def aligned(e: Emitter, call: Call) -> tuple[SSAValue, SSAValue]:
+    """Both operands; up to opset 6 the second one is laid along `axis`."""
+    lhs, rhs = call[0], call[1]
+    axis = call.get("axis")
+    if axis is not None and call.opset < 7 and call.get("broadcast", 0):
+        behind = e.rank(lhs) - axis % max(e.rank(lhs), 1) - e.rank(rhs)
+        rhs = e.reshape(rhs, (*e.sizes(rhs), *[1] * behind))
+    return lhs, rhs
+
+
+def binary(kind: Any, logical: Any = None) -> Rule:
+    """A rule for an op of two operands; `logical` is that of truth values."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        lhs, rhs = aligned(e, call)
+        if logical is not None and tensor_type(lhs).element_type == i1:
+            return e.add(logical(lhs, rhs))
+        return e.add(kind(lhs, rhs))
+
+    return rule
+
+
+def variadic(kind: Any) -> Rule:
+    """A rule for any number of operands."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        made = call[0]
+        for index in range(1, len(call.inputs)):
+            made = e.add(kind(made, call[index]))
+        return made
+
+    return rule
+
+
+def _mean(e: Emitter, call: Call) -> SSAValue:
+    total = variadic(tensor.AddOp)(e, call)
+    return e.add(tensor.DivOp(total, e.number(len(call.inputs), total)))
+
+
+def truncated(e: Emitter, x: SSAValue) -> SSAValue:
+    """x rounded toward zero."""
+    down = e.add(tensor.FloorOp(e.add(tensor.AbsOp(x))))
+    return e.add(tensor.MulOp(e.add(tensor.SignOp(x)), down))
+
+
+def _mod(e: Emitter, call: Call) -> SSAValue:
+    lhs, rhs = call[0], call[1]
+    if not call.get("fmod", 0):
+        return e.add(tensor.ModOp(lhs, rhs))
+    quotient = e.add(tensor.DivOp(lhs, rhs))
+    if is_float(tensor_type(lhs)):
+        quotient = truncated(e, quotient)
+    return e.add(tensor.SubOp(lhs, e.add(tensor.MulOp(quotient, rhs))))
+
+
+def _pow(e: Emitter, call: Call) -> SSAValue:
+    base, exponent = aligned(e, call)
+    known = e.arrays.get(exponent)
+    if known is not None and known.size == 1 and known.ndim <= e.rank(base):
+        power = float(known.reshape(-1)[0])
+        if power in (1.0, 2.0, 3.0):
+            made = base
+            for _ in range(int(power) - 1):
+                made = e.add(tensor.MulOp(made, base))
+            return made
+        if power == 0.5 and is_float(tensor_type(base)):
+            return e.add(tensor.SqrtOp(base))
+    if is_float(tensor_type(base)):
+        return e.add(tensor.PowOp(base, e.convert(exponent, base)))
+    wide = e.add(tensor.PowOp(e.convert(base, f64), e.convert(exponent, f64)))
+    return e.convert(wide, base)
+
+
+def _ceil(e: Emitter, x: SSAValue) -> SSAValue:
+    return e.add(tensor.NegOp(e.add(tensor.FloorOp(e.add(tensor.NegOp(x))))))
+
+
+def reciprocal(e: Emitter, x: SSAValue) -> SSAValue:
+    """1/x."""
+    return e.add(tensor.DivOp(e.number(1, x), x))
+
+
+def compare(predicate: str, negated: bool = False) -> Rule:
+    """A rule for a comparison."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        lhs, rhs = aligned(e, call)
+        if tensor_type(lhs).element_type == i1:
+            lhs, rhs = e.convert(lhs, i32), e.convert(rhs, i32)
+        made = e.add(tensor.CompareOp(lhs, rhs, predicate))
+        return e.add(tensor.NotOp(made)) if negated else made
+
+    return rule
+
+
+def _xor(e: Emitter, call: Call) -> SSAValue:
+    lhs, rhs = aligned(e, call)
+    return e.add(tensor.CompareOp(e.convert(lhs, i32), e.convert(rhs, i32), "ne"))
+
+
+def _is_nan(e: Emitter, x: SSAValue) -> SSAValue:
+    return e.add(tensor.CompareOp(x, x, "ne"))
+
+
+def _is_inf(e: Emitter, call: Call) -> SSAValue:
+    x = call[0]
+    signs = [s for name, s in (("detect_positive", 1), ("detect_negative", -1)) if call.get(name, 1)]
+    found = [e.add(tensor.CompareOp(x, e.number(sign * np.inf, x), "eq")) for sign in signs]
+    if not found:
+        return e.add(tensor.CompareOp(x, e.number(np.inf, x), "eq"))
+    return found[0] if len(found) == 1 else e.add(tensor.OrOp(*found))
+
+
+def _where(e: Emitter, call: Call) -> SSAValue:
+    return e.add(tensor.WhereOp(call[0], call[1], call[2]))
+
+
+# Bits, by arithmetic on unsigned integers.
+
+
+def _shift(e: Emitter, call: Call) -> SSAValue:
+    x, by = call[0], call[1]
+    factor = e.convert(e.add(tensor.PowOp(e.number(2, f64), e.convert(by, f64))), UI64)
+    wide = e.convert(x, UI64)
+    if str(call.get("direction")) == "LEFT":
+        return e.convert(e.add(tensor.MulOp(wide, factor)), x)
+    return e.convert(e.add(tensor.DivOp(wide, factor)), x)
+
+
+def _bits(e: Emitter, x: SSAValue) -> SSAValue:
+    """The bits of x as a last axis, lowest first, as 0 and 1 of 64 bits."""
+    width = bit_width(tensor_type(x).element_type)
+    if width is None:
+        raise ProblemError("it works on the bits of integers")
+    places = e.known(np.array([1 << i for i in range(width)], np.uint64), UI64)
+    wide = e.add(tensor.UnsqueezeOp(e.convert(x, UI64), [e.rank(x)]))
+    return e.add(tensor.ModOp(e.add(tensor.DivOp(wide, places)), e.number(2, UI64)))
+
+
+def bitwise(function: Callable[[Emitter, SSAValue, SSAValue], SSAValue]) -> Rule:
+    """A rule for a function of two bits, each 0 or 1."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        made = function(e, _bits(e, call[0]), _bits(e, call[1]))
+        count = e.shape(made)[-1]
+        places = e.known(np.array([1 << i for i in range(count)], np.uint64), UI64)
+        total = e.add(tensor.ReduceSumOp(e.add(tensor.MulOp(made, places)), [e.rank(made) - 1]))
+        return e.convert(total, call[0])
+
+    return rule
+
+
+def bitwise_not(e: Emitter, x: SSAValue) -> SSAValue:
+    """All bits turned round."""
+    info = np.iinfo(numpy_dtype(tensor_type(x).element_type))
+    return e.add(tensor.SubOp(e.number(info.max if info.min == 0 else -1, x), x))
+
+
+# Conversions.
+
+
+def _cast(e: Emitter, call: Call) -> SSAValue:
+    to = call.get("to")
+    if isinstance(to, str):
+        to = require_onnx().TensorProto.DataType.Value(to)
+    onnx = require_onnx()
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to))
+    except (KeyError, TypeError, ValueError):
+        raise ProblemError(f"it converts to the unknown element type {to}") from None
+    return cast(e, call[0], element_type(dtype))
+
+
+def _cast_like(e: Emitter, call: Call) -> SSAValue:
+    return cast(e, call[0], tensor_type(call[1]).element_type)
+
+
+def cast(e: Emitter, x: SSAValue, element: Attribute) -> SSAValue:
+    """`Cast`: floats to integers truncate, without saturation for narrow ones."""
+    given = tensor_type(x)
+    if x in e.exact and element == i32:
+        return e.exact[x]
+    if is_float(given) and (bit_width(element) or 1) in (8, 16) and not e.is_known(x):
+        return e.convert(x, element)
+    if is_float(given) and isinstance(element, IntegerType) and (bit_width(element) or 1) > 1:
+        wide = UI64 if element == UI64 else i64
+        return e.convert(e.convert(x, wide), element)
+    return e.convert(x, element)
+
+
+def _clip(e: Emitter, call: Call) -> SSAValue:
+    x = call[0]
+    if call.opset < 11:
+        low, high = call.get("min"), call.get("max")
+        return e.add(tensor.ClampOp(x, min=low, max=high)) if (low, high) != (None, None) else x
+    bounds = [call.optional(1), call.optional(2)]
+    if is_float(tensor_type(x)) and all(b is None or e.is_known(b) for b in bounds):
+        low, high = (None if b is None else float(e.array(b)) for b in bounds)
+        if low is None or high is None or low <= high:
+            return e.add(tensor.ClampOp(x, min=low, max=high)) if (low, high) != (None, None) else x
+    for kind, bound in ((tensor.MaximumOp, bounds[0]), (tensor.MinimumOp, bounds[1])):
+        x = x if bound is None else e.add(kind(x, bound))
+    return x
+
+
+def _identity(e: Emitter, call: Call) -> Any:
+    return call[0]
+
+
+def _dropout(e: Emitter, call: Call) -> Any:
+    training = call.optional(2)
+    ratio = float(e.array(call[1], "ratio")) if call.has(1) else call.get("ratio", 0.5)
+    if training is not None and e.array(training, "training_mode").any() and ratio:
+        raise ProblemError("it drops elements at random; export the model for inference")
+    x = call[0]
+    if call.outputs < 2:
+        return x
+    kept = e.stretch(
+        e.known(np.ones((1,) * e.rank(x), np.bool_)), e.sizes(x)
+    )
+    return x, kept if call.opset >= 10 else e.convert(kept, x)
+
+
+def _sign(e: Emitter, call: Call) -> SSAValue:
+    return e.add(tensor.SignOp(call[0]))
+
+
+RULES: dict[str, Rule] = {
+    "Abs": unary(tensor.AbsOp),
+    "Add": binary(tensor.AddOp),
+    "And": binary(tensor.AndOp),
+    "BitShift": _shift,
+    "BitwiseAnd": bitwise(lambda e, a, b: e.add(tensor.MulOp(a, b))),
+    "BitwiseNot": composed(bitwise_not),
+    "BitwiseOr": bitwise(lambda e, a, b: e.add(tensor.MaximumOp(a, b))),
+    "BitwiseXor": bitwise(
+        lambda e, a, b: e.add(tensor.ModOp(e.add(tensor.AddOp(a, b)), e.number(2, UI64)))
+    ),
+    "Cast": _cast,
+    "CastLike": _cast_like,
+    "Ceil": composed(_ceil),
+    "Clip": _clip,
+    "Div": binary(tensor.DivOp),
+    "Dropout": _dropout,
+    "Equal": compare("eq"),
+    "Erf": unary(tensor.ErfOp),
+    "Exp": unary(tensor.ExpOp),
+    "Floor": unary(tensor.FloorOp),
+    "Greater": compare("gt"),
+    "GreaterOrEqual": compare("ge"),
+    "Identity": _identity,
+    "IsInf": _is_inf,
+    "IsNaN": composed(_is_nan),
+    "Less": compare("lt"),
+    "LessOrEqual": compare("le"),
+    "Log": unary(tensor.LogOp),
+    "Max": variadic(tensor.MaximumOp),
+    "Mean": _mean,
+    "Min": variadic(tensor.MinimumOp),
+    "Mod": _mod,
+    "Mul": binary(tensor.MulOp, tensor.AndOp),
+    "Neg": unary(tensor.NegOp),
+    "Not": unary(tensor.NotOp),
+    "Or": binary(tensor.OrOp),
+    "Pow": _pow,
+    "Reciprocal": composed(reciprocal),
+    "Round": unary(tensor.RoundOp),
+    "Sign": _sign,
+    "Sqrt": unary(tensor.SqrtOp),
+    "Sub": binary(tensor.SubOp),
+    "Sum": variadic(tensor.AddOp),
+    "Where": _where,
+    "Xor": _xor,
+}
+"""By the type of the operator."""

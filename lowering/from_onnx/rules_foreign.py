@@ -1,0 +1,71 @@
+"""Rules of operators outside the standard: ONNX Runtime's packed products, and qonnx."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ..from_torch.sizes import ProblemError
+from .emitter import Call, Emitter, Rule
+from .rules_activation import RULES as ACTIVATIONS
+from .rules_linear import linear
+from .rules_quantization import QONNX
+
+
+def _matmul_bits(e: Emitter, call: Call) -> SSAValue:
+    """x · W for W of 2, 4 or 8 bits in blocks, each with a scale and a zero point."""
+    depth, width = int(call.get("K", 0)), int(call.get("N", 0))
+    bits, block = int(call.get("bits", 4)), int(call.get("block_size", 0))
+    if bits not in (2, 4, 8) or block < 16 or min(depth, width) < 1 or call.has(4):
+        raise ProblemError(f"its form (bits {bits}, blocks of {block}) is not known")
+    count = -(-depth // block)
+    packed = e.array(call[1], "weight").reshape(-1)
+    scales = e.array(call[2], "scales").reshape(-1)
+    if packed.size != width * count * (block * bits // 8) or scales.size != width * count:
+        raise ProblemError(f"its weight has {packed.size} bytes for [{depth}, {width}]")
+    codes = _unpacked(packed.astype(np.uint8), bits).reshape(width, count, block)
+    zeros = np.full((width, count), 1 << (bits - 1), np.float32)
+    if call.has(3):
+        given = e.array(call[3], "zero points")
+        if given.dtype == np.uint8:
+            rows = _unpacked(given.reshape(width, -1), bits).reshape(width, -1)
+            zeros = rows[:, :count].astype(np.float32)
+        else:
+            zeros = given.reshape(width, count).astype(np.float32)
+    steps = codes.astype(np.float32) - zeros[..., None]
+    real = (steps * scales.reshape(width, count, 1)).reshape(width, count * block)[:, :depth]
+    weight = e.known(np.ascontiguousarray(real.T).astype(scales.dtype))
+    e.names[weight] = e.names.get(call[1], "weight")
+    return linear(e, call[0], weight, call.optional(5))
+
+
+def _unpacked(data: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], bits: int) -> np.ndarray[
+    tuple[int, ...], np.dtype[np.uint8]
+]:  # fmt: skip
+    """The codes in bytes, lowest bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return ((data[..., None] >> shifts) & ((1 << bits) - 1)).astype(np.uint8)
+
+
+def _fast_gelu(e: Emitter, call: Call) -> SSAValue:
+    x = call[0] if not call.has(1) else e.add(tensor.AddOp(call[0], call[1]))
+    return e.add(tensor.GeluOp(x, "tanh"))
+
+
+MICROSOFT: dict[str, Rule] = {
+    "FastGelu": _fast_gelu,
+    "Gelu": ACTIVATIONS["Gelu"],
+    "MatMulNBits": _matmul_bits,
+}
+"""Operators of ONNX Runtime."""
+
+FOREIGN: dict[tuple[str, str], Rule] = {
+    **{("com.microsoft", name): rule for name, rule in MICROSOFT.items()},
+    **{
+        (domain, name): rule
+        for domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
+        for name, rule in QONNX.items()
+    },
+}
+"""By domain and type of the operator."""

@@ -1,0 +1,361 @@
+"""Rules that pick, place and order elements: gathers, scatters, one-hot, running sums, sorting.
+
+A scatter becomes gathers, so its places must be known; sorting counts for each element how many
+stand before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import i64
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float
+from ..from_torch.sizes import ProblemError
+from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .rules_elementwise import bitwise_not
+from .rules_shape import axis_of, padded, take
+from .sizes import Free, Size, static
+
+Array = NDArray[Any]
+
+
+def wrapped(e: Emitter, places: SSAValue, size: Size) -> SSAValue:
+    """Indices with negative ones counted from the end."""
+    if places in e.symbolic:
+        return places
+    if e.is_known(places):
+        array = e.array(places).astype(np.int64)
+        if not (array < 0).any():
+            return e.indices(array)
+    places = e.convert(places, i64)
+    (count,) = static([size], "size along the axis of negative indices")
+    negative = e.add(tensor.CompareOp(places, e.number(0, i64), "lt"))
+    moved = e.add(tensor.AddOp(places, e.number(count, i64)))
+    return e.add(tensor.WhereOp(negative, moved, places))
+
+
+def _gather(e: Emitter, call: Call) -> SSAValue:
+    x, places = call[0], call[1]
+    axis = axis_of(call, e.rank(x))
+    size = e.sizes(x)[axis]
+    if isinstance(size, Free) and e.is_known(places) and e.array(places).size == 1:
+        return _one_place(e, x, places, axis)
+    places = wrapped(e, places, size)
+    rank = e.rank(places)
+    rows = e.add(tensor.GatherRowsOp(e.move_axis(x, axis, 0), places))
+    # The axes of the places stand in front; they belong where `axis` was.
+    order = [*range(rank, rank + axis), *range(rank), *range(rank + axis, e.rank(rows))]
+    return e.permute(rows, order)
+
+
+def _one_place(e: Emitter, x: SSAValue, places: SSAValue, axis: int) -> SSAValue:
+    place = int(e.array(places).reshape(-1)[0])
+    part = e.cut(x, axis, place, place + 1 if place != -1 else tensor.shape.SLICE_END)
+    sizes = list(e.sizes(part))
+    sizes[axis] = 1
+    part = e.refine(part, sizes)
+    return e.reshape(part, [*sizes[:axis], *e.sizes(places), *sizes[axis + 1 :]])
+
+
+def _grid(shape: Sequence[int]) -> Array:
+    """For each element of a tensor its place along each axis, axes first."""
+    if prod(shape) > LARGEST_KNOWN:
+        raise ProblemError(f"it picks {prod(shape)} elements")
+    return np.indices(shape, np.int64)
+
+
+def _flat_places(
+    e: Emitter, places: SSAValue, shape: Sequence[int], axis: int
+) -> SSAValue:
+    """Flat indices into a tensor of `shape` of places along `axis`."""
+    strides = [prod(shape[a + 1 :]) for a in range(len(shape))]
+    grid = _grid(e.shape(places))
+    rest = sum((grid[a] * strides[a] for a in range(len(shape)) if a != axis), np.int64(0))
+    scaled = e.add(tensor.MulOp(places, e.number(strides[axis], i64)))
+    return e.add(tensor.AddOp(scaled, e.indices(np.broadcast_to(rest, e.shape(places)))))
+
+
+def _gather_elements(e: Emitter, call: Call) -> SSAValue:
+    x, shape = call[0], e.shape(call[0])
+    axis = axis_of(call, len(shape))
+    places = _flat_places(e, wrapped(e, call[1], shape[axis]), shape, axis)
+    return e.add(tensor.GatherRowsOp(e.reshape(x, [prod(shape)]), places))
+
+
+def _row_places(
+    e: Emitter, places: SSAValue, shape: Sequence[int], batch: int
+) -> SSAValue:
+    """Indices of rows of a tensor of `shape` whose first axes the last axis of `places` names."""
+    depth = e.shape(places)[-1]
+    picked = shape[batch : batch + depth]
+    strides = [prod(picked[a + 1 :]) for a in range(depth)]
+    places = e.convert(places, i64)
+    if e.is_known(places):
+        array = e.array(places)
+        places = e.indices(np.where(array < 0, array + np.array(picked, np.int64), array))
+    else:
+        negative = e.add(tensor.CompareOp(places, e.number(0, i64), "lt"))
+        moved = e.add(tensor.AddOp(places, e.indices(picked)))
+        places = e.add(tensor.WhereOp(negative, moved, places))
+    weighed = e.add(tensor.MulOp(places, e.indices(strides)))
+    rows = e.add(tensor.ReduceSumOp(weighed, [e.rank(weighed) - 1]))
+    if batch:
+        lead = shape[:batch]
+        offsets = np.arange(prod(lead)).reshape(*lead, *[1] * (e.rank(rows) - batch))
+        rows = e.add(tensor.AddOp(rows, e.indices(offsets * prod(picked))))
+    return rows
+
+
+def _gather_nd(e: Emitter, call: Call) -> SSAValue:
+    x, shape, batch = call[0], e.shape(call[0]), int(call.get("batch_dims", 0))
+    depth = e.shape(call[1])[-1]
+    rows = _row_places(e, call[1], shape, batch)
+    kept = shape[batch + depth :]
+    return e.add(tensor.GatherRowsOp(e.reshape(x, [prod(shape[: batch + depth]), *kept]), rows))
+
+
+# Scatters.
+
+_COMBINE: dict[str, Any] = {
+    "add": tensor.AddOp, "mul": tensor.MulOp, "max": tensor.MaximumOp, "min": tensor.MinimumOp,
+}  # fmt: skip
+
+
+def _placed(
+    e: Emitter, x: SSAValue, updates: SSAValue, targets: Array, reduction: str
+) -> SSAValue:
+    """Rows of x with rows of `updates` put at `targets`, in their order."""
+    flat, count = targets.reshape(-1), e.shape(x)[0]
+    if flat.size and (flat.min() < 0 or flat.max() >= count):
+        raise ProblemError("its indices are outside the tensor")
+    if reduction == "none":
+        source = np.arange(count)
+        source[flat] = count + np.arange(flat.size)
+        both = e.add(tensor.ConcatenateOp([x, updates], 0))
+        return e.add(tensor.GatherRowsOp(both, e.indices(source)))
+    kind = _COMBINE.get(reduction)
+    if kind is None:
+        raise ProblemError(f"its reduction '{reduction}' is unknown")
+    left = np.arange(flat.size)
+    while left.size:
+        _, first = np.unique(flat[left], return_index=True)
+        now = left[first]
+        source, hit = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        source[flat[now]], hit[flat[now]] = now, True
+        rows = e.add(tensor.GatherRowsOp(updates, e.indices(source)))
+        condition = e.known(hit.reshape(count, *[1] * (e.rank(x) - 1)))
+        x = e.add(tensor.WhereOp(condition, e.add(kind(x, rows)), x))
+        left = np.setdiff1d(left, now)
+    return x
+
+
+def _scatter_elements(e: Emitter, call: Call) -> SSAValue:
+    x, updates, shape = call[0], call[2], e.shape(call[0])
+    axis = axis_of(call, len(shape))
+    places = e.array(call[1], "indices").astype(np.int64)
+    places = np.where(places < 0, places + shape[axis], places)
+    targets = e.array(_flat_places(e, e.indices(places), shape, axis))
+    flat = e.reshape(x, [prod(shape)])
+    rows = e.reshape(updates, [targets.size])
+    made = _placed(e, flat, rows, targets, str(call.get("reduction", "none")))
+    return e.reshape(made, shape)
+
+
+def _scatter_nd(e: Emitter, call: Call) -> SSAValue:
+    x, shape = call[0], e.shape(call[0])
+    e.array(call[1], "indices")
+    targets = e.array(_row_places(e, call[1], shape, 0))
+    depth = e.shape(call[1])[-1]
+    rows = e.reshape(x, [prod(shape[:depth]), *shape[depth:]])
+    updates = e.reshape(call[2], [targets.size, *shape[depth:]])
+    made = _placed(e, rows, updates, targets, str(call.get("reduction", "none")))
+    return e.reshape(made, shape)
+
+
+def _one_hot(e: Emitter, call: Call) -> SSAValue:
+    depth = int(e.array(call[1], "depth").reshape(-1)[0])
+    if not 0 <= depth <= LARGEST_KNOWN:
+        raise ProblemError(f"its depth is {depth}")
+    rank = e.rank(call[0]) + 1
+    axis = axis_of(call, rank, -1)
+    places = e.convert(call[0], i64)
+    negative = e.add(tensor.CompareOp(places, e.number(0, i64), "lt"))
+    moved = e.add(tensor.AddOp(places, e.number(depth, i64)))
+    places = e.add(tensor.UnsqueezeOp(e.add(tensor.WhereOp(negative, moved, places)), [axis]))
+    hit = e.add(tensor.CompareOp(places, e.along(e.indices(np.arange(depth)), axis, rank), "eq"))
+    off, on = (e.reshape(e.cut(call[2], 0, i, i + 1), [1] * rank) for i in (0, 1))
+    return e.add(tensor.WhereOp(hit, on, off))
+
+
+def _compress(e: Emitter, call: Call) -> SSAValue:
+    kept = np.flatnonzero(e.array(call[1], "condition"))
+    if "axis" in call.attributes:
+        return take(e, call[0], axis_of(call, e.rank(call[0])), kept)
+    return take(e, e.reshape(call[0], [prod(e.shape(call[0]))]), 0, kept)
+
+
+def _nonzero(e: Emitter, call: Call) -> SSAValue:
+    return e.indices(np.array(np.nonzero(e.array(call[0]))))
+
+
+def running(kind: Any, start: float) -> Rule:
+    """A rule for sums or products of all elements up to each one, by doubling distances."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        x, rank = call[0], e.rank(call[0])
+        axis = e.int_list(call[1], "axis")[0]
+        if not -rank <= axis < rank:
+            raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
+        axis %= rank
+        (size,) = static([e.sizes(x)[axis]], "size along the axis")
+        if call.get("reverse", 0):
+            x = take(e, x, axis, np.arange(size)[::-1])
+        if call.get("exclusive", 0):
+            x = _shifted(e, x, axis, 1, start)
+        distance = 1
+        while distance < size:
+            x = e.add(kind(x, _shifted(e, x, axis, distance, start)))
+            distance *= 2
+        return take(e, x, axis, np.arange(size)[::-1]) if call.get("reverse", 0) else x
+
+    return rule
+
+
+def _shifted(e: Emitter, x: SSAValue, axis: int, distance: int, fill: float) -> SSAValue:
+    low, high = [0] * e.rank(x), [0] * e.rank(x)
+    low[axis], high[axis] = distance, -distance
+    return padded(e, x, low, high, fill)
+
+
+LONGEST_SORTED = 4096
+"""An axis is sorted by comparing all pairs up to this length."""
+
+
+def _top_k(e: Emitter, call: Call) -> Any:
+    x, rank = call[0], e.rank(call[0])
+    axis = axis_of(call, rank, -1)
+    k = e.int_list(call[1], "k")[0] if call.has(1) else int(call.get("k", 0))
+    (size,) = static([e.sizes(x)[axis]], "size along the axis")
+    if size > LONGEST_SORTED or not 0 <= k <= size:
+        raise ProblemError(f"it takes {k} of {size} elements; at most {LONGEST_SORTED} are sorted")
+    last = e.move_axis(x, axis, rank - 1)
+    one, other = (e.add(tensor.UnsqueezeOp(last, [a])) for a in (rank, rank - 1))
+    before = e.add(tensor.CompareOp(other, one, "gt" if call.get("largest", 1) else "lt"))
+    same = e.add(tensor.CompareOp(other, one, "eq"))
+    earlier = e.known(np.tri(size, size, -1, dtype=np.bool_))
+    before = e.add(tensor.OrOp(before, e.add(tensor.AndOp(same, earlier))))
+    ranks = e.add(tensor.ReduceSumOp(e.convert(before, i64), [rank]))
+    wanted = e.along(e.indices(np.arange(k)), rank - 1, rank + 1)
+    chosen = e.add(tensor.CompareOp(e.add(tensor.UnsqueezeOp(ranks, [rank - 1])), wanted, "eq"))
+    # Here: […, place among the k, element].
+    results: list[SSAValue] = []
+    for values in (other, e.indices(np.arange(size))):
+        picked = e.add(tensor.WhereOp(chosen, values, e.number(0, values)))
+        results.append(e.move_axis(e.add(tensor.ReduceSumOp(picked, [rank])), rank - 1, axis))
+    return tuple(results)
+
+
+def greatest_index(e: Emitter, x: SSAValue, call: Call) -> SSAValue:
+    """The place of the maximum along an axis, the last one on request."""
+    axis, keep = axis_of(call, e.rank(x)), bool(call.get("keepdims", 1))
+    if not call.get("select_last_index", 0):
+        return e.add(tensor.ArgmaxOp(x, axis, keepdims=keep))
+    (size,) = static([e.sizes(x)[axis]], "size along the axis")
+    turned = take(e, x, axis, np.arange(size)[::-1])
+    found = e.add(tensor.ArgmaxOp(turned, axis, keepdims=keep))
+    return e.add(tensor.SubOp(e.number(size - 1, i64), found))
+
+
+def _arg_max(e: Emitter, call: Call) -> SSAValue:
+    return greatest_index(e, call[0], call)
+
+
+def _arg_min(e: Emitter, call: Call) -> SSAValue:
+    x = call[0]
+    turned = e.add(tensor.NegOp(x)) if is_float(tensor_type(x)) else bitwise_not(e, x)
+    return greatest_index(e, turned, call)
+
+
+def _reverse_sequence(e: Emitter, call: Call) -> SSAValue:
+    x = call[0]
+    time, batch = int(call.get("time_axis", 0)), int(call.get("batch_axis", 1))
+    lengths = e.array(call[1], "lengths")
+    shape = e.shape(x)
+    places = np.tile(np.arange(shape[time])[:, None], (1, shape[batch]))
+    for column, length in enumerate(lengths):
+        places[:length, column] = places[:length, column][::-1]
+    if time > batch:
+        places = places.T
+    wanted = [n if axis in (time, batch) else 1 for axis, n in enumerate(shape)]
+    spread = np.broadcast_to(places.reshape(wanted), shape)
+    inner = Call("GatherElements", "", 13, [x, e.indices(spread)], {"axis": time})
+    return _gather_elements(e, inner)
+
+
+def _tensor_scatter(e: Emitter, call: Call) -> SSAValue:
+    past, update = call[0], call[1]
+    shape, new = e.shape(past), e.shape(update)
+    axis = axis_of(call, len(shape), -2)
+    starts = e.array(call[2], "write_indices") if call.has(2) else np.zeros(shape[0], np.int64)
+    places = np.indices(new, np.int64)[axis]
+    places = places + starts.reshape(-1, *[1] * (len(shape) - 1))
+    if str(call.get("mode", "linear")) == "circular":
+        places %= shape[axis]
+    inner = Call("ScatterElements", "", 18, [past, e.indices(places), update], {"axis": axis})
+    return _scatter_elements(e, inner)
+
+
+def _unique(e: Emitter, call: Call) -> Any:
+    values = e.array(call[0])
+    axis = call.get("axis")
+    found, first, inverse, counts = np.unique(
+        values, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    inverse = inverse.reshape(-1)
+    if not call.get("sorted", 1):
+        order = np.argsort(first)
+        found = np.take(found, order, axis=0 if axis is None else axis)
+        first, counts = first[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+    made = [e.known(found, tensor_type(call[0]).element_type)]
+    made += [e.indices(table) for table in (first, inverse, counts)]
+    return tuple(made[: max(call.outputs, 1)])
+
+
+def lowest_of(value: SSAValue) -> float | int | bool:
+    """The least element that the type of `value` has."""
+    dtype = numpy_dtype(tensor_type(value).element_type)
+    if dtype == np.bool_:
+        return False
+    return -np.inf if is_float(tensor_type(value)) else int(np.iinfo(dtype).min)
+
+
+RULES: dict[str, Rule] = {
+    "ArgMax": _arg_max,
+    "ArgMin": _arg_min,
+    "Compress": _compress,
+    "CumProd": running(tensor.MulOp, 1),
+    "CumSum": running(tensor.AddOp, 0),
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "NonZero": _nonzero,
+    "OneHot": _one_hot,
+    "ReverseSequence": _reverse_sequence,
+    "Scatter": _scatter_elements,
+    "ScatterElements": _scatter_elements,
+    "ScatterND": _scatter_nd,
+    "TensorScatter": _tensor_scatter,
+    "TopK": _top_k,
+    "Unique": _unique,
+}
+"""By the type of the operator."""

@@ -1,0 +1,197 @@
+"""Rules of matrix products: floats, trits where the values are, integers with zero points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor, ternary
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float, is_integer
+from ..from_torch.sizes import ProblemError
+from ..from_torch.weights import recognize
+from .emitter import Call, Emitter, Rule
+from .sizes import Free
+
+Array = NDArray[Any]
+
+EXACT_IN_FLOAT = 1 << 24
+"""Up to here float32 holds every integer."""
+
+
+def trits_of(e: Emitter, weight: SSAValue, channel: int) -> tuple[Array, Array | None] | None:
+    """A known weight as trits and their scale, output channels on the axis `channel`."""
+    array = e.arrays.get(weight)
+    if array is None or not e.recognize_ternary:
+        return None
+    if array.dtype.kind in "iu":
+        if array.size == 0 or array.ndim < 2 or not np.isin(array, (-1, 0, 1)).all():
+            return None
+        return array.astype(np.int8), None
+    found = recognize(np.moveaxis(array, channel, 0))
+    if found is None:
+        return None
+    return np.moveaxis(found.trits, 0, channel), found.scale
+
+
+def linear(e: Emitter, x: SSAValue, weight: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+    """x · W + b with W [in, out]; trits where its values are."""
+    found = trits_of(e, weight, 1) if e.rank(weight) == 2 and e.rank(x) > 0 else None
+    if found is None or e.is_known(x):
+        if e.rank(weight) == 2 and e.is_known(weight) and bias is not None:
+            return e.add(tensor.LinearOp(x, weight, bias))
+        made = e.add(tensor.MatmulOp(x, weight))
+        return made if bias is None else e.add(tensor.AddOp(made, bias))
+    key = e.names.get(weight, "weight")
+    trits, scale = e.trits(found[0], key), found[1]
+    whole = exact_integers(e, x, found[0].shape[0]) if scale is None and bias is None else None
+    if whole is not None:
+        sums = e.add(ternary.LinearOp(whole, trits))
+        made = e.convert(sums, x)
+        e.exact[made] = sums
+        return made
+    factor = None if scale is None else _scale(e, scale, x, key)
+    return e.add(ternary.LinearOp(x, trits, scale=factor, bias=None if bias is None else e.real(bias)))
+
+
+def _scale(e: Emitter, scale: Array, x: SSAValue, key: str) -> SSAValue:
+    value = e.known(scale, tensor_type(x).element_type)
+    e.names[value] = f"{key}_scale"
+    return e.real(value)
+
+
+def exact_integers(e: Emitter, x: SSAValue, terms: int) -> SSAValue | None:
+    """The integers that x, f32, holds, where sums of `terms` of them times trits are exact."""
+    owner = x.owner
+    if not isinstance(owner, tensor.ConvertOp) or not is_integer(tensor_type(owner.operand)):
+        return None
+    dtype = numpy_dtype(tensor_type(owner.operand).element_type)
+    info = np.iinfo(dtype)
+    exact = is_float(tensor_type(x)) and max(-info.min, info.max) * terms <= EXACT_IN_FLOAT
+    if not exact or numpy_dtype(tensor_type(x).element_type) != np.float32:
+        return None
+    return owner.operand if info.min < 0 else e.convert(owner.operand, i32)
+
+
+def _matmul(e: Emitter, call: Call) -> SSAValue:
+    return linear(e, call[0], call[1])
+
+
+def _gemm(e: Emitter, call: Call) -> SSAValue:
+    x, weight, bias = call[0], call[1], call.optional(2)
+    alpha, beta = call.get("alpha", 1.0), call.get("beta", 1.0)
+    x = e.permute(x, [1, 0]) if call.get("transA", 0) else x
+    weight = e.permute(weight, [1, 0]) if call.get("transB", 0) else weight
+    if not is_float(tensor_type(x)) and (alpha != 1 or beta != 1):
+        raise ProblemError("it multiplies integers by alpha and beta")
+    if alpha != 1.0 and e.is_known(weight):
+        weight = e.add(tensor.MulOp(weight, e.number(alpha, weight)))
+        alpha = 1.0
+    if bias is not None and beta != 1.0:
+        bias = e.add(tensor.MulOp(bias, e.number(beta, bias)))
+    width = e.sizes(weight)[1]
+    if bias is not None and alpha == 1.0 and e.is_known(bias) and not isinstance(width, Free):
+        sizes = e.sizes(bias)
+        if len(sizes) < 2 or sizes[0] == 1:
+            flat = e.reshape(bias, (sizes[-1] if sizes else 1,))
+            return linear(e, x, weight, e.stretch(flat, (width,)))
+    made = linear(e, x, weight)
+    made = made if alpha == 1.0 else e.add(tensor.MulOp(made, e.number(alpha, made)))
+    return made if bias is None else e.add(tensor.AddOp(made, bias))
+
+
+def _einsum(e: Emitter, call: Call) -> SSAValue:
+    equation = str(call.get("equation", "")).replace(" ", "")
+    terms, arrow, output = equation.partition("->")
+    parts = terms.split(",")
+    if len(parts) != len(call.inputs):
+        raise ProblemError(f"its equation '{equation}' is for {len(parts)} operands")
+    named = [part.replace("...", "") for part in parts]
+    spare = [
+        e.rank(value) - len(letters)
+        for value, letters, part in zip(call.inputs, named, parts, strict=True)
+        if "..." in part
+    ]
+    if not arrow:
+        joined = "".join(named)
+        once = "".join(sorted(c for c in set(joined) if joined.count(c) == 1))
+        output = ("..." if spare else "") + once
+    letters = dict.fromkeys("".join(named) + output.replace(".", ""))
+    table = {letter: chr(ord("a") + index) for index, letter in enumerate(letters)}
+    extra = [chr(ord("a") + len(table) + index) for index in range(max(spare, default=0))]
+    if len(table) + len(extra) > 26 or any(not letter.isalpha() for letter in table):
+        raise ProblemError(f"its equation '{equation}' is not understood")
+
+    def renamed(part: str, rank: int | None) -> str:
+        count = len(extra) if rank is None else rank - len(part.replace("...", ""))
+        dots = "".join(extra[len(extra) - count :]) if "..." in part else ""
+        before, _, behind = part.partition("...")
+        return "".join(table[c] for c in before) + dots + "".join(table[c] for c in behind)
+
+    shown = [renamed(p, e.rank(v)) for p, v in zip(parts, call.inputs, strict=True)]
+    return e.add(tensor.EinsumOp(call.inputs, f"{','.join(shown)}->{renamed(output, None)}"))
+
+
+# Integers.
+
+
+def centred(
+    e: Emitter, x: SSAValue, zero: SSAValue | None, axis: int | None = None
+) -> SSAValue:
+    """x minus its zero point, as i32; with `axis` the zero point is a vector along it."""
+    wide = e.convert(x, i32)
+    if zero is None:
+        return wide
+    zero = e.convert(zero, i32)
+    if e.is_known(zero) and not e.array(zero).any():
+        return wide
+    if e.rank(zero) == 1 and e.sizes(zero) == (1,):
+        zero = e.reshape(zero, ())
+    if axis is not None and e.rank(zero) == 1:
+        zero = e.along(zero, axis % e.rank(x), e.rank(x))
+    return e.add(tensor.SubOp(wide, zero))
+
+
+def integer_product(e: Emitter, x: SSAValue, weight: SSAValue) -> SSAValue:
+    """x · W of i32, exact modulo 2^32."""
+    found = trits_of(e, weight, 1) if e.rank(weight) == 2 else None
+    if found is None or e.is_known(x):
+        return e.add(tensor.MatmulOp(x, weight))
+    return e.add(ternary.LinearOp(x, e.trits(found[0], e.names.get(weight, "weight"))))
+
+
+def _matmul_integer(e: Emitter, call: Call) -> SSAValue:
+    lhs = centred(e, call[0], call.optional(2), -2 if e.rank(call[0]) > 1 else None)
+    rhs = centred(e, call[1], call.optional(3), -1)
+    return integer_product(e, lhs, rhs)
+
+
+def _qlinear_matmul(e: Emitter, call: Call) -> SSAValue:
+    from .rules_quantization import quantized
+
+    lhs = centred(e, call[0], call[2], -2 if e.rank(call[0]) > 1 else None)
+    sums = integer_product(e, lhs, centred(e, call[3], call[5], -1))
+    scales: list[SSAValue] = []
+    for index, axis in ((1, -2), (4, -1)):
+        scale = call[index]
+        if e.rank(scale) == 1:
+            scale = e.reshape(scale, (*e.sizes(scale), *[1] * (-axis - 1)))
+        scales.append(e.convert(scale, call[6]))
+    product = e.add(tensor.MulOp(*scales))
+    real = e.add(tensor.MulOp(e.convert(sums, call[6]), product))
+    return quantized(e, real, call[6], call[7])
+
+
+RULES: dict[str, Rule] = {
+    "Einsum": _einsum,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "MatMulInteger": _matmul_integer,
+    "QLinearMatMul": _qlinear_matmul,
+}
+"""By the type of the operator."""

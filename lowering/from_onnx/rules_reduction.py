@@ -1,0 +1,294 @@
+"""Rules of reductions and normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float
+from ..from_torch.sizes import ProblemError
+from .emitter import Call, Emitter, Rule
+from .rules_activation import Formula
+from .rules_index import lowest_of
+from .rules_shape import axes_of
+from .sizes import Free, product, static
+
+Reduce = Callable[[Emitter, SSAValue, list[int], bool], SSAValue]
+
+
+def reduction(function: Reduce, before: Callable[[Formula], Formula] | None = None) -> Rule:
+    """A rule for a reduction of what `before` makes of the operand."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        x, keep = call[0], bool(call.get("keepdims", 1))
+        axes = axes_of(e, call, 1, e.rank(x))
+        if not axes:
+            if call.get("noop_with_empty_axes", 0):
+                return before(Formula(e, x)).value if before is not None else x
+            axes = list(range(e.rank(x)))
+        value = before(Formula(e, x)).value if before is not None else x
+        return function(e, value, axes, keep)
+
+    return rule
+
+
+def total(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+    """Σ x over the axes."""
+    return e.add(tensor.ReduceSumOp(x, axes, keepdims=keep))
+
+
+def mean(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+    """The mean of x over the axes; whole numbers are divided like whole numbers."""
+    if is_float(tensor_type(x)):
+        return e.add(tensor.ReduceMeanOp(x, axes, keepdims=keep))
+    count = static([product([e.sizes(x)[axis] for axis in axes])])[0]
+    return e.add(tensor.DivOp(total(e, x, axes, keep), e.number(count, x)))
+
+
+def _extreme(kind: Any, sign: int) -> Reduce:
+    def function(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+        sizes = e.sizes(x)
+        if any(sizes[axis] == 0 for axis in axes):
+            kept = [1 if a in axes else n for a, n in enumerate(sizes) if keep or a not in axes]
+            return e.stretch(e.reshape(_end(e, x, sign), [1] * len(kept)), kept)
+        return e.add(kind(x, axes, keepdims=keep))
+
+    return function
+
+
+def _end(e: Emitter, x: SSAValue, sign: int) -> SSAValue:
+    """The least value of the type for a maximum, the greatest for a minimum."""
+    least = lowest_of(x)
+    if sign > 0:
+        return e.number(least, x)
+    if least is False:
+        return e.number(True, x)
+    if is_float(tensor_type(x)):
+        return e.number(np.inf, x)
+    return e.number(int(np.iinfo(numpy_dtype(tensor_type(x).element_type)).max), x)
+
+
+greatest, least = _extreme(tensor.ReduceMaxOp, 1), _extreme(tensor.ReduceMinOp, -1)
+
+
+def _prod(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+    """Halves multiplied by each other until one element is left."""
+    for axis in axes:
+        (size,) = static([e.sizes(x)[axis]], "size along the axis")
+        if size == 0:
+            sizes = [1 if a == axis else n for a, n in enumerate(e.sizes(x))]
+            x = e.stretch(e.reshape(e.number(1, x), [1] * len(sizes)), sizes)
+            continue
+        while size > 1:
+            half = size // 2
+            low, high = e.cut(x, axis, 0, half), e.cut(x, axis, half, 2 * half)
+            made = e.add(tensor.MulOp(low, high))
+            if size % 2:
+                made = e.add(tensor.ConcatenateOp([made, e.cut(x, axis, size - 1)], axis))
+            x, size = made, half + size % 2
+    return x if keep else e.add(tensor.SqueezeOp(x, axes))
+
+
+def _l2(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+    summed = total(e, x, axes, keep)
+    if is_float(tensor_type(x)):
+        return e.add(tensor.SqrtOp(summed))
+    return e.convert(e.add(tensor.SqrtOp(e.convert(summed, f32))), x)
+
+
+def _log_sum(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+    return e.add(tensor.LogOp(total(e, x, axes, keep)))
+
+
+def _log_sum_exp(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+    if any(e.sizes(x)[axis] == 0 for axis in axes):
+        return _log_sum(e, e.add(tensor.ExpOp(x)), axes, keep)
+    top = Formula(e, greatest(e, x, axes, True))
+    top = top.maximum(float(np.finfo(np.float32).min)).minimum(float(np.finfo(np.float32).max))
+    summed = total(e, (Formula(e, x) - top).of(tensor.ExpOp).value, axes, True)
+    made = (Formula(e, summed).of(tensor.LogOp) + top).value
+    return made if keep else e.add(tensor.SqueezeOp(made, axes))
+
+
+# Normalisations.
+
+
+def _batch_norm(e: Emitter, call: Call) -> Any:
+    x, scale, bias, mean_, var = (call[index] for index in range(5))
+    epsilon = call.get("epsilon", 1e-5)
+    if call.get("training_mode", 0):
+        return _batch_statistics(e, call, epsilon)
+    if call.opset < 9 and not call.get("spatial", 1):
+        raise ProblemError("it has statistics for each element; only those of channels are known")
+    scale, bias, mean_, var = (e.convert(v, x) for v in (scale, bias, mean_, var))
+    if e.rank(x) == 1:
+        x = e.add(tensor.UnsqueezeOp(x, [1]))
+        made = e.add(tensor.BatchNormOp(x, scale, bias, mean_, var, epsilon))
+        return e.add(tensor.SqueezeOp(made, [1]))
+    return e.add(tensor.BatchNormOp(x, scale, bias, mean_, var, epsilon))
+
+
+def _batch_statistics(e: Emitter, call: Call, epsilon: float) -> Any:
+    x, scale, bias = call[0], call[1], call[2]
+    axes = [axis for axis in range(e.rank(x)) if axis != 1]
+    average = mean(e, x, axes, True)
+    centred = Formula(e, x) - Formula(e, average)
+    variance = mean(e, (centred * centred).value, axes, True)
+    flat = [e.reshape(v, (e.sizes(x)[1],)) for v in (average, variance)]
+    made = e.add(tensor.BatchNormOp(x, scale, bias, *flat, epsilon))
+    momentum = call.get("momentum", 0.9)
+    kept = [
+        (Formula(e, call[index]) * momentum + Formula(e, new) * (1 - momentum)).value
+        for index, new in zip((3, 4), flat, strict=True)
+    ]
+    return (made, *kept)
+
+
+def normalized(e: Emitter, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
+    """(x - μ)/√(σ² + ε) over the axes."""
+    centred = Formula(e, x) - Formula(e, mean(e, x, axes, True))
+    variance = Formula(e, mean(e, (centred * centred).value, axes, True))
+    return (centred / (variance + epsilon).of(tensor.SqrtOp)).value
+
+
+def _instance_norm(e: Emitter, call: Call) -> SSAValue:
+    x, rank = call[0], e.rank(call[0])
+    made = normalized(e, x, list(range(2, rank)), call.get("epsilon", 1e-5))
+    scale, bias = (e.along(call[index], 1, rank) for index in (1, 2))
+    return e.add(tensor.AddOp(e.add(tensor.MulOp(made, scale)), bias))
+
+
+def _group_norm(e: Emitter, call: Call) -> SSAValue:
+    x, sizes = call[0], e.sizes(call[0])
+    groups, rank = int(call.get("num_groups", 1)), len(sizes)
+    (channels,) = static([sizes[1]], "channels")
+    if groups < 1 or channels % groups:
+        raise ProblemError(f"{channels} channels do not fall into {groups} groups")
+    apart = (sizes[0], groups, channels // groups, *sizes[2:])
+    wide = e.convert(e.reshape(x, apart), f32) if call.get("stash_type", 1) == 1 else e.reshape(x, apart)
+    made = normalized(e, wide, list(range(2, rank + 1)), call.get("epsilon", 1e-5))
+    made = e.convert(e.reshape(made, sizes), x)
+    factors: list[SSAValue] = []
+    for index in (1, 2):
+        vector = call[index]
+        if call.opset < 21:
+            spread = e.stretch(e.add(tensor.UnsqueezeOp(vector, [1])), (groups, channels // groups))
+            vector = e.reshape(spread, (channels,))
+        factors.append(e.along(vector, 1, rank))
+    return e.add(tensor.AddOp(e.add(tensor.MulOp(made, factors[0])), factors[1]))
+
+
+def _layer_norm(e: Emitter, call: Call) -> Any:
+    x, rank = call[0], e.rank(call[0])
+    axis = call.get("axis", -1) % max(rank, 1)
+    scale, bias, epsilon = call[1], call.optional(2), call.get("epsilon", 1e-5)
+    if call.outputs == 1 and e.rank(scale) == rank - axis:
+        return e.add(tensor.LayerNormOp(x, scale, bias, epsilon))
+    axes = list(range(axis, rank))
+    wide = e.convert(x, f32)
+    average = mean(e, wide, axes, True)
+    centred = Formula(e, wide) - Formula(e, average)
+    variance = Formula(e, mean(e, (centred * centred).value, axes, True))
+    inverse = 1 / (variance + epsilon).of(tensor.SqrtOp)
+    made = e.add(tensor.MulOp(e.convert((centred * inverse).value, x), scale))
+    made = made if bias is None else e.add(tensor.AddOp(made, bias))
+    return (made, average, inverse.value)[: call.outputs]
+
+
+def _rms_norm(e: Emitter, call: Call) -> SSAValue:
+    x, rank = call[0], e.rank(call[0])
+    axis = call.get("axis", -1) % max(rank, 1)
+    scale = e.reshape(call[1], e.sizes(call[1]))
+    if e.rank(scale) == rank - axis:
+        return e.add(tensor.RmsNormOp(x, scale, call.get("epsilon", 1e-5)))
+    square = Formula(e, mean(e, e.add(tensor.MulOp(x, x)), list(range(axis, rank)), True))
+    made = Formula(e, x) / (square + call.get("epsilon", 1e-5)).of(tensor.SqrtOp)
+    return e.add(tensor.MulOp(made.value, scale))
+
+
+def _lp_norm(e: Emitter, call: Call) -> SSAValue:
+    x, p = call[0], call.get("p", 2)
+    axis = call.get("axis", -1) % e.rank(x)
+    size = Formula(e, x).of(tensor.AbsOp)
+    powers = size * size if p == 2 else size
+    norm = Formula(e, total(e, powers.value, [axis], True))
+    norm = norm.of(tensor.SqrtOp) if p == 2 else norm
+    empty = e.add(tensor.CompareOp(norm.value, e.number(0, x), "eq"))
+    safe = e.add(tensor.WhereOp(empty, e.number(1, x), norm.value))
+    return e.add(tensor.DivOp(x, safe))
+
+
+def _mean_variance(e: Emitter, call: Call) -> SSAValue:
+    axes = [axis % e.rank(call[0]) for axis in call.get("axes", [0, 2, 3])]
+    centred = Formula(e, call[0]) - Formula(e, mean(e, call[0], axes, True))
+    variance = Formula(e, mean(e, (centred * centred).value, axes, True))
+    return (centred / (variance.of(tensor.SqrtOp) + 1e-9)).value
+
+
+def _local_response(e: Emitter, call: Call) -> SSAValue:
+    x, size = call[0], int(call.get("size", 1))
+    (channels,) = static([e.sizes(x)[1]], "channels")
+    if not 1 <= size <= 4096:
+        raise ProblemError(f"it sums over {size} channels")
+    low, high = [0] * e.rank(x), [0] * e.rank(x)
+    low[1], high[1] = (size - 1) // 2, size // 2
+    squares = e.add(tensor.PadToOp(e.add(tensor.MulOp(x, x)), low, high))
+    summed = e.cut(squares, 1, 0, channels)
+    for offset in range(1, size):
+        summed = e.add(tensor.AddOp(summed, e.cut(squares, 1, offset, offset + channels)))
+    base = Formula(e, summed) * (call.get("alpha", 1e-4) / size) + call.get("bias", 1.0)
+    power = e.add(tensor.PowOp(base.value, e.number(call.get("beta", 0.75), x)))
+    return e.add(tensor.DivOp(x, power))
+
+
+def global_pool(function: Reduce) -> Rule:
+    """A rule for a reduction of all spatial axes."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        x = call[0]
+        axes = list(range(2, e.rank(x)))
+        if function is mean and axes and not any(isinstance(n, Free) for n in e.sizes(x)[2:]):
+            return e.add(tensor.GlobalAvgPoolOp(x))
+        return function(e, x, axes, True)
+
+    return rule
+
+
+def _global_lp(e: Emitter, call: Call) -> SSAValue:
+    x, p = call[0], call.get("p", 2)
+    powers = e.add(tensor.PowOp(e.add(tensor.AbsOp(x)), e.number(p, x)))
+    summed = total(e, powers, list(range(2, e.rank(x))), True)
+    return e.add(tensor.PowOp(summed, e.number(1 / p, x)))
+
+
+RULES: dict[str, Rule] = {
+    "BatchNormalization": _batch_norm,
+    "GlobalAveragePool": global_pool(mean),
+    "GlobalLpPool": _global_lp,
+    "GlobalMaxPool": global_pool(greatest),
+    "GroupNormalization": _group_norm,
+    "InstanceNormalization": _instance_norm,
+    "LRN": _local_response,
+    "LayerNormalization": _layer_norm,
+    "LpNormalization": _lp_norm,
+    "MeanVarianceNormalization": _mean_variance,
+    "RMSNormalization": _rms_norm,
+    "ReduceL1": reduction(total, lambda x: x.of(tensor.AbsOp)),
+    "ReduceL2": reduction(_l2, lambda x: x * x),
+    "ReduceLogSum": reduction(_log_sum),
+    "ReduceLogSumExp": reduction(_log_sum_exp),
+    "ReduceMax": reduction(greatest),
+    "ReduceMean": reduction(mean),
+    "ReduceMin": reduction(least),
+    "ReduceProd": reduction(_prod),
+    "ReduceSum": reduction(total),
+    "ReduceSumSquare": reduction(total, lambda x: x * x),
+}
+"""By the type of the operator."""

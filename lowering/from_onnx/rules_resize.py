@@ -1,0 +1,203 @@
+"""Rules of new sizes of images: along each axis the product with a known matrix.
+
+The matrices follow the definition of `Resize` in the standard (version 19). Not here: gathers by
+computed places (`rules_sampling`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float
+from ..from_torch.sizes import ProblemError
+from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .rules_shape import axes_of, check_size, take
+from .sizes import Free, static
+
+Array = NDArray[np.float64]
+
+
+def _source(
+    attributes: Mapping[str, Any], out: int, size: int, scale: float, roi: Sequence[float]
+) -> Array:
+    """Where in the operand each element of the result lies along one axis."""
+    mode = str(attributes.get("coordinate_transformation_mode", "half_pixel"))
+    x, length = np.arange(out, dtype=np.float64), size * scale
+    if mode == "asymmetric":
+        return x / scale
+    if mode == "half_pixel":
+        return (x + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel":
+        return (x + 0.5) / scale - 0.5 if length > 1 else np.zeros(out)
+    if mode == "tf_half_pixel_for_nn":
+        return (x + 0.5) / scale
+    if mode == "align_corners":
+        return x * (size - 1) / (length - 1) if length != 1 else np.zeros(out)
+    if mode == "half_pixel_symmetric":
+        center = size / 2 * (1 - out / length)
+        return center + (x + 0.5) / scale - 0.5
+    if mode == "tf_crop_and_resize":
+        start, end = roi
+        if out == 1:
+            return np.full(1, 0.5 * (start + end) * (size - 1))
+        return start * (size - 1) + x * (end - start) * (size - 1) / (out - 1)
+    raise ProblemError(f"its coordinate_transformation_mode '{mode}' is unknown")
+
+
+def _nearest(x: Array, mode: str) -> NDArray[np.int64]:
+    rounding: dict[str, Callable[[Array], Array]] = {
+        "round_prefer_floor": lambda v: np.ceil(v - 0.5),
+        "round_prefer_ceil": lambda v: np.floor(v + 0.5),
+        "floor": np.floor,
+        "ceil": np.ceil,
+    }
+    if mode not in rounding:
+        raise ProblemError(f"its nearest_mode '{mode}' is unknown")
+    return rounding[mode](np.round(x, 9)).astype(np.int64)
+
+
+def _linear(distance: Array) -> Array:
+    return np.maximum(1 - np.abs(distance), 0)
+
+
+def _cubic(a: float) -> Callable[[Array], Array]:
+    def weight(distance: Array) -> Array:
+        d = np.abs(distance)
+        inner = (a + 2) * d**3 - (a + 3) * d**2 + 1
+        outer = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+        return np.where(d <= 1, inner, np.where(d < 2, outer, 0))
+
+    return weight
+
+
+def _matrix(
+    x: Array, size: int, scale: float, attributes: Mapping[str, Any], mode: str
+) -> Array:
+    """[size, out]: what each element of the operand gives to each of the result."""
+    cubic = mode == "cubic"
+    weight = _cubic(float(attributes.get("cubic_coeff_a", -0.75))) if cubic else _linear
+    shrink = min(scale, 1.0) if attributes.get("antialias", 0) else 1.0
+    reach = math.ceil((2 if cubic else 1) / shrink) + 1
+    exclude = bool(attributes.get("exclude_outside", 0))
+    made = np.zeros((size, len(x)))
+    base = np.floor(x).astype(np.int64)
+    columns = np.arange(len(x))
+    weights = [weight((base + offset - x) * shrink) for offset in range(-reach, reach + 1)]
+    for offset, values in zip(range(-reach, reach + 1), weights, strict=True):
+        places = base + offset
+        if exclude or shrink < 1:
+            inside = (places >= 0) & (places < size)
+            values = np.where(inside, values, 0) if exclude or not cubic else values
+        np.add.at(made, (np.clip(places, 0, size - 1), columns), values)
+    return made / made.sum(axis=0, keepdims=True)
+
+
+def _resize(e: Emitter, call: Call) -> SSAValue:
+    x, rank = call[0], e.rank(call[0])
+    if call.opset < 11:
+        roi, scales, sizes = None, call.optional(1), None
+        if scales is None and "scales" in call.attributes:
+            scales = e.known(np.array(call.get("scales"), np.float32))
+    else:
+        roi, scales, sizes = (call.optional(index) for index in (1, 2, 3))
+    axes = axes_of(e, call, 99, rank) or list(range(rank))
+    shape = list(e.sizes(x))
+    factors: list[float] = [1.0] * rank
+    outs = list(shape)
+    if sizes is not None and e.sizes(sizes) != (0,):
+        _by_sizes(e, call, sizes, axes, shape, factors, outs)
+    else:
+        if scales is None:
+            raise ProblemError("it has neither scales nor sizes")
+        given = e.array(scales, "scales").reshape(-1).tolist()
+        for axis, factor in zip(axes, given, strict=True):
+            factors[axis] = float(factor)
+            if factor != 1:
+                outs[axis] = math.floor(static([shape[axis]], "image")[0] * factor)
+    attributes = dict(call.attributes)
+    if call.opset < 11:
+        attributes.setdefault("coordinate_transformation_mode", "asymmetric")
+        attributes.setdefault("nearest_mode", "floor")
+    regions = _regions(e, roi, axes, attributes)
+    for axis in range(rank):
+        if outs[axis] != shape[axis] or axis in regions:
+            x = _along(e, x, axis, outs[axis], factors[axis], attributes, regions.get(axis))
+    return x
+
+
+def _by_sizes(
+    e: Emitter, call: Call, sizes: SSAValue, axes: list[int], shape: list[Any],
+    factors: list[float], outs: list[Any],
+) -> None:  # fmt: skip
+    wanted = e.size_list(sizes, "sizes")
+    policy = str(call.get("keep_aspect_ratio_policy", "stretch"))
+    ratios = [
+        1.0 if new == shape[axis] or isinstance(new, Free) else new / static([shape[axis]], "image")[0]
+        for axis, new in zip(axes, wanted, strict=True)
+    ]
+    if policy in ("not_larger", "not_smaller"):
+        one = min(ratios) if policy == "not_larger" else max(ratios)
+        wanted = [math.floor(static([shape[axis]], "image")[0] * one + 0.5) for axis in axes]
+        ratios = [one] * len(axes)
+    for axis, new, ratio in zip(axes, wanted, ratios, strict=True):
+        outs[axis], factors[axis] = new, ratio
+
+
+def _regions(
+    e: Emitter, roi: SSAValue | None, axes: list[int], attributes: Mapping[str, Any]
+) -> dict[int, tuple[float, float]]:
+    if str(attributes.get("coordinate_transformation_mode")) != "tf_crop_and_resize":
+        return {}
+    if roi is None:
+        raise ProblemError("it cuts a region, and has no input 'roi'")
+    values = [float(v) for v in e.array(roi, "roi").reshape(-1)]
+    ends = list(zip(values[: len(axes)], values[len(axes) :], strict=True))
+    return {
+        axis: pair for axis, pair in zip(axes, ends, strict=True) if pair != (0.0, 1.0)
+    }
+
+
+def _along(
+    e: Emitter, x: SSAValue, axis: int, out: Any, scale: float, attributes: Mapping[str, Any],
+    region: tuple[float, float] | None,
+) -> SSAValue:  # fmt: skip
+    out, size = static([out, e.sizes(x)[axis]], "image")
+    check_size([out, size])
+    if out * size > LARGEST_KNOWN or size == 0 or not 0 < scale < math.inf:
+        raise ProblemError(f"it makes {out} elements of {size}")
+    places = _source(attributes, out, size, scale, region or (0.0, 1.0))
+    mode = str(attributes.get("mode", "nearest"))
+    outside = (places < 0) | (places > size - 1)
+    if mode == "nearest":
+        rounding = str(attributes.get("nearest_mode", "round_prefer_floor"))
+        made = take(e, x, axis, np.clip(_nearest(places, rounding), 0, size - 1))
+    elif mode in ("linear", "cubic", "bilinear"):
+        if not is_float(tensor_type(x)):
+            raise ProblemError("it interpolates integers; convert them to floats")
+        matrix = _matrix(places, size, scale, attributes, mode)
+        last = e.move_axis(x, axis, e.rank(x) - 1)
+        weight = e.known(matrix, tensor_type(x).element_type)
+        made = e.move_axis(e.add(tensor.MatmulOp(last, weight)), e.rank(x) - 1, axis)
+    else:
+        raise ProblemError(f"its mode '{mode}' is unknown")
+    if region is None or not outside.any():
+        return made
+    inside = e.known((~outside).reshape([-1 if a == axis else 1 for a in range(e.rank(x))]))
+    fill = e.number(float(attributes.get("extrapolation_value", 0.0)), x)
+    return e.add(tensor.WhereOp(inside, made, fill))
+
+
+def _upsample(e: Emitter, call: Call) -> SSAValue:
+    return _resize(e, Call("Resize", "", 10, call.inputs, call.attributes))
+
+
+RULES: dict[str, Rule] = {"Resize": _resize, "Upsample": _upsample}
+"""By the type of the operator."""

@@ -1,0 +1,397 @@
+"""Rules of shapes: views, joins, cuts, padding, and tensors of sizes.
+
+Not here: picking elements by index (`rules_index`), new sizes of images (`rules_resize`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float
+from ...dialects.tensor.shape import SLICE_END
+from ..from_torch.sizes import ProblemError
+from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .reading import LARGEST
+from .sizes import Free, Size, product, show, static
+from .symbolic import total
+
+
+def axes_of(e: Emitter, call: Call, index: int, rank: int) -> list[int] | None:
+    """Axes from an input or, in older versions, the attribute, counted from the front."""
+    given = e.int_list(call[index], "axes") if call.has(index) else call.get("axes")
+    if given is None:
+        return None
+    given = [given] if isinstance(given, int) else given
+    if any(not -rank <= axis < rank for axis in given):
+        raise ProblemError(f"its axes {given} are outside a tensor of rank {rank}")
+    return [axis % max(rank, 1) for axis in given]
+
+
+def axis_of(call: Call, rank: int, default: int = 0) -> int:
+    """The attribute `axis`, counted from the front."""
+    axis = call.get("axis", default)
+    if not -rank <= axis < max(rank, 1):
+        raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
+    return axis % max(rank, 1)
+
+
+def check_size(sizes: Sequence[Size]) -> None:
+    """Refuse results that no memory holds."""
+    fixed = product([size for size in sizes if not isinstance(size, Free)])
+    if isinstance(fixed, int) and (fixed > LARGEST or min(static(_fixed(sizes)), default=0) < 0):
+        raise ProblemError(f"its result has the sizes {show(sizes)}")
+
+
+def _fixed(sizes: Sequence[Size]) -> list[Size]:
+    return [size for size in sizes if not isinstance(size, Free)]
+
+
+def _reshape(e: Emitter, call: Call) -> SSAValue:
+    x = call[0]
+    wanted = e.size_list(call[1], "shape") if call.has(1) else list(call.get("shape", []))
+    given = e.sizes(x)
+    if not call.get("allowzero", 0):
+        if any(n == 0 and axis >= len(given) for axis, n in enumerate(wanted)):
+            raise ProblemError(f"its shape {show(wanted)} keeps axes that {show(given)} has not")
+        wanted = [given[axis] if n == 0 else n for axis, n in enumerate(wanted)]
+    if wanted.count(-1) > 1 or any(isinstance(n, int) and n < -1 for n in wanted):
+        raise ProblemError(f"its shape is {show(wanted)}")
+    if -1 in wanted:
+        place = wanted.index(-1)
+        rest, whole = product([*wanted[:place], *wanted[place + 1 :]]), product(given)
+        if isinstance(rest, int) and isinstance(whole, int):
+            if rest == 0 or whole % rest:
+                raise ProblemError(f"{show(given)} cannot take the shape {show(wanted)}")
+            wanted[place] = whole // rest
+        else:
+            wanted[place] = _quotient(e, whole, rest)
+    return e.reshape(x, wanted)
+
+
+def _quotient(e: Emitter, whole: Size, rest: Size) -> Size:
+    try:
+        return (Free((((), whole),)) if isinstance(whole, int) else whole) // rest
+    except ProblemError:
+        return e.unknown_size()
+
+
+def _flatten(e: Emitter, call: Call) -> SSAValue:
+    sizes = e.sizes(call[0])
+    axis = call.get("axis", 1)
+    axis = axis + len(sizes) if axis < 0 else axis
+    return e.reshape(call[0], (product(sizes[:axis]), product(sizes[axis:])))
+
+
+def _transpose(e: Emitter, call: Call) -> SSAValue:
+    rank = e.rank(call[0])
+    return e.permute(call[0], call.get("perm", list(range(rank))[::-1]))
+
+
+def _squeeze(e: Emitter, call: Call) -> SSAValue:
+    sizes = e.sizes(call[0])
+    axes = axes_of(e, call, 1, len(sizes))
+    if axes is None:
+        axes = [axis for axis, size in enumerate(sizes) if size == 1]
+    return e.add(tensor.SqueezeOp(call[0], axes)) if axes else call[0]
+
+
+def _unsqueeze(e: Emitter, call: Call) -> SSAValue:
+    given = e.int_list(call[1], "axes") if call.has(1) else call.get("axes", [])
+    axes = axes_of(e, Call("", "", 1, [], {"axes": given}), 1, e.rank(call[0]) + len(given))
+    return e.add(tensor.UnsqueezeOp(call[0], axes or [])) if axes else call[0]
+
+
+def _concat(e: Emitter, call: Call) -> SSAValue:
+    values = [value for value in call.inputs if value is not None]
+    if len(values) == 1:
+        return values[0]
+    return e.add(tensor.ConcatenateOp(values, axis_of(call, e.rank(values[0]), 1)))
+
+
+def _split(e: Emitter, call: Call) -> Any:
+    x = call[0]
+    axis = axis_of(call, e.rank(x))
+    size, count = e.sizes(x)[axis], call.get("num_outputs", call.outputs)
+    if call.has(1):
+        parts = e.int_list(call[1], "split")
+    elif "split" in call.attributes:
+        parts = call.get("split")
+    else:
+        (size,) = static([size], "size along the axis")
+        each = -(-size // count)
+        parts = [max(min(each, size - each * index), 0) for index in range(count)]
+    return tuple(e.add_all(tensor.SplitOp(x, axis, parts)))
+
+
+def _slice(e: Emitter, call: Call) -> SSAValue:
+    x = call[0]
+    if call.opset < 10:
+        starts, ends = call.get("starts", []), call.get("ends", [])
+        axes, steps = call.get("axes", list(range(len(starts)))), [1] * len(starts)
+    else:
+        starts, ends = (e.size_list(call[i], name) for i, name in ((1, "starts"), (2, "ends")))
+        axes = e.int_list(call[3], "axes") if call.has(3) else list(range(len(starts)))
+        steps = e.int_list(call[4], "steps") if call.has(4) else [1] * len(starts)
+    rank = e.rank(x)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if not -rank <= axis < rank:
+            raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
+        x = _cut(e, x, axis % rank, start, end, step)
+    return x
+
+
+def _cut(e: Emitter, x: SSAValue, axis: int, start: Size, end: Size, step: int) -> SSAValue:
+    size = e.sizes(x)[axis]
+    if end == size:
+        end = SLICE_END
+    start, end = static([start, end], "bounds")
+    if step == 0:
+        raise ProblemError("it has a step of 0")
+    if step > 0:
+        start, end = max(start, -SLICE_END), min(max(end, -SLICE_END), SLICE_END)
+        if (start, step) == (0, 1) and end >= SLICE_END // 4:
+            return x
+        return e.cut(x, axis, start, end, step)
+    (count,) = static([size], "size along an axis that is turned round")
+    return take(e, x, axis, np.arange(count)[slice(start, None if end < -count else end, step)])
+
+
+def take(e: Emitter, x: SSAValue, axis: int, places: Any) -> SSAValue:
+    """x[…, places, …] along one axis for known places."""
+    front = e.move_axis(x, axis, 0)
+    rows = e.add(tensor.GatherRowsOp(front, e.indices(places)))
+    return e.move_axis(rows, 0, axis)
+
+
+def _shape(e: Emitter, call: Call) -> SSAValue:
+    sizes = e.sizes(call[0])[call.get("start", 0) : call.get("end")]
+    table = np.empty(len(sizes), object)
+    table[:] = sizes
+    return e.sizes_value(table)
+
+
+def _size(e: Emitter, call: Call) -> SSAValue:
+    return e.sizes_value(total(e.sizes(call[0])))
+
+
+def _expand(e: Emitter, call: Call) -> SSAValue:
+    return expanded(e, call[0], e.size_list(call[1], "shape"))
+
+
+def expanded(e: Emitter, x: SSAValue, shape: list[Size]) -> SSAValue:
+    """x broadcast together with a tensor of `shape`."""
+    given = e.sizes(x)
+    rank = max(len(given), len(shape))
+    given = (*[1] * (rank - len(given)), *given)
+    shape = [*[1] * (rank - len(shape)), *shape]
+    wanted = [old if new == 1 else new for old, new in zip(given, shape, strict=True)]
+    check_size(wanted)
+    for old, new in zip(given, wanted, strict=True):
+        if old not in (1, new):
+            raise ProblemError(f"{show(given)} does not broadcast with {show(shape)}")
+    return e.stretch(e.reshape(x, given), wanted)
+
+
+def _tile(e: Emitter, call: Call) -> SSAValue:
+    repeats = e.int_list(call[1], "repeats")
+    if call.opset < 6:
+        axis = e.int_list(call[2], "axis")[0]
+        repeats = [repeats[0] if a == axis else 1 for a in range(e.rank(call[0]))]
+    return tiled(e, call[0], repeats)
+
+
+def tiled(e: Emitter, x: SSAValue, repeats: Sequence[int]) -> SSAValue:
+    """x repeated along each axis."""
+    if len(repeats) != e.rank(x):
+        raise ProblemError(f"it repeats {len(repeats)} axes of a tensor of rank {e.rank(x)}")
+    for axis, count in enumerate(repeats):
+        sizes = list(e.sizes(x))
+        check_size([*sizes, max(count, 0)])
+        if count == 0:
+            x = e.cut(x, axis, 0, 0)
+        elif count != 1:
+            apart = e.add(tensor.UnsqueezeOp(x, [axis]))
+            more = e.stretch(apart, (*sizes[:axis], count, *sizes[axis:]))
+            sizes[axis] = sizes[axis] * count
+            x = e.reshape(more, sizes)
+    return x
+
+
+def _pad(e: Emitter, call: Call) -> SSAValue:
+    x, mode = call[0], str(call.get("mode", "constant"))
+    rank = e.rank(x)
+    if call.opset < 11:
+        pads, fill = call.get("pads", call.get("paddings", [])), call.get("value", 0.0)
+    else:
+        pads = e.int_list(call[1], "pads")
+        fill = e.array(call[2], "fill").reshape(-1)[0] if call.has(2) else 0
+    axes = axes_of(e, call, 3, rank) if call.has(3) else list(range(rank))
+    assert axes is not None
+    if len(pads) != 2 * len(axes):
+        raise ProblemError(f"it has {len(pads)} pads for {len(axes)} axes")
+    check_size([*_fixed(e.sizes(x)), *[abs(n) + 1 for n in pads]])
+    low, high = [0] * rank, [0] * rank
+    for index, axis in enumerate(axes):
+        low[axis], high[axis] = pads[index], pads[len(axes) + index]
+    if mode != "constant":
+        return _mirrored(e, x, low, high, mode)
+    return padded(e, x, low, high, fill)
+
+
+def padded(e: Emitter, x: SSAValue, low: Sequence[int], high: Sequence[int], fill: Any) -> SSAValue:
+    """x with pads, where negative ones cut away."""
+    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
+        if before < 0 or behind < 0:
+            x = e.cut(x, axis, max(-before, 0), SLICE_END if behind >= 0 else behind)
+    before, behind = [max(n, 0) for n in low], [max(n, 0) for n in high]
+    if not any((*before, *behind)):
+        return x
+    value = float(fill)
+    if not is_float(tensor_type(x)) and int(value) != int(fill):
+        raise ProblemError(f"it pads with {fill}")
+    return e.add(tensor.PadToOp(x, before, behind, value))
+
+
+def _mirrored(
+    e: Emitter, x: SSAValue, low: Sequence[int], high: Sequence[int], mode: str
+) -> SSAValue:
+    kinds: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+    if mode not in kinds:
+        raise ProblemError(f"its mode '{mode}' is unknown")
+    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
+        if before == behind == 0:
+            continue
+        (size,) = static([e.sizes(x)[axis]], "size along a padded axis")
+        if max(before, behind, 0) + size > LARGEST_KNOWN or size == 0:
+            raise ProblemError(f"it pads {size} elements by {before} and {behind}")
+        places = np.arange(size)[max(-before, 0) : size - max(-behind, 0)]
+        places = np.pad(places, (max(before, 0), max(behind, 0)), kinds[mode])
+        x = take(e, x, axis, places)
+    return x
+
+
+def _constant(e: Emitter, call: Call) -> SSAValue:
+    from .emitter import element_type
+
+    for name, value in call.attributes.items():
+        if name == "value":
+            return e.known(value, element_type(value.dtype))
+        if name in ("value_int", "value_ints"):
+            return e.indices(value)
+        if name in ("value_float", "value_floats"):
+            return e.known(np.asarray(value, np.float32))
+    raise ProblemError("its value is text or sparse; the IR has numbers alone")
+
+
+def _constant_of_shape(e: Emitter, call: Call) -> SSAValue:
+    given = call.get("value")
+    array = np.zeros(1, np.float32) if given is None else given
+    sizes = e.size_list(call[0], "shape")
+    check_size(sizes)
+    one = e.known(array.reshape([1] * len(sizes)))
+    return e.stretch(one, sizes)
+
+
+def _range(e: Emitter, call: Call) -> SSAValue:
+    start, limit, delta = (e.array(call[index], "bounds").reshape(-1)[0] for index in range(3))
+    if delta == 0 or abs((float(limit) - float(start)) / float(delta)) > LARGEST_KNOWN:
+        raise ProblemError(f"it counts from {start} to {limit} by {delta}")
+    count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
+    dtype = e.arrays[call[0]].dtype
+    return e.known((start + np.arange(count) * delta).astype(dtype), tensor_type(call[0]).element_type)
+
+
+def _eye_like(e: Emitter, call: Call) -> SSAValue:
+    rows, columns = e.shape(call[0])
+    check_size([rows, columns])
+    if rows * columns > LARGEST_KNOWN:
+        raise ProblemError(f"its result has the sizes [{rows}, {columns}]")
+    eye = e.known(np.eye(rows, columns, call.get("k", 0), np.float32))
+    if "dtype" not in call.attributes:
+        return e.convert(eye, call[0])
+    from .rules_elementwise import RULES as CASTS
+
+    return CASTS["Cast"](e, Call("Cast", "", call.opset, [eye], {"to": call.get("dtype")}))
+
+
+def _trilu(e: Emitter, call: Call) -> SSAValue:
+    x = call[0]
+    rows, columns = static(e.sizes(x)[-2:], "matrices")
+    k = e.int_list(call[1], "k")[0] if call.has(1) else 0
+    if rows * columns > LARGEST_KNOWN:
+        raise ProblemError(f"its matrices have the sizes [{rows}, {columns}]")
+    k = max(min(k, columns + 1), -rows - 1)
+    ones = np.ones((rows, columns), np.bool_)
+    kept = np.triu(ones, k) if call.get("upper", 1) else np.tril(ones, k)
+    return e.add(tensor.WhereOp(e.known(kept), x, e.number(0, x)))
+
+
+def _depth_to_space(e: Emitter, call: Call) -> SSAValue:
+    n, c, h, w = e.sizes(call[0])
+    (channels,) = static([c], "channels")
+    b = int(call.get("blocksize", 1))
+    if b < 1 or channels % (b * b):
+        raise ProblemError(f"{channels} channels are no multiple of {b}*{b}")
+    c = channels // (b * b)
+    if str(call.get("mode", "DCR")) == "DCR":
+        x = e.permute(e.reshape(call[0], (n, b, b, c, h, w)), [0, 3, 4, 1, 5, 2])
+    else:
+        x = e.permute(e.reshape(call[0], (n, c, b, b, h, w)), [0, 1, 4, 2, 5, 3])
+    return e.reshape(x, (n, c, h * b, w * b))
+
+
+def _space_to_depth(e: Emitter, call: Call) -> SSAValue:
+    n, c, h, w = e.sizes(call[0])
+    b = int(call.get("blocksize", 1))
+    high, wide = static([h, w], "image")
+    if b < 1 or high % b or wide % b:
+        raise ProblemError(f"an image of {high}x{wide} has no blocks of {b}")
+    x = e.reshape(call[0], (n, c, high // b, b, wide // b, b))
+    return e.reshape(e.permute(x, [0, 3, 5, 1, 2, 4]), (n, c * b * b, high // b, wide // b))
+
+
+def _center_crop_pad(e: Emitter, call: Call) -> SSAValue:
+    x, sizes = call[0], e.int_list(call[1], "shape")
+    axes = axes_of(e, call, 9, e.rank(x)) or list(range(e.rank(x)))
+    low, high = [0] * e.rank(x), [0] * e.rank(x)
+    for axis, wanted in zip(axes, sizes, strict=True):
+        (have,) = static([e.sizes(x)[axis]], "sizes")
+        check_size([wanted])
+        if wanted >= have:
+            low[axis] = (wanted - have) // 2
+        else:
+            low[axis] = -((have - wanted) // 2)
+        high[axis] = wanted - have - low[axis]
+    return padded(e, x, low, high, 0)
+
+
+RULES: dict[str, Rule] = {
+    "CenterCropPad": _center_crop_pad,
+    "Concat": _concat,
+    "Constant": _constant,
+    "ConstantOfShape": _constant_of_shape,
+    "DepthToSpace": _depth_to_space,
+    "Expand": _expand,
+    "EyeLike": _eye_like,
+    "Flatten": _flatten,
+    "Pad": _pad,
+    "Range": _range,
+    "Reshape": _reshape,
+    "Shape": _shape,
+    "Size": _size,
+    "Slice": _slice,
+    "SpaceToDepth": _space_to_depth,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Tile": _tile,
+    "Transpose": _transpose,
+    "Trilu": _trilu,
+    "Unsqueeze": _unsqueeze,
+}
+"""By the type of the operator."""

@@ -1,0 +1,131 @@
+"""Ops of the IR on tensors of sizes, some of them free: what shape arithmetic of a model does.
+
+Not here: ops on known numbers, which the reference interpreter computes (`emitter`).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Operation
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float
+from ...dialects.tensor.interpret import RULES
+from ..from_torch.sizes import ProblemError
+from .sizes import Free, Size, product
+
+Table = NDArray[Any]
+
+
+def compute(op: Operation, tables: list[Any]) -> Table:
+    """The result of `op` on tables of sizes.
+
+    Raises:
+        ProblemError: sizes do not stay sizes under it.
+    """
+    tables = [t if t.dtype in (object, np.bool_) else _as_objects(t) for t in tables]
+    if isinstance(op, tensor.ConvertOp) and not is_float(tensor_type(op.result)):
+        return tables[0]
+    if isinstance(op, tensor.ReduceSumOp) and len(op.axes.get_values()) == tables[0].ndim:
+        return _like(sum(tables[0].reshape(-1), 0), tensor_type(op.result).get_shape())
+    if isinstance(op, tensor.CompareOp):
+        return _compared(op, *np.broadcast_arrays(*tables))
+    if isinstance(op, tensor.GatherRowsOp):
+        return tables[0][tables[1].astype(np.int64)]
+    if isinstance(op, _MOVING):
+        return np.asarray(RULES[type(op)](op, *tables), object)
+    function = _FUNCTIONS.get(type(op))
+    if function is None:
+        raise ProblemError(
+            f"it computes '{op.name}' of sizes that are known only when the program runs; give "
+            "the inputs fixed shapes"
+        )
+    spread = np.broadcast_arrays(*tables)
+    pairs = zip(*(table.reshape(-1) for table in spread), strict=True)
+    made = np.empty(spread[0].size, object)
+    for index, values in enumerate(pairs):
+        made[index] = function(*values)
+    return made.reshape(spread[0].shape)
+
+
+def total(sizes: tuple[Size, ...]) -> Table:
+    """The product of sizes as a table of rank 0."""
+    return _like(product(sizes), ())
+
+
+def _as_objects(table: Table) -> Table:
+    made = np.empty(table.size, object)
+    for index, value in enumerate(table.reshape(-1).tolist()):
+        made[index] = int(value)
+    return made.reshape(table.shape)
+
+
+def _like(value: Size, shape: tuple[int, ...]) -> Table:
+    made = np.empty(1, object)
+    made[0] = value
+    return made.reshape(shape)
+
+
+def _compared(op: tensor.CompareOp, lhs: Table, rhs: Table) -> Table:
+    """Whether sizes are equal, where that is the same for every value of the free ones."""
+    predicate = op.predicate.data
+    if predicate not in ("eq", "ne"):
+        raise ProblemError("it orders sizes that are known only when the program runs")
+    found = np.zeros(lhs.size, np.bool_)
+    for index, (a, b) in enumerate(zip(lhs.reshape(-1), rhs.reshape(-1), strict=True)):
+        numbers = [size for size in (a, b) if not isinstance(size, Free)]
+        if a != b and len(numbers) < 2 and any(n > 0 for n in numbers):
+            raise ProblemError(f"it compares the sizes {a} and {b}; fix them")
+        found[index] = (a == b) == (predicate == "eq")
+    return found.reshape(lhs.shape)
+
+
+def _divide(a: Size, b: Size) -> Size:
+    if isinstance(a, int) and isinstance(b, int):
+        return int(a / b) if b else 0
+    return a // b
+
+
+def _greatest(a: Size, b: Size) -> Size:
+    """The greater of two sizes; a free one is at least 1."""
+    if a == b:
+        return a
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    for free, fixed in ((a, b), (b, a)):
+        if isinstance(free, Free) and isinstance(fixed, int) and fixed <= 1:
+            return free
+    raise ProblemError(f"it compares the sizes {a} and {b}; fix them")
+
+
+def _choose(condition: Any, a: Size, b: Size) -> Size:
+    return a if condition else b
+
+
+_FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
+    tensor.AddOp: operator.add,
+    tensor.SubOp: operator.sub,
+    tensor.MulOp: operator.mul,
+    tensor.DivOp: _divide,
+    tensor.NegOp: lambda a: a * -1,
+    tensor.MaximumOp: _greatest,
+    tensor.WhereOp: _choose,
+}
+
+_MOVING = (
+    tensor.ReshapeToOp,
+    tensor.SqueezeOp,
+    tensor.UnsqueezeOp,
+    tensor.ExpandOp,
+    tensor.PermuteOp,
+    tensor.SliceOp,
+    tensor.ConcatenateOp,
+    tensor.FlattenOp,
+)
+"""Ops that move elements, whatever these are."""
