@@ -128,7 +128,9 @@ def _after(op: InferredOp, axis: int, spread: int) -> tuple[int, int] | None:
         return (axis, spread) if axis == 1 else None
     if isinstance(op, _OnTrains):
         return _after_trains(op, axis, spread)
-    shape = tensor_type(op.operands[0]).get_shape() if op.operands else ()
+    if not isinstance(op, tensor.SqueezeOp | tensor.FlattenOp | tensor.ReshapeToOp):
+        return None
+    shape = tensor_type(op.operands[0]).get_shape()
     if isinstance(op, tensor.SqueezeOp):
         axes = [a % len(shape) for a in op.axes.get_values()]
         return None if axis in axes else (axis - sum(a < axis for a in axes), spread)
@@ -138,11 +140,10 @@ def _after(op: InferredOp, axis: int, spread: int) -> tuple[int, int] | None:
     if isinstance(op, tensor.FlattenOp):
         start, end = (p.value.data % len(shape) for p in (op.start, op.end))
         return (axis, spread * merged) if (start, end) == (axis, len(shape) - 1) else None
-    if isinstance(op, tensor.ReshapeToOp) and axis > 0:
-        result = tensor_type(op.result).get_shape()
-        same = result == (*shape[:axis], shape[axis] * merged)
-        return (axis, spread * merged) if same else None
-    return None
+    if axis == 0:
+        return None
+    same = tensor_type(op.result).get_shape() == (*shape[:axis], shape[axis] * merged)
+    return (axis, spread * merged) if same else None
 
 
 def _after_trains(op: _OnTrains, axis: int, spread: int) -> tuple[int, int] | None:

@@ -277,3 +277,41 @@ func.func @forward(%x: !spike.train<5x?x2>) -> tensor<5x?x2xi32> {
     # Of the floats neuron 0 fires at once from 4·0.5; integers with an initial state are kept.
     assert widths(module) == [2, 3] and expected.any()
     assert "dense<[[4.000000e+00, 5.000000e-01]]> : tensor<1x2xf32>" in found
+
+
+READERS = {
+    "attention": "%y = spike.attention %s, %s, %s : (TR, TR, TR) -> TR",
+    "layer": """%y = spike.layer %s, %w : (TR, tensor<4x4xf32>) -> TR {
+  ^bb0(%a: TR, %c: tensor<4x4xf32>):
+    %j = spike.linear %a, %c : TR, tensor<4x4xf32> -> tensor<?x?x3x4xf32>
+    %o = spike.lif %j {beta = 0.5 : f64} : (tensor<?x?x3x4xf32>) -> TR
+    spike.yield %o : TR
+  }""",
+    "feedback": """%y = spike.recurrent %s : (TR) -> TR {
+  ^bb0(%a: TR, %f: TR):
+    %u = tensor.constant dense<1.0> : tensor<4x4xf32>
+    %j = spike.linear %f, %u : TR, tensor<4x4xf32> -> tensor<?x?x3x4xf32>
+    %k = spike.linear %a, %u : TR, tensor<4x4xf32> -> tensor<?x?x3x4xf32>
+    %l = tensor.add %j, %k
+        : (tensor<?x?x3x4xf32>, tensor<?x?x3x4xf32>) -> tensor<?x?x3x4xf32>
+    %o = spike.lif %l {beta = 0.5 : f64} : (tensor<?x?x3x4xf32>) -> TR
+    spike.yield %o : TR
+  }""",
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_readers_that_need_every_channel_keep_them(
+    reader: str, filled: Filled, apply_passes: ApplyPasses
+) -> None:
+    text = f"""
+func.func @forward(%x: TR) -> TR {{
+  %w = tensor.constant dense<-1.0> : tensor<4x4xf32>
+  %i = spike.linear %x, %w : TR, tensor<4x4xf32> -> tensor<?x?x3x4xf32>
+  %s = spike.lif %i {{beta = 0.5 : f64}} : (tensor<?x?x3x4xf32>) -> TR
+  {READERS[reader]}
+  func.return %y : TR
+}}""".replace("TR", "!spike.train<?x?x3x4>")
+    module = filled(text)
+    before = str(module)
+    assert apply_passes(module, "skip-silent") == before
