@@ -226,14 +226,17 @@ def _decomposed(program: Any, has_rule: Callable[[Any], bool], keep: Collection[
 
 
 def _computed(program: Any) -> list[Any]:
-    """The operators that depend on inputs, and not on parameters alone."""
+    """The operators that depend on inputs, and not on parameters alone; not sizes."""
+    import torch
+
     inputs = set(map(str, program.graph_signature.user_inputs))
     depending: set[Any] = set()
     found: list[Any] = []
     for node in program.graph.nodes:
         if node.name in inputs or any(source in depending for source in node.all_input_nodes):
             depending.add(node)
-            if node.op == "call_function" and hasattr(node.target, "_schema"):
+            is_size = isinstance(node.meta.get("val"), torch.SymInt | int)
+            if node.op == "call_function" and hasattr(node.target, "_schema") and not is_size:
                 found.append(node)
     return found
 
