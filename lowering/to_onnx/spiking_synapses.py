@@ -80,7 +80,7 @@ def _steps_apart(e: Emitter, images: str, x: str, input: Shape, result: Shape) -
     else:
         rest = e.indices(result[2:])
     sizes = e.node("Concat", [*steps, rest], Element.INT64, axis=0)
-    return e.reshape_to(images, sizes)
+    return e.reshape_to(images, sizes, literal_zero=True)
 
 
 def _synapse(

@@ -418,6 +418,23 @@ func.func @forward(%x: !spike.train<7x{image}>, %w: {weight}, %s: tensor<6xf32>,
     same(text, [spikes, weights(rng, kind, 6, 2, 3, 3), scale, bias])
 
 
+def test_a_batch_of_none() -> None:
+    text = """
+func.func @forward(%x: !spike.train<?x?x2x4x4>, %w: tensor<3x2x3x3xi8>)
+    -> (!spike.train<?x?x3x2x2>, tensor<?x3x2x2xf32>) {
+  %c = spike.conv %x, %w {strides = array<i64: 2, 2>, padding = array<i64: 1, 1, 1, 1>,
+    dilation = array<i64: 1, 1>} : !spike.train<?x?x2x4x4>, tensor<3x2x3x3xi8>
+    -> tensor<?x?x3x2x2xi32>
+  %s = spike.integrate_fire %c {threshold = 9.0 : f64}
+    : (tensor<?x?x3x2x2xi32>) -> !spike.train<?x?x3x2x2>
+  %y = spike.decode %s {scheme = "rate"} : (!spike.train<?x?x3x2x2>) -> tensor<?x3x2x2xf32>
+  func.return %s, %y : !spike.train<?x?x3x2x2>, tensor<?x3x2x2xf32>
+}"""
+    weights_of = np.ones((3, 2, 3, 3), np.int8)
+    for batch in (0, 1):
+        same(text, [np.ones((4, batch, 2, 4, 4), np.bool_), weights_of])
+
+
 @pytest.mark.parametrize("counted", ["true", "false"])
 @pytest.mark.parametrize("batch", ["3", "?"])
 def test_pools(counted: str, batch: str) -> None:
