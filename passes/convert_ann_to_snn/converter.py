@@ -28,6 +28,8 @@ Rule: TypeAlias = Callable[[Conversion, Any], Sequence[Signal]]
 RULES: dict[type[Operation], Rule] = {**neurons.RULES, **synapses.RULES, **shapes.RULES}
 """The rules that every converter starts with."""
 
+NO_RULE = "no neurons or synapses stand for it"
+
 REMARK = "spike.remark"
 """The attribute of the converted function that tells what is only approximate."""
 
@@ -157,8 +159,10 @@ class _Walk:
     def _visit(self, op: Operation) -> None:
         state = self.state
         state.source = op
-        if op in self.inner or any(value in self.broken for value in op.operands):
-            self.broken.update(op.results if op not in self.inner else ())
+        if op in self.inner:
+            return
+        if any(value in self.broken for value in op.operands):
+            self._skip(op)
             return
         dynamic = any(state.is_dynamic(value) for value in op.operands)
         attention = self.attentions.get(op)
@@ -169,7 +173,7 @@ class _Walk:
             operands = (attention.query, attention.key, attention.value)
             dynamic = True
             if any(value in self.broken for value in operands):
-                self.broken.update(op.results)
+                self._skip(op)
                 return
         elif not dynamic and not self._starts(op):
             return
@@ -181,6 +185,16 @@ class _Walk:
             return
         state.signals.update(zip(op.results, signals, strict=False))
 
+    def _skip(self, op: Operation) -> None:
+        """Pass over an op that reads what could not be converted; it may have a problem itself."""
+        self.broken.update(op.results)
+        if op in self.before_neurons and op not in self.attentions and self._rule(op) is None:
+            self.problems.append((op.name, location_text(op), NO_RULE))
+
+    def _rule(self, op: Operation) -> Rule | None:
+        rule = self.rules.get(type(op))
+        return rule if type(op) not in neurons.RULES or is_activation(op) else None
+
     def _starts(self, op: Operation) -> bool:
         """Whether an op on what does not change over time becomes neurons."""
         return is_activation(op) and not all(v in self.state.known for v in op.operands)
@@ -188,11 +202,11 @@ class _Walk:
     def _signals(self, op: Operation, attention: Attention | None) -> Sequence[Signal]:
         if attention is not None:
             return attend(self.state, attention)
-        rule = self.rules.get(type(op))
-        if rule is not None and (type(op) not in neurons.RULES or is_activation(op)):
+        rule = self._rule(op)
+        if rule is not None:
             return rule(self.state, op)
         if op in self.before_neurons:
-            raise NotConvertible("no neurons or synapses stand for it")
+            raise NotConvertible(NO_RULE)
         self._apply_to_means(op)
         return []
 

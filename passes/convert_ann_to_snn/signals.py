@@ -124,7 +124,7 @@ class Conversion:
 
     def constant(self, values: Array, element: Attribute, name: str) -> SSAValue:
         """A constant array; a large one becomes the parameter `name` of the store."""
-        array = np.ascontiguousarray(values, dtype=numpy_dtype(element))
+        array = np.asarray(values, dtype=numpy_dtype(element), order="C")
         type = TensorType(element, array.shape)
         return self.add(literal(self.module, name, array, type, buffer=True))
 

@@ -1,0 +1,33 @@
+// RUN: triton-opt %s -p 'balance-thresholds{data="%S/Inputs/samples.npy" method=max},convert-ann-to-snn{timesteps=4}' | filecheck %s
+// RUN: triton-opt %s -p 'convert-ann-to-snn{timesteps=4 threshold=2.0}' | filecheck %s --check-prefix=GIVEN
+// RUN: triton-opt %s -p 'balance-thresholds{data="%S/Inputs/samples.npy"},convert-ann-to-snn{timesteps=4 data="%S/Inputs/samples.npy"}' | filecheck %s --check-prefix=WEIGHTED
+
+func.func @forward(%x: tensor<?x2xf32>) -> tensor<?x1xf32> {
+  %w = tensor.constant dense<[[1.0, -2.0], [0.0, 1.0]]> : tensor<2x2xf32>
+  %v = tensor.constant dense<[[1.0], [2.0]]> : tensor<2x1xf32>
+  %b = tensor.constant dense<[3.0]> : tensor<1xf32>
+  %z = tensor.linear %x, %w : (tensor<?x2xf32>, tensor<2x2xf32>) -> tensor<?x2xf32>
+  %h = tensor.relu %z : (tensor<?x2xf32>) -> tensor<?x2xf32>
+  %y = tensor.linear %h, %v, %b : (tensor<?x2xf32>, tensor<2x1xf32>, tensor<1xf32>) -> tensor<?x1xf32>
+  func.return %y : tensor<?x1xf32>
+}
+// CHECK-LABEL: func.func @forward
+// CHECK:      %z = tensor.linear %x, %w
+// CHECK-NEXT: %[[I:.*]] = spike.encode %z {scheme = "direct", timesteps = 4 : i64} : (tensor<?x2xf32>) -> tensor<4x?x2xf32>
+// CHECK-NEXT: %[[V:.*]] = tensor.clamp %z {min = 0.634999{{.*}} : f64, max = 0.634999{{.*}} : f64}
+// CHECK-NEXT: %h = spike.integrate_fire %[[I]] initial(%[[V]] : tensor<?x2xf32>) {threshold = 1.269999{{.*}} : f64} : (tensor<4x?x2xf32>) -> !spike.train<4x?x2>
+// CHECK-NEXT: %[[W:.*]] = tensor.constant dense<{{\[\[}}1.270000e+00], [2.540000e+00]]> : tensor<2x1xf32>
+// CHECK-NEXT: %[[O:.*]] = spike.linear %h, %[[W]] bias(%b : tensor<1xf32>) : !spike.train<4x?x2>, tensor<2x1xf32> -> tensor<4x?x1xf32>
+// CHECK-NEXT: %[[Y:.*]] = spike.decode %[[O]] {scheme = "membrane", readout = "mean"} : (tensor<4x?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT: func.return %[[Y]] : tensor<?x1xf32>
+
+// GIVEN: spike.integrate_fire %{{.*}} initial(%{{.*}} : tensor<?x2xf32>) {threshold = 2.000000e+00 : f64}
+// GIVEN: tensor.constant dense<{{\[\[}}2.000000e+00], [4.000000e+00]]> : tensor<2x1xf32>
+
+// Each step of the readout has a weight of its own, and what is left of the mean is added.
+// WEIGHTED:      %[[O:.*]] = spike.linear
+// WEIGHTED-NEXT: %[[T:.*]] = tensor.constant dense<{{.*}}> : tensor<4x1x1xf32>
+// WEIGHTED-NEXT: %[[S:.*]] = tensor.mul %[[O]], %[[T]] : (tensor<4x?x1xf32>, tensor<4x1x1xf32>) -> tensor<4x?x1xf32>
+// WEIGHTED-NEXT: %[[M:.*]] = spike.decode %[[S]] {scheme = "membrane", readout = "mean"}
+// WEIGHTED-NEXT: %[[C:.*]] = tensor.constant
+// WEIGHTED-NEXT: tensor.add %[[M]], %[[C]]
