@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects.calibration import bind_samples
@@ -25,7 +25,10 @@ from .convert_ann_to_snn.channels import channel_axis
 from .convert_ann_to_snn.neurons import HALF, activations, annotate, bound_of
 
 METHODS = ("max", "percentile", "mse", "qcfs")
-GRANULARITIES = ("layer", "channel")
+GRANULARITIES = ("auto", "layer", "channel")
+
+FEW = 0.1
+"""The share of all spikes up to which a layer gets a threshold a channel with `per=auto`."""
 
 CANDIDATES = 120
 """How many thresholds up to the greatest activation are tried."""
@@ -43,7 +46,8 @@ class ThresholdCalibrator:
 
     Attributes:
         method: one of the above.
-        per: `layer` for one threshold an activation, `channel` for one a channel.
+        per: `layer` for one threshold an activation, `channel` for one a channel, which errs less
+            and spikes more; `auto` for one a channel where less than a tenth of all spikes are.
         timesteps: the steps that the converted program will run.
         percentile: of the method of that name.
         initial: the potential of a neuron before the first step, as a share of its threshold.
@@ -54,7 +58,7 @@ class ThresholdCalibrator:
     """
 
     method: str = "qcfs"
-    per: str = "layer"
+    per: str = "auto"
     timesteps: int = 32
     percentile: float = 99.9
     initial: float = HALF
@@ -83,8 +87,8 @@ class ThresholdCalibrator:
     ) -> list[Array]:
         """The threshold of each activation of a float program, in program order, in f64.
 
-        One number, or with `per="channel"` an array that broadcasts to the activation's shape
-        without its first axis. Labels are not needed. Runs the reference interpreter twice.
+        One number, or one a channel: an array that broadcasts to the activation's shape
+        without its first axis. Labels are not needed.
 
         Args:
             program: the float program, with weights.
@@ -95,26 +99,50 @@ class ThresholdCalibrator:
             PassError: there are no samples, or an activation is not finite on them.
         """
         found = list(activations(entry_function(program, function)))
-        values = [op.results[0] for op in found]
-        axes = [self._axis(value) for value in values]
         kept = list(samples)
-        if not values:
+        if not found:
             return []
-        highest = greatest(program, values, axes, kept, function)
-        counts = histograms(program, values, axes, highest, kept, function)
-        groups = list(zip(found, highest, counts, strict=True))
-        # What can be spared is where most spikes are.
+        axes: list[int | None] = [None] * len(found)
+        if self.per == "channel":
+            axes = [_channels(op.results[0]) for op in found]
+        thresholds, spikes = self._calibrate(program, found, axes, kept, function)
+        if self.per != "auto":
+            return thresholds
+        few = [i for i, count in enumerate(spikes) if count <= FEW * sum(spikes)]
+        if few:
+            chosen = [found[i] for i in few]
+            axes = [_channels(op.results[0]) for op in chosen]
+            finer, _ = self._calibrate(program, chosen, axes, kept, function, spare=0.0)
+            for index, threshold in zip(few, finer, strict=True):
+                thresholds[index] = threshold
+        return thresholds
+
+    def _calibrate(
+        self,
+        program: ModuleOp,
+        ops: Sequence[Operation],
+        axes: Sequence[int | None],
+        samples: Sequence[Sequence[Array]],
+        function: str,
+        *,
+        spare: float | None = None,
+    ) -> tuple[list[Array], list[float]]:
+        """The thresholds of `ops`, and about how many spikes a step that makes."""
+        values = [op.results[0] for op in ops]
+        highest = greatest(program, values, axes, samples, function)
+        counts = histograms(program, values, axes, highest, samples, function)
+        groups = list(zip(ops, highest, counts, strict=True))
         plain = [self.thresholds(high, count, bound_of(op), 0.0) for op, high, count in groups]
         spikes = [_expected(t, h, c) for t, (_, h, c) in zip(plain, groups, strict=True)]
-        most = max(max(spikes), np.finfo(np.float64).tiny)
-        return [
-            self._shaped(
-                self.thresholds(high, count, bound_of(op), self.spare * share / most),
-                op.results[0],
-                axis,
-            )
-            for (op, high, count), axis, share in zip(groups, axes, spikes, strict=True)
+        # What can be spared is where most spikes are.
+        most = max(*spikes, float(np.finfo(np.float64).tiny))
+        allowed = self.spare if spare is None else spare
+        found = [
+            self.thresholds(high, count, bound_of(op), allowed * share / most)
+            for (op, high, count), share in zip(groups, spikes, strict=True)
         ]
+        shaped = [_shaped(t, v, axis) for t, v, axis in zip(found, values, axes, strict=True)]
+        return shaped, spikes
 
     def annotate(
         self, program: ModuleOp, thresholds: Sequence[Array], *, function: str = "forward"
@@ -132,10 +160,6 @@ class ThresholdCalibrator:
         initial = HALF if self.method == "qcfs" else self.initial
         for op, threshold in zip(found, thresholds, strict=True):
             annotate(op, threshold, initial)
-
-    def _axis(self, value: SSAValue) -> int | None:
-        rank = tensor_type(value).get_num_dims()
-        return channel_axis(value) if self.per == "channel" and rank > 1 else None
 
     def thresholds(
         self,
@@ -177,11 +201,16 @@ class ThresholdCalibrator:
         good = errors <= (1 + spare) * errors.min()
         return float(candidates[good].max())
 
-    def _shaped(self, thresholds: Array, value: SSAValue, axis: int | None) -> Array:
-        if axis is None:
-            return thresholds.reshape(())
-        rank = tensor_type(value).get_num_dims()
-        return thresholds.reshape([-1 if a == axis else 1 for a in range(1, rank)])
+
+def _channels(value: SSAValue) -> int | None:
+    return channel_axis(value) if tensor_type(value).get_num_dims() > 1 else None
+
+
+def _shaped(thresholds: Array, value: SSAValue, axis: int | None) -> Array:
+    if axis is None:
+        return thresholds.reshape(())
+    rank = tensor_type(value).get_num_dims()
+    return thresholds.reshape([-1 if a == axis else 1 for a in range(1, rank)])
 
 
 def _expected(
@@ -217,8 +246,8 @@ class BalanceThresholdsPass(ModulePass):
     method: str = "qcfs"
     """`qcfs` or `mse` (least squared error at T steps), `percentile`, or `max`."""
 
-    per: str = "layer"
-    """One threshold a `layer` or a `channel`."""
+    per: str = "auto"
+    """One threshold a `layer` or a `channel`; `auto`: a channel in layers that spike little."""
 
     timesteps: int = 32
     """T: the steps that the converted program will run."""

@@ -350,3 +350,17 @@ def test_thresholds_by_channel_have_the_shape_of_worth(filled: Filled) -> None:
     found = ThresholdCalibrator(per="channel").calibrate(module, [(inputs(4, 3, 8, 8),)])
     assert [array.shape for array in found] == [(8, 1, 1), (8, 1, 1), (4, 1, 1)]
     assert (found[1] <= 6).all() and (found[2] <= 2).all()
+
+
+def test_channels_get_their_own_where_spikes_are_few(filled: Filled) -> None:
+    # Two layers; the second has a thirtieth of the neurons of the first.
+    module = filled("""
+    func.func @forward(%x: tensor<?x60xf32>) -> tensor<?x2xf32> {
+      %w = tensor.parameter "w" : tensor<60x2xf32>
+      %h = tensor.relu %x : (tensor<?x60xf32>) -> tensor<?x60xf32>
+      %z = tensor.matmul %h, %w : (tensor<?x60xf32>, tensor<60x2xf32>) -> tensor<?x2xf32>
+      %y = tensor.relu %z : (tensor<?x2xf32>) -> tensor<?x2xf32>
+      func.return %y : tensor<?x2xf32>
+    }""")
+    first, second = ThresholdCalibrator().calibrate(module, [(inputs(50, 60),)])
+    assert first.shape == () and second.shape == (2,)
