@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .lowering.backend import BackendBase as BackendBase
     from .lowering.backend import compile_model as compile_model
     from .lowering.backend import register_backend as register_backend
+    from .lowering.from_onnx import from_onnx as from_onnx
     from .lowering.from_torch import from_torch as from_torch
     from .runtime.analysis import analyze_model_size as analyze_model_size
     from .runtime.layers import TernaryConv2d as TernaryConv2d
@@ -49,6 +50,7 @@ _HOME = {
     "TypeChecker": "ir.language.checker",
     "analyze_model_size": "runtime.analysis",
     "compile_model": "lowering.backend",
+    "from_onnx": "lowering.from_onnx",
     "from_torch": "lowering.from_torch",
     "profile_model": "runtime.profiler",
     "register_backend": "lowering.backend",

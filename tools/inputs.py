@@ -1,4 +1,4 @@
-"""What every command line reads: programs (`.tri`, `.mlir`, `.nir`), arrays, recorded spikes."""
+"""What every command line reads: programs of every kind of file, arrays, recorded spikes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def load_module(
 ) -> ModuleOp:
     """The program in `path` as IR.
 
-    `.tri` source, a `.nir` graph, or textual IR (`.mlir`; `-` reads IR from stdin).
+    `.tri` source, a `.nir` graph, an `.onnx` model, or textual IR (`.mlir`; `-` reads IR from
+    stdin).
 
     Raises:
         SourceError: no such file, an unknown kind of file, or errors in the program.
@@ -41,8 +42,14 @@ def load_module(
         if weights is not None:
             raise OptionError("a .nir file has its own weights; leave --weights out")
         return import_nir(path)
+    if path.suffix == ".onnx":
+        from ..lowering.from_onnx import from_onnx
+
+        if weights is not None:
+            raise OptionError("an .onnx file has its own weights; leave --weights out")
+        return from_onnx(path)
     if str(path) != "-" and path.suffix != ".mlir":
-        raise SourceError(f"{path}: unknown kind of file; expected .tri, .mlir or .nir")
+        raise SourceError(f"{path}: unknown kind of file; expected .tri, .mlir, .nir or .onnx")
     from ..dialects.registry import parse_module
     from ..lowering.weights import attach_weights
 
@@ -72,13 +79,15 @@ def apply_passes(module: ModuleOp, pipeline: str) -> None:
 def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
     """`arrays` in the order of the arguments of `@forward`, converted where no value changes.
 
+    Floats are rounded to the argument's type.
+
     Raises:
         OptionError: a missing or superfluous input, or one of wrong shape or dtype.
     """
     import numpy as np
 
     from ..dialects.elements import numpy_dtype
-    from ..dialects.shapes import DYNAMIC
+    from ..dialects.shapes import DYNAMIC, is_float
     from ..dialects.spike.types import dense_type
     from ..lowering.emission import argument_names
 
@@ -90,7 +99,7 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
     if set(arrays) != set(names):
         raise OptionError(
             f"the model takes the inputs {', '.join(names) or 'none'}; "
-            f"the file has {', '.join(sorted(arrays)) or 'none'}"
+            f"the file has {', '.join(n or 'one without a name' for n in sorted(arrays)) or 'none'}"
         )
     bound: list[NDArray[Any]] = []
     for name, argument in zip(names, arguments, strict=True):
@@ -100,11 +109,17 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
         fits = len(shape) == array.ndim and all(
             want in (DYNAMIC, have) for want, have in zip(shape, array.shape, strict=True)
         )
-        converted = array.astype(dtype)
-        lossless = array.dtype.kind == dtype.kind or np.array_equal(converted, array)
-        if not fits or not lossless:
+        if not fits:
             raise OptionError(
                 f"input '{name}': expected {argument.type}, got {array.dtype}{list(array.shape)}"
+            )
+        with np.errstate(all="ignore"):
+            converted = array.astype(dtype)
+        both_floats = array.dtype.kind == "f" and is_float(type)
+        if not both_floats and not np.array_equal(converted, array):
+            raise OptionError(
+                f"input '{name}': expected {argument.type}, got {array.dtype}{list(array.shape)} "
+                f"with values that {dtype} cannot hold"
             )
         bound.append(converted)
     return bound

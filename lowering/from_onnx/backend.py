@@ -8,22 +8,22 @@ become constants of the program. Not here: engines that compile (`lowering.targe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx.backend.base import Backend, BackendRep
 
 from ...dialects.interpret import run_module
 from ...ir.errors import SourceError, UnsupportedError
 from .importer import Imported, import_model
-from .reading import NARROW, read_model
+from .reading import NARROW, read_model, require_onnx
 
 Array = NDArray[Any]
 
 
-class Prepared(BackendRep):
-    """A model that runs in the reference interpreter."""
+class Prepared:
+    """A model that runs in the reference interpreter; a `BackendRep`."""
 
     def __init__(self, model: Any) -> None:
         self.model, _, _ = read_model(model)
@@ -37,7 +37,7 @@ class Prepared(BackendRep):
             SourceError: too many or too few inputs, or no ONNX model.
             UnsupportedError: names every node that is refused.
         """
-        given = dict(inputs) if isinstance(inputs, dict) else self._named(inputs)
+        given = self._named(inputs)
         imported = self._imported(given)
         names = _argument_names(imported)
         arrays = [_held(np.asarray(given[name])) for name in names]
@@ -52,14 +52,19 @@ class Prepared(BackendRep):
         return tuple(outputs)
 
     def _named(self, inputs: Any) -> dict[str, Any]:
-        values: Sequence[Any] = inputs if isinstance(inputs, list | tuple) else [inputs]
+        if isinstance(inputs, dict):
+            return dict(cast("dict[str, Any]", inputs))
+        several = isinstance(inputs, list | tuple)
+        values = cast("Sequence[Any]", inputs) if several else [inputs]
         if len(values) > len(self.inputs):
             raise SourceError(f"the model takes {len(self.inputs)} inputs, not {len(values)}")
         return dict(zip(self.inputs, values, strict=False))
 
     def _imported(self, given: dict[str, Any]) -> Imported:
-        shapes = {
-            name: value.shape for name, value in given.items() if isinstance(value, np.ndarray)
+        shapes: dict[str, tuple[int, ...]] = {
+            name: np.shape(cast("Array", value))
+            for name, value in given.items()
+            if isinstance(value, np.ndarray)
         }
         constants = {n: v for n, v in given.items() if not isinstance(v, np.ndarray)}
         while True:
@@ -85,25 +90,35 @@ def _held(array: Array) -> Array:
     return array if narrow is None else array.astype(narrow)
 
 
-class ReferenceBackend(Backend):
-    """Models in the reference interpreter; the device is always the CPU."""
+@cache
+def reference_backend() -> type[Any]:
+    """A class that implements `onnx.backend.base.Backend`; the device is always the CPU.
 
-    @classmethod
-    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Prepared:
-        """A model, ready to run any number of times.
+    Its `prepare(model)` gives a `Prepared`, `run_model(model, inputs)` the outputs.
 
-        Raises:
-            SourceError: no ONNX model.
-        """
-        del device, kwargs
-        return Prepared(model)
+    Raises:
+        BackendError: the `onnx` package is missing.
+    """
+    require_onnx()
+    from onnx.backend.base import Backend
 
-    @classmethod
-    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:
-        """The outputs of a model; see `Prepared.run`."""
-        return cls.prepare(model, device).run(inputs, **kwargs)
+    class ReferenceBackend(Backend):
+        """Models in the reference interpreter."""
 
-    @classmethod
-    def supports_device(cls, device: str) -> bool:
-        """Whether `device` is the CPU."""
-        return device.split(":")[0] == "CPU"
+        @classmethod
+        def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Any:
+            """A model, ready to run any number of times."""
+            del device, kwargs
+            return Prepared(model)
+
+        @classmethod
+        def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:
+            """The outputs of a model; see `Prepared.run`."""
+            return cls.prepare(model, device).run(inputs, **kwargs)
+
+        @classmethod
+        def supports_device(cls, device: str) -> bool:
+            """Whether `device` is the CPU."""
+            return device.split(":")[0] == "CPU"
+
+    return ReferenceBackend

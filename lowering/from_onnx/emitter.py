@@ -317,8 +317,7 @@ class Emitter:
     def _note_sizes(self, op: Operation) -> None:
         shapes = [list(tensor_type(result).get_shape()) for result in op.results]
         found: list[list[Size]] = [
-            [self.unknown_size() if size == DYNAMIC else size for size in shape]
-            for shape in shapes
+            [self.unknown_size() if size == DYNAMIC else size for size in shape] for shape in shapes
         ]
         if any(DYNAMIC in shape for shape in shapes) and isinstance(op, InferredOp):
             self._fit(op, shapes, found)
@@ -327,7 +326,8 @@ class Emitter:
 
     def _fit(self, op: InferredOp, shapes: list[list[int]], found: list[list[Size]]) -> None:
         given = [self._sizes[value] for value in op.operands]
-        names = sorted({n for sizes in given for s in sizes if isinstance(s, Free) for n in s.names})
+        free = [size for sizes in given for size in sizes if isinstance(size, Free)]
+        names = sorted({name for size in free for name in size.names})
         at = probes(names)
         inferred = [_inferred(op, given, assignment) for assignment in at]
         for index, shape in enumerate(shapes):
@@ -421,9 +421,7 @@ class Emitter:
             for other in range(len(sizes)):
                 if other != place:
                     part = self.cut(part, other, 0, 1)
-            return self.add(
-                tensor.ReshapeToOp(part, [-1 if a == axis else 1 for a in range(rank)])
-            )
+            return self.add(tensor.ReshapeToOp(part, [-1 if a == axis else 1 for a in range(rank)]))
         raise ProblemError(f"no argument has the size {size}; give the inputs fixed shapes")
 
 

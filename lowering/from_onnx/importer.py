@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -30,15 +29,14 @@ from ...ir.store import ParameterStore
 from ..from_torch.emitter import hint
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, UnknownValueError, element_type
-from .reading import NARROW, attributes_of, read_model, require_onnx, tensor_array
+from .inputs import element_of_proto, given_value, sizes_of
+from .reading import attributes_of, read_model, require_onnx, tensor_array
 from .rules import FOREIGN, REFUSED, RULES
 from .schemas import OPSETS, body_of
-from .sizes import Free, Size, Sizes
+from .scopes import FAILED, FailedError, Scope
+from .sizes import Free, Sizes
 
 Array = NDArray[Any]
-
-DEEPEST = 32
-"""Functions and graphs in attributes are nested at most this deep."""
 
 MOST_NODES = 500_000
 """A model with more nodes, functions inlined and loops unrolled, is refused."""
@@ -111,7 +109,7 @@ def import_model(
     """`from_onnx`, with problems as values."""
     model, where, folder = read_model(source)
     if name is None:
-        name = Path(source).stem if folder is not None else model.graph.name or "model"
+        name = Path(source).stem if folder is not None else str(model.graph.name or "model")
     reader = _Importer(model, where, folder, recognize_ternary)
     imported = reader.run(name, dict(shapes or {}), dict(constants or {}))
     if not imported.problems:
@@ -120,69 +118,6 @@ def import_model(
         except VerifyException as error:
             raise VerifyError(f"{where}: {error}") from None
     return imported
-
-
-@dataclass
-class Scope:
-    """The names that nodes of one graph or function see.
-
-    Attributes:
-        values: by name: an SSA value, a list of values, or `None` for an absent one.
-        opsets: the version of each domain.
-        attributes: those of the call of the function whose body this is.
-        depth: how deep graphs and functions are nested.
-        path: the name of the node that the body belongs to, empty for the model.
-    """
-
-    importer: _Importer
-    opsets: Mapping[str, int]
-    outer: Scope | None = None
-    values: dict[str, Any] = field(default_factory=dict[str, Any])
-    attributes: Mapping[str, Any] | None = None
-    depth: int = 0
-    path: str = ""
-
-    def find(self, name: str) -> Any:
-        """The value of that name.
-
-        Raises:
-            ProblemError: there is none.
-        """
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
-            scope = scope.outer
-        raise ProblemError(f"it takes '{name}', which nothing before it gives")
-
-    def run(self, graph: Any, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs of a graph in an attribute for values of its inputs."""
-        inner = Scope(self.importer, self.opsets, self, {}, self.attributes, self.depth + 1,
-                      self.path)  # fmt: skip
-        inner.check_depth()
-        if len(inputs) != len(graph.input):
-            raise ProblemError(f"its graph takes {len(graph.input)} inputs, not {len(inputs)}")
-        for info, value in zip(graph.input, inputs, strict=True):
-            inner.values[info.name] = value
-        self.importer.initializers(graph, inner)
-        self.importer.nodes(graph.node, inner)
-        return [self.importer.result(inner, output.name) for output in graph.output]
-
-    def check_depth(self) -> None:
-        """Refuse functions that call themselves."""
-        if self.depth > DEEPEST:
-            raise ProblemError(f"functions or graphs are nested more than {DEEPEST} deep")
-
-
-class _Failed:
-    """Stands for a value that a refused node would have given."""
-
-
-FAILED = _Failed()
-
-
-class _FailedError(Exception):
-    """A body holds refused nodes, which are noted already."""
 
 
 class _Importer:
@@ -220,13 +155,11 @@ class _Importer:
         groups: list[int | None] = []
         results: list[tuple[str, SSAValue]] = []
         for info in graph.output:
-            found = self._output(info, scope)
-            groups.append(len(found) if isinstance(found, list) else None)
-            parts = [*enumerate(found)] if isinstance(found, list) else [("", found)]
-            for key, value in parts:
-                shown = f"{info.name}.{key}" if isinstance(found, list) else info.name
-                if isinstance(value, SSAValue):
-                    results.append((shown, value))
+            is_list, found = self._output(info, scope)
+            groups.append(len(found) if is_list else None)
+            for key, value in enumerate(found or []):
+                shown = info.name if groups[-1] is None else f"{info.name}.{key}"
+                results.append((shown, value))
         module = self._module(name, results)
         return Imported(module, self.problems, list(self.needed), groups)
 
@@ -271,7 +204,7 @@ class _Importer:
         name = info.name
         if name in constants:
             try:
-                scope.values[name] = self._constant(constants[name], name)
+                scope.values[name] = given_value(self.emitter, constants[name], name)
             except ProblemError as problem:
                 self._fail(scope, [name], "input", f"'{name}'", problem)
             return
@@ -282,8 +215,10 @@ class _Importer:
             if kind != "tensor_type":
                 raise ProblemError("it is no tensor; give its value with 'constants'")
             type = info.type.tensor_type
-            element = self._element(type.elem_type)
-            value = self.emitter.argument(self._sizes(name, type, shapes.get(name)), element)
+            element = element_of_proto(type.elem_type)
+            value = self.emitter.argument(
+                sizes_of(name, type, shapes.get(name), self.where), element
+            )
         except ProblemError as problem:
             self._fail(scope, [name], "input", f"'{name}'", problem)
             self.needed[name] = None
@@ -291,51 +226,6 @@ class _Importer:
         value.name_hint = hint(name)
         scope.values[name] = value
         self.arguments.append((name, value))
-
-    def _constant(self, given: Any, name: str) -> Any:
-        if given is None:
-            return None
-        if isinstance(given, list | tuple):
-            return [self._constant(part, name) for part in given]  # pyright: ignore[reportUnknownVariableType]
-        array = np.asarray(given)
-        narrow = NARROW.get(array.dtype.name)
-        array = array if narrow is None else array.astype(narrow)
-        value = self.emitter.known(array, element_type(array.dtype))
-        self.emitter.names[value] = name
-        return value
-
-    def _element(self, elem_type: int) -> Any:
-        onnx = require_onnx()
-        try:
-            dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
-        except (KeyError, TypeError, ValueError):
-            raise ProblemError(f"its element type {elem_type} is unknown") from None
-        return element_type(dtype)
-
-    def _sizes(self, name: str, type: Any, given: Sequence[int | str] | None) -> Sizes:
-        if given is not None:
-            wanted = tuple(Free.named(s) if isinstance(s, str) else int(s) for s in given)
-            if any(isinstance(size, int) and size < 0 for size in wanted):
-                raise OptionError(f"{self.where}: sizes of '{name}' must be at least 0")
-            if type.HasField("shape"):
-                stated = [dim.dim_value if dim.HasField("dim_value") else None
-                          for dim in type.shape.dim]  # fmt: skip
-                if len(stated) != len(wanted):
-                    raise OptionError(
-                        f"{self.where}: input '{name}' has {len(stated)} axes, not {len(wanted)}"
-                    )
-            return wanted
-        if not type.HasField("shape"):
-            raise ProblemError("the model does not state its shape; give it with 'shapes'")
-        sizes: list[Size] = []
-        for axis, dim in enumerate(type.shape.dim):
-            if dim.HasField("dim_value"):
-                if dim.dim_value < 0:
-                    raise ProblemError(f"its size {dim.dim_value} along axis {axis} is negative")
-                sizes.append(int(dim.dim_value))
-            else:
-                sizes.append(Free.named(dim.dim_param or f"{name}_{axis}"))
-        return tuple(sizes)
 
     # Nodes.
 
@@ -345,22 +235,22 @@ class _Importer:
             self.count += 1
             if self.count > MOST_NODES:
                 raise SourceError(f"{self.where}: more than {MOST_NODES} nodes when unrolled")
-            outputs = list(node.output)
-            shown = node.name or next(filter(None, outputs), node.op_type)
+            outputs: list[str] = list(node.output)
+            shown: str = node.name or next(filter(None, outputs), node.op_type)
             place = f"'{scope.path}/{shown}'" if scope.path else f"'{shown}'"
             if scope.depth == 0:
                 self.emitter.location = self._location(shown, index + 1)
             try:
                 inputs = [scope.find(i) if i else None for i in node.input]
                 if any(value is FAILED for value in inputs):
-                    raise _FailedError
+                    raise FailedError
                 made = self._node(node, inputs, scope, shown)
-                results = list(made) if isinstance(made, tuple) else [made]
+                results = [*cast("tuple[Any, ...]", made)] if isinstance(made, tuple) else [made]
                 for name, value in zip(outputs, results, strict=False):
                     scope.values[name] = value
                 if len(results) < len(outputs) and any(outputs[len(results) :]):
                     raise ProblemError(f"it gives {len(results)} results, not {len(outputs)}")
-            except _FailedError:
+            except FailedError:
                 scope.values.update(dict.fromkeys(filter(None, outputs), FAILED))
             except (ProblemError, VerifyException) as problem:
                 self._fail(scope, outputs, node.op_type, place, problem)
@@ -383,8 +273,9 @@ class _Importer:
         rule = RULES.get(node.op_type) if domain == "" else FOREIGN.get(key)
         if rule is not None:
             return rule(self.emitter, call)
-        if domain == "" and node.op_type not in REFUSED:
-            body = body_of(node, call.opset, [self._proto_type(value) for value in inputs])
+        if node.op_type not in REFUSED:
+            types = [self._proto_type(value) for value in inputs]
+            body = body_of(_resolved(node, attributes), call.opset, types)
             if body is not None:
                 defaults = attributes_of(body[1], self.folder, self.where)
                 return self._inlined(body[0], inputs, {**defaults, **attributes}, scope, shown)
@@ -396,6 +287,7 @@ class _Importer:
         onnx = require_onnx()
         if not isinstance(value, SSAValue):
             return onnx.TypeProto()
+        value = cast("SSAValue", value)
         from ...dialects.elements import numpy_dtype
 
         dtype = numpy_dtype(tensor_type(value).element_type)
@@ -415,14 +307,9 @@ class _Importer:
         for index, name in enumerate(function.input):
             inner.values[name] = inputs[index] if index < len(inputs) else None
         self.nodes(function.node, inner)
-        return tuple(self.result(inner, name) for name in function.output)
-
-    def result(self, scope: Scope, name: str) -> Any:
-        """A result of a body."""
-        value = scope.find(name) if name else None
-        if value is FAILED:
-            raise _FailedError
-        return value
+        return tuple(
+            inner.result(name) if name in inner.values else None for name in function.output
+        )
 
     # What is refused.
 
@@ -444,28 +331,28 @@ class _Importer:
 
     # Results.
 
-    def _output(self, info: Any, scope: Scope) -> Any:
+    def _output(self, info: Any, scope: Scope) -> tuple[bool, list[SSAValue]]:
+        """Whether an output is a sequence, and its values; none where it is refused."""
         name = info.name
         self.emitter.location = self._location(name, 0)
         try:
             value = scope.find(name)
             if value is FAILED:
-                return None
+                return False, []
             if isinstance(value, list):
-                parts: list[Any] = value
-                return [self.emitter.real(part) for part in parts]
+                return True, [self.emitter.real(part) for part in cast("list[SSAValue]", value)]
             if value is None:
                 raise ProblemError("it is an optional value that is absent")
             if info.type.WhichOneof("value") == "tensor_type":
                 self._check_type(info.type.tensor_type, value)
-            return self.emitter.real(value)
+            return False, [self.emitter.real(value)]
         except ProblemError as problem:
             self._fail(scope, [name], "output", f"'{name}'", problem)
-            return None
+            return False, []
 
     def _check_type(self, type: Any, value: SSAValue) -> None:
         if type.elem_type:
-            stated, have = self._element(type.elem_type), tensor_type(value).element_type
+            stated, have = element_of_proto(type.elem_type), tensor_type(value).element_type
             if stated != have:
                 raise ProblemError(f"the model states elements of {stated}, its nodes give {have}")
 
@@ -495,6 +382,22 @@ class _Importer:
 def _described(name: str, sizes: Sizes) -> DictionaryAttr:
     dimensions = ArrayAttr([StringAttr(str(size)) for size in sizes])
     return DictionaryAttr({"tensor.name": StringAttr(name), "tensor.dimensions": dimensions})
+
+
+def _resolved(node: Any, attributes: Mapping[str, Any]) -> Any:
+    """A node with values for attributes that name those of the function around it."""
+    if not any(entry.ref_attr_name for entry in node.attribute):
+        return node
+    copy = require_onnx().NodeProto()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    for entry in node.attribute:
+        if not entry.ref_attr_name:
+            copy.attribute.append(entry)
+        elif entry.name in attributes:
+            value = attributes[entry.name]
+            copy.attribute.append(require_onnx().helper.make_attribute(entry.name, value))
+    return copy
 
 
 def _domain(name: str) -> str:

@@ -53,7 +53,8 @@ class Formula:
     def where(self, predicate: str, bound: Any, other: Any) -> Formula:
         """This where `self ⋈ bound`, else `other`."""
         condition = self.e.add(tensor.CompareOp(self.value, self._other(bound), predicate))
-        return Formula(self.e, self.e.add(tensor.WhereOp(condition, self.value, self._other(other))))
+        chosen = tensor.WhereOp(condition, self.value, self._other(other))
+        return Formula(self.e, self.e.add(chosen))
 
     def of(self, kind: Any) -> Formula:
         """An op of one operand."""

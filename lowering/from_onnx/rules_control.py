@@ -67,7 +67,7 @@ def _scanned(e: Emitter, call: Call, body: Any, inputs: list[Any], count: int) -
     state, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     in_axes = call.get("scan_input_axes", [0] * count)
     turned = call.get("scan_input_directions", call.get("directions", [0] * count))
-    axes = [a % e.rank(v) for a, v in zip(in_axes, scanned, strict=True)]
+    axes: list[int] = [a % e.rank(v) for a, v in zip(in_axes, scanned, strict=True)]
     steps = {static([e.sizes(v)[a]], "number of steps")[0]
              for a, v in zip(axes, scanned, strict=True)}  # fmt: skip
     if len(steps) != 1 or max(steps) > LONGEST_LOOP:
@@ -179,7 +179,7 @@ def _sequence_map(e: Emitter, call: Call) -> Any:
     count = len(_sequence(call))
     rows: list[list[Any]] = [[] for _ in range(call.outputs)]
     for turn in range(count):
-        inputs = [value[turn] if isinstance(value, list) else value for value in call.inputs]
+        inputs: list[Any] = [v[turn] if isinstance(v, list) else v for v in call.inputs]
         for row, value in zip(rows, call.scope.run(call.get("body"), inputs), strict=True):
             row.append(value)
     return tuple(rows)

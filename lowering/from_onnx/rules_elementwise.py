@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness, f32, f64, i1, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerType, Signedness, f64, i1, i32
+from xdsl.ir import Attribute, SSAValue
 
 from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
@@ -20,13 +20,12 @@ from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule, element_type
 from .reading import require_onnx
 
-UI64 = IntegerType(64, Signedness.UNSIGNED)
+UI64: Attribute = IntegerType(64, Signedness.UNSIGNED)
 
 
 def is_unsigned(value: SSAValue) -> bool:
     """Whether the elements are integers without a sign."""
-    element = tensor_type(value).element_type
-    return isinstance(element, IntegerType) and element.signedness.data == Signedness.UNSIGNED  # pyright: ignore[reportUnknownMemberType]
+    return numpy_dtype(tensor_type(value).element_type).kind == "u"
 
 
 def unary(kind: Any) -> Rule:
@@ -145,10 +144,12 @@ def _is_nan(e: Emitter, x: SSAValue) -> SSAValue:
 
 def _is_inf(e: Emitter, call: Call) -> SSAValue:
     x = call[0]
-    signs = [s for name, s in (("detect_positive", 1), ("detect_negative", -1)) if call.get(name, 1)]
+    signs = [
+        s for name, s in (("detect_positive", 1), ("detect_negative", -1)) if call.get(name, 1)
+    ]
     found = [e.add(tensor.CompareOp(x, e.number(sign * np.inf, x), "eq")) for sign in signs]
     if not found:
-        return e.add(tensor.CompareOp(x, e.number(np.inf, x), "eq"))
+        return e.add(tensor.CompareOp(x, x, "lt"))
     return found[0] if len(found) == 1 else e.add(tensor.OrOp(*found))
 
 
@@ -160,12 +161,24 @@ def _where(e: Emitter, call: Call) -> SSAValue:
 
 
 def _shift(e: Emitter, call: Call) -> SSAValue:
-    x, by = call[0], call[1]
-    factor = e.convert(e.add(tensor.PowOp(e.number(2, f64), e.convert(by, f64))), UI64)
-    wide = e.convert(x, UI64)
+    x, by = call[0], e.convert(call[1], UI64)
+    width = bit_width(tensor_type(x).element_type) or 64
+    far = e.add(tensor.CompareOp(by, e.number(width, UI64), "ge"))
+    near = e.add(tensor.MinimumOp(by, e.number(width - 1, UI64)))
+    factor = e.convert(e.add(tensor.PowOp(e.number(2, f64), e.convert(near, f64))), UI64)
+    zero = e.number(0, UI64)
     if str(call.get("direction")) == "LEFT":
-        return e.convert(e.add(tensor.MulOp(wide, factor)), x)
-    return e.convert(e.add(tensor.DivOp(wide, factor)), x)
+        made = e.add(tensor.MulOp(e.convert(x, UI64), factor))
+        return e.convert(e.add(tensor.WhereOp(far, zero, made)), x)
+    if is_unsigned(x):
+        made = e.add(tensor.DivOp(e.convert(x, UI64), factor))
+        return e.convert(e.add(tensor.WhereOp(far, zero, made)), x)
+    # A negative number moves as its complement does, and stays negative.
+    negative = e.add(tensor.CompareOp(x, e.number(0, x), "lt"))
+    bits = e.convert(e.add(tensor.WhereOp(negative, bitwise_not(e, x), x)), UI64)
+    made = e.add(tensor.WhereOp(far, zero, e.add(tensor.DivOp(bits, factor))))
+    made = e.convert(made, x)
+    return e.add(tensor.WhereOp(negative, bitwise_not(e, made), made))
 
 
 def _bits(e: Emitter, x: SSAValue) -> SSAValue:
@@ -217,15 +230,9 @@ def _cast_like(e: Emitter, call: Call) -> SSAValue:
 
 
 def cast(e: Emitter, x: SSAValue, element: Attribute) -> SSAValue:
-    """`Cast`: floats to integers truncate, without saturation for narrow ones."""
-    given = tensor_type(x)
+    """x with other elements; sums that were integers all along are those again."""
     if x in e.exact and element == i32:
         return e.exact[x]
-    if is_float(given) and (bit_width(element) or 1) in (8, 16) and not e.is_known(x):
-        return e.convert(x, element)
-    if is_float(given) and isinstance(element, IntegerType) and (bit_width(element) or 1) > 1:
-        wide = UI64 if element == UI64 else i64
-        return e.convert(e.convert(x, wide), element)
     return e.convert(x, element)
 
 
@@ -256,9 +263,7 @@ def _dropout(e: Emitter, call: Call) -> Any:
     x = call[0]
     if call.outputs < 2:
         return x
-    kept = e.stretch(
-        e.known(np.ones((1,) * e.rank(x), np.bool_)), e.sizes(x)
-    )
+    kept = e.stretch(e.known(np.ones((1,) * e.rank(x), np.bool_)), e.sizes(x))
     return x, kept if call.opset >= 10 else e.convert(kept, x)
 
 

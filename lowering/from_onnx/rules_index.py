@@ -73,9 +73,7 @@ def _grid(shape: Sequence[int]) -> Array:
     return np.indices(shape, np.int64)
 
 
-def _flat_places(
-    e: Emitter, places: SSAValue, shape: Sequence[int], axis: int
-) -> SSAValue:
+def _flat_places(e: Emitter, places: SSAValue, shape: Sequence[int], axis: int) -> SSAValue:
     """Flat indices into a tensor of `shape` of places along `axis`."""
     strides = [prod(shape[a + 1 :]) for a in range(len(shape))]
     grid = _grid(e.shape(places))
@@ -91,9 +89,7 @@ def _gather_elements(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.GatherRowsOp(e.reshape(x, [prod(shape)]), places))
 
 
-def _row_places(
-    e: Emitter, places: SSAValue, shape: Sequence[int], batch: int
-) -> SSAValue:
+def _row_places(e: Emitter, places: SSAValue, shape: Sequence[int], batch: int) -> SSAValue:
     """Indices of rows of a tensor of `shape` whose first axes the last axis of `places` names."""
     depth = e.shape(places)[-1]
     picked = shape[batch : batch + depth]
@@ -130,9 +126,7 @@ _COMBINE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _placed(
-    e: Emitter, x: SSAValue, updates: SSAValue, targets: Array, reduction: str
-) -> SSAValue:
+def _placed(e: Emitter, x: SSAValue, updates: SSAValue, targets: Array, reduction: str) -> SSAValue:
     """Rows of x with rows of `updates` put at `targets`, in their order."""
     flat, count = targets.reshape(-1), e.shape(x)[0]
     if flat.size and (flat.min() < 0 or flat.max() >= count):

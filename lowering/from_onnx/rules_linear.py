@@ -56,7 +56,8 @@ def linear(e: Emitter, x: SSAValue, weight: SSAValue, bias: SSAValue | None = No
         e.exact[made] = sums
         return made
     factor = None if scale is None else _scale(e, scale, x, key)
-    return e.add(ternary.LinearOp(x, trits, scale=factor, bias=None if bias is None else e.real(bias)))
+    added = None if bias is None else e.real(bias)
+    return e.add(ternary.LinearOp(x, trits, scale=factor, bias=added))
 
 
 def _scale(e: Emitter, scale: Array, x: SSAValue, key: str) -> SSAValue:
@@ -140,9 +141,7 @@ def _einsum(e: Emitter, call: Call) -> SSAValue:
 # Integers.
 
 
-def centred(
-    e: Emitter, x: SSAValue, zero: SSAValue | None, axis: int | None = None
-) -> SSAValue:
+def centred(e: Emitter, x: SSAValue, zero: SSAValue | None, axis: int | None = None) -> SSAValue:
     """x minus its zero point, as i32; with `axis` the zero point is a vector along it."""
     wide = e.convert(x, i32)
     if zero is None:

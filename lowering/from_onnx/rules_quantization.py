@@ -47,9 +47,7 @@ def quantized(
     if tensor_type(scale).element_type == f32 and element in (i8, i16) and simple and e.rank(x):
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, zero)]
         low, high = int(info.min), int(info.max)
-        return e.add(
-            tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, low=low, high=high)
-        )
+        return e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, low=low, high=high))
     wide = e.convert(x, f32)
     scale, zero = (_spread(e, e.convert(v, f32), x, axis, block) for v in (scale, zero))
     steps = (Formula(e, wide) / Formula(e, scale)).of(tensor.RoundOp) + Formula(e, zero)
@@ -78,9 +76,12 @@ def _dequantize(e: Emitter, call: Call) -> SSAValue:
     axis, block = call.get("axis", 1), int(call.get("block_size", 0))
     zero = e.number(0, x) if zero is None else zero
     simple = e.rank(scale) in (0, 1) and e.rank(zero) in (0, 1) and not block
-    if simple and e.rank(x) and tensor_type(scale).element_type == f32 and tensor_type(
-        x
-    ).element_type in (i8, i16, UI8):
+    if (
+        simple
+        and e.rank(x)
+        and tensor_type(scale).element_type == f32
+        and tensor_type(x).element_type in (i8, i16, UI8)
+    ):
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, zero)]
         return e.add(tensor.DequantizeOp(x, *parts, axis=axis))
     factor = _spread(e, scale, x, axis, block)
@@ -183,7 +184,8 @@ def _float_quant(e: Emitter, call: Call) -> SSAValue:
     under = e.add(tensor.CompareOp(raised(power + 1).value, size.value, "le"))
     power = Formula(e, e.add(tensor.WhereOp(under, (power + 1).value, power.value)))
     step = raised(power.maximum(1 - bias) - mantissa)
-    steps = Formula(e, _rounded(e, (y / step).value, str(call.get("rounding_mode", "ROUND")).upper()))
+    mode = str(call.get("rounding_mode", "ROUND")).upper()
+    steps = Formula(e, _rounded(e, (y / step).value, mode))
     return ((steps * step).maximum(-top).minimum(top) * scale).value
 
 

@@ -142,7 +142,7 @@ def _batch_statistics(e: Emitter, call: Call, epsilon: float) -> Any:
     centred = Formula(e, x) - Formula(e, average)
     variance = mean(e, (centred * centred).value, axes, True)
     flat = [e.reshape(v, (e.sizes(x)[1],)) for v in (average, variance)]
-    made = e.add(tensor.BatchNormOp(x, scale, bias, *flat, epsilon))
+    made = e.add(tensor.BatchNormOp(x, scale, bias, flat[0], flat[1], epsilon))
     momentum = call.get("momentum", 0.9)
     kept = [
         (Formula(e, call[index]) * momentum + Formula(e, new) * (1 - momentum)).value
@@ -172,7 +172,8 @@ def _group_norm(e: Emitter, call: Call) -> SSAValue:
     if groups < 1 or channels % groups:
         raise ProblemError(f"{channels} channels do not fall into {groups} groups")
     apart = (sizes[0], groups, channels // groups, *sizes[2:])
-    wide = e.convert(e.reshape(x, apart), f32) if call.get("stash_type", 1) == 1 else e.reshape(x, apart)
+    wide = e.reshape(x, apart)
+    wide = e.convert(wide, f32) if call.get("stash_type", 1) == 1 else wide
     made = normalized(e, wide, list(range(2, rank + 1)), call.get("epsilon", 1e-5))
     made = e.convert(e.reshape(made, sizes), x)
     factors: list[SSAValue] = []

@@ -20,7 +20,7 @@ from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
 from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
 from .rules_shape import axes_of, check_size, take
-from .sizes import Free, static
+from .sizes import Free, Size, static
 
 Array = NDArray[np.float64]
 
@@ -78,9 +78,7 @@ def _cubic(a: float) -> Callable[[Array], Array]:
     return weight
 
 
-def _matrix(
-    x: Array, size: int, scale: float, attributes: Mapping[str, Any], mode: str
-) -> Array:
+def _matrix(x: Array, size: int, scale: float, attributes: Mapping[str, Any], mode: str) -> Array:
     """[size, out]: what each element of the operand gives to each of the result."""
     cubic = mode == "cubic"
     weight = _cubic(float(attributes.get("cubic_coeff_a", -0.75))) if cubic else _linear
@@ -93,9 +91,8 @@ def _matrix(
     weights = [weight((base + offset - x) * shrink) for offset in range(-reach, reach + 1)]
     for offset, values in zip(range(-reach, reach + 1), weights, strict=True):
         places = base + offset
-        if exclude or shrink < 1:
-            inside = (places >= 0) & (places < size)
-            values = np.where(inside, values, 0) if exclude or not cubic else values
+        if exclude:
+            values = np.where((places >= 0) & (places < size), values, 0)
         np.add.at(made, (np.clip(places, 0, size - 1), columns), values)
     return made / made.sum(axis=0, keepdims=True)
 
@@ -139,16 +136,19 @@ def _by_sizes(
 ) -> None:  # fmt: skip
     wanted = e.size_list(sizes, "sizes")
     policy = str(call.get("keep_aspect_ratio_policy", "stretch"))
-    ratios = [
-        1.0 if new == shape[axis] or isinstance(new, Free) else new / static([shape[axis]], "image")[0]
-        for axis, new in zip(axes, wanted, strict=True)
-    ]
+
+    def ratio(axis: int, new: Size) -> float:
+        if new == shape[axis] or isinstance(new, Free):
+            return 1.0
+        return new / static([shape[axis]], "image")[0]
+
+    ratios = [ratio(axis, new) for axis, new in zip(axes, wanted, strict=True)]
     if policy in ("not_larger", "not_smaller"):
         one = min(ratios) if policy == "not_larger" else max(ratios)
         wanted = [math.floor(static([shape[axis]], "image")[0] * one + 0.5) for axis in axes]
         ratios = [one] * len(axes)
-    for axis, new, ratio in zip(axes, wanted, ratios, strict=True):
-        outs[axis], factors[axis] = new, ratio
+    for axis, new, factor in zip(axes, wanted, ratios, strict=True):
+        outs[axis], factors[axis] = new, factor
 
 
 def _regions(
@@ -160,9 +160,7 @@ def _regions(
         raise ProblemError("it cuts a region, and has no input 'roi'")
     values = [float(v) for v in e.array(roi, "roi").reshape(-1)]
     ends = list(zip(values[: len(axes)], values[len(axes) :], strict=True))
-    return {
-        axis: pair for axis, pair in zip(axes, ends, strict=True) if pair != (0.0, 1.0)
-    }
+    return {axis: pair for axis, pair in zip(axes, ends, strict=True) if pair != (0.0, 1.0)}
 
 
 def _along(

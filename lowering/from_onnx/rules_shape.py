@@ -304,7 +304,8 @@ def _range(e: Emitter, call: Call) -> SSAValue:
         raise ProblemError(f"it counts from {start} to {limit} by {delta}")
     count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
     dtype = e.arrays[call[0]].dtype
-    return e.known((start + np.arange(count) * delta).astype(dtype), tensor_type(call[0]).element_type)
+    values = (start + np.arange(count) * delta).astype(dtype)
+    return e.known(values, tensor_type(call[0]).element_type)
 
 
 def _eye_like(e: Emitter, call: Call) -> SSAValue:
@@ -353,7 +354,8 @@ def _space_to_depth(e: Emitter, call: Call) -> SSAValue:
     if b < 1 or high % b or wide % b:
         raise ProblemError(f"an image of {high}x{wide} has no blocks of {b}")
     x = e.reshape(call[0], (n, c, high // b, b, wide // b, b))
-    return e.reshape(e.permute(x, [0, 3, 5, 1, 2, 4]), (n, c * b * b, high // b, wide // b))
+    order = [0, 3, 5, 1, 2, 4] if str(call.get("mode", "DCR")) == "DCR" else [0, 1, 3, 5, 2, 4]
+    return e.reshape(e.permute(x, order), (n, c * b * b, high // b, wide // b))
 
 
 def _center_crop_pad(e: Emitter, call: Call) -> SSAValue:

@@ -249,11 +249,8 @@ def _spaced(e: Emitter, x: SSAValue, strides: list[int]) -> SSAValue:
 # Pooling.
 
 
-def _parts(e: Emitter, x: SSAValue, window: Window) -> list[SSAValue]:
-    """For each place in the window the elements of the padded x that are there."""
-    if math.prod(window.kernel) > MOST_OFFSETS:
-        raise ProblemError(f"its window {window.kernel} is too large")
-    parts: list[SSAValue] = []
+def _counts(e: Emitter, x: SSAValue, window: Window) -> list[int]:
+    """How many windows there are along each axis of the padded x."""
     sizes = static(e.sizes(x)[2:], "image")
     counts = [
         (size - span) // stride + 1
@@ -261,12 +258,37 @@ def _parts(e: Emitter, x: SSAValue, window: Window) -> list[SSAValue]:
     ]
     if min(counts, default=1) < 1:
         raise ProblemError(f"its window {window.kernel} does not fit {sizes}")
+    return counts
+
+
+def _part(e: Emitter, x: SSAValue, window: Window, axis: int, offset: int, count: int) -> SSAValue:
+    """The elements at one place of the windows along one spatial axis."""
+    start, stride = offset * window.dilation[axis], window.strides[axis]
+    return e.cut(x, 2 + axis, start, start + (count - 1) * stride + 1, stride)
+
+
+def _combined(e: Emitter, x: SSAValue, window: Window, kind: Any) -> SSAValue:
+    """All elements of each window of the padded x joined by an op, axis by axis."""
+    counts = _counts(e, x, window)
+    if sum(window.kernel) > MOST_OFFSETS:
+        raise ProblemError(f"its window {window.kernel} is too large")
+    for axis, (length, count) in enumerate(zip(window.kernel, counts, strict=True)):
+        made = _part(e, x, window, axis, 0, count)
+        for offset in range(1, length):
+            made = e.add(kind(made, _part(e, x, window, axis, offset, count)))
+        x = made
+    return x
+
+
+def _parts(e: Emitter, x: SSAValue, window: Window) -> list[SSAValue]:
+    """For each place in the window the elements of the padded x that are there."""
+    if math.prod(window.kernel) > MOST_OFFSETS:
+        raise ProblemError(f"its window {window.kernel} is too large")
+    counts, parts = _counts(e, x, window), list[SSAValue]()
     for offsets in cross(*(range(k) for k in window.kernel)):
         part = x
         for axis, offset in enumerate(offsets):
-            start = offset * window.dilation[axis]
-            stride = window.strides[axis]
-            part = e.cut(part, 2 + axis, start, start + (counts[axis] - 1) * stride + 1, stride)
+            part = _part(e, part, window, axis, offset, counts[axis])
         parts.append(part)
     return parts
 
@@ -293,11 +315,7 @@ def _max_pool(e: Emitter, call: Call) -> Any:
         return _max_pool_places(e, call, x, window)
     if _is_plain(window):
         return e.add(tensor.MaxPoolOp(x, window.kernel, window.strides, window.pads()))
-    parts = _parts(e, _padded_for(e, x, window, lowest_of(x)), window)
-    made = parts[0]
-    for part in parts[1:]:
-        made = e.add(tensor.MaximumOp(made, part))
-    return made
+    return _combined(e, _padded_for(e, x, window, lowest_of(x)), window, tensor.MaximumOp)
 
 
 def _max_pool_places(e: Emitter, call: Call, x: SSAValue, window: Window) -> Any:
@@ -330,7 +348,7 @@ def _avg_pool(e: Emitter, call: Call) -> SSAValue:
                 x, window.kernel, window.strides, window.pads(), count_include_pad=counted
             )
         )
-    total = _sum(e, _parts(e, _padded_for(e, x, window, 0), window))
+    total = _combined(e, _padded_for(e, x, window, 0), window, tensor.AddOp)
     ones = e.known(np.ones((1, 1, *static(window.image, "image")), np.float32))
     if counted:
         spatial = len(window.kernel)
@@ -338,21 +356,14 @@ def _avg_pool(e: Emitter, call: Call) -> SSAValue:
         counts = padded(e, ones, [0] * (2 + spatial), [0, 0, *window.extra], 0)
     else:
         counts = _padded_for(e, ones, window, 0)
-    return e.add(tensor.DivOp(total, e.convert(_sum(e, _parts(e, counts, window)), x)))
-
-
-def _sum(e: Emitter, parts: list[SSAValue]) -> SSAValue:
-    made = parts[0]
-    for part in parts[1:]:
-        made = e.add(tensor.AddOp(made, part))
-    return made
+    return e.add(tensor.DivOp(total, e.convert(_combined(e, counts, window, tensor.AddOp), x)))
 
 
 def _lp_pool(e: Emitter, call: Call) -> SSAValue:
     x, p = call[0], call.get("p", 2)
     window = Window(e, call, list(call.get("kernel_shape", [])), _image(e, x))
     powers = e.add(tensor.PowOp(e.add(tensor.AbsOp(x)), e.number(p, x)))
-    total = _sum(e, _parts(e, _padded_for(e, powers, window, 0), window))
+    total = _combined(e, _padded_for(e, powers, window, 0), window, tensor.AddOp)
     return e.add(tensor.PowOp(total, e.number(1 / p, x)))
 
 

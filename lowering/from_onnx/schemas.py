@@ -15,18 +15,19 @@ def body_of(node: Any, opset: int, types: Sequence[Any]) -> tuple[Any, list[Any]
     """The standard's definition of a node by other operators, with the defaults of attributes.
 
     Args:
-        node: a node of the standard's domain.
-        opset: the version the model uses.
+        node: a node.
+        opset: the version of its domain that the model uses.
         types: a `TypeProto` for each input.
     """
     onnx = require_onnx()
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset, "")
+        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     except onnx.defs.SchemaError:
         return None
     body: bytes | None = None
     if schema.has_function:
-        body = _newest(schema.get_function_with_opset_version, schema.function_opset_versions, opset)
+        versions = schema.function_opset_versions
+        body = _newest(schema.get_function_with_opset_version, versions, opset)
     elif schema.has_context_dependent_function:
         versions = schema.context_dependent_function_opset_versions
 

@@ -170,9 +170,7 @@ _STARTS, _STEP = (1009, 2003, 4001), 47514
 
 def probes(names: Sequence[str]) -> list[dict[str, int]]:
     """Values of free sizes at which a shape rule is asked what it makes of them."""
-    return [
-        {name: start + _STEP * index for index, name in enumerate(names)} for start in _STARTS
-    ]
+    return [{name: start + _STEP * index for index, name in enumerate(names)} for start in _STARTS]
 
 
 def fitted(

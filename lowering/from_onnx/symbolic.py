@@ -87,9 +87,11 @@ def _compared(op: tensor.CompareOp, lhs: Table, rhs: Table) -> Table:
 
 
 def _divide(a: Size, b: Size) -> Size:
-    if isinstance(a, int) and isinstance(b, int):
-        return int(a / b) if b else 0
-    return a // b
+    if isinstance(a, Free):
+        return a // b
+    if isinstance(b, Free):
+        raise ProblemError(f"it divides the size {a} by {b}; fix these sizes")
+    return int(a / b) if b else 0
 
 
 def _greatest(a: Size, b: Size) -> Size:
@@ -113,7 +115,7 @@ _FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     tensor.SubOp: operator.sub,
     tensor.MulOp: operator.mul,
     tensor.DivOp: _divide,
-    tensor.NegOp: lambda a: a * -1,
+    tensor.NegOp: operator.neg,
     tensor.MaximumOp: _greatest,
     tensor.WhereOp: _choose,
 }

@@ -1,0 +1,75 @@
+"""What a model takes: element types, sizes, and values that a caller gives for inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from ...ir.errors import OptionError
+from ..from_torch.sizes import ProblemError
+from .emitter import Emitter, element_type
+from .reading import NARROW, require_onnx
+from .sizes import Free, Size, Sizes
+
+
+def element_of_proto(elem_type: int) -> Attribute:
+    """The element type of a number of `TensorProto.DataType`.
+
+    Raises:
+        ProblemError: there is none.
+    """
+    try:
+        dtype = np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(elem_type))
+    except (KeyError, TypeError, ValueError):
+        raise ProblemError(f"its element type {elem_type} is unknown") from None
+    return element_type(dtype)
+
+
+def given_value(e: Emitter, given: Any, name: str) -> Any:
+    """A value that a caller gives for the input `name`: an array, a list of them, or `None`."""
+    if given is None:
+        return None
+    if isinstance(given, list | tuple):
+        return [given_value(e, part, name) for part in cast("Sequence[Any]", given)]
+    array = np.asarray(given)
+    narrow = NARROW.get(array.dtype.name)
+    array = array if narrow is None else array.astype(narrow)
+    value = e.known(array, element_type(array.dtype))
+    e.names[value] = name
+    return value
+
+
+def sizes_of(name: str, type: Any, given: Sequence[int | str] | None, where: str) -> Sizes:
+    """The sizes of an input: those that the caller gives, else those that the model states.
+
+    Raises:
+        ProblemError: nobody states them.
+        OptionError: the caller's do not fit the model.
+    """
+    if given is not None:
+        return _checked(name, type, given, where)
+    if not type.HasField("shape"):
+        raise ProblemError("the model does not state its shape; give it with 'shapes'")
+    sizes: list[Size] = []
+    for axis, dim in enumerate(type.shape.dim):
+        if not dim.HasField("dim_value"):
+            sizes.append(Free.named(dim.dim_param or f"{name}_{axis}"))
+        elif dim.dim_value < 0:
+            raise ProblemError(f"its size {dim.dim_value} along axis {axis} is negative")
+        else:
+            sizes.append(int(dim.dim_value))
+    return tuple(sizes)
+
+
+def _checked(name: str, type: Any, given: Sequence[int | str], where: str) -> Sizes:
+    wanted = tuple(Free.named(size) if isinstance(size, str) else int(size) for size in given)
+    if any(isinstance(size, int) and size < 0 for size in wanted):
+        raise OptionError(f"{where}: sizes of '{name}' must be at least 0")
+    if type.HasField("shape") and len(type.shape.dim) != len(wanted):
+        raise OptionError(
+            f"{where}: input '{name}' has {len(type.shape.dim)} axes, not {len(wanted)}"
+        )
+    return wanted
