@@ -44,6 +44,11 @@ def read_samples(path: Path) -> dict[str, Array]:
     except ParameterError as error:
         raise OptionError(f"sample file: {error}") from None
     except (OSError, ValueError, EOFError, BadZipFile, TokenError, ZlibError) as error:
+        if "pickle" in str(error):  # what NumPy takes every unknown content for
+            raise OptionError(
+                f"sample file '{path}' cannot be read: it holds Python objects, "
+                f"or is no {path.suffix} file"
+            ) from None
         raise OptionError(f"sample file '{path}' cannot be read: {error}") from None
     for name, array in arrays.items():
         if not hasattr(array, "dtype") or array.dtype.kind not in "biufV" or array.dtype.names:

@@ -141,6 +141,11 @@ def test_pictures_are_written(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "dense.tri", "--traces", "a.png"], 2, "the program has no potentials to draw"),
         ([*NET, "--raster", "a.jpg"], 2, "expected a name in .png, .svg, .pdf"),
         ([*NET, "--raster", "a.png", "--rates", "a.png"], 2, "a file of its own"),
+        ([*NET, "--raster", "a.png", "--rates", "./a.png"], 2, "a file of its own"),
+        ([*NET, "--raster", "a.png", "-o", "a.png"], 2, "a file of its own"),
+        ([*NET, "--raster", "a.png", "-o", "s.npy"], 2, "'s.npy' is read by this run"),
+        ([*NET, "--raster", "a.png", "-o", "net.tri/o.npz"], 1, "net.tri"),
+        ([*NET, "--raster", "a.png", "-o", "."], 1, "Is a directory"),
         ([*NET, "--raster", "a.png", "--engine", "onnx"], 2, "runs in the interpreter"),
         ([*NET, "--raster", "a.png", "--sample", "5"], 2, "sample 5 is not among the 5"),
         ([*NET, "--accuracy", "a.png"], 2, "--accuracy and --labels go together"),
@@ -159,3 +164,61 @@ def test_what_cannot_be_drawn(
     assert message in " ".join(shown.err.split()), shown.err
     assert "Traceback" not in shown.err and not shown.out
     assert not Path("a.png").exists()
+
+
+def test_outputs_leave_the_files_around_them_alone(folder: Path) -> None:
+    """Also those of a compiled program of the same name."""
+    listed = folder / "net.py"
+    listed.write_text("")
+    (folder / "net.manifest.json").write_text(json.dumps({"files": {"net.py": {}}}))
+    assert main([*NET, "-o", "net.npz"]) == 0
+    assert listed.exists()
+    assert np.load("net.npz")["output"].shape == (5, 4)
+    assert main([*NET, "-o", "made/there/net.npz"]) == 0
+    assert Path("made/there/net.npz").exists()
+
+
+def test_runs_without_steps_or_samples_have_pictures() -> None:
+    pytest.importorskip("matplotlib")
+    Path("open.tri").write_text("""layer Net {
+    param w: TernaryTensor[6, 4]
+    fn forward(s: SpikeTensor[T, N, 6]) -> SpikeTensor[T, N, 4] { return integrate_fire(s @ w) }
+}
+""")
+    run = ["run", "open.tri", "-w", "w.safetensors", "-i", "empty.npy"]
+    np.save("empty.npy", np.zeros((0, 5, 6), np.bool_))
+    assert main([*run, "--rates", "a.png", "--raster", "b.png", "--traces", "c.png"]) == 0
+    np.save("empty.npy", np.zeros((8, 0, 6), np.bool_))
+    assert main([*run, "--rates", "d.png"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "accepted"),
+    [
+        (np.ones((8, 5, 6), np.int64), True),
+        (np.full((8, 5, 6), 2), False),
+        (np.full((8, 5, 6), 0.5), False),
+        (np.full((8, 5, 6), np.nan), False),
+    ],
+)
+def test_spikes_are_zeros_and_ones(
+    values: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
+    accepted: bool,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    np.save("s.npy", values)
+    assert main([*NET]) == (0 if accepted else 2)
+    assert accepted or "with values that bool cannot hold" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+def test_integers_do_not_wrap_around(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("int.tri").write_text(
+        "layer Net { fn forward(x: Tensor<int8>[N]) -> Tensor<int8>[N] { return maximum(x, 0) } }\n"
+    )
+    np.save("s.npy", np.array([127, -128]))
+    assert main(["run", "int.tri", "-i", "s.npy"]) == 0
+    np.save("s.npy", np.array([128, 0]))
+    assert main(["run", "int.tri", "-i", "s.npy"]) == 2
+    assert "with values that int8 cannot hold" in " ".join(capsys.readouterr().err.split())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...ir.errors import OptionError
 from .options import Inputs, Json, Layer, Passes, Program, RandomWeights, Samples, Seed, Weights
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ...dialects.activity import Activity
+    from ...ir.safe_write import PendingFiles
 
 
 def run(
@@ -73,13 +75,15 @@ def run(
 
     Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
     """
+    from ...ir.safe_write import PendingFiles
     from ..console import print_json, progress, show, table
     from ..inputs import load_module, prepare
     from .spiking import Pictures, draw, facts, tables
 
     pictures = Pictures(raster, traces, rates, accuracy, labels, sample)
-    pictures.check(engine)
-    with progress() as bar:
+    pictures.check(engine, output)
+    _keep_sources(output, file, inputs, weights, labels)
+    with progress() as bar, PendingFiles() as pending:
         bar.add_task(f"Running {file}", total=None)
         module = load_module(file, weights=weights, layer=layer)
         module, arrays = prepare(
@@ -95,9 +99,9 @@ def run(
         shares = None
         if pictures.paths():
             assert activity is not None
-            shares = draw(pictures, module, arrays, activity)
-    if output is not None:
-        _save(output, outputs)
+            shares = draw(pictures, pending, module, arrays, activity)
+        if output is not None:
+            _save(pending, output, outputs)
     has_spikes = activity is not None and bool(activity.layers or activity.synapses)
     if json:
         report: dict[str, Any] = {
@@ -145,14 +149,20 @@ def _range(array: Any) -> str:
     return f"{array.min():.4g} … {array.max():.4g}" if array.size else "empty"
 
 
-def _save(path: Path, outputs: Sequence[Any]) -> None:
+def _save(pending: PendingFiles, path: Path, outputs: Sequence[Any]) -> None:
     import io
 
     import numpy as np
 
-    from ...lowering.artifact import Artifact, write_artifact
-
     names = ["output"] if len(outputs) == 1 else [f"output{i}" for i in range(len(outputs))]
     buffer = io.BytesIO()
     np.savez(buffer, **dict(zip(names, outputs, strict=True)))
-    write_artifact(Artifact(path.stem, {path.name: buffer.getvalue()}), path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pending.add(path, buffer.getvalue())
+
+
+def _keep_sources(output: Path | None, *sources: Path | None) -> None:
+    if output is not None and any(
+        s is not None and s.resolve() == output.resolve() for s in sources
+    ):
+        raise OptionError(f"'{output}' is read by this run; choose another output with -o")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ...dialects.activity import Activity
+    from ...ir.safe_write import PendingFiles
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,19 @@ class Pictures:
         found = (self.raster, self.traces, self.rates, self.accuracy)
         return [path for path in found if path is not None]
 
-    def check(self, engine: str) -> None:
+    def check(self, engine: str, output: Path | None = None) -> None:
         """Refuse, before anything runs, what cannot be drawn.
+
+        Args:
+            engine: what runs the program.
+            output: where the outputs of the program go.
 
         Raises:
             OptionError: an engine that shows no spikes, labels without picture or the other way
-                round, an unknown format, or one file for two pictures.
+                round, an unknown format, or one file for two things.
+            OSError: a place that can never be written.
         """
+        from ...ir.safe_write import check_writable
         from ..pictures.figure import check_suffix
 
         paths = self.paths()
@@ -58,8 +65,11 @@ class Pictures:
             raise OptionError("--accuracy and --labels go together")
         for path in paths:
             check_suffix(path)
-        if len(set(paths)) != len(paths):
-            raise OptionError("each picture needs a file of its own")
+        places = [path.resolve() for path in (*paths, output) if path is not None]
+        if len(set(places)) != len(places):
+            raise OptionError("each picture needs a file of its own, and so do the outputs")
+        for path in paths:
+            check_writable(path)
 
 
 def lowered(module: ModuleOp) -> ModuleOp:
@@ -74,31 +84,33 @@ def lowered(module: ModuleOp) -> ModuleOp:
 
 
 def draw(
-    pictures: Pictures, module: ModuleOp, inputs: Sequence[Any], activity: Activity
+    pictures: Pictures,
+    pending: PendingFiles,
+    module: ModuleOp,
+    inputs: Sequence[Any],
+    activity: Activity,
 ) -> list[float] | None:
-    """Write the pictures of a run; the accuracy after each step, if labels were given.
+    """Add the pictures of a run to `pending`; the accuracy after each step, if labels were given.
 
     Raises:
         BackendError: matplotlib is missing.
         OptionError: nothing to draw, no such sample, or labels that do not fit.
-        OSError: a file cannot be written; then none is.
+        OSError: a file cannot be written.
     """
-    from ...ir.safe_write import PendingFiles
     from ..pictures.figure import picture_bytes
 
-    shares = None
-    with PendingFiles() as pending:
-        for path, figure in _figures(pictures, activity):
-            pending.add(path, picture_bytes(figure(), path.suffix))
-        if pictures.accuracy is not None and pictures.labels is not None:
-            from ...dialects.anytime import answers
-            from ..pictures.accuracy import accuracy, accuracy_by_step
+    for path, figure in _figures(pictures, activity):
+        pending.add(path, picture_bytes(figure(), path.suffix))
+    if pictures.accuracy is None or pictures.labels is None:
+        return None
+    from ...dialects.anytime import answers
+    from ..pictures.accuracy import accuracy, accuracy_by_step
 
-            labels = _read_labels(pictures.labels)
-            shares = accuracy_by_step(answers(module, inputs), labels)
-            suffix = pictures.accuracy.suffix
-            pending.add(pictures.accuracy, picture_bytes(accuracy(shares), suffix))
-    return None if shares is None else shares.tolist()
+    labels = _read_labels(pictures.labels)
+    shares = accuracy_by_step(answers(module, inputs), labels)
+    suffix = pictures.accuracy.suffix
+    pending.add(pictures.accuracy, picture_bytes(accuracy(shares), suffix))
+    return shares.tolist()
 
 
 def _figures(pictures: Pictures, activity: Activity) -> list[tuple[Path, Callable[[], Figure]]]:

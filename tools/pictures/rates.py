@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ BINS = 20
 
 def neuron_rates(train: Array) -> Array:
     """The spikes a step of each neuron, over all samples and steps of [T, N, …]."""
-    flat = train.reshape(train.shape[0] * train.shape[1], -1)
+    flat = train.reshape(prod(train.shape[:2]), prod(train.shape[2:]))
     return np.count_nonzero(flat, axis=0) / max(1, len(flat))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def of_sample(array: Array, sample: int) -> Array:
     """
     if not 0 <= sample < array.shape[1]:
         raise OptionError(f"sample {sample} is not among the {array.shape[1]} of the run")
-    return array[:, sample].reshape(len(array), -1)
+    return array[:, sample].reshape(len(array), prod(array.shape[2:]))
 
 
 def chosen(count: int, most: int) -> list[int]:
