@@ -242,9 +242,23 @@ def _nir() -> Target:
     return NirTarget()
 
 
+def _tflite() -> Target:
+    from .to_tflite.target import TFLiteTarget
+
+    return TFLiteTarget()
+
+
+def _verilog() -> Target:
+    from .to_verilog.target import VerilogTarget
+
+    return VerilogTarget()
+
+
 _BUILT_IN: dict[str, Callable[[], Target]] = {
     "native": _native,
     "nir": _nir,
     "onnx": _onnx,
     "pytorch": _pytorch,
+    "verilog": _verilog,
+    "tflite": _tflite,
 }

@@ -1,0 +1,269 @@
+"""Integers throughout for a finished graph, on scales from samples.
+
+The float graph runs in LiteRT on the samples; the range of each activation gives its grid: 8 bits,
+signed, with a zero point. Weights are symmetric with a scale a channel, biases int32. Operators
+that LiteRT has no integer kernel for stay in float32, between `DEQUANTIZE` and `QUANTIZE`, and so
+do those that compute integers on float kernels already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+
+from ...dialects.calibration import Grid, Range, bind_samples
+from ...ir.errors import BackendError, LoweringError
+from .flatbuffer import ModelInfo, serialize
+from .fusion import PRODUCTS
+from .graph import Array, Element, Graph, Operator, Quantization, Tensor
+from .precision import channel_axis, quantized_weight
+
+BATCH = 32
+"""Samples that run together."""
+
+MOVES = (
+    "RESHAPE",
+    "TRANSPOSE",
+    "SLICE",
+    "STRIDED_SLICE",
+    "SQUEEZE",
+    "EXPAND_DIMS",
+    "PAD",
+    "MAX_POOL_2D",
+    "AVERAGE_POOL_2D",
+    "GATHER",
+)
+"""Operators whose result takes the grid of their first operand."""
+
+COMPUTED = ("ADD", "SUB", "MUL", "MEAN", "RELU", "RELU6", "CONCATENATION")
+"""Operators whose result has a grid of its own."""
+
+FIXED = {"SOFTMAX": (1 / 256, -128), "LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
+"""Operators whose kernels have one grid alone: scale and zero point."""
+
+
+def calibrate(
+    graph: Graph,
+    function: FuncOp,
+    samples: Mapping[str, Array],
+    orders: Sequence[Sequence[int]],
+    types: tuple[Element, Element],
+) -> None:
+    """Make the arithmetic of `graph` that of 8-bit integers, in place.
+
+    Args:
+        graph: a finished graph of floats.
+        function: what it was made from, for the names and shapes of the samples.
+        samples: arrays by argument name; the first axis counts samples.
+        orders: of each input's axes in the graph.
+        types: of inputs and outputs: FLOAT32, INT8 or UINT8.
+
+    Raises:
+        OptionError: the samples do not fit the arguments.
+        LoweringError: an activation becomes infinite or NaN on the samples.
+    """
+    batches = bind_samples(function, samples, size=BATCH)
+    laid = [[x.transpose(o) for x, o in zip(batch, orders, strict=True)] for batch in batches]
+    ranges = observed(graph, laid)
+    _Integers(graph, ranges).rewrite(types)
+
+
+def observed(graph: Graph, batches: Sequence[Sequence[Array]]) -> dict[Tensor, Range]:
+    """The range of each computed float tensor over the batches, as LiteRT computes them.
+
+    Raises:
+        LoweringError: a value becomes infinite or NaN.
+    """
+    from ai_edge_litert.interpreter import (  # pyright: ignore[reportMissingImports]
+        Interpreter,
+        OpResolverType,
+    )
+
+    data = serialize(graph, ModelInfo("", {}))
+    tensors = {i: t for i, t in enumerate(graph.tensors()) if _is_activation(t)}
+    # The plain kernels: a delegate does not keep what it joins.
+    plain_kernels: Any = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter: Any = Interpreter(
+        model_content=data,
+        experimental_op_resolver_type=plain_kernels,
+        experimental_preserve_all_tensors=True,
+    )
+    ranges: dict[Tensor, Range] = {}
+    for batch in batches:
+        for port, array in zip(interpreter.get_input_details(), batch, strict=True):
+            interpreter.resize_tensor_input(port["index"], array.shape)
+        interpreter.allocate_tensors()
+        for port, array in zip(interpreter.get_input_details(), batch, strict=True):
+            interpreter.set_tensor(port["index"], np.ascontiguousarray(array))
+        try:
+            interpreter.invoke()
+        except RuntimeError as error:
+            raise BackendError(f"LiteRT refuses the samples: {error}") from error
+        for index, tensor in tensors.items():
+            values = interpreter.get_tensor(index)
+            low, high = float(values.min(initial=0)), float(values.max(initial=0))
+            if not (np.isfinite(low) and np.isfinite(high)):
+                raise LoweringError(
+                    f"the activation '{tensor.name}' becomes NaN or infinite on the samples"
+                )
+            last = ranges.get(tensor, Range(low, high))
+            ranges[tensor] = Range(min(last.low, low), max(last.high, high))
+    return ranges
+
+
+def _is_activation(tensor: Tensor) -> bool:
+    return tensor.data is None and tensor.element is Element.FLOAT32
+
+
+class _Integers:
+    """Rewrites operators in order; a tensor has a float form, an integer form, or both."""
+
+    def __init__(self, graph: Graph, ranges: Mapping[Tensor, Range]) -> None:
+        self.graph = graph
+        self.ranges = ranges
+        self.made: list[Operator] = []
+        self.integers: dict[Tensor, Tensor] = {}
+        self.floats: dict[Tensor, Tensor] = {}
+        self.producers = graph.producers()
+
+    def rewrite(self, types: tuple[Element, Element]) -> None:
+        """The whole graph; inputs and outputs of `types`."""
+        graph = self.graph
+        graph.inputs = [self._input(tensor, types[0]) for tensor in graph.inputs]
+        for op in graph.operators:
+            if self._has_kernel(op):
+                self._integer_operator(op)
+            else:
+                self._float_operator(op)
+        graph.outputs = [self._output(tensor, types[1]) for tensor in graph.outputs]
+        graph.operators = self.made
+        graph.drop_unused()
+
+    def _has_kernel(self, op: Operator) -> bool:
+        known = (*PRODUCTS, *MOVES, *COMPUTED, *FIXED)
+        floats = op.outputs[0].element is Element.FLOAT32 and op.inputs[0] is not None
+        if op.exact or op.kind not in known or not floats:
+            return False
+        if op.kind in PRODUCTS:
+            return self._constant_product(op)
+        first = op.inputs[0]
+        assert first is not None
+        if op.kind in MOVES:
+            return first.data is None and first.element is Element.FLOAT32
+        return all(t is not None and t.element is Element.FLOAT32 for t in _operands(op))
+
+    def _constant_product(self, op: Operator) -> bool:
+        weight, bias = op.inputs[1], op.inputs[2]
+        assert weight is not None
+        grouped = op.kind == "CONV_2D" and op.inputs[0].shape[3] != weight.shape[3]  # type: ignore[union-attr]
+        source = self.producers.get(weight)
+        stored = weight.data is not None or (source is not None and source.kind == "DEQUANTIZE")
+        return stored and not grouped and (bias is None or bias.data is not None)
+
+    def _integer_operator(self, op: Operator) -> None:
+        output = op.outputs[0]
+        if op.kind in PRODUCTS:
+            inputs = self._product_inputs(op)
+        else:
+            operands = _operands(op)
+            inputs = [self._integer(t) if t in operands else t for t in op.inputs]  # type: ignore[arg-type]
+        first = inputs[0]
+        assert first is not None
+        if op.kind in MOVES:
+            grid = first.quantization
+        elif op.kind in FIXED:
+            scale, zero = FIXED[op.kind]
+            grid = Quantization(np.array([scale], np.float32), zero)
+        else:
+            grid = self._grid(output)
+        if op.kind == "CONCATENATION":
+            inputs = [self._on(t, grid) for t in inputs if t is not None]
+        made = Tensor(output.name, Element.INT8, output.shape, None, grid)
+        self.made.append(Operator(op.kind, list(inputs), [made], op.options))
+        self.integers[output] = made
+
+    def _product_inputs(self, op: Operator) -> list[Tensor | None]:
+        given, weight, bias = op.inputs
+        assert given is not None and weight is not None
+        x, axis = self._integer(given), channel_axis(op)
+        source = self.producers.get(weight)
+        stored = source.inputs[0] if source is not None else quantized_weight(weight, axis)
+        assert stored is not None and stored.quantization is not None
+        assert x.quantization is not None
+        channels = weight.shape[axis]
+        scale = stored.quantization.scale * x.quantization.scale
+        values = np.zeros(channels) if bias is None or bias.data is None else bias.data
+        levels = np.clip(np.rint(values / scale), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+        how = Quantization(np.broadcast_to(scale, (channels,)).astype(np.float32))
+        name = "bias" if bias is None else bias.name
+        return [x, stored, Tensor(name, Element.INT32, (channels,), levels, how)]
+
+    def _float_operator(self, op: Operator) -> None:
+        op.inputs = [None if t is None else self._float(t) for t in op.inputs]
+        self.made.append(op)
+        self.floats |= {output: output for output in op.outputs}
+
+    def _grid(self, tensor: Tensor) -> Quantization:
+        found = Grid(symmetric=False).quantization(self.ranges[tensor])
+        return Quantization(np.array([found.scale], np.float32), found.zero_point)
+
+    def _integer(self, tensor: Tensor) -> Tensor:
+        """The int8 form of a float tensor."""
+        if tensor not in self.integers:
+            if tensor.data is not None:
+                low, high = float(tensor.data.min(initial=0)), float(tensor.data.max(initial=0))
+                found = Grid(symmetric=False).quantization(Range(low, high))
+                levels = np.rint(tensor.data / found.scale) + found.zero_point
+                values = np.clip(levels, -128, 127).astype(np.int8)
+                how = Quantization(np.array([found.scale], np.float32), found.zero_point)
+                made = Tensor(tensor.name, Element.INT8, tensor.shape, values, how)
+            else:
+                made = Tensor(f"{tensor.name}.int8", Element.INT8, tensor.shape)
+                made.quantization = self._grid(tensor)
+                self.made.append(Operator("QUANTIZE", [self._float(tensor)], [made]))
+            self.integers[tensor] = made
+        return self.integers[tensor]
+
+    def _on(self, tensor: Tensor, grid: Quantization | None) -> Tensor:
+        """An int8 tensor on another grid."""
+        made = Tensor(f"{tensor.name}.regrid", Element.INT8, tensor.shape, None, grid)
+        self.made.append(Operator("QUANTIZE", [tensor], [made]))
+        return made
+
+    def _float(self, tensor: Tensor) -> Tensor:
+        if tensor not in self.floats and tensor in self.integers:
+            made = Tensor(f"{tensor.name}.float", Element.FLOAT32, tensor.shape)
+            self.made.append(Operator("DEQUANTIZE", [self.integers[tensor]], [made]))
+            self.floats[tensor] = made
+        return self.floats.get(tensor, tensor)
+
+    def _input(self, tensor: Tensor, element: Element) -> Tensor:
+        if tensor.element is not Element.FLOAT32 or element is Element.FLOAT32:
+            return tensor
+        grid = self._grid(tensor)
+        self.integers[tensor] = Tensor(tensor.name, Element.INT8, tensor.shape, None, grid)
+        return self._as(self.integers[tensor], element, given=True)
+
+    def _output(self, tensor: Tensor, element: Element) -> Tensor:
+        if tensor.element is not Element.FLOAT32 or element is Element.FLOAT32:
+            return self._float(tensor)
+        return self._as(self._integer(tensor), element, given=False)
+
+    def _as(self, tensor: Tensor, element: Element, *, given: bool) -> Tensor:
+        """An int8 port as `element`: uint8 is shifted by 128."""
+        if element is Element.INT8:
+            return tensor
+        assert tensor.quantization is not None
+        how = Quantization(tensor.quantization.scale, tensor.quantization.zero_point + 128)
+        port = Tensor(f"{tensor.name}.uint8", Element.UINT8, tensor.shape, None, how)
+        pair = ([port], [tensor]) if given else ([tensor], [port])
+        self.made.append(Operator("QUANTIZE", list(pair[0]), pair[1]))
+        return port
+
+
+def _operands(op: Operator) -> list[Tensor | None]:
+    """The inputs that hold activations: the first alone, but for arithmetic and concatenation."""
+    return op.inputs if op.kind in ("ADD", "SUB", "MUL", "CONCATENATION") else op.inputs[:1]

@@ -1,0 +1,166 @@
+"""`export_to_tflite`: a PyTorch module, or a program, as a `.tflite` file from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from ...ir.errors import OptionError
+from ..artifact import write_artifact
+from ..emission import argument_names, entry_function
+from ..targets import compile_to_target
+from .graph import Array
+
+MODES = {"int8": "int8", "float16": "float16", "dynamic": "dynamic-int8"}
+"""The option `precision` of the target for each mode."""
+
+SAMPLES = 1024
+"""Samples taken from a representative data set at most."""
+
+
+@dataclass(frozen=True)
+class TFLiteQuantizationConfig:
+    """How to quantise.
+
+    Attributes:
+        mode: `int8`: integers throughout, on scales from samples. `dynamic`: integer weights;
+            LiteRT rounds activations in each run. `float16`: weights in half precision.
+        representative_dataset: for `int8`: batches of inputs, as a data loader gives them. A batch
+            is an array or tensor, or a tuple whose first entries are the model's inputs (what
+            follows, such as labels, is left out). At most `SAMPLES` samples are taken.
+        inference_input_type: for `int8`: the type of inputs in the file.
+        inference_output_type: for `int8`: the type of outputs.
+    """
+
+    mode: Literal["int8", "float16", "dynamic"] = "dynamic"
+    representative_dataset: Iterable[Any] | None = None
+    inference_input_type: Literal["float32", "int8", "uint8"] = "float32"
+    inference_output_type: Literal["float32", "int8", "uint8"] = "float32"
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise OptionError(f"expected mode one of {', '.join(MODES)}, got '{self.mode}'")
+        if self.mode == "int8" and self.representative_dataset is None:
+            raise OptionError(
+                "mode 'int8' takes its scales from samples: give a representative_dataset"
+            )
+
+
+def export_to_tflite(
+    model: Any,
+    output_path: str | Path,
+    *,
+    input_shape: Sequence[int] | None = None,
+    example_inputs: Any = None,
+    quantize: bool = False,
+    optimize_for_size: bool = False,
+    quantization_config: TFLiteQuantizationConfig | None = None,
+    layout: Literal["nchw", "nhwc"] = "nchw",
+    self_check: bool = True,
+) -> Path:
+    """Write a model as a `.tflite` file; its path.
+
+    Args:
+        model: an `nn.Module`, or a program as IR.
+        output_path: where to.
+        input_shape: of the one input of a PyTorch module; the first size is the batch, which the
+            file leaves free.
+        example_inputs: in its place, for other inputs (see `lowering.from_torch.from_torch`).
+            Neither is needed where a representative data set gives inputs.
+        quantize: 8-bit arithmetic without samples: mode `dynamic`.
+        optimize_for_size: ternary weights in 2 bits in every layer, convolutions included.
+        quantization_config: in place of `quantize`.
+        layout: order of image inputs and outputs.
+        self_check: compare the file in LiteRT with the interpreter before it is written.
+
+    Raises:
+        OptionError: arguments that do not go together.
+        UnsupportedError: the target cannot express the model.
+        BackendError: `ai-edge-litert` or PyTorch is missing.
+    """
+    if quantize and quantization_config is not None:
+        raise OptionError("give quantize or quantization_config, not both")
+    config = quantization_config or (TFLiteQuantizationConfig() if quantize else None)
+    batches = _batches(config)
+    module = _program(model, input_shape, example_inputs, batches)
+    options: dict[str, object] = {
+        "layout": layout,
+        "self_check": self_check,
+        "storage": "2bit" if optimize_for_size else "auto",
+    }
+    with TemporaryDirectory() as folder:
+        if config is not None:
+            options["precision"] = MODES[config.mode]
+        if config is not None and config.mode == "int8":
+            options["calibration"] = str(_saved(module, batches, Path(folder)))
+            options["input_type"] = config.inference_input_type
+            options["output_type"] = config.inference_output_type
+        artifact = compile_to_target(module, "tflite", options)
+    return write_artifact(artifact, Path(output_path))[0]
+
+
+def _batches(config: TFLiteQuantizationConfig | None) -> list[tuple[Any, ...]]:
+    """The batches of the representative data set, as tuples."""
+    if config is None or config.representative_dataset is None:
+        return []
+    found: list[tuple[Any, ...]] = []
+    count = 0
+    for batch in config.representative_dataset:
+        several = isinstance(batch, tuple | list)
+        found.append(tuple(cast("Sequence[Any]", batch)) if several else (batch,))
+        count += len(found[-1][0])
+        if count >= SAMPLES:
+            break
+    if not found:
+        raise OptionError("the representative data set is empty")
+    return found
+
+
+def _program(
+    model: Any,
+    input_shape: Sequence[int] | None,
+    example_inputs: Any,
+    batches: Sequence[tuple[Any, ...]],
+) -> ModuleOp:
+    if isinstance(model, ModuleOp):
+        return model
+    if example_inputs is None:
+        if input_shape is not None:
+            import torch
+
+            size = max(int(input_shape[0]), 2)
+            example_inputs = (torch.zeros(size, *[int(n) for n in input_shape[1:]]),)
+        elif batches:
+            example_inputs = (batches[0][0],)
+        else:
+            raise OptionError("a PyTorch module needs input_shape or example_inputs")
+    from ..from_torch import from_torch
+
+    return from_torch(model, example_inputs)
+
+
+def _saved(module: ModuleOp, batches: Sequence[tuple[Any, ...]], folder: Path) -> Path:
+    """The samples as a file that the option `calibration` reads."""
+    names = argument_names(entry_function(module, "tflite"))
+    if any(len(batch) < len(names) for batch in batches):
+        raise OptionError(
+            f"the representative data set gives {len(batches[0])} inputs, "
+            f"and the model takes {len(names)}: {', '.join(names)}"
+        )
+    arrays = {
+        name: np.concatenate([_array(batch[index]) for batch in batches])[:SAMPLES]
+        for index, name in enumerate(names)
+    }
+    path = folder / "samples.npz"
+    np.savez(path, **cast("dict[str, Any]", arrays))
+    return path
+
+
+def _array(value: Any) -> Array:
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)

@@ -1,0 +1,139 @@
+"""TFLite forms of quantisation, exact: written out, since LiteRT's own rounds in other ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from .activation import last
+from .elementwise import clip
+from .emitter import Emitter, Inexpressible, Rule
+from .graph import Element, Tensor, element_type
+from .layout import Layout, plain
+from .products import FLOAT_EXACT
+
+
+def quantize(e: Emitter, op: tensor.QuantizeOp) -> None:
+    """round(x / scale) + zero point in float32, clamped, cast."""
+    element = element_type(tensor_type(op.result).element_type)
+    low, high = op.low.value.data, op.high.value.data
+    if max(-low, high) > FLOAT_EXACT:
+        raise Inexpressible("float32 holds no integer bounds beyond 2^24")
+    x, layout = _plainly(e, op.input)
+    axis = layout.axis(op.axis.value.data)
+    scale = e.along_axis(e.value(op.scale), axis, x.rank)
+    zero = e.along_axis(e.cast(e.value(op.zero_point), Element.FLOAT32), axis, x.rank)
+    out = _shifted(e, e.apply("ROUND", [e.binary("DIV", x, scale)]), zero, "ADD")
+    e.bind(op.result, e.cast(clip(e, out, low, high), element), layout)
+
+
+def _plainly(e: Emitter, value: SSAValue) -> tuple[Tensor, Layout]:
+    """A value as stored, unless it is a flattened image."""
+    x, layout = e.stored(value)
+    return (x, layout) if layout.image is None else (e.value(value), plain(x.rank))
+
+
+def _shifted(e: Emitter, x: Tensor, zero: Tensor, kind: str) -> Tensor:
+    """x ± zero point, where that is not 0."""
+    known = zero.data
+    return x if known is not None and not known.any() else e.binary(kind, x, zero)
+
+
+def dequantize(e: Emitter, op: tensor.DequantizeOp) -> None:
+    """The difference in a type that holds it, then one product in float32."""
+    x, layout = _plainly(e, op.input)
+    axis = layout.axis(op.axis.value.data)
+    wide = Element.FLOAT32 if x.element in (Element.INT8, Element.INT16) else Element.INT64
+    zero = e.along_axis(e.cast(e.value(op.zero_point), wide), axis, x.rank)
+    known = zero.data
+    if known is None or known.any():
+        x = e.binary("SUB", e.cast(x, wide), zero)
+    scale = e.along_axis(e.value(op.scale), axis, x.rank)
+    e.bind(op.result, e.binary("MUL", e.cast(x, Element.FLOAT32), scale), layout)
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """The operands and bounds of an integer rescaling, as `tensor.requantize` has them."""
+
+    multiplier: SSAValue
+    shift: SSAValue
+    zero_point: SSAValue
+    low: int
+    high: int
+
+
+def requantize(e: Emitter, op: tensor.RequantizeOp) -> None:
+    """See `rescale`."""
+    low, high = op.low.value.data, op.high.value.data
+    x, layout = _plainly(e, op.input)
+    to = Rescaling(op.multiplier, op.shift, op.zero_point, low, high)
+    e.bind(op.result, rescale(e, x, to, layout.axis(op.axis.value.data)), layout)
+
+
+def rescale(e: Emitter, x: Tensor, to: Rescaling, axis: int) -> Tensor:
+    """clamp(⌊(x·m + 2^(s-1))/2^s⌋ + z, low, high), exactly.
+
+    In INT64 up to the multiple of 2^s; there |x·m| + 2^(s-1) ≤ 2^62 + 2^61 does not overflow. A
+    multiple q·2^s with |q| < 2^24 is a float32, and so is its quotient q; a greater one rounds to
+    something as great, and is clamped.
+    """
+    element = element_type(tensor_type(to.zero_point).element_type)
+    shift, zero = e.array(to.shift), e.array(to.zero_point)
+    if shift is None or zero is None:
+        raise Inexpressible("requantize by a shift or zero point computed at run time")
+    if max(-to.low, to.high) + abs(int(zero)) >= FLOAT_EXACT:
+        raise Inexpressible("requantize to bounds beyond 2^24 has no exact form in LiteRT")
+    wide = Element.INT64
+
+    def lay(values: np.ndarray, name: str) -> Tensor:
+        return e.along_axis(e.constant(values, name), axis, x.rank)
+
+    whole = lay(np.left_shift(np.int64(1), shift.astype(np.int64)), "whole")
+    half = lay(np.left_shift(np.int64(1), shift.astype(np.int64) - 1), "half")
+    factor = e.along_axis(e.cast(e.value(to.multiplier), wide), axis, x.rank)
+    sums = e.binary("ADD", e.binary("MUL", e.cast(x, wide), factor), half)
+    multiple = e.binary("SUB", sums, e.binary("FLOOR_MOD", sums, whole))
+    inverse = lay(np.ldexp(np.float32(1), -shift.astype(np.int32)).astype(np.float32), "inverse")
+    out = e.binary("MUL", e.cast(multiple, Element.FLOAT32), inverse)
+    out = _shifted(e, out, e.cast(e.value(to.zero_point), Element.FLOAT32), "ADD")
+    return e.cast(clip(e, out, to.low, to.high), element)
+
+
+def multi_threshold(e: Emitter, op: tensor.MultiThresholdOp) -> None:
+    """See `count_thresholds`."""
+    x, layout = last(e, op.input, op.axis.value.data)
+    out = count_thresholds(e, x, op.thresholds)
+    e.bind(op.result, e.cast(out, element_type(tensor_type(op.result).element_type)), layout)
+
+
+def count_thresholds(e: Emitter, x: Tensor, thresholds: SSAValue) -> Tensor:
+    """How many thresholds [C, K] are ≤ x, as INT32, for x with the channels last.
+
+    Few of them are compared one by one; many on a new last axis, over which the sum is taken.
+    """
+    table = e.value(thresholds)
+    count = table.shape[1]
+    if count == 0 or (table.data is not None and count <= 3):
+        total = e.cast(e.compare("LESS", x, x), Element.INT32) if count == 0 else None
+        for index in range(count):
+            assert table.data is not None
+            level = e.constant(table.data[:, index], "threshold")
+            passed = e.cast(e.compare("LESS_EQUAL", level, x), Element.INT32)
+            total = passed if total is None else e.binary("ADD", total, passed)
+        assert total is not None
+        return total
+    passed = e.compare("LESS_EQUAL", table, e.expand_axes(x, [x.rank]))
+    return e.reduce("SUM", e.cast(passed, Element.INT32), [x.rank])
+
+
+RULES: dict[type[Operation], Rule] = {
+    tensor.QuantizeOp: quantize,
+    tensor.DequantizeOp: dequantize,
+    tensor.RequantizeOp: requantize,
+    tensor.MultiThresholdOp: multi_threshold,
+}

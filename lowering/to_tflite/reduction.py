@@ -1,0 +1,116 @@
+"""TFLite forms of pooling and reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import Shape
+from .emitter import Emitter, Inexpressible, Rule
+from .graph import Element, Tensor
+from .layout import channels_last, plain
+from .products import FLOAT_EXACT
+from .shape import pad
+from .window import Window, lift, unlift, window_of
+
+_REDUCE = {
+    tensor.ReduceSumOp: "SUM",
+    tensor.ReduceMeanOp: "MEAN",
+    tensor.ReduceMaxOp: "REDUCE_MAX",
+    tensor.ReduceMinOp: "REDUCE_MIN",
+}
+
+
+def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
+    """A reduction, along the axes wherever they stand; without axes nothing happens."""
+    x, layout = e.stored(op.operand)
+    if layout.image is not None:
+        x, layout = e.value(op.operand), plain(x.rank)
+    axes = {axis % x.rank for axis in op.axes.get_values()}
+    keepdims = bool(op.keepdims.value.data)
+    out = e.reduce(_REDUCE[type(op)], x, [layout.axis(a) for a in axes], keepdims=keepdims)
+    e.bind(op.result, out, layout if keepdims else layout.without(axes))
+
+
+def argmax(e: Emitter, op: tensor.ArgmaxOp) -> None:
+    """The first maximum."""
+    x, layout = e.stored(op.operand)
+    if layout.image is not None:
+        x, layout = e.value(op.operand), plain(x.rank)
+    axis = op.axis.value.data % x.rank
+    place = layout.axis(axis)
+    shape = tuple(size for a, size in enumerate(x.shape) if a != place)
+    rest = [e.constant(np.array(place, np.int32), "axis")]
+    wide = Element.INT64
+    out = e.apply("ARG_MAX", [x], shape=shape, rest=rest, result=wide, outputType=int(wide))
+    if not op.keepdims.value.data:
+        e.bind(op.result, out, layout.without({axis}))
+        return
+    e.bind(op.result, e.expand_axes(out, [place]), layout)
+
+
+def max_pool(e: Emitter, op: tensor.MaxPoolOp) -> None:
+    """MAX_POOL_2D, on floats and what float32 holds; pads are the least value."""
+    x = _image(e, op)
+    window = window_of(op, op.kernel.get_values())
+    wide = x.element in (Element.INT32, Element.INT64)
+    if wide and e.magnitudes.greatest(op.operand) > FLOAT_EXACT:
+        raise Inexpressible(f"LiteRT pools no {x.element.name} beyond 2^24; convert to float32")
+    element, x = x.element, e.float32(x)
+    x, same = window.padded(e, x, -np.inf)
+    _pooled(e, op, e.cast(_pool(e, "MAX_POOL_2D", x, window, same, op), element))
+
+
+def avg_pool(e: Emitter, op: tensor.AvgPoolOp) -> None:
+    """AVERAGE_POOL_2D. It leaves out pads of its own; those that count are put there before."""
+    x = _image(e, op)
+    element, x = x.element, e.float32(x)
+    window = window_of(op, op.kernel.get_values())
+    counted = bool(op.count_include_pad.value.data)
+    if not window.has_pads or (window.is_same(x) and not counted):
+        out = _pool(e, "AVERAGE_POOL_2D", x, window, window.has_pads, op)
+    else:
+        padded = pad(e, x, *window.stored_pads())
+        out = _pool(e, "AVERAGE_POOL_2D", padded, window, False, op)
+        if not counted:
+            out = e.binary("MUL", out, e.constant(window.shares(x, out), "shares"))
+    _pooled(e, op, e.cast(out, element))
+
+
+def _image(e: Emitter, op: Any) -> Tensor:
+    """The operand as N, H, W, C."""
+    rank = tensor_type(op.operand).get_num_dims()
+    return lift(e, e.laid(op.operand, channels_last(rank)))
+
+
+def _pooled(e: Emitter, op: Any, out: Tensor) -> None:
+    rank = tensor_type(op.operand).get_num_dims()
+    e.bind(op.result, unlift(e, out, rank), channels_last(rank))
+
+
+def _pool(e: Emitter, kind: str, x: Tensor, window: Window, same: bool, op: Any) -> Tensor:
+    shape: Shape = channels_last(tensor_type(op.result).get_num_dims()).stored(
+        tensor_type(op.result).get_shape()
+    )
+    shape = (shape[0], 1, *shape[1:]) if len(shape) == 3 else shape
+    return e.node(kind, [x], Element.FLOAT32, shape, **window.pool_options(same))
+
+
+def global_avg_pool(e: Emitter, op: tensor.GlobalAvgPoolOp) -> None:
+    """MEAN over the image, wherever its axes stand."""
+    x, layout = e.stored(op.operand)
+    axes = [layout.axis(axis) for axis in range(2, x.rank)]
+    e.bind(op.result, e.reduce("MEAN", x, axes, keepdims=True), layout)
+
+
+RULES: dict[type[Operation], Rule] = {
+    **dict.fromkeys(_REDUCE, reduce),
+    tensor.ArgmaxOp: argmax,
+    tensor.MaxPoolOp: max_pool,
+    tensor.AvgPoolOp: avg_pool,
+    tensor.GlobalAvgPoolOp: global_avg_pool,
+}

@@ -1,0 +1,41 @@
+"""The table of rules: which function writes the operators of which op."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from . import (
+    activation,
+    elementwise,
+    linear,
+    normalization,
+    quantization,
+    reduction,
+    shape,
+    ternary,
+)
+from .emitter import Emitter, Inexpressible, Rule
+
+RULES: dict[type[Operation], Rule] = {
+    **elementwise.RULES,
+    **activation.RULES,
+    **linear.RULES,
+    **shape.RULES,
+    **reduction.RULES,
+    **normalization.RULES,
+    **quantization.RULES,
+    **ternary.RULES,
+}
+
+
+def write(emitter: Emitter, op: Operation) -> None:
+    """Write the operators of one op.
+
+    Raises:
+        Inexpressible: there are none for it, or not for its element types.
+    """
+    emitter.start(op)
+    rule = RULES.get(type(op))
+    if rule is None:
+        raise Inexpressible("the op has no form in TFLite")
+    rule(emitter, op)

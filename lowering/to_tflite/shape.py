@@ -1,0 +1,213 @@
+"""TFLite forms of shape changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import DYNAMIC, Shape
+from ...dialects.tensor.shape import SLICE_END
+from .emitter import Emitter, Inexpressible, Rule
+from .graph import Element, Tensor
+from .layout import flattened, plain
+
+
+def reshape_to(e: Emitter, op: tensor.ReshapeToOp) -> None:
+    """RESHAPE; -2 - i takes the size of the operand's axis i."""
+    _reshape(e, op.operand, op.result, op.shape.get_values())
+
+
+def flatten(e: Emitter, op: tensor.FlattenOp) -> None:
+    """The merged axes become one, the others keep their size."""
+    rank = tensor_type(op.operand).get_num_dims()
+    start, end = op.start.value.data % rank, op.end.value.data % rank
+    kept = [-2 - axis for axis in range(rank)]
+    _reshape(e, op.operand, op.result, [*kept[:start], -1, *kept[end + 1 :]])
+
+
+def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: Sequence[int]) -> None:
+    """One RESHAPE, in stored order where the image is merely flattened."""
+    x, have = e.stored(operand)
+    shape, wanted = tensor_type(operand).get_shape(), tensor_type(result).get_shape()
+    image = flattened(have, shape, wanted) if have.image is None else None
+    if image is not None:
+        e.bind(result, e.reshape(x, wanted), image)
+        return
+    x = e.value(operand)
+    if wanted.count(DYNAMIC) <= 1:
+        e.bind(result, e.reshape(x, wanted))
+        return
+    entries: list[Tensor | int] = [
+        size if size != DYNAMIC else e.dimension(x, -2 - wish) if wish <= -2 else -1
+        for size, wish in zip(wanted, wishes, strict=True)
+    ]
+    e.bind(result, e.node("RESHAPE", [x, e.sizes(entries)], x.element, wanted))
+
+
+def permute(e: Emitter, op: tensor.PermuteOp) -> None:
+    """Nothing is moved: the axes get other names. Whoever needs another order transposes."""
+    x, have = e.stored(op.operand)
+    if have.image is not None:
+        x, have = e.value(op.operand), plain(x.rank)
+    e.bind(op.result, x, have.permuted(op.perm.get_values()))
+
+
+def concatenate(e: Emitter, op: tensor.ConcatenateOp) -> None:
+    """CONCATENATION in the order of the first operand that is not in the plain one."""
+    values = list(op.inputs)
+    found = [e.stored(v)[1] for v in values if e.array(v) is None]
+    rank = tensor_type(op.result).get_num_dims()
+    special = [o for o in found if o.image is None and not o.is_plain]
+    layout = next(iter(special), plain(rank))
+    inputs = [e.laid(v, layout) for v in values]
+    shape = layout.stored(tensor_type(op.result).get_shape())
+    axis = layout.axis(op.axis.value.data)
+    e.bind(op.result, e.apply("CONCATENATION", inputs, shape=shape, axis=axis), layout)
+
+
+def split(e: Emitter, op: tensor.SplitOp) -> None:
+    """One SLICE a piece."""
+    x, layout = e.stored(op.operand)
+    if layout.image is not None:
+        x, layout = e.value(op.operand), plain(x.rank)
+    axis, start = layout.axis(op.axis.value.data), 0
+    for piece, size in zip(op.pieces, op.sizes.get_values(), strict=True):
+        begin = [start if a == axis else 0 for a in range(x.rank)]
+        count = [size if a == axis else DYNAMIC for a in range(x.rank)]
+        e.bind(piece, cut(e, x, begin, count), layout)
+        start += size
+
+
+def cut(e: Emitter, x: Tensor, begin: Sequence[int], count: Sequence[int]) -> Tensor:
+    """SLICE: `count` elements from `begin` on along each axis, all of them for `DYNAMIC`."""
+    shape = tuple(
+        (total if total == DYNAMIC else total - first) if size == DYNAMIC else size
+        for total, first, size in zip(x.shape, begin, count, strict=True)
+    )
+    rest = [e.indices(begin, "begin"), e.indices([max(n, -1) for n in count], "size")]
+    return e.apply("SLICE", [x], shape=shape, rest=rest)
+
+
+def slice_(e: Emitter, op: tensor.SliceOp) -> None:
+    """STRIDED_SLICE, which has Python's rules."""
+    x, layout = e.stored(op.operand)
+    if layout.image is not None:
+        x, layout = e.value(op.operand), plain(x.rank)
+    starts, ends, steps = (layout.stored(p.get_values()) for p in (op.starts, op.ends, op.steps))
+    shape = layout.stored(tensor_type(op.result).get_shape())
+    e.bind(op.result, strided(e, x, starts, ends, steps, shape), layout)
+
+
+def strided(
+    e: Emitter, x: Tensor, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int],
+    shape: Shape,
+) -> Tensor:  # fmt: skip
+    """STRIDED_SLICE; an end of `SLICE_END` goes to the end. Bounds are cut to 32 bits."""
+    least, most = -(1 << 31), (1 << 31) - 1
+    if max(steps, default=1) > most:
+        raise Inexpressible(f"LiteRT slices in steps of up to {most}")
+    mask = sum(1 << axis for axis, end in enumerate(ends) if end == SLICE_END)
+    cut_ends = [min(max(end, least), most) for end in ends]
+    cut_starts = [min(max(start, least), most) for start in starts]
+    rest = [e.indices(v, "bounds") for v in (cut_starts, cut_ends, steps)]
+    return e.apply("STRIDED_SLICE", [x], shape=shape, rest=rest, endMask=mask)
+
+
+def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
+    """PAD, or PADV2 with a value."""
+    x, layout = e.stored(op.operand)
+    if layout.image is not None:
+        x, layout = e.value(op.operand), plain(x.rank)
+    low, high = (layout.stored(p.get_values()) for p in (op.low, op.high))
+    e.bind(op.result, pad(e, x, low, high, op.value.value.data), layout)
+
+
+def pad(
+    e: Emitter, x: Tensor, low: Sequence[int], high: Sequence[int], value: float = 0.0
+) -> Tensor:
+    """Elements of `value` around `x`, in stored order."""
+    if not any((*low, *high)):
+        return x
+    shape = tuple(
+        size if size == DYNAMIC else size + a + b
+        for size, a, b in zip(x.shape, low, high, strict=True)
+    )
+    pads = e.indices(np.array([low, high]).T, "pads")
+    if value == 0:
+        return e.apply("PAD", [x], shape=shape, rest=[pads])
+    inner = e.cast(x, Element.UINT8) if x.element is Element.BOOL else x
+    fill = e.constant(np.array(value).astype(inner.element.dtype), "fill")
+    made = e.node("PADV2", [inner, pads, fill], inner.element, shape)
+    return e.cast(made, x.element)
+
+
+def squeeze(e: Emitter, op: tensor.SqueezeOp) -> None:
+    """SQUEEZE of the axes that say so."""
+    x, layout = e.stored(op.operand)
+    if layout.image is not None:
+        x, layout = e.value(op.operand), plain(x.rank)
+    axes = {axis % x.rank for axis in op.axes.get_values()}
+    e.bind(op.result, without(e, x, {layout.axis(a) for a in axes}), layout.without(axes))
+
+
+def without(e: Emitter, x: Tensor, axes: set[int]) -> Tensor:
+    """`x` without stored axes of size 1."""
+    if not axes:
+        return x
+    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+    if x.data is not None or shape.count(DYNAMIC) <= 1:
+        return e.reshape(x, shape)
+    return e.node("SQUEEZE", [x], x.element, shape, squeezeDims=sorted(axes))
+
+
+def unsqueeze(e: Emitter, op: tensor.UnsqueezeOp) -> None:
+    """Axes of size 1 put in."""
+    x, layout = e.stored(op.operand)
+    if layout.image is not None:
+        x, layout = e.value(op.operand), plain(x.rank)
+    rank = tensor_type(op.result).get_num_dims()
+    axes = {axis % rank for axis in op.axes.get_values()}
+    e.bind(op.result, e.expand_axes(x, sorted(axes)), layout.with_axes(axes))
+
+
+def expand(e: Emitter, op: tensor.ExpandOp) -> None:
+    """BROADCAST_TO; sizes that are known at run time alone come from the operand."""
+    x, wanted = e.value(op.operand), tensor_type(op.result).get_shape()
+    lead = len(wanted) - x.rank
+    entries: list[Tensor | int] = [
+        e.dimension(x, axis - lead) if size == DYNAMIC else size for axis, size in enumerate(wanted)
+    ]
+    if not wanted:
+        e.bind(op.result, x)
+        return
+    known = [entry for entry in entries if isinstance(entry, int)]
+    sizes = e.indices(known) if len(known) == len(entries) else e.sizes(entries)
+    e.bind(op.result, e.apply("BROADCAST_TO", [x], shape=wanted, rest=[sizes]))
+
+
+def gather_rows(e: Emitter, op: tensor.GatherRowsOp) -> None:
+    """GATHER on axis 0."""
+    table, indices = e.value(op.table), e.value(op.indices)
+    if indices.element not in (Element.INT32, Element.INT64):
+        indices = e.cast(indices, Element.INT32)
+    shape = tensor_type(op.result).get_shape()
+    e.bind(op.result, e.apply("GATHER", [table], shape=shape, rest=[indices], axis=0, batchDims=0))
+
+
+RULES: dict[type[Operation], Rule] = {
+    tensor.ReshapeToOp: reshape_to,
+    tensor.FlattenOp: flatten,
+    tensor.PermuteOp: permute,
+    tensor.ConcatenateOp: concatenate,
+    tensor.SplitOp: split,
+    tensor.SliceOp: slice_,
+    tensor.PadToOp: pad_to,
+    tensor.SqueezeOp: squeeze,
+    tensor.UnsqueezeOp: unsqueeze,
+    tensor.ExpandOp: expand,
+    tensor.GatherRowsOp: gather_rows,
+}

@@ -1,0 +1,268 @@
+"""The target `tflite`: its options, its stages, and the walk over the entry function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor, ternary
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import parameters, store_of
+from ...ir.errors import LoweringError, OptionError
+from ...ir.samples import read_samples
+from ..artifact import Artifact
+from ..emission import (
+    UnsupportedOps,
+    argument_names,
+    entry_function,
+    identifier,
+    result_names,
+)
+from ..options import TargetOptions, option
+from ..stages import Stage
+from ..targets import Target, source_hash
+from .calibrated import calibrate
+from .emitter import Emitter, Inexpressible
+from .engine import self_check
+from .flatbuffer import ModelInfo, serialize
+from .fusion import fuse
+from .graph import Element, Graph, Tensor, element_type
+from .layout import Layout, channels_last, plain
+from .precision import to_dynamic_int8, to_float16
+from .rules import write
+
+Precision = Literal["float32", "float16", "dynamic-int8", "int8"]
+
+
+@dataclass(frozen=True)
+class TFLiteOptions(TargetOptions):
+    """Options of the target `tflite`."""
+
+    precision: Literal["float32", "float16", "dynamic-int8", "int8"] = option(
+        "float32",
+        "float32; float16: weights in half precision; dynamic-int8: LiteRT rounds activations of "
+        "products to 8 bits; int8: integers throughout, on scales from `calibration`",
+    )
+    storage: Literal["auto", "2bit", "int8"] = option(
+        "auto", "trits in the file; auto: 2 bits in linear layers and 1x1 convolutions, else int8"
+    )
+    layout: Literal["nchw", "nhwc"] = option(
+        "nchw", "order of image inputs and outputs; nhwc needs no transpose"
+    )
+    calibration: str | None = option(
+        None, "samples for precision=int8: .npy, .npz or .safetensors, by argument name"
+    )
+    input_type: Literal["float32", "int8", "uint8"] = option(
+        "float32", "type of inputs with precision=int8"
+    )
+    output_type: Literal["float32", "int8", "uint8"] = option(
+        "float32", "type of outputs with precision=int8"
+    )
+    self_check: bool = option(
+        True, "run the file in LiteRT on generated inputs and compare with the interpreter"
+    )
+
+    def __post_init__(self) -> None:
+        full = self.precision == "int8"
+        if full and self.calibration is None:
+            raise OptionError(
+                "target 'tflite': precision=int8 takes its scales from samples; "
+                "give calibration=FILE (.npy, .npz or .safetensors)"
+            )
+        if not full and (self.calibration, self.input_type, self.output_type) != (
+            None, "float32", "float32",
+        ):  # fmt: skip
+            raise OptionError(
+                "target 'tflite': the options 'calibration', 'input-type' and 'output-type' belong "
+                "to precision=int8"
+            )
+
+
+class TFLiteTarget(Target):
+    """A `.tflite` file for LiteRT; ternary weights stay packed in it."""
+
+    name: ClassVar[str] = "tflite"
+    description: ClassVar[str] = "TFLite model for LiteRT, ternary weights packed 2 bits each"
+    Options: ClassVar[type[TargetOptions]] = TFLiteOptions
+
+    def stages(self, options: TFLiteOptions) -> Sequence[Stage]:
+        """Simplify, compute what is constant, fuse what follows a product."""
+        del options
+        return STAGES
+
+    def emit(self, module: ModuleOp, options: TFLiteOptions) -> Artifact:
+        """The `.tflite` file.
+
+        Raises:
+            UnsupportedError: names every op, or combination of element types, without a form.
+            LoweringError: parameters without values, no `@forward`, or a failed self-check.
+            BackendError: `ai-edge-litert` is missing.
+        """
+        function = entry_function(module, self.name)
+        _require_values(module)
+        graph, orders = build_graph(function, options)
+        fuse(graph)
+        match options.precision:
+            case "float16":
+                to_float16(graph)
+            case "dynamic-int8":
+                to_dynamic_int8(graph)
+            case "int8":
+                assert options.calibration is not None
+                samples = read_samples(Path(options.calibration))
+                types = (Element[options.input_type.upper()], Element[options.output_type.upper()])
+                calibrate(graph, function, samples, orders[0], types)
+            case _:
+                pass
+        name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
+        metadata = {"source_layer": name, "module_sha256": source_hash(module)}
+        data = serialize(graph, ModelInfo(f"{name}, by triton-dsl", metadata))
+        if options.self_check:
+            coarse = options.precision != "float32"
+            if (options.input_type, options.output_type) == ("float32", "float32"):
+                self_check(data, module, function, orders, coarse=coarse)
+        manifest = {"layout": options.layout, "operators": len(graph.operators)}
+        return Artifact(name, {f"{name}.tflite": data}, manifest=manifest, primary=f"{name}.tflite")
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage("spiking", "lower-network,inline-spike-layers,convert-spike-to-tensor"),
+    Stage("simplify", "canonicalize,cse,dce"),
+    Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
+    Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
+)
+"""The pipeline before emission."""
+
+
+def _require_values(module: ModuleOp) -> None:
+    wanted = list(dict.fromkeys(op.key.data for op in parameters(module)))
+    known = set(store_of(module).names()) if wanted else set[str]()
+    missing = [key for key in wanted if key not in known]
+    if missing:
+        shown = ", ".join(f"'{key}'" for key in missing[:10])
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise LoweringError(
+            f"a .tflite file holds the weights, and {shown}{more} have no values; "
+            "give --weights FILE (.safetensors, .npz, .pt)"
+        )
+
+
+Orders = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
+"""Of each input's and each output's axes in the file."""
+
+
+def build_graph(function: func.FuncOp, options: TFLiteOptions) -> tuple[Graph, Orders]:
+    """The graph of the entry function, and the order of axes of inputs and outputs.
+
+    Raises:
+        UnsupportedError: names every op without a form.
+    """
+    graph = Graph()
+    emitter = Emitter(graph, options.storage)
+    inputs = [
+        _input(emitter, argument, name, options.layout)
+        for argument, name in zip(function.args, argument_names(function), strict=True)
+    ]
+    end = function.body.block.last_op
+    assert isinstance(end, func.ReturnOp)
+    unsupported = UnsupportedOps("tflite")
+    for op in function.body.block.ops:
+        if op is not end:
+            _emit_op(emitter, op, unsupported)
+    unsupported.raise_if_any()
+    taken = set(graph.input_names)
+    outputs = [
+        _output(emitter, value, _free(name, taken), options.layout)
+        for value, name in zip(end.arguments, result_names(function), strict=True)
+    ]
+    graph.drop_unused()
+    return graph, (inputs, outputs)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    wish, number = name, 1
+    while name in taken:
+        name, number = f"{wish}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def _emit_op(emitter: Emitter, op: Operation, unsupported: UnsupportedOps) -> None:
+    stored = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
+    if isinstance(op, stored):
+        return
+    try:
+        write(emitter, op)
+    except Inexpressible as reason:
+        unsupported.add(op, str(reason))
+        emitter.stand_in(op)
+
+
+def _input(emitter: Emitter, argument: SSAValue, name: str, layout: str) -> tuple[int, ...]:
+    """A graph input; the order of its axes."""
+    type = tensor_type(argument)
+    rank = type.get_num_dims()
+    image = layout == "nhwc" and rank == 4 and _reaches_window(argument)
+    order = channels_last(rank) if image else plain(rank)
+    element = element_type(type.element_type)
+    made = Tensor(name, element, order.stored(type.get_shape()))
+    emitter.graph.inputs.append(made)
+    emitter.graph.input_names.append(name)
+    emitter.bind(argument, made, order)
+    return order.order
+
+
+_WINDOWS = (
+    tensor.ConvOp,
+    tensor.MaxPoolOp,
+    tensor.AvgPoolOp,
+    tensor.GlobalAvgPoolOp,
+    tensor.BatchNormOp,
+    ternary.ConvOp,
+)
+
+
+def _reaches_window(argument: SSAValue) -> bool:
+    """Whether a value is an image: it goes, perhaps changed element by element, into a window."""
+    seen: set[SSAValue] = set()
+    open_ = [argument]
+    while open_:
+        value = open_.pop()
+        for use in value.uses:
+            if isinstance(use.operation, _WINDOWS):
+                return True
+            for result in use.operation.results:
+                same = result not in seen and len(use.operation.results) == 1
+                if same and tensor_type(result).get_num_dims() == 4:
+                    seen.add(result)
+                    open_.append(result)
+    return False
+
+
+def _output(emitter: Emitter, value: SSAValue, name: str, layout: str) -> tuple[int, ...]:
+    """A graph output; the order of its axes."""
+    graph = emitter.graph
+    stored, have = emitter.stored(value)
+    keep = layout == "nhwc" and stored.rank == 4 and have.is_channels_last
+    order: Layout = have if keep else plain(stored.rank)
+    made = emitter.laid(value, order)
+    if made in graph.inputs or made in graph.outputs or made.data is not None:
+        made = _copied(emitter, made)
+    graph.outputs.append(made)
+    graph.output_names.append(name)
+    return order.order
+
+
+def _copied(emitter: Emitter, value: Tensor) -> Tensor:
+    """The same values as a tensor of their own: an output is neither an input nor stored."""
+    axes = [emitter.indices(v, "bounds") for v in ([0] * value.rank, [-1] * value.rank)]
+    if not value.rank:
+        sizes = emitter.indices([], "shape")
+        return emitter.node("RESHAPE", [value, sizes], value.element, value.shape)
+    return emitter.node("SLICE", [value, *axes], value.element, value.shape)

@@ -1,0 +1,302 @@
+"""TFLite forms of the `ternary` dialect: products with stored trits, and trits at run time.
+
+Trits are stored as INT2, four to a byte, where the product is FULLY_CONNECTED, and as INT8 in
+convolutions: LiteRT's convolutions give NaN or wrong numbers with INT2. A 1x1 convolution is a
+FULLY_CONNECTED; any other is one on `columns` where `storage=2bit` asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import ternary
+from ...dialects.inference import tensor_type
+from ...dialects.magnitude import sum_terms
+from ...dialects.shapes import DYNAMIC, is_float
+from .activation import rectify
+from .elementwise import clip
+from .emitter import Emitter, Inexpressible, Rule
+from .graph import Array, Element, Tensor, element_type
+from .layout import Layout, channels_last, plain
+from .linear import vector_input
+from .products import (
+    columns,
+    convolution,
+    dequantized,
+    exact_product,
+    fully_connected,
+    is_depthwise,
+    lifted,
+    weight_order,
+)
+from .quantization import Rescaling, count_thresholds, rescale
+from .window import lift, unlift, window_of
+
+
+def matmul(e: Emitter, op: ternary.MatmulOp) -> None:
+    """A product with trits."""
+    out, scaled = _product(e, op.input, op.weight, op.scale)
+    if op.scale is not None and not scaled:
+        out = e.binary("MUL", out, e.value(op.scale))
+    e.bind(op.result, out)
+
+
+def linear(e: Emitter, op: ternary.LinearOp) -> None:
+    """A product with trits and the steps behind it."""
+    out, scaled = _product(e, op.input, op.weight, op.scale)
+    _finish(e, op, out, plain(out.rank), scaled=scaled)
+
+
+def _product(
+    e: Emitter, input: SSAValue, weight: SSAValue, scale: SSAValue | None
+) -> tuple[Tensor, bool]:
+    """x · W, and whether the scale is in it."""
+    trits = e.array(weight)
+    if trits is None:
+        return _computed_product(e, input, weight), False
+    if trits.ndim == 1:
+        out, scaled = _by_trits(e, input, trits[:, None], weight, None)
+        return e.reshape(out, out.shape[:-1]), scaled
+    if trits.ndim > 2:
+        return _batched(e, input, trits, weight), False
+    return _by_trits(e, input, trits, weight, scale)
+
+
+def _by_trits(
+    e: Emitter, input: SSAValue, trits: Array, weight: SSAValue, scale: SSAValue | None
+) -> tuple[Tensor, bool]:
+    x, rows = vector_input(e, input, trits)
+    known = None if scale is None else e.array(scale)
+    stored = _stored_trits(e, rows.T, known, 0, weight, two_bits=e.storage != "int8")
+    if is_float(tensor_type(input)):
+        wide = e.float32(x)
+        return e.cast(fully_connected(e, wide, stored, None), x.element), known is not None
+    reach = int(np.abs(rows.astype(np.int64)).sum(axis=0).max(initial=0))
+    bound = e.magnitudes.greatest(input)
+    return (
+        _exact(e, x, bound, reach, lambda part: fully_connected(e, part, stored, None)),
+        False,
+    )
+
+
+def _exact(
+    e: Emitter, x: Tensor, bound: int, reach: int, product: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """`exact_product`, whose sums wrap around in 32 bits: no more of the operand counts."""
+    if x.element is Element.INT64:
+        x, bound = e.cast(x, Element.INT32), min(bound, 1 << 31)
+    return exact_product(e, x, bound, reach, product)
+
+
+def _stored_trits(
+    e: Emitter, trits: Array, scale: Array | None, axis: int, weight: SSAValue, *, two_bits: bool
+) -> Tensor:
+    """Trits as float32, dequantised from what is stored, with a scale a channel on `axis`."""
+    channels = trits.shape[axis]
+    scales = np.broadcast_to(np.ones(()) if scale is None else scale, (channels,))
+    key = getattr(weight.owner, "key", None)
+    hint = key.data if key is not None else weight.name_hint or "trits"
+    element = Element.INT2 if two_bits else Element.INT8
+    return dequantized(e, trits, element, scales, axis, hint)
+
+
+def _batched(e: Emitter, input: SSAValue, trits: Array, weight: SSAValue) -> Tensor:
+    from .linear import batch_matmul
+
+    x = e.value(input)
+    stored = e.float32(e.value(weight))
+    reach = trits.shape[-2]
+
+    def product(part: Tensor) -> Tensor:
+        part = e.reshape(part, (1, *part.shape)) if x.rank == 1 else part
+        out = batch_matmul(e, part, stored)
+        return e.reshape(out, (*out.shape[:-2], out.shape[-1])) if x.rank == 1 else out
+
+    if is_float(tensor_type(input)):
+        return e.cast(product(e.float32(x)), x.element)
+    return _exact(e, x, e.magnitudes.greatest(input), reach, product)
+
+
+def _computed_product(e: Emitter, input: SSAValue, weight: SSAValue) -> Tensor:
+    """By trits computed at run time."""
+    from .linear import batch_matmul
+
+    x, w = e.value(input), e.float32(e.value(weight))
+    if x.rank < 2 or w.rank < 2:
+        raise Inexpressible("a product of a vector with trits computed at run time")
+    if is_float(tensor_type(input)):
+        return e.cast(batch_matmul(e, e.float32(x), w), x.element)
+    if w.shape[-2] == DYNAMIC:
+        raise Inexpressible("an integer product over a dynamic size has no bound")
+    bound = e.magnitudes.greatest(input)
+    return _exact(e, x, bound, w.shape[-2], lambda part: batch_matmul(e, part, w))
+
+
+def conv(e: Emitter, op: ternary.ConvOp) -> None:
+    """A convolution with trits and the steps behind it; on integers exactly."""
+    trits = e.array(op.weight)
+    if trits is None:
+        raise Inexpressible("a convolution with trits computed at run time has no form in LiteRT")
+    rank = tensor_type(op.input).get_num_dims()
+    x = lift(e, e.laid(op.input, channels_last(rank)))
+    window, groups = window_of(op, trits.shape[2:]), op.groups.value.data
+    floating = is_float(tensor_type(op.input))
+    scale = None if op.scale is None else e.array(op.scale)
+    order = lifted(trits.transpose(weight_order(x, groups, rank)))
+    sized = DYNAMIC not in window.outputs(x)
+    flat = window.is_point if e.storage == "auto" else e.storage == "2bit"
+    if groups == 1 and flat and (window.is_point or sized):
+        rows = order.reshape(order.shape[0], -1)
+        stored = _stored_trits(e, rows, scale, 0, op.weight, two_bits=True)
+
+        def product(part: Tensor) -> Tensor:
+            laid = part if window.is_point else columns(e, part, window)
+            return fully_connected(e, laid, stored, None)
+    else:
+        axis = 3 if is_depthwise(x, groups) else 0
+        stored = _stored_trits(e, order, scale, axis, op.weight, two_bits=False)
+
+        def product(part: Tensor) -> Tensor:
+            return convolution(e, part, stored, None, window, groups)
+
+    if floating:
+        out = e.cast(product(e.float32(x)), x.element)
+    else:
+        reach = int(np.max(sum_terms(op), initial=0))
+        out = _exact(e, x, e.magnitudes.greatest(op.input), reach, product)
+    scaled = floating and scale is not None
+    _finish(e, op, unlift(e, out, rank), channels_last(rank), scaled=scaled)
+
+
+def _finish(e: Emitter, op: ternary.FusedOp, out: Tensor, layout: Layout, *, scaled: bool) -> None:
+    """The optional steps of a fused op, in its order; the channels stand last."""
+    if op.scale is not None and not scaled:
+        out = e.binary("MUL", out, e.value(op.scale))
+    if op.bias is not None:
+        out = e.binary("ADD", out, e.value(op.bias))
+    if op.activation.data == "relu":
+        out = rectify(e, out)
+    elif op.activation.data == "relu6":
+        out = e.apply("RELU6", [out]) if out.element.is_float else clip(e, out, 0, 6)
+    element = element_type(tensor_type(op.result).element_type)
+    if op.thresholds is not None:
+        out = e.cast(count_thresholds(e, out, op.thresholds), element)
+    elif op.multiplier is not None:
+        assert op.shift is not None and op.zero_point is not None
+        assert op.low is not None and op.high is not None
+        low, high = op.low.value.data, op.high.value.data
+        to = Rescaling(op.multiplier, op.shift, op.zero_point, low, high)
+        out = rescale(e, out, to, out.rank - 1)
+    e.bind(op.result, out, layout)
+
+
+def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
+    """A product with the matrix that the graph stands for."""
+    matrix = op.matrix()
+    x = e.value(op.operand)
+    greatest = int(np.abs(matrix).max(initial=0))
+    if greatest <= 1:
+        ones = np.ones(matrix.shape[1])
+        name = f"{e.hint}.matrix"
+        weight = dequantized(e, matrix.T, Element.INT2, ones, 0, name)
+    else:
+        weight = e.constant(np.ascontiguousarray(matrix.T).astype(np.float32), f"{e.hint}.matrix")
+    element = element_type(tensor_type(op.result).element_type)
+    if x.element.is_float:
+        out = fully_connected(e, e.float32(x), weight, None)
+    else:
+        reach = int(np.abs(matrix).sum(axis=0).max(initial=0))
+        bound = e.magnitudes.greatest(op.operand)
+        out = _exact(e, x, bound, reach, lambda p: fully_connected(e, p, weight, None))
+    e.bind(op.result, e.cast(out, element))
+
+
+def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:
+    """scale·t."""
+    out, layout = e.stored(op.operand)
+    if layout.image is not None:
+        out, layout = e.value(op.operand), plain(out.rank)
+    out = e.cast(out, element_type(tensor_type(op.result).element_type))
+    if op.scale is not None:
+        axis = layout.axis(op.axis.value.data)
+        out = e.binary("MUL", out, e.along_axis(e.value(op.scale), axis, out.rank))
+    e.bind(op.result, out, layout)
+
+
+def ternarize(e: Emitter, op: ternary.TernarizeOp) -> None:
+    """The deterministic rules, with means in float32; `scale` from the mean of what is kept."""
+    if op.mode.data == "stochastic":
+        raise Inexpressible("stochastic ternarization needs NumPy's generator; fold it first")
+    given = e.value(op.operand)
+    x = e.float32(given)
+    channel = op.axis.value.data % x.rank if op.scaling.data == "channel" else None
+    axes = [axis for axis in range(x.rank) if axis != channel]
+    size = e.apply("ABS", [x])
+    mean = e.reduce("MEAN", size, axes, keepdims=True)
+    if op.rule.data == "absmean":
+        zero = e.scalar(0, Element.FLOAT32)
+        flat = e.compare("EQUAL", mean, zero)
+        divisor = e.choose(flat, e.scalar(1, Element.FLOAT32), mean)
+        trits = clip(e, e.apply("ROUND", [e.binary("DIV", x, divisor)]), -1, 1)
+    else:
+        if op.threshold is not None:
+            threshold = e.scalar(op.threshold.value.data, Element.FLOAT32)
+        else:
+            threshold = e.binary("MUL", mean, e.scalar(0.7, Element.FLOAT32))
+        over = e.float32(e.compare("GREATER", size, threshold))
+        trits = e.binary("MUL", e.apply("SIGN", [x]), over)
+    if op.scale is not None:
+        kept = e.apply("ABS", [trits])
+        total, count = (e.reduce("SUM", t, axes) for t in (e.binary("MUL", size, kept), kept))
+        least = clip(e, count, 1, None)
+        e.bind(op.scale, e.cast(e.binary("DIV", total, least), given.element))
+    e.bind(op.trits, e.cast(trits, Element.INT8))
+
+
+def pack(e: Emitter, op: ternary.PackOp) -> None:
+    """Codes weighed by 1, 4, 16, 64 and summed in fours."""
+    from .shape import pad
+
+    count = prod(tensor_type(op.operand).get_shape())
+    trits = e.reshape(e.cast(e.value(op.operand), Element.INT32), (count,))
+    trits = pad(e, trits, [0], [-count % 4])
+    negative = e.compare("LESS", trits, e.scalar(0, Element.INT32))
+    codes = e.choose(negative, e.scalar(2, Element.INT32), trits)
+    places = e.constant(np.array([1, 4, 16, 64], np.int32), "places")
+    weighed = e.binary("MUL", e.reshape(codes, (-(-count // 4), 4)), places)
+    e.bind(op.result, e.cast(e.reduce("SUM", weighed, [1]), Element.UINT8))
+
+
+def unpack(e: Emitter, op: ternary.UnpackOp) -> None:
+    """Bytes to trits by remainders. The reserved code, which cannot be refused here, gives 0."""
+    from .shape import cut
+
+    shape = tensor_type(op.result).get_shape()
+    count = prod(shape)
+    bytes_ = e.cast(e.value(op.operand), Element.INT32)
+    places = e.constant(np.array([1, 4, 16, 64], np.int32), "places")
+    shifted = e.binary("DIV", e.reshape(bytes_, (*bytes_.shape, 1)), places)
+    codes = e.binary("FLOOR_MOD", shifted, e.scalar(4, Element.INT32))
+    one, two = (
+        e.cast(e.compare("EQUAL", codes, e.scalar(code, Element.INT32)), Element.INT32)
+        for code in (1, 2)
+    )
+    flat = e.reshape(e.binary("SUB", one, two), (bytes_.shape[0] * 4,))
+    kept = flat if count == flat.shape[0] else cut(e, flat, [0], [count])
+    e.bind(op.result, e.cast(e.reshape(kept, shape), Element.INT8))
+
+
+RULES: dict[type[Operation], Rule] = {
+    ternary.MatmulOp: matmul,
+    ternary.LinearOp: linear,
+    ternary.ConvOp: conv,
+    ternary.AdderGraphOp: adder_graph,
+    ternary.DequantizeOp: dequantize,
+    ternary.TernarizeOp: ternarize,
+    ternary.PackOp: pack,
+    ternary.UnpackOp: unpack,
+}
