@@ -103,7 +103,14 @@ class Call:
 class Emitter:
     """Inserts ops at the end of `block`, each with the location of the node being read.
 
-    `budget` bounds how many elements are computed before the program runs, in all.
+    Attributes:
+        budget: how many elements may still be computed before the program runs.
+        arrays: values whose elements are known numbers.
+        symbolic: values whose elements are sizes, some of them free.
+        names: what known values are called in the parameter store.
+        stored: known values that are initialisers of the model itself.
+        written: constants and parameters of the program, with their elements.
+        exact: floats that hold integers, with the op that gives these.
     """
 
     block: Block
@@ -115,6 +122,7 @@ class Emitter:
     symbolic: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     stored: set[SSAValue] = field(default_factory=set[SSAValue])
+    written: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     exact: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     _sizes: dict[SSAValue, Sizes] = field(default_factory=dict[SSAValue, Sizes])
     _written: dict[Any, SSAValue] = field(default_factory=dict[Any, SSAValue])
@@ -242,6 +250,7 @@ class Emitter:
             return value
         if value not in self._written:
             self._written[value] = self._write(value)
+            self.written[self._written[value]] = self.arrays[value]
         return self._written[value]
 
     def _write(self, value: SSAValue) -> SSAValue:

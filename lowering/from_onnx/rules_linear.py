@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
@@ -16,6 +16,7 @@ from ...dialects.shapes import is_float, is_integer
 from ..from_torch.sizes import ProblemError
 from ..from_torch.weights import recognize
 from .emitter import Call, Emitter, Rule
+from .rules_elementwise import is_unsigned
 from .sizes import Free
 
 Array = NDArray[Any]
@@ -143,6 +144,9 @@ def _einsum(e: Emitter, call: Call) -> SSAValue:
 
 def centred(e: Emitter, x: SSAValue, zero: SSAValue | None, axis: int | None = None) -> SSAValue:
     """x minus its zero point, as i32; with `axis` the zero point is a vector along it."""
+    shifted = _before_shift(e, x, zero)
+    if shifted is not None:
+        return shifted
     wide = e.convert(x, i32)
     if zero is None:
         return wide
@@ -156,11 +160,35 @@ def centred(e: Emitter, x: SSAValue, zero: SSAValue | None, axis: int | None = N
     return e.add(tensor.SubOp(wide, zero))
 
 
+def _before_shift(e: Emitter, x: SSAValue, zero: SSAValue | None) -> SSAValue | None:
+    """The i32 bytes that 128 was added to, to make them unsigned, where 128 is the zero point."""
+    known = None if zero is None else e.arrays.get(zero)
+    narrow = x.owner
+    if known is None or known.size != 1 or int(known.reshape(-1)[0]) != 128:
+        return None
+    if not isinstance(narrow, tensor.ConvertOp) or not is_unsigned(x):
+        return None
+    added = narrow.operand.owner
+    if not isinstance(added, tensor.AddOp):
+        return None
+    wide = added.lhs.owner
+    offset = e.written.get(added.rhs)
+    if not isinstance(wide, tensor.ConvertOp) or offset is None or not (offset == 128).all():
+        return None
+    fits = tensor_type(wide.operand).element_type == i8 and tensor_type(added.lhs) == tensor_type(
+        added.result
+    )
+    return added.lhs if fits and tensor_type(added.lhs).element_type == i32 else None
+
+
 def integer_product(e: Emitter, x: SSAValue, weight: SSAValue) -> SSAValue:
     """x · W of i32, exact modulo 2^32."""
     found = trits_of(e, weight, 1) if e.rank(weight) == 2 else None
     if found is None or e.is_known(x):
         return e.add(tensor.MatmulOp(x, weight))
+    wide = x.owner
+    if isinstance(wide, tensor.ConvertOp) and tensor_type(wide.operand).element_type in (i8, i16):
+        x = wide.operand
     return e.add(ternary.LinearOp(x, e.trits(found[0], e.names.get(weight, "weight"))))
 
 
