@@ -1,0 +1,189 @@
+"""Rules of recurrent cells, unrolled over their steps: `RNN`, `GRU`, `LSTM`.
+
+The equations are those of the standard, version 14. How many steps there are must be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ..from_torch.sizes import ProblemError
+from .emitter import Call, Emitter, Rule
+from .rules_activation import Formula
+from .rules_linear import linear
+from .sizes import static
+
+LONGEST = 4096
+"""A cell is unrolled over at most this many steps."""
+
+_FUNCTIONS: dict[str, Any] = {
+    "relu": tensor.ReluOp,
+    "sigmoid": tensor.SigmoidOp,
+    "tanh": tensor.TanhOp,
+}
+
+
+class _Cell:
+    """One direction of a recurrent node: weights of `gates` gates, activations, a limit."""
+
+    def __init__(
+        self, e: Emitter, call: Call, direction: int, gates: int, kinds: list[str]
+    ) -> None:
+        self.e, self.call, self.gates = e, call, gates
+        self.weight, self.recurrence = (self._transposed(call[i], direction) for i in (1, 2))
+        self.hidden = e.shape(self.recurrence, "hidden size")[0]
+        size = gates * self.hidden
+        self.bias_x = self.bias_h = None
+        if call.has(3):
+            bias = self._row(call[3], direction)
+            self.bias_x, self.bias_h = e.cut(bias, 0, 0, size), e.cut(bias, 0, size, 2 * size)
+        names = [str(n) for n in call.get("activations", [])]
+        chosen = names[direction * len(kinds) : (direction + 1) * len(kinds)] or kinds
+        if len(chosen) != len(kinds) or any(name.lower() not in _FUNCTIONS for name in chosen):
+            raise ProblemError(f"its activations {names} are not known")
+        self.activations = [_FUNCTIONS[name.lower()] for name in chosen]
+
+    def _row(self, value: SSAValue, direction: int) -> SSAValue:
+        return self.e.add(tensor.SqueezeOp(self.e.cut(value, 0, direction, direction + 1), [0]))
+
+    def _transposed(self, value: SSAValue, direction: int) -> SSAValue:
+        return self.e.permute(self._row(value, direction), [1, 0])
+
+    def activate(self, index: int, x: Formula) -> Formula:
+        """An activation, after the limit."""
+        clip = self.call.get("clip")
+        return (x if clip is None else x.maximum(-clip).minimum(clip)).of(self.activations[index])
+
+    def gate(self, x: SSAValue, index: int) -> SSAValue:
+        """The part of one gate."""
+        return self.e.cut(x, 1, index * self.hidden, (index + 1) * self.hidden)
+
+    def from_input(self, x: SSAValue) -> SSAValue:
+        """x · W + b, all gates."""
+        return linear(self.e, x, self.weight, self.bias_x)
+
+    def from_state(self, h: SSAValue) -> SSAValue:
+        """h · R + b, all gates."""
+        return linear(self.e, h, self.recurrence, self.bias_h)
+
+
+Step = Callable[[_Cell, SSAValue, list[SSAValue]], list[SSAValue]]
+
+
+def _rnn(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
+    total = cell.e.add(tensor.AddOp(cell.from_input(x), cell.from_state(state[0])))
+    return [cell.activate(0, Formula(cell.e, total)).value]
+
+
+def _gru(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
+    e, h = cell.e, Formula(cell.e, state[0])
+    given, kept = cell.from_input(x), cell.from_state(state[0])
+
+    def part(value: SSAValue, index: int) -> Formula:
+        return Formula(e, cell.gate(value, index))
+
+    update = cell.activate(0, part(given, 0) + part(kept, 0))
+    reset = cell.activate(0, part(given, 1) + part(kept, 1))
+    if cell.call.get("linear_before_reset", 0):
+        inner = part(given, 2) + reset * part(kept, 2)
+    else:
+        again = cell.from_state((reset * h).value)
+        inner = part(given, 2) + part(again, 2)
+    new = cell.activate(1, inner)
+    return [((1 - update) * new + update * h).value]
+
+
+def _lstm(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
+    e, memory = cell.e, Formula(cell.e, state[1])
+    total = e.add(tensor.AddOp(cell.from_input(x), cell.from_state(state[0])))
+    peep: list[Formula | None] = [None] * 3
+    if cell.call.has(7):
+        rows = e.cut(cell.call[7], 0, 0, 1)
+        peep = [
+            Formula(e, e.cut(rows, 1, i * cell.hidden, (i + 1) * cell.hidden)) for i in range(3)
+        ]
+
+    def part(index: int, hole: Formula | None, c: Formula) -> Formula:
+        value = Formula(e, cell.gate(total, index))
+        return value if hole is None else value + hole * c
+
+    entry = cell.activate(0, part(0, peep[0], memory))
+    forget = cell.activate(0, part(2, peep[2], memory))
+    new = cell.activate(1, part(3, None, memory))
+    memory = forget * memory + entry * new
+    out = cell.activate(0, part(1, peep[1], memory))
+    return [(out * cell.activate(2, memory)).value, memory.value]
+
+
+def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
+    """A rule for a recurrent node whose cell makes one step by `step`."""
+
+    def rule(e: Emitter, call: Call) -> Any:
+        if call.has(4):
+            lengths = e.array(call[4], "sequence_lens")
+            if (lengths != e.shape(call[0])[1 if call.get("layout", 0) else 0]).any():
+                raise ProblemError("its sequences have lengths of their own")
+        if call.has(7) and str(call.get("direction", "forward")) != "forward":
+            raise ProblemError("it has peepholes in more than one direction")
+        x, is_batch_first = call[0], bool(call.get("layout", 0))
+        x = e.permute(x, [1, 0, 2]) if is_batch_first else x
+        (steps,) = static(e.sizes(x)[:1], "number of steps")
+        if not 1 <= steps <= LONGEST:
+            raise ProblemError(f"it makes {steps} steps; cells are unrolled up to {LONGEST}")
+        direction = str(call.get("direction", "forward"))
+        ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+        if direction not in ways:
+            raise ProblemError(f"its direction '{direction}' is unknown")
+        runs = [
+            _run(
+                e, _Cell(e, call, index, gates, kinds), x, index, back, step, states, is_batch_first
+            )
+            for index, back in enumerate(ways[direction])
+        ]
+        outputs = e.add(tensor.ConcatenateOp([run[0] for run in runs], 1))
+        finals = [
+            e.add(tensor.ConcatenateOp([run[1 + i] for run in runs], 0)) for i in range(states)
+        ]
+        if is_batch_first:
+            outputs = e.permute(outputs, [2, 0, 1, 3])
+            finals = [e.permute(value, [1, 0, 2]) for value in finals]
+        return (outputs, *finals)[: max(call.outputs, 1)]
+
+    return rule
+
+
+def _run(
+    e: Emitter, cell: _Cell, x: SSAValue, index: int, back: bool, step: Step, states: int,
+    is_batch_first: bool,
+) -> list[SSAValue]:  # fmt: skip
+    steps, batch = e.sizes(x)[:2]
+    (count,) = static([steps], "number of steps")
+    state: list[SSAValue] = []
+    for place in range(states):
+        given = cell.call.optional(5 + place)
+        if given is None:
+            zero = e.reshape(e.number(0, x), [1, 1])
+            state.append(e.stretch(zero, (batch, cell.hidden)))
+            continue
+        given = e.permute(given, [1, 0, 2]) if is_batch_first else given
+        state.append(e.add(tensor.SqueezeOp(e.cut(given, 0, index, index + 1), [0])))
+    rows: list[SSAValue] = []
+    for turn in reversed(range(count)) if back else range(count):
+        part = e.add(tensor.SqueezeOp(e.cut(x, 0, turn, turn + 1), [0]))
+        state = step(cell, part, state)
+        rows.append(e.add(tensor.UnsqueezeOp(state[0], [0, 1])))
+    ordered = rows[::-1] if back else rows
+    outputs = ordered[0] if count == 1 else e.add(tensor.ConcatenateOp(ordered, 0))
+    return [outputs, *(e.add(tensor.UnsqueezeOp(value, [0])) for value in state)]
+
+
+RULES: dict[str, Rule] = {
+    "GRU": recurrent(_gru, 3, ["Sigmoid", "Tanh"], 1),
+    "LSTM": recurrent(_lstm, 4, ["Sigmoid", "Tanh", "Tanh"], 2),
+    "RNN": recurrent(_rnn, 1, ["Tanh"], 1),
+}
+"""By the type of the operator."""
