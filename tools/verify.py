@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +174,25 @@ def run_artifact(
             with TemporaryDirectory() as folder:
                 outputs = run_onnx(write_artifact(artifact, Path(folder))[0], inputs)
         return f"onnxruntime {version('onnxruntime')}", outputs
+    if name == "verilog":
+        from .verilog import run_verilog
+
+        return run_verilog(artifact, inputs)
+    if name == "tflite":
+        return f"litert {version('ai-edge-litert')}", _run_litert(artifact, inputs)
     raise OptionError(f"target '{name}' has no engine to verify it on")
+
+
+def _run_litert(artifact: Artifact, inputs: Sequence[Array]) -> list[Array]:
+    """Images go in and come out in the order of the file; the manifest says which."""
+    from ..lowering.to_tflite.engine import run_tflite
+
+    given, made = (
+        cast("list[Any]", artifact.manifest[f"{end}_axes"]) for end in ("input", "output")
+    )
+    laid = [x.transpose(axes) for x, axes in zip(inputs, given, strict=True)]
+    outputs = run_tflite(next(iter(artifact.files.values())), laid)
+    return [y.transpose(np.argsort(axes)) for y, axes in zip(outputs, made, strict=True)]
 
 
 def compare(

@@ -51,8 +51,8 @@ def calibrate(
     samples: Mapping[str, Array],
     orders: Sequence[Sequence[int]],
     types: tuple[Element, Element],
-) -> None:
-    """Make the arithmetic of `graph` that of 8-bit integers, in place.
+) -> tuple[Array, ...]:
+    """Make the arithmetic of `graph` that of 8-bit integers, in place; the first batch of samples.
 
     Args:
         graph: a finished graph of floats.
@@ -69,6 +69,7 @@ def calibrate(
     laid = [[x.transpose(o) for x, o in zip(batch, orders, strict=True)] for batch in batches]
     ranges = observed(graph, laid)
     _Integers(graph, ranges).rewrite(types)
+    return batches[0]
 
 
 def observed(graph: Graph, batches: Sequence[Sequence[Array]]) -> dict[Tensor, Range]:

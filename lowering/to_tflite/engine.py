@@ -67,8 +67,9 @@ def self_check(
     orders: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]],
     *,
     coarse: bool,
+    inputs: Sequence[Array] | None = None,
 ) -> None:
-    """Run the model on generated inputs in LiteRT and in the interpreter.
+    """Run the model in LiteRT and in the interpreter and compare.
 
     Args:
         model: the file.
@@ -76,11 +77,12 @@ def self_check(
         function: the entry of `module`.
         orders: of each input's and each output's axes in the file.
         coarse: whether the file rounds more than float32 does.
+        inputs: of the program; by default `sample_inputs`.
 
     Raises:
         LoweringError: LiteRT refuses the model, or computes something else.
     """
-    inputs = sample_inputs(module, function)
+    inputs = sample_inputs(module, function) if inputs is None else inputs
     try:
         expected = run_module(module, inputs)
     except TritonError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
@@ -39,7 +39,7 @@ class TFLiteQuantizationConfig:
     """
 
     mode: Literal["int8", "float16", "dynamic"] = "dynamic"
-    representative_dataset: Iterable[Any] | None = None
+    representative_dataset: Iterable[Any] | None = field(default=None, repr=False)
     inference_input_type: Literal["float32", "int8", "uint8"] = "float32"
     inference_output_type: Literal["float32", "int8", "uint8"] = "float32"
 

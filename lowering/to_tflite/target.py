@@ -108,6 +108,7 @@ class TFLiteTarget(Target):
         _require_values(module)
         graph, orders = build_graph(function, options)
         fuse(graph)
+        inputs = None
         match options.precision:
             case "float16":
                 to_float16(graph)
@@ -117,7 +118,7 @@ class TFLiteTarget(Target):
                 assert options.calibration is not None
                 samples = read_samples(Path(options.calibration))
                 types = (Element[options.input_type.upper()], Element[options.output_type.upper()])
-                calibrate(graph, function, samples, orders[0], types)
+                inputs = calibrate(graph, function, samples, orders[0], types)
             case _:
                 pass
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
@@ -126,8 +127,8 @@ class TFLiteTarget(Target):
         if options.self_check:
             coarse = options.precision != "float32"
             if (options.input_type, options.output_type) == ("float32", "float32"):
-                self_check(data, module, function, orders, coarse=coarse)
-        manifest = {"layout": options.layout, "operators": len(graph.operators)}
+                self_check(data, module, function, orders, coarse=coarse, inputs=inputs)
+        manifest = {"input_axes": orders[0], "output_axes": orders[1]}
         return Artifact(name, {f"{name}.tflite": data}, manifest=manifest, primary=f"{name}.tflite")
 
 
