@@ -71,6 +71,7 @@ TORCH_MODULES = {
         "spiking.neuron",
         "spiking.neurons",
         "spiking.normalization",
+        "spiking.qcfs",
         "spiking.recording",
         "spiking.spike_storage",
         "spiking.spike_tensor",

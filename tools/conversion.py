@@ -94,7 +94,7 @@ def _named(samples: Array | Sequence[Array] | Mapping[str, Array], count: int) -
 
 
 @dataclass(frozen=True)
-class SpikingRun:
+class CountedRun:
     """What a spiking program gave for a batch.
 
     Attributes:
@@ -113,7 +113,7 @@ class SpikingRun:
 
 def run_spiking(
     program: ModuleOp, inputs: Sequence[Array], *, function: str = "forward", batch: int = 250
-) -> SpikingRun:
+) -> CountedRun:
     """Run a spiking program on the reference interpreter and count the spikes of its neurons.
 
     Args:
@@ -140,7 +140,7 @@ def run_spiking(
                 for t in found[count:]
             ]
         )
-    return SpikingRun(
+    return CountedRun(
         tuple(np.concatenate(column) for column in zip(*parts, strict=True)),
         tuple(np.concatenate(column) for column in zip(*spikes, strict=True)),
     )

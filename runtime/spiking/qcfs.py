@@ -8,6 +8,7 @@ conversion, which finds thresholds without training. Conversion itself is a pass
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -76,8 +77,11 @@ def replace_relus(
         level = float(np.quantile(positive, quantile)) if positive.size else 1.0
         seen.setdefault(activation, []).append(level)
 
-    found: Iterable[tuple[str, nn.Module]] = module.named_modules()
-    names = {child: name for name, child in found if isinstance(child, nn.ReLU | nn.ReLU6)}
+    names: dict[nn.Module, str] = {}
+    modules: Iterable[tuple[str, nn.Module]] = cast(Any, module).named_modules()
+    for name, child in modules:
+        if isinstance(child, nn.ReLU | nn.ReLU6):
+            names[child] = name
     hooks = [relu.register_forward_hook(watch) for relu in names]
     training = module.training
     module.eval()
@@ -89,10 +93,9 @@ def replace_relus(
     if not seen or any(len(levels_seen) > 1 for levels_seen in seen.values()):
         raise OptionError("replace_relus expects ReLU modules, each used once")
     made: list[QcfsActivation] = []
-    where: dict[nn.Module, str] = {**names}
     for relu, (level,) in seen.items():
         activation = QcfsActivation(level, levels).to(sample.device)
-        parent, _, last = where[relu].rpartition(".")
+        parent, _, last = names[relu].rpartition(".")
         setattr(module.get_submodule(parent), last, activation)
         made.append(activation)
     return made
