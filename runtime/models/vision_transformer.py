@@ -13,6 +13,28 @@ from torch.nn import functional
 from ...ir.errors import OptionError
 
 
+def token_count(size: tuple[int, int], patch: int) -> int:
+    """The patches of `patch`² pixels in an image of H and W.
+
+    Raises:
+        OptionError: a patch that does not divide the image.
+    """
+    if patch < 1 or any(side < patch or side % patch for side in size):
+        raise OptionError(f"patches of {patch}x{patch} do not divide {size[0]}x{size[1]}")
+    return (size[0] // patch) * (size[1] // patch)
+
+
+def check_counts(**counts: int) -> None:
+    """Refuse what there is less than one of.
+
+    Raises:
+        OptionError: a number below 1.
+    """
+    for name, number in counts.items():
+        if number < 1:
+            raise OptionError(f"{name}: expected at least 1, got {number}")
+
+
 class SelfAttention(nn.Module):
     """Self-attention of tokens [N, L, D] with softmax.
 
@@ -98,9 +120,9 @@ class VisionTransformer(nn.Module):
         expansion: int = 2,
     ) -> None:
         super().__init__()
-        if patch < 1 or any(side < patch or side % patch for side in size):
-            raise OptionError(f"patches of {patch}x{patch} do not divide {size[0]}x{size[1]}")
-        tokens = (size[0] // patch) * (size[1] // patch)
+        check_counts(classes=classes, inputs=inputs, depth=depth, expansion=expansion)
+        tokens = token_count(size, patch)
+        self.shape = (inputs, *size)
         self.patches = nn.Conv2d(inputs, channels, patch, patch)
         self.position = nn.Parameter(torch.randn(tokens, channels) * 0.02)
         self.blocks = nn.ModuleList(
@@ -110,7 +132,14 @@ class VisionTransformer(nn.Module):
         self.head = nn.Linear(channels, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images to logits."""
+        """Images to logits.
+
+        Raises:
+            OptionError: images of another size.
+        """
+        if x.dim() != 4 or tuple(x.shape[1:]) != self.shape:
+            wanted = ", ".join(map(str, self.shape))
+            raise OptionError(f"expected images [N, {wanted}], got {list(x.shape)}")
         x = self.patches(x).flatten(2).transpose(1, 2) + self.position
         for block in self.blocks:
             x = block(x)

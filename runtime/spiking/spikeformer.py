@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import OptionError
+from ..models.vision_transformer import check_counts, token_count
 from .attention import SpikingSelfAttention
 from .config import SpikingConfig
 from .mlp import SpikingMLP
@@ -54,9 +55,7 @@ class SpikingPatchEmbedding(nn.Module):
         neuron: Mapping[str, Value] | None = None,
     ) -> None:
         super().__init__()
-        if patch < 1 or any(side < patch or side % patch for side in size):
-            raise OptionError(f"patches of {patch}x{patch} do not divide {size[0]}x{size[1]}")
-        tokens = (size[0] // patch) * (size[1] // patch)
+        tokens = token_count(size, patch)
         self.size, self.inputs = tuple(size), inputs
         self.patches = nn.Conv2d(inputs, channels, patch, patch, bias=False)
         self.position = nn.Parameter(torch.randn(tokens, channels) * 0.02)
@@ -157,14 +156,7 @@ class SpikeFormer(nn.Module):
         neuron: Mapping[str, Value] | None = None,
     ) -> None:
         super().__init__()
-        for name, number in (
-            ("classes", classes),
-            ("inputs", inputs),
-            ("depth", depth),
-            ("expansion", expansion),
-        ):
-            if number < 1:
-                raise OptionError(f"{name}: expected at least 1, got {number}")
+        check_counts(classes=classes, inputs=inputs, depth=depth, expansion=expansion)
         if config is None:
             config = SpikingConfig(4, spike_encoding="direct", surrogate_gradient="arctan")
         if neuron is None and config.neuron_model == "LIF":

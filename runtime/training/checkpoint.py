@@ -29,7 +29,8 @@ def save_tree(path: str | Path, tree: Mapping[str, Any]) -> None:
 
     Args:
         path: of the file; its folder exists.
-        tree: dictionaries, lists, tuples, numbers, texts, truth values, `None` and tensors.
+        tree: dictionaries, lists, tuples, numbers, texts, truth values, `None` and tensors; keys
+            are numbers, texts, truth values or `None`.
 
     Raises:
         ParameterError: something else is in it.
@@ -77,6 +78,9 @@ def _encoded(value: Any, path: tuple[str, ...], tensors: dict[str, Tensor]) -> A
     if isinstance(value, Mapping):
         items = list(cast("Mapping[Any, Any]", value).items())
         encoded = [(key, _encoded(part, (*path, str(key)), tensors)) for key, part in items]
+        for key, _ in items:
+            if key is not None and type(key) not in (bool, int, float, str):
+                raise ParameterError(f"a checkpoint cannot hold the key {key!r}")
         is_plain = all(type(key) is str and key not in _MARKS for key, _ in items)
         return dict(encoded) if is_plain else {"$pairs": [list(pair) for pair in encoded]}
     if isinstance(value, tuple | list):

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ...ir.errors import OptionError
@@ -49,7 +50,7 @@ class TrainingConfig:
         patience: epochs without a better one after which training ends; `None` never ends it.
         min_delta: how much better a better one has to be, from 0.
         keep_best: give the module the weights of the best epoch in the end.
-        checkpoint_folder: where `last.safetensors` is written after each epoch.
+        checkpoint_folder: where `last.safetensors` is written after each epoch, a text or path.
         checkpoint_steps: write it after every so many steps as well.
         log_to: where metrics are sent besides the history: `tensorboard`, `mlflow`.
         log_folder: where these two keep them.
@@ -116,6 +117,8 @@ class TrainingConfig:
         for name in ("shuffle", "drop_last", "keep_best", "progress"):
             if type(getattr(self, name)) is not bool:
                 raise OptionError(f"{name}: expected true or false, got {getattr(self, name)!r}")
+        for name in ("monitor", "checkpoint_folder", "log_folder"):
+            object.__setattr__(self, name, _text(name, getattr(self, name)))
         if self.checkpoint_steps is not None and self.checkpoint_folder is None:
             raise OptionError("checkpoint_steps needs a checkpoint_folder")
         _check_loggers(self.log_to)
@@ -148,6 +151,16 @@ class TrainingConfig:
             for name, value in mine.items()
             if name not in NOT_OF_THE_RUN and other.get(name) != value
         ]
+
+
+def _text(name: str, value: Any) -> str | None:
+    """A text as it is, and a path as one."""
+    if value is None and name != "log_folder":
+        return None
+    text: Any = str(value) if isinstance(value, Path) and name != "monitor" else value
+    if not isinstance(text, str):
+        raise OptionError(f"{name}: expected a text, got {value!r}")
+    return text
 
 
 def _check_whole(name: str, value: Any, low: int) -> None:

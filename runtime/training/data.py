@@ -194,7 +194,11 @@ def _pair_of_arrays(data: Any) -> tuple[Tensor, Tensor]:
             "expected a DataLoader, a Dataset with a length, or a pair of arrays (inputs, "
             f"targets), got {type(cast(Any, data)).__name__}"
         )
-    inputs, targets = (torch.as_tensor(part) for part in given)
+    try:
+        inputs, targets = (torch.as_tensor(part) for part in given)
+    except TypeError:
+        types = " and ".join(str(part.dtype) for part in given)
+        raise OptionError(f"expected arrays of numbers, got {types}") from None
     if inputs.dim() < 1 or targets.dim() < 1 or len(inputs) != len(targets):
         raise OptionError(
             f"expected equally many rows, got {list(inputs.shape)} and {list(targets.shape)}"

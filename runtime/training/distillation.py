@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...ir.errors import OptionError
-from .objectives import CrossEntropy, Objective, evaluating
+from .objectives import CrossEntropy, Objective, as_classes, evaluating
 
 FeaturePairs = Sequence[tuple[Tensor, Tensor]]
 
@@ -89,6 +89,7 @@ class DistillationLoss(nn.Module):
             reduction="batchmean",
             log_target=True,
         )
+        targets = as_classes(student, targets)
         hard = functional.cross_entropy(student, targets, label_smoothing=self.smoothing)
         loss = self.alpha * self.temperature**2 * soft + (1 - self.alpha) * hard
         if features and self.feature_weight:

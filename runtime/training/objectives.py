@@ -57,7 +57,10 @@ class LossObjective(Objective):
 
 
 class CrossEntropy(Objective):
-    """Cross-entropy of logits [N, classes, …] and classes, smoothed in training alone.
+    """Cross-entropy of logits [N, classes, …] and targets, smoothed in training alone.
+
+    Targets are classes [N, …], whole numbers of any type, or probabilities [N, classes, …]; others
+    raise `OptionError`.
 
     Args:
         smoothing: see `torch.nn.functional.cross_entropy`.
@@ -68,11 +71,29 @@ class CrossEntropy(Objective):
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Without smoothing."""
-        return functional.cross_entropy(outputs, targets)
+        return functional.cross_entropy(outputs, as_classes(outputs, targets))
 
     def training_loss(self, outputs: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
         """With smoothing."""
+        targets = as_classes(outputs, targets)
         return functional.cross_entropy(outputs, targets, label_smoothing=self.smoothing)
+
+
+def as_classes(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Classes as int64, the one type of them that PyTorch takes; probabilities as they are.
+
+    Raises:
+        OptionError: neither, or not of the rows of `outputs`.
+    """
+    if targets.is_floating_point() and targets.shape == outputs.shape:
+        return targets
+    if targets.is_floating_point() or targets.shape != outputs.shape[:1] + outputs.shape[2:]:
+        raise OptionError(
+            "cross-entropy expects logits [N, classes, …] and classes [N, …] as whole numbers, got "
+            f"{list(outputs.shape)} and {targets.dtype} {list(targets.shape)}; other targets need "
+            "a loss of their own"
+        )
+    return targets.to(torch.int64)
 
 
 def make_objective(given: Objective | Loss | None, smoothing: float) -> Objective:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from ...ir.errors import OptionError
@@ -33,8 +35,8 @@ class SpikingRun:
         chunk: steps at a time, so that the memory of training grows like √T (see `run_in_chunks`):
             a number, or `auto` for ⌈√T⌉; `None` runs all at once. Networks with batch normalisation
             train all at once, and so does the decoding `max`.
-        period: of the encodings `latency` and `phase`.
-        threshold: of the encodings `latency` and `delta`.
+        period: of the encodings `latency` and `phase`, by default all steps.
+        threshold: of the encodings `latency` and `delta`, which has no default.
 
     Raises:
         OptionError: a value that is not allowed.
@@ -67,14 +69,30 @@ class SpikingRun:
         if chunk is not None and self.decoding == "max":
             raise OptionError("chunk: the decoding 'max' looks at all steps at once")
 
+        for name, value, owners in (
+            ("period", self.period, ("latency", "phase")),
+            ("threshold", self.threshold, ("latency", "delta")),
+        ):
+            if value is not None and self.encoding not in owners:
+                raise OptionError(f"{name} belongs to {' and '.join(owners)}")
+        _check_numbers(self.period, self.threshold)
+        if self.encoding == "delta" and self.threshold is None:
+            raise OptionError("threshold: 'delta' needs one")
+
     @classmethod
     def of(
-        cls, config: SpikingConfig, decoding: str = "rate", chunk: int | str | None = None
+        cls,
+        config: SpikingConfig,
+        decoding: str = "rate",
+        chunk: int | str | None = None,
+        *,
+        period: int | None = None,
+        threshold: float | None = None,
     ) -> SpikingRun:
         """The steps and the encoding of `config`."""
         own = config.spike_encoding == "delta"
         steps = None if own else config.timesteps
-        return cls(steps, config.spike_encoding, decoding, chunk)
+        return cls(steps, config.spike_encoding, decoding, chunk, period, threshold)
 
     def __call__(self, network: nn.Module, x: Tensor, seed: int, first: int = 0) -> Tensor:
         """What `network` gives for the batch `x`, one value for each output: [N, …].
@@ -108,7 +126,7 @@ class SpikingRun:
         if self.encoding == RECORDED:
             if x.dim() < 2:
                 raise OptionError(f"expected trains [N, T, …], got {list(x.shape)}")
-            return x.transpose(0, 1)
+            return (x.to(torch.get_default_dtype()) if x.dtype == torch.bool else x).transpose(0, 1)
         if self.encoding == "delta":
             return encode(x.transpose(0, 1), "delta", threshold=self.threshold)
         options: dict[str, Any] = {}
@@ -122,6 +140,14 @@ class SpikingRun:
             if self.encoding == "latency":
                 options["threshold"] = self.threshold
         return encode(x, self.encoding, steps, start=start, **options)
+
+
+def _check_numbers(period: Any, threshold: Any) -> None:
+    if period is not None and (type(period) is not int or period < 1):
+        raise OptionError(f"period: expected a whole number from 1, got {period!r}")
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if threshold is not None and not (is_number and math.isfinite(threshold)):
+        raise OptionError(f"threshold: expected a finite number, got {threshold!r}")
 
 
 def _outputs(result: Any) -> Tensor:

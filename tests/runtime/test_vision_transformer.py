@@ -55,3 +55,17 @@ def test_refusals() -> None:
         VisionTransformer((4, 6), 4, 5)
     with pytest.raises(OptionError, match="3 heads do not divide 8 channels"):
         VisionTransformer((4, 6), 2, 5, channels=8, heads=3)
+    for name in ("inputs", "depth", "expansion"):
+        with pytest.raises(OptionError, match=f"{name}: expected at least 1, got 0"):
+            VisionTransformer((4, 6), 2, 5, **{name: 0})
+    with pytest.raises(OptionError, match="classes: expected at least 1, got 0"):
+        VisionTransformer((4, 6), 2, 0)
+
+
+@pytest.mark.parametrize("shape", [(7, 1, 4, 6), (7, 3, 8, 6), (7, 3, 2, 2), (3, 4, 6)])
+def test_images_of_another_size(shape: tuple[int, ...]) -> None:
+    """Also where one position would fit any number of patches."""
+    for size, patch in (((4, 6), 2), ((4, 4), 4)):
+        network = VisionTransformer(size, patch, 5, inputs=3, channels=8)
+        with pytest.raises(OptionError, match=r"expected images \[N, 3, 4, "):
+            network(torch.zeros(shape))

@@ -134,3 +134,10 @@ def test_other_files(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("epoch 3", encoding="utf-8")
     with pytest.raises(ParameterError, match="is not safetensors"):
         load_tree(tmp_path / "text")
+
+
+@pytest.mark.parametrize("tree", [{"a": {(1, 2): 3}}, {"a": {b"x": 1}}, {"a": [object()]}])
+def test_what_does_not_come_back_is_refused(tree: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="a checkpoint cannot hold"):
+        save_tree(tmp_path / "t", tree)
+    assert not any(tmp_path.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,12 +41,21 @@ from triton_dsl.runtime.training.config import NOT_OF_THE_RUN, TrainingConfig
         ({"log_to": "mlflow"}, "log_to: expected some of tensorboard, mlflow, got 'mlflow'"),
         ({"log_to": ("wandb",)}, "log_to"),
         ({"log_to": ("mlflow", "mlflow")}, "log_to"),
+        ({"monitor": 3}, "monitor: expected a text, got 3"),
+        ({"checkpoint_folder": 3}, "checkpoint_folder: expected a text, got 3"),
+        ({"log_folder": None}, "log_folder: expected a text, got None"),
         ({"checkpoint_steps": 5}, "checkpoint_steps needs a checkpoint_folder"),
     ],
 )
 def test_refusals(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         TrainingConfig(**fields)
+
+
+def test_paths_are_texts() -> None:
+    folders = {"checkpoint_folder": Path("a") / "b", "log_folder": Path("c")}
+    config = TrainingConfig.from_dict(folders)
+    assert (config.checkpoint_folder, config.log_folder) == (str(Path("a") / "b"), "c")
 
 
 def test_through_json() -> None:

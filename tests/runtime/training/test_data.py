@@ -145,6 +145,7 @@ class Triples(Dataset[Any]):
         ("digits", "got str"),
         ((PAIR[0], PAIR[1].tolist()), "a pair of arrays"),
         ((PAIR[0], PAIR[1][:4]), r"equally many rows, got \[23\] and \[4\]"),
+        ((np.array(["a"] * 23), PAIR[1]), "expected arrays of numbers, got <U1 and torch.int64"),
         ((PAIR[0][:0], PAIR[1][:0]), "no batch: 0 rows"),
         (Stream(), "a Dataset with a length"),
         (DataLoader(Stream()), "needs a dataset with a length, and batches"),

@@ -52,3 +52,24 @@ def test_metrics() -> None:
     assert accuracy(pixels, torch.stack([CLASSES, CLASSES], 1)).item() == pytest.approx(2 / 6)
     assert list(metrics_of(None, CLASSES)) == ["accuracy"]
     assert metrics_of(None, LOGITS) == {} and metrics_of({}, CLASSES) == {}
+
+
+@pytest.mark.parametrize("type", [torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_classes_are_whole_numbers_of_any_type(type: torch.dtype) -> None:
+    expected = functional.cross_entropy(LOGITS, CLASSES)
+    for objective in (make_objective(None, 0.0), make_objective(None, 0.5)):
+        torch.testing.assert_close(objective.loss(LOGITS, CLASSES.to(type)), expected)
+    likely = LOGITS.softmax(1)
+    expected = functional.cross_entropy(LOGITS, likely)
+    torch.testing.assert_close(make_objective(None, 0.0).loss(LOGITS, likely), expected)
+
+
+@pytest.mark.parametrize("targets", [CLASSES.float(), CLASSES[:, None], CLASSES[:2], LOGITS[:, :2]])
+def test_targets_that_are_no_classes(targets: torch.Tensor) -> None:
+    objective = make_objective(None, 0.1)
+    for take in (
+        lambda: objective.loss(LOGITS, targets),
+        lambda: objective.training_loss(LOGITS, LOGITS, targets),
+    ):
+        with pytest.raises(OptionError, match=r"as whole numbers, got \[3, 3\] and"):
+            take()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -49,6 +50,17 @@ def test_what_a_network_gives(encoding: str, options: dict[str, Any], decoding: 
             torch.testing.assert_close(chunked(network, X, 3), expected)
 
 
+def test_trains_of_truth_values_are_numbers() -> None:
+    batch = torch.rand(12, 7, WIDTH) < 0.5
+    network, run = spiking(), SpikingRun(encoding="recorded", decoding="mean")
+    torch.testing.assert_close(run(network, batch, 0), run(network, batch.float(), 0))
+
+
+def test_a_config_of_changes_takes_their_threshold() -> None:
+    run = SpikingRun.of(SpikingConfig(spike_encoding="delta"), "mean", threshold=0.25)
+    assert run(spiking(), torch.rand(12, 7, WIDTH), 0).shape == (12, 2)
+
+
 @pytest.mark.parametrize("chunk", [None, 4])
 def test_recorded_trains(chunk: int | None) -> None:
     network, train = spiking(), encode(X, "regular", 10)
@@ -73,7 +85,8 @@ def test_a_part_of_a_batch_is_coded_as_in_the_whole() -> None:
 def test_settings_of_a_network() -> None:
     config = SpikingConfig(12, spike_encoding="phase")
     assert SpikingRun.of(config, "last", 3) == SpikingRun(12, "phase", "last", 3)
-    assert SpikingRun.of(SpikingConfig(spike_encoding="delta")).timesteps is None
+    changes = SpikingConfig(spike_encoding="delta")
+    assert SpikingRun.of(changes, threshold=0.5).timesteps is None
 
 
 def kept_bytes(steps: int, chunk: int | str | None) -> int:
@@ -125,6 +138,12 @@ def test_chunks_train_alike() -> None:
         ({"timesteps": 4, "chunk": 0}, "chunk: expected a number of steps or 'auto', got 0"),
         ({"timesteps": 4, "chunk": "sqrt"}, "chunk: expected"),
         ({"timesteps": 4, "chunk": 2, "decoding": "max"}, "the decoding 'max' looks at all steps"),
+        ({"timesteps": 4, "encoding": "rate", "period": 4}, "period belongs to latency and phase"),
+        ({"timesteps": 4, "encoding": "phase", "threshold": 0.5}, "threshold belongs to latency"),
+        ({"timesteps": 4, "encoding": "phase", "period": 0}, "period: expected a whole number"),
+        ({"timesteps": 4, "encoding": "latency", "threshold": "a"}, "threshold: expected a finite"),
+        ({"timesteps": 4, "encoding": "latency", "threshold": math.nan}, "threshold: expected"),
+        ({"encoding": "delta"}, "threshold: 'delta' needs one"),
     ],
 )
 def test_refusals(fields: dict[str, Any], message: str) -> None:
