@@ -74,10 +74,20 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return ConvertVectorToLLVMPass
 
+    def get_convert_ternary_to_hw() -> type[ModulePass]:
+        from .convert_ternary_to_hw import ConvertTernaryToHwPass
+
+        return ConvertTernaryToHwPass
+
     def get_convert_ternary_to_llvm() -> type[ModulePass]:
         from .convert_ternary_to_llvm import ConvertTernaryToLLVMPass
 
         return ConvertTernaryToLLVMPass
+
+    def get_expose_integers() -> type[ModulePass]:
+        from .expose_integers import ExposeIntegersPass
+
+        return ExposeIntegersPass
 
     def get_expose_state() -> type[ModulePass]:
         from .expose_state import ExposeStatePass
@@ -123,6 +133,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         from .lower_network import LowerNetworkPass
 
         return LowerNetworkPass
+
+    def get_lower_recurrent() -> type[ModulePass]:
+        from .lower_recurrent import LowerRecurrentPass
+
+        return LowerRecurrentPass
 
     def get_normalize_weights() -> type[ModulePass]:
         from .normalize_weights import NormalizeWeightsPass
@@ -174,7 +189,9 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "convert-spike-to-tensor": get_convert_spike_to_tensor,
         "convert-tensor-to-linalg": get_convert_tensor_to_linalg,
         "convert-vector-to-llvm": get_convert_vector_to_llvm,
+        "convert-ternary-to-hw": get_convert_ternary_to_hw,
         "convert-ternary-to-llvm": get_convert_ternary_to_llvm,
+        "expose-integers": get_expose_integers,
         "expose-state": get_expose_state,
         "fold-constants": get_fold_constants,
         "fuse-elementwise": get_fuse_elementwise,
@@ -184,6 +201,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "infer-shapes": get_infer_shapes,
         "inline-spike-layers": get_inline_spike_layers,
         "lower-network": get_lower_network,
+        "lower-recurrent": get_lower_recurrent,
         "normalize-weights": get_normalize_weights,
         "optimize-adder-graph": get_optimize_adder_graph,
         "skip-silent": get_skip_silent,

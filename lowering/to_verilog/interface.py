@@ -1,0 +1,242 @@
+"""What the streams of a circuit carry, read from the module, and the numbers on them as bits.
+
+Not here: quantisation and simulation, which are the caller's (`tools.verilog` does both).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+)
+
+from ...dialects.elements import numpy_dtype
+from ...ir.errors import LoweringError
+from ...passes.adder_graph.graph import width_of
+from ...passes.convert_ternary_to_hw import INTERFACE
+from ...passes.convert_ternary_to_hw.ports import stream_width
+
+Array = NDArray[Any]
+Quantization = Mapping[str, Any]
+"""`scale` and `zero_point` (numbers or lists), `axis`, and for inputs `low` and `high`."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A tensor on a stream: its elements in row-major order, the first in the lowest bits.
+
+    Attributes:
+        name: what the program calls it.
+        shape: of one beat; a free leading axis is 1.
+        free: whether a leading axis counts beats.
+        low: the least value of each element.
+        high: the largest one; elements that can be negative are in two's complement.
+        dtype: NumPy's name of the element type.
+        quantized: how the caller makes the integers of an input from floats, or what those of an
+            output stand for; `None` where the program's own values are integers.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    free: bool
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    dtype: str
+    quantized: Quantization | None
+
+    @property
+    def widths(self) -> list[int]:
+        """The bits of each element."""
+        return [width_of(*bounds) for bounds in zip(self.low, self.high, strict=True)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        widths = self.widths
+        offsets = [sum(widths[:i]) for i in range(len(widths))] if len(widths) <= 4096 else []
+        return {
+            "name": self.name,
+            "shape": list(self.shape),
+            "batch": self.free,
+            "dtype": self.dtype,
+            "low": list(self.low),
+            "high": list(self.high),
+            "widths": widths,
+            "first_bits": offsets,
+            "quantized": None if self.quantized is None else dict(self.quantized),
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Port:
+        """The inverse of `to_dict`."""
+        return Port(
+            data["name"],
+            tuple(data["shape"]),
+            data["batch"],
+            tuple(data["low"]),
+            tuple(data["high"]),
+            data["dtype"],
+            data["quantized"],
+        )
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A circuit from outside.
+
+    Attributes:
+        name: of the module with the streams.
+        latency: cycles from a vector to its result, while nobody waits.
+        pipeline: levels of adders between registers; 0 for no registers.
+        inputs: in `s_axis_tdata`, the first in the lowest bits.
+        outputs: in `m_axis_tdata`.
+        layers: what each layer became, see `LayerCount`.
+    """
+
+    name: str
+    latency: int
+    pipeline: int
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    layers: tuple[Mapping[str, Any], ...]
+
+    @property
+    def input_width(self) -> int:
+        """The bits of `s_axis_tdata`."""
+        return stream_width(sum(sum(port.widths) for port in self.inputs))
+
+    @property
+    def output_width(self) -> int:
+        """The bits of `m_axis_tdata`."""
+        return stream_width(sum(sum(port.widths) for port in self.outputs))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        return {
+            "name": self.name,
+            "latency_cycles": self.latency,
+            "initiation_interval": 1,
+            "pipeline": self.pipeline,
+            "s_axis_tdata_bits": self.input_width,
+            "m_axis_tdata_bits": self.output_width,
+            "inputs": [port.to_dict() for port in self.inputs],
+            "outputs": [port.to_dict() for port in self.outputs],
+            "layers": [dict(layer) for layer in self.layers],
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Interface:
+        """The inverse of `to_dict`; other entries are left out."""
+        return Interface(
+            data["name"],
+            data["latency_cycles"],
+            data["pipeline"],
+            tuple(Port.from_dict(port) for port in data["inputs"]),
+            tuple(Port.from_dict(port) for port in data["outputs"]),
+            tuple(data["layers"]),
+        )
+
+
+def noted_interface(module: ModuleOp) -> Interface:
+    """The interface that `convert-ternary-to-hw` noted on a module.
+
+    Raises:
+        LoweringError: there is none.
+    """
+    noted = module.attributes.get(INTERFACE)
+    if not isinstance(noted, DictionaryAttr):
+        raise LoweringError(
+            f"the module has no attribute '{INTERFACE}'; run convert-ternary-to-hw first"
+        )
+    entries = {key: _plain(value) for key, value in noted.data.items()}
+    ports = {
+        side: tuple(_port(port) for port in cast("ArrayAttr[DictionaryAttr]", noted.data[side]))
+        for side in ("inputs", "outputs")
+    }
+    layers = tuple(entries["layers"])
+    return Interface(
+        entries["name"], entries["latency"], entries["pipeline"], **ports, layers=layers
+    )
+
+
+def _port(noted: DictionaryAttr) -> Port:
+    data = {key: _plain(value) for key, value in noted.data.items()}
+    return Port(
+        data["name"],
+        tuple(data["shape"]),
+        bool(data["free"]),
+        tuple(data["low"]),
+        tuple(data["high"]),
+        numpy_dtype(noted.data["element"]).name,
+        data.get("quantized"),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as JSON data; types stay as they are."""
+    match value:
+        case StringAttr():
+            return value.data
+        case IntegerAttr():
+            return value.value.data
+        case ArrayAttr():
+            return [_plain(item) for item in cast("ArrayAttr[Any]", value)]
+        case DictionaryAttr():
+            return {key: _plain(item) for key, item in value.data.items()}
+        case DenseIntOrFPElementsAttr():
+            values = list(cast("Any", value).get_values())
+            return values if value.get_shape() else values[0]
+        case _:
+            return value
+
+
+def pack(ports: Sequence[Port], arrays: Sequence[Array]) -> list[int]:
+    """The words of a stream, one a beat, from integer arrays [beats, elements], one a port.
+
+    Raises:
+        LoweringError: a number does not fit its element.
+    """
+    beats = len(arrays[0]) if arrays else 1
+    words = [0] * beats
+    place = 0
+    for port, array in zip(ports, arrays, strict=True):
+        flat = array.reshape(beats, prod(port.shape)).astype(object)
+        for column, (low, high) in enumerate(zip(port.low, port.high, strict=True)):
+            width = width_of(low, high)
+            for beat, value in enumerate(flat[:, column]):
+                number = int(value)
+                if not low <= number <= high:
+                    raise LoweringError(
+                        f"input '{port.name}' element {column} is {number}, expected "
+                        f"{low} to {high}"
+                    )
+                words[beat] |= (number % (1 << width)) << place
+            place += width
+    return words
+
+
+def unpack(ports: Sequence[Port], words: Sequence[int]) -> list[Array]:
+    """The integer arrays int64 [beats, elements] in the words of a stream, one a port."""
+    arrays: list[Array] = []
+    place = 0
+    for port in ports:
+        columns = np.zeros((len(words), prod(port.shape)), np.int64)
+        for column, (low, high) in enumerate(zip(port.low, port.high, strict=True)):
+            width = width_of(low, high)
+            for beat, word in enumerate(words):
+                number = (word >> place) % (1 << width)
+                negative = low < 0 and number >> (width - 1)
+                columns[beat, column] = number - (1 << width) if negative else number
+            place += width
+        arrays.append(columns)
+    return arrays

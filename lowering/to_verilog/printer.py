@@ -1,0 +1,272 @@
+"""Modules of `hw`, `comb` and `seq` as Verilog-2001 text.
+
+One `assign` a value that has a name or several users, one `always` block a register bank; the rest
+stands inside those. The text gives no warning in Icarus Verilog, Verilator and Yosys: every width
+is explicit, and bits that nobody reads are gathered in a wire called `unused`. Not here: what the
+circuit is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects import comb, hw, seq
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ...passes.convert_ternary_to_hw.circuit import COMMENT, name_of
+from ...passes.convert_ternary_to_hw.stream import KEEP
+from ...passes.convert_ternary_to_hw.words import KEYWORDS
+from ..emission import Names, UnsupportedOps
+from .expressions import EXPRESSIONS, Expression, expression, width
+
+LINE = 100
+"""Longer lists are broken."""
+
+_WIRES = (hw.ConstantOp, comb.ConcatOp, comb.ExtractOp, comb.ReplicateOp)
+"""Expressions that only move bits: repeated where they are used, unless they have a name."""
+
+
+def modules(module: ModuleOp) -> list[hw.HWModuleOp]:
+    """The hardware modules of a module, in order."""
+    return [op for op in module.body.block.ops if isinstance(op, hw.HWModuleOp)]
+
+
+def check_printable(found: Iterable[hw.HWModuleOp], target: str = "verilog") -> None:
+    """Refuse ops that have no Verilog, all at once.
+
+    Raises:
+        UnsupportedError: names each.
+    """
+    unsupported = UnsupportedOps(target)
+    for module in found:
+        for op in module.body.block.ops:
+            if not isinstance(op, (*EXPRESSIONS, seq.CompRegOp, hw.InstanceOp, hw.OutputOp)):
+                unsupported.add(op, "the Verilog printer knows hw, comb and registers")
+    unsupported.raise_if_any()
+
+
+def verilog(module: hw.HWModuleOp) -> str:
+    """One module as text.
+
+    Raises:
+        UnsupportedError: names every op that has no Verilog.
+    """
+    check_printable([module])
+    return _Printer(module).text()
+
+
+class _Printer:
+    def __init__(self, module: hw.HWModuleOp) -> None:
+        self.module = module
+        self.ports = module.module_type.ports.data
+        self.names = Names(KEYWORDS)
+        self.of: dict[SSAValue, Expression] = {}
+        self.early: set[SSAValue] = set()
+        self.lines: list[str] = []
+        self.read: dict[SSAValue, set[int]] = {}
+
+    def text(self) -> str:
+        """The module."""
+        block = self.module.body.block
+        inputs = [p for p in self.ports if p.dir.data == hw.Direction.INPUT]
+        for port in self.ports:
+            self.names.reserve(port.port_name.data)
+        for port, argument in zip(inputs, block.args, strict=True):
+            self.of[argument] = Expression(port.port_name.data, simple=True)
+        named = [op for op in block.ops if self._is_named(op)]
+        for op in named:
+            for result in op.results:
+                wish = name_of(result) or result.name_hint or "n"
+                self.of[result] = Expression(self.names.new(wish), simple=True)
+        self._count_reads()
+        self._declare_early()
+        for op in block.ops:
+            self._write(op)
+        return "\n".join([*self._head(), *self.lines, *self._unused(), "endmodule", ""])
+
+    def _is_named(self, op: Operation) -> bool:
+        if isinstance(op, seq.CompRegOp | hw.InstanceOp):
+            return True
+        if isinstance(op, hw.OutputOp | hw.ConstantOp) or _enables(op):
+            return False
+        (result,) = op.results
+        users = [use.operation for use in result.uses]
+        if any(isinstance(user, comb.ExtractOp) for user in users):
+            return True
+        if isinstance(op, _WIRES):
+            return name_of(result) is not None or len(op.operands) > 3
+        return not (len(users) == 1 and _enables(users[0]))
+
+    def _declare_early(self) -> None:
+        """Declare registers that are read above their own place, as in a loop."""
+        seen: set[SSAValue] = set(self.module.body.block.args)
+        for op in self.module.body.block.ops:
+            for index, value in enumerate(op.operands):
+                is_kept = _enables(op) and index == 2
+                if value not in seen and not is_kept and isinstance(value.owner, seq.CompRegOp):
+                    self.early.add(value)
+            seen.update(op.results)
+        for op in self.module.body.block.ops:
+            if isinstance(op, seq.CompRegOp) and op.data in self.early:
+                self.lines.append(f"  reg {_range(op.data.type)}{self.of[op.data].text};")
+
+    def _expression(self, value: SSAValue) -> Expression:
+        if value not in self.of:
+            assert isinstance(value.owner, Operation)
+            self.of[value] = self._of_op(value.owner)
+        return self.of[value]
+
+    def _of_op(self, op: Operation) -> Expression:
+        return expression(op, {value: self._expression(value) for value in op.operands})
+
+    def _write(self, op: Operation) -> None:
+        comment = op.attributes.get(COMMENT)
+        if isinstance(comment, StringAttr):
+            self.lines += ["", *_comment(comment.data, "  ")]
+        match op:
+            case seq.CompRegOp():
+                self._write_register(op)
+            case hw.InstanceOp():
+                self._write_instance(op)
+            case hw.OutputOp():
+                outputs = [p for p in self.ports if p.dir.data == hw.Direction.OUTPUT]
+                self.lines.append("")
+                for port, value in zip(outputs, op.inputs, strict=True):
+                    self._assign(f"assign {port.port_name.data}", self._expression(value).text)
+            case _:
+                (result,) = op.results
+                if self._is_named(op):
+                    name = self.of[result].text
+                    self._assign(f"wire {_range(result.type)}{name}", self._of_op(op).text)
+
+    def _assign(self, left: str, right: str) -> None:
+        line = f"  {left} = {right};"
+        if len(line) <= LINE or not right.startswith("{"):
+            self.lines.append(line)
+            return
+        self.lines.append(f"  {left} = {{")
+        self.lines += _filled(right[1:-1].split(", "), "    ")
+        self.lines.append("  };")
+
+    def _write_register(self, op: seq.CompRegOp) -> None:
+        name = self.of[op.data].text
+        if op.data not in self.early:
+            self.lines.append(f"  reg {_range(op.data.type)}{name};")
+        enable = ""
+        value = op.input
+        if isinstance(value.owner, comb.MuxOp) and _enables(value.owner):
+            enable = f"if ({self._expression(value.owner.cond).text}) "
+            value = value.owner.true_value
+        step = f"{enable}{name} <= {self._expression(value).text};"
+        clock = self._expression(op.clk).text
+        if op.reset is not None and op.reset_value is not None:
+            reset = self._expression(op.reset).text
+            first = self._expression(op.reset_value).text
+            self.lines += [
+                f"  always @(posedge {clock})",
+                f"    if ({reset}) {name} <= {first};",
+                f"    else {step}",
+            ]
+        else:
+            self.lines.append(f"  always @(posedge {clock}) {step}")
+
+    def _write_instance(self, op: hw.InstanceOp) -> None:
+        for result in op.results:
+            self.lines.append(f"  wire {_range(result.type)}{self.of[result].text};")
+        ports = [
+            f".{name.data}({self._expression(value).text})"
+            for names, values in ((op.arg_names, op.inputs), (op.result_names, op.results))
+            for name, value in zip(names, values, strict=True)
+        ]
+        instance = self.names.new(f"{op.instance_name.data}_i")
+        module = op.module_name.string_value()
+        self.lines.append(f"  {module} {instance} ({', '.join(ports)});")
+
+    def _head(self) -> list[str]:
+        comment = self.module.attributes.get(COMMENT)
+        lines = _comment(comment.data, "") if isinstance(comment, StringAttr) else []
+        if KEEP in self.module.attributes:
+            lines.append('(* keep_hierarchy = "yes" *)')
+        ports = [
+            f"  {'input ' if p.dir.data == hw.Direction.INPUT else 'output'} wire "
+            f"{_range(p.type)}{p.port_name.data}"
+            for p in self.ports
+        ]
+        name = self.module.sym_name.data
+        return [*lines, f"module {name} (", ",\n".join(ports), ");"]
+
+    def _count_reads(self) -> None:
+        """Which bits of each value are read by somebody."""
+        for op in self.module.body.block.ops:
+            for index, value in enumerate(op.operands):
+                bits = self.read.setdefault(value, set())
+                if isinstance(op, comb.ExtractOp):
+                    low = op.low_bit.value.data
+                    bits.update(range(low, low + width(op.result.type)))
+                elif not (_enables(op) and index == 2):
+                    bits.update(range(width(value.type)))
+
+    def _unused(self) -> list[str]:
+        """A wire over the bits that nobody reads, so that no tool warns of them."""
+        parts: list[str] = []
+        for value, text in self.of.items():
+            named = not isinstance(value.owner, Operation) or self._is_named(value.owner)
+            bits = width(value.type)
+            if named and text.simple:
+                missing = sorted(set(range(bits)) - self.read.get(value, set()))
+                parts += [_slice(text.text, bits, *run) for run in _runs(missing)]
+        if not parts:
+            return []
+        name = self.names.new("unused")
+        lines = _filled(["1'b0", *parts], "    ")
+        return ["", f"  wire {name} = &{{", *lines, "  };"]
+
+
+def _enables(op: Operation) -> bool:
+    """Whether a selection only keeps a register's value: `mux(enable, next, register)`."""
+    if not isinstance(op, comb.MuxOp):
+        return False
+    register = op.false_value.owner
+    return (
+        isinstance(register, seq.CompRegOp)
+        and register.input is op.result
+        and op.result.has_one_use()
+    )
+
+
+def _range(type: Attribute) -> str:
+    bits = width(type)
+    return "" if bits == 1 else f"[{bits - 1}:0] "
+
+
+def _slice(name: str, bits: int, low: int, high: int) -> str:
+    if bits == high - low + 1:
+        return name
+    return f"{name}[{low}]" if low == high else f"{name}[{high}:{low}]"
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def _filled(parts: Sequence[str], indent: str) -> list[str]:
+    lines = [indent]
+    for index, part in enumerate(parts):
+        piece = part + ("," if index < len(parts) - 1 else "")
+        if len(lines[-1]) + len(piece) + 1 > LINE and lines[-1].strip():
+            lines.append(indent)
+        lines[-1] += piece if not lines[-1].strip() else f" {piece}"
+    return lines
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    """Comment lines: printable ASCII only, so that no text ends the comment."""
+    clean = "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
+    return [f"{indent}// {clean}"]

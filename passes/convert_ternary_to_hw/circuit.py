@@ -1,0 +1,318 @@
+"""Writing a circuit: bits, exact widths, and registers so that all operands arrive together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects import comb, hw, seq
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from ...dialects.shapes import bit_width
+from ..adder_graph.graph import width_of
+from .signals import Wire
+
+NAME = "sv.namehint"
+"""The attribute of an op with the name of its result: CIRCT's, as SSA names end in no number."""
+
+COMMENT = "verilog.comment"
+"""The attribute of an op that starts a part of the circuit: a line of text about the part."""
+
+
+@dataclass
+class LayerCount:
+    """What one layer of the program became.
+
+    Attributes:
+        name: what the program calls it.
+        source: the op, its place and its sizes, in words.
+        adders: additions and subtractions of two values, comparisons not among them.
+        adder_bits: the sum of their widths.
+        comparators: comparisons with constants or of two values.
+        comparator_bits: the sum of their widths.
+        mux_bits: selected bits.
+        register_bits: flip-flops.
+    """
+
+    name: str
+    source: str
+    adders: int = 0
+    adder_bits: int = 0
+    comparators: int = 0
+    comparator_bits: int = 0
+    mux_bits: int = 0
+    register_bits: int = 0
+
+
+@dataclass
+class Circuit:
+    """Ops of `hw`, `comb` and `seq` at the end of a block.
+
+    Attributes:
+        block: where they go.
+        clock: of all registers.
+        enable: an i1; registers keep their value while it is 0.
+        pipeline: a register after so many levels of adders; 0 for none.
+        adder_widths: the widths for which `adder_symbol` names a module with one adder: sums of
+            sums in one clock cycle go through those, so that synthesis keeps them apart.
+    """
+
+    block: Block
+    clock: SSAValue
+    enable: SSAValue
+    pipeline: int
+    layers: list[LayerCount] = field(default_factory=list[LayerCount])
+    adder_widths: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _extended: dict[tuple[SSAValue, bool, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _delayed: dict[SSAValue, list[SSAValue]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _names: Counter[str] = field(default_factory=Counter[str], init=False)
+    _origins: dict[SSAValue, tuple[SSAValue, int]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _comment: str | None = field(default=None, init=False)
+    _element: int | None = field(default=None, init=False)
+
+    @property
+    def layer(self) -> LayerCount:
+        """The layer that is being written."""
+        return self.layers[-1]
+
+    def begin(self, name: str, source: str) -> None:
+        """Start another layer of the program; names of values start with `name`."""
+        self.layers.append(LayerCount(name, source))
+        self._comment = f"{name}: {source}"
+
+    def put(self, op: Operation, name: str | None = None) -> SSAValue:
+        """Append an op; its one result, called `name` with a number behind."""
+        if self._comment is not None and not isinstance(op, hw.ConstantOp):
+            op.attributes[COMMENT] = StringAttr(self._comment)
+            self._comment = None
+        self.block.add_op(op)
+        (result,) = op.results
+        if name is not None:
+            named(result, name)
+        return result
+
+    @contextmanager
+    def element(self, index: int | None) -> Generator[None]:
+        """Name what is made in here after a position in the layer's result."""
+        self._element = index
+        try:
+            yield
+        finally:
+            self._element = None
+
+    def name(self, kind: str) -> str:
+        """The name of another value of that kind: `fc1_acc_12` for element 12 of the layer."""
+        base = f"{self.layer.name}_{kind}"
+        if self._element is not None:
+            base += f"_{self._element}"
+        number = self._names[base]
+        self._names[base] += 1
+        return base if self._element is not None and not number else f"{base}_{number}"
+
+    def constant(self, value: int, width: int) -> SSAValue:
+        """The low `width` bits of a number."""
+        key = (value % (1 << width), width)
+        if key not in self._constants:
+            self._constants[key] = self.put(
+                hw.ConstantOp(key[0], IntegerType(width), truncate_bits=True)
+            )
+        return self._constants[key]
+
+    def at(self, wire: Wire, cycle: int) -> Wire:
+        """The wire's value in a later cycle, by registers that its users share."""
+        if wire.cycle == cycle:
+            return wire
+        if wire.low == wire.high:
+            return replace(wire, cycle=cycle, level=0)
+        assert cycle > wire.cycle and self.pipeline
+        first, delay = self._origins.get(wire.value, (wire.value, 0))
+        chain = self._delayed.setdefault(first, [first])
+        delay += cycle - wire.cycle
+        while len(chain) <= delay:
+            suffix = "_r" if len(chain) == 1 else f"_r{len(chain)}"
+            name = name_of(first)
+            name = None if name is None else name + suffix
+            chain.append(self.register(chain[-1], name))
+            self._origins[chain[-1]] = (first, len(chain) - 1)
+            self.layer.register_bits += wire.width
+        return Wire(chain[delay], wire.low, wire.high, cycle)
+
+    def register(self, value: SSAValue, name: str | None) -> SSAValue:
+        """A register that takes `value` while the circuit is enabled."""
+        kept = comb.MuxOp(self.enable, value, value)
+        self.put(kept)
+        result = self.put(seq.CompRegOp(kept.result, self.clock), name)
+        kept.operands[2] = result
+        return result
+
+    def together(self, wires: Sequence[Wire], levels: int = 1) -> list[Wire]:
+        """The wires in the first cycle that has room for so many more levels."""
+        cycle = max(wire.cycle for wire in wires)
+        level = max(wire.level for wire in wires if wire.cycle == cycle)
+        if self.pipeline and level and level + levels > self.pipeline:
+            cycle += 1
+        return [self.at(wire, cycle) for wire in wires]
+
+    def made(self, value: SSAValue, low: int, high: int, of: Sequence[Wire], levels: int) -> Wire:
+        """A wire for `value`, computed from wires of one cycle by so many levels."""
+        return Wire(value, low, high, of[0].cycle, max(wire.level for wire in of) + levels)
+
+    def bits(self, wire: Wire, width: int) -> SSAValue:
+        """The wire's value in so many bits: extended by its sign, or cut where it fits in fewer."""
+        if wire.width == width:
+            return wire.value
+        if wire.low == wire.high:
+            return self.constant(wire.low, width)
+        key = (wire.value, wire.low < 0, width)
+        if key not in self._extended:
+            self._extended[key] = self._resized(*key)
+        return self._extended[key]
+
+    def _resized(self, value: SSAValue, signed: bool, width: int) -> SSAValue:
+        have = bit_width(value.type)
+        assert have is not None
+        if width < have:
+            return self.extract(value, 0, width)
+        if signed:
+            top = self.extract(value, have - 1, 1) if have > 1 else value
+            more = width - have
+            if more > 1:
+                top = self.put(comb.ReplicateOp(top, IntegerType(more)))
+        else:
+            top = self.constant(0, width - have)
+        return self.put(comb.ConcatOp([top, value], IntegerType(width)))
+
+    def extract(
+        self, value: SSAValue, low_bit: int, width: int, name: str | None = None
+    ) -> SSAValue:
+        """So many bits from `low_bit` on."""
+        return self.put(comb.ExtractOp(value, IntegerAttr(low_bit, 32), IntegerType(width)), name)
+
+    def shifted(self, wire: Wire, places: int) -> Wire:
+        """The wire's value · 2^places; no adder."""
+        if not places:
+            return wire
+        zeros = self.constant(0, places)
+        value = self.put(comb.ConcatOp([wire.value, zeros], IntegerType(wire.width + places)))
+        low, high = wire.low << places, wire.high << places
+        width = width_of(low, high)
+        if width != wire.width + places:
+            value = self.extract(value, 0, width)
+        return Wire(value, low, high, wire.cycle, wire.level)
+
+    def added(self, a: Wire, b: Wire, sign: int, name: str) -> Wire:
+        """a + sign·b, exactly."""
+        a, b = self.together([a, b])
+        other = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
+        low, high = a.low + other[0], a.high + other[1]
+        width = width_of(low, high)
+        operands = self.bits(a, width), self.bits(b, width)
+        value = self._adder(operands, sign, width, name, chained=bool(a.level or b.level))
+        self.layer.adders += 1
+        self.layer.adder_bits += width
+        return self.made(value, low, high, [a, b], 1)
+
+    def _adder(
+        self,
+        operands: tuple[SSAValue, SSAValue],
+        sign: int,
+        width: int,
+        name: str,
+        *,
+        chained: bool,
+    ) -> SSAValue:
+        if not chained:
+            op = comb.AddOp(operands) if sign > 0 else comb.SubOp(*operands)
+            return self.put(op, name)
+        kind = "add" if sign > 0 else "sub"
+        self.adder_widths.add((kind, width))
+        type = IntegerType(width)
+        instance = hw.InstanceOp(
+            name,
+            SymbolRefAttr(adder_symbol(kind, width)),
+            (("a", operands[0]), ("b", operands[1])),
+            (("y", type),),
+        )
+        return self.put(instance, name)
+
+    def compared(self, a: Wire, b: Wire, predicate: str) -> Wire:
+        """a ⋈ b as a bit; the predicate is `ge`, `gt` or `eq`."""
+        a, b = self.together([a, b])
+        low, high = min(a.low, b.low), max(a.high, b.high)
+        width = width_of(low, high)
+        value = self._comparison(self.bits(a, width), self.bits(b, width), predicate, low, width)
+        return self.made(value, 0, 1, [a, b], 1)
+
+    def compared_with(self, wire: Wire, number: int, predicate: str) -> Wire:
+        """wire ⋈ number as a bit, for a number that the wire can hold; `le` may be asked too."""
+        (wire,) = self.together([wire])
+        width = wire.width
+        bound = self.constant(number, width)
+        value = self._comparison(wire.value, bound, predicate, wire.low, width)
+        return self.made(value, 0, 1, [wire], 1)
+
+    def _comparison(
+        self, a: SSAValue, b: SSAValue, predicate: str, low: int, width: int
+    ) -> SSAValue:
+        self.layer.comparators += 1
+        self.layer.comparator_bits += width
+        signed = predicate if predicate == "eq" else f"{'s' if low < 0 else 'u'}{predicate}"
+        return self.put(comb.ICmpOp(a, b, signed), self.name("is"))
+
+    def selected(
+        self,
+        condition: Wire,
+        yes: Wire,
+        no: Wire,
+        bounds: tuple[int, int],
+        name: str,
+        levels: int = 0,
+    ) -> Wire:
+        """`yes` where the condition is 1, else `no`; what is chosen lies in `bounds`.
+
+        A choice is a level of its own where `levels` says so, else part of the comparison's.
+        """
+        condition, yes, no = self.together([condition, yes, no], levels)
+        width = width_of(*bounds)
+        value = self.put(
+            comb.MuxOp(condition.value, self.bits(yes, width), self.bits(no, width)), name
+        )
+        self.layer.mux_bits += width
+        return self.made(value, *bounds, [condition, yes, no], levels)
+
+    def joined(self, top: Wire, low: Wire, width: int, name: str) -> Wire:
+        """top · 2^width + low, for an unsigned `low` of at most `width` bits."""
+        top, low = self.together([top, low], 0)
+        parts = [top.value, self.bits(low, width)]
+        value = self.put(comb.ConcatOp(parts, IntegerType(top.width + width)), name)
+        return self.made(value, 0, (top.high << width) + (1 << width) - 1, [top, low], 0)
+
+    def number(self, value: int, like: Wire) -> Wire:
+        """A constant as a wire that is there when `like` is."""
+        width = width_of(value, value)
+        return Wire(self.constant(value, width), value, value, like.cycle)
+
+
+def adder_symbol(kind: str, width: int) -> str:
+    """The module that holds one adder (`add`) or subtractor (`sub`) of that width."""
+    return f"triton_{kind}_{width}"
+
+
+def named(value: SSAValue, name: str) -> SSAValue:
+    """Give an op's result a name."""
+    assert isinstance(value.owner, Operation)
+    value.owner.attributes[NAME] = StringAttr(name)
+    value.name_hint = name
+    return value
+
+
+def name_of(value: SSAValue) -> str | None:
+    """The name of an op's result, as given by `named`."""
+    if not isinstance(value.owner, Operation):
+        return None
+    name = value.owner.attributes.get(NAME)
+    return name.data if isinstance(name, StringAttr) else None

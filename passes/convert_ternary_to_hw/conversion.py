@@ -1,0 +1,319 @@
+"""A function, op by op, as a circuit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import comb, func, hw, seq
+from xdsl.dialects.builtin import (
+    DictionaryAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i1,
+)
+from xdsl.ir import Block, Operation, SSAValue, TypeAttribute
+
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import DYNAMIC, AnyTensor
+from ...ir.errors import OptionError, UnsupportedError
+from ...ir.locations import location_text
+from ..adder_graph import InputRange
+from ..adder_graph.graph import width_of
+from ..compile_time import is_literal, literal_value
+from ..expose_integers import QUANTIZED
+from ..optimize_adder_graph import WEIGHT_ATTRIBUTE, input_range
+from .arithmetic import plain
+from .circuit import Circuit
+from .ports import Port
+from .rules import MOVES, RULES, Signals, moved, numbers, refusal
+from .signals import Signal, Wire
+from .stream import adder_module, hw_module, stream_module
+from .words import KEYWORDS
+
+NAME = "tensor.name"
+
+
+class Conversion:
+    """Makes the modules of one function.
+
+    Args:
+        module: holds the function.
+        function: integer, of one block.
+        input_bits: of inputs of integer type; by default those of the type.
+        pipeline: a register after so many levels of adders.
+    """
+
+    def __init__(
+        self, module: ModuleOp, function: func.FuncOp, input_bits: int | None, pipeline: int
+    ) -> None:
+        self.function = function
+        self.input_bits = input_bits
+        self.pipeline = pipeline
+        self.name = _identifier(module.sym_name.data if module.sym_name else "network")
+        self.values: dict[SSAValue, Signals] = {}
+        self.layer_names: dict[SSAValue, str] = {}
+        self.latency = 0
+
+    def check(self) -> None:
+        """Refuse what cannot become hardware, everything at once.
+
+        Raises:
+            UnsupportedError: names each op and why.
+        """
+        problems: list[tuple[str, str, str]] = []
+        for op in self.function.body.walk():
+            if is_literal(op) or isinstance(op, func.ReturnOp):
+                continue
+            reason = refusal(op, lambda value: literal_value(value) is not None)
+            if reason is not None:
+                problems.append((op.name, location_text(op), reason))
+        for argument in self.function.args:
+            reason = self._misfit(argument)
+            if reason is not None:
+                problems.append(("func.func", location_text(self.function), reason))
+        if problems:
+            raise UnsupportedError("verilog", problems)
+
+    def _misfit(self, argument: SSAValue) -> str | None:
+        type = argument.type
+        if not isinstance(type, TensorType):
+            return f"an argument is {type}, not a tensor"
+        type = tensor_type(argument)
+        if numpy_dtype(type.element_type).kind not in "iub":
+            return f"an argument is {type}; hardware takes integers: quantise it"
+        if DYNAMIC in type.get_shape()[1:]:
+            return f"an argument is {type}; only the leading axis may be free"
+        return None
+
+    def convert(self) -> list[Operation]:
+        """The modules: adders on their own where there are some, arithmetic, stream."""
+        inputs = [self._input(i) for i in range(len(self.function.args))]
+        inputs = _distinct(inputs, {"clock", "enable"})
+        types: list[tuple[str, TypeAttribute]] = [("clock", seq.clock), ("enable", i1)]
+        types += [(port.name, IntegerType(sum(port.widths))) for port in inputs]
+        block = Block(arg_types=[type for _, type in types])
+        for argument, (name, _) in zip(block.args, types, strict=True):
+            argument.name_hint = name
+        circuit = Circuit(block, block.args[0], block.args[1], self.pipeline)
+        self._unpack(circuit, inputs, block.args[2:])
+        returned = self._body(circuit)
+        outputs = self._outputs(circuit, returned)
+        core, sides = f"{self.name}_core", (self._sides(inputs), self._sides(outputs))
+        results: list[tuple[str, TypeAttribute]] = [(n, IntegerType(w)) for n, w in sides[1]]
+        arithmetic = hw_module(core, (types, results), block)
+        adders = [adder_module(*adder) for adder in sorted(circuit.adder_widths)]
+        stream = stream_module(self.name, core, *sides, self.latency)
+        self.inputs, self.outputs, self.layers = inputs, outputs, circuit.layers
+        return [*adders, arithmetic, stream]
+
+    @staticmethod
+    def _sides(ports: list[Port]) -> list[tuple[str, int]]:
+        return [(port.name, sum(port.widths)) for port in ports]
+
+    def _input(self, index: int) -> Port:
+        argument = self.function.args[index]
+        attributes = _attributes(self.function.arg_attrs, index)
+        quantized = attributes.get(QUANTIZED)
+        given = isinstance(quantized, DictionaryAttr)
+        range = _quantized_range(quantized) if given else input_range(argument)
+        if self.input_bits is not None and not given:
+            type = tensor_type(argument).element_type
+            if self.input_bits > width_of(range.low, range.high):
+                raise OptionError(
+                    f"convert-ternary-to-hw expects input-bits of at most "
+                    f"{width_of(range.low, range.high)} for elements {type}, got {self.input_bits}"
+                )
+            range = InputRange.of_bits(self.input_bits, signed=range.low < 0)
+        name = _name(attributes) or argument.name_hint or (f"x{index}" if index else "x")
+        shape, free = _beat(tensor_type(argument))
+        bounds = ((range.low, range.high),) * int(np.prod(shape))
+        return Port(
+            _identifier(name),
+            shape,
+            free,
+            bounds,
+            tensor_type(argument).element_type,
+            quantized if given else None,
+        )
+
+    def _unpack(self, circuit: Circuit, ports: list[Port], buses: Any) -> None:
+        for port, bus, argument in zip(ports, buses, self.function.args, strict=True):
+            circuit.begin(port.name, f"input {port.name}")
+            flat: list[Signal] = []
+            low = 0
+            for index, (bounds, width) in enumerate(zip(port.bounds, port.widths, strict=True)):
+                value = circuit.extract(bus, low, width, f"{port.name}_{index}")
+                flat.append(
+                    Signal(Wire(value, *bounds))
+                    if bounds[0] != bounds[1]
+                    else Signal.constant(bounds[0])
+                )
+                low += width
+            array = np.empty(len(flat), dtype=object)
+            array[:] = flat
+            self.values[argument] = array.reshape(port.shape)
+            self.layer_names[argument] = port.name
+        circuit.layers.clear()
+
+    def _body(self, circuit: Circuit) -> func.ReturnOp:
+        block = self.function.body.block
+        for op in block.ops:
+            if isinstance(op, func.ReturnOp):
+                return op
+            if is_literal(op):
+                continue
+            operands = [self._signals(value) for value in op.operands]
+            layer = self._layer_name(op)
+            if isinstance(op, MOVES):
+                results = moved(op, operands)
+            else:
+                circuit.begin(layer, _words(op))
+                results = [RULES[type(op)](circuit, op, operands)]
+            for value, signals in zip(op.results, results, strict=True):
+                _check_batch(op, value, signals)
+                _check_range(op, value, signals)
+                self.values[value] = signals
+                self.layer_names[value] = layer
+        raise AssertionError("a function ends with func.return")
+
+    def _signals(self, value: SSAValue) -> Signals:
+        if value not in self.values:
+            array = literal_value(value)
+            assert array is not None
+            self.values[value] = numbers(array.astype(np.int64))
+        return self.values[value]
+
+    def _layer_name(self, op: Operation) -> str:
+        weight = op.attributes.get(WEIGHT_ATTRIBUTE)
+        if isinstance(weight, StringAttr):
+            return _identifier(weight.data.removesuffix(".weight").removesuffix(".weights"))
+        known = [self.layer_names[v] for v in op.operands if v in self.layer_names]
+        inputs = {self.layer_names[argument] for argument in self.function.args}
+        named = [name for name in known if name not in inputs]
+        own = op.results[0].name_hint or op.name.rpartition(".")[2]
+        return named[0] if named else _identifier(own)
+
+    def _outputs(self, circuit: Circuit, returned: func.ReturnOp) -> list[Port]:
+        ports: list[Port] = []
+        signals: list[list[Signal]] = []
+        for index, value in enumerate(returned.operands):
+            attributes = _attributes(self.function.res_attrs, index)
+            quantized = attributes.get(QUANTIZED)
+            name = _identifier(_name(attributes) or (f"y{index}" if index else "y"))
+            array = self._signals(value)
+            circuit.begin(name, f"output {name}")
+            with circuit.element(None):
+                flat = [plain(circuit, s) for s in array.reshape(-1)]
+            signals.append(flat)
+            bounds = tuple(signal.bounds for signal in flat)
+            free = DYNAMIC in tensor_type(value).get_shape()
+            element = tensor_type(value).element_type
+            ports.append(
+                Port(
+                    name,
+                    array.shape,
+                    free,
+                    bounds,
+                    element,
+                    quantized if isinstance(quantized, DictionaryAttr) else None,
+                )
+            )
+        taken = {_identifier(str(argument.name_hint)) for argument in circuit.block.args}
+        ports = _distinct(ports, taken)
+        wires = [s.wire for flat in signals for s in flat if s.wire is not None]
+        self.latency = max(
+            (wire.cycle + bool(self.pipeline and wire.level) for wire in wires), default=0
+        )
+        results = [
+            self._packed(circuit, port, flat) for port, flat in zip(ports, signals, strict=True)
+        ]
+        circuit.block.add_op(hw.OutputOp(results))
+        return ports
+
+    def _packed(self, circuit: Circuit, port: Port, signals: list[Signal]) -> SSAValue:
+        parts: list[SSAValue] = []
+        for signal, width in zip(signals, port.widths, strict=True):
+            if signal.wire is None:
+                parts.append(circuit.constant(signal.offset, width))
+            else:
+                parts.append(circuit.bits(circuit.at(signal.wire, self.latency), width))
+        if len(parts) == 1:
+            return parts[0]
+        return circuit.put(comb.ConcatOp(parts[::-1], IntegerType(sum(port.widths))))
+
+
+def _check_range(op: Operation, value: SSAValue, signals: Signals) -> None:
+    """Refuse a result that would wrap around in its type, which the circuit does not."""
+    dtype = numpy_dtype(tensor_type(value).element_type)
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for signal in signals.reshape(-1):
+        low, high = signal.bounds
+        if low < least or high > most:
+            reason = (
+                f"its result may reach [{low}, {high}] and wrap around in "
+                f"{tensor_type(value).element_type}; narrow the inputs with input-bits"
+            )
+            raise UnsupportedError("verilog", [(op.name, location_text(op), reason)])
+
+
+def _check_batch(op: Operation, value: SSAValue, signals: Signals) -> None:
+    """Refuse what mixes vectors of the batch, which go through one after another."""
+    if not any(DYNAMIC in tensor_type(operand).get_shape() for operand in op.operands):
+        return
+    shape = tensor_type(value).get_shape()
+    if shape[:1] != (DYNAMIC,) or DYNAMIC in shape[1:] or signals.shape[0] != 1:
+        reason = (
+            f"its result {tensor_type(value)} does not keep the vectors of the batch apart; "
+            "fix the batch with infer-shapes{batch=N}, which makes it one beat"
+        )
+        raise UnsupportedError("verilog", [(op.name, location_text(op), reason)])
+
+
+def _distinct(ports: list[Port], taken: set[str]) -> list[Port]:
+    result: list[Port] = []
+    for port in ports:
+        name = port.name
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        result.append(replace(port, name=name))
+    return result
+
+
+def _quantized_range(quantized: DictionaryAttr) -> InputRange:
+    low, high = (cast("IntegerAttr", quantized.data[key]) for key in ("low", "high"))
+    return InputRange(low.value.data, high.value.data)
+
+
+def _attributes(attributes: Any, index: int) -> dict[str, Any]:
+    return {} if attributes is None else dict(attributes.data[index].data)
+
+
+def _name(attributes: dict[str, Any]) -> str | None:
+    name = attributes.get(NAME)
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def _identifier(text: str) -> str:
+    name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in text) or "_"
+    if name[0].isdigit():
+        return f"_{name}"
+    return f"{name}_" if name in KEYWORDS else name
+
+
+def _beat(type: AnyTensor) -> tuple[tuple[int, ...], bool]:
+    shape = type.get_shape()
+    return tuple(1 if n == DYNAMIC else n for n in shape), DYNAMIC in shape
+
+
+def _words(op: Operation) -> str:
+    (result,) = op.results
+    place = location_text(op)
+    sizes = "x".join("?" if n == DYNAMIC else str(n) for n in tensor_type(result).get_shape())
+    return f"{op.name} to {sizes}" + ("" if place == "unknown" else f", {place}")

@@ -1,0 +1,85 @@
+"""The interface of a circuit: what its ports carry, and the record of it on the module.
+
+Not here: the circuit (`circuit`), and how numbers are packed for a simulation (`lowering`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Attribute
+
+from ..adder_graph.graph import width_of
+from .circuit import LayerCount
+
+INTERFACE = "verilog.interface"
+"""The module attribute that holds what goes in and out, and what each layer became."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A tensor on a stream: its elements in row-major order, the first in the lowest bits.
+
+    Attributes:
+        name: what the program calls it.
+        shape: of one beat; a free leading axis is 1.
+        free: whether that axis is the batch of the program.
+        bounds: of each element, in order.
+        element: the element type of the program.
+        quantized: how the caller makes the integers, or what they stand for; `None` if they are
+            the program's own.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    free: bool
+    bounds: tuple[tuple[int, int], ...]
+    element: Attribute
+    quantized: DictionaryAttr | None
+
+    @property
+    def widths(self) -> list[int]:
+        """The bits of each element."""
+        return [width_of(*bounds) for bounds in self.bounds]
+
+    def to_attribute(self) -> DictionaryAttr:
+        """The port as an attribute."""
+        entries: dict[str, Attribute] = {
+            "name": StringAttr(self.name),
+            "shape": numbers(self.shape),
+            "free": IntegerAttr(int(self.free), i64),
+            "low": numbers([low for low, _ in self.bounds]),
+            "high": numbers([high for _, high in self.bounds]),
+            "element": self.element,
+        }
+        if self.quantized is not None:
+            entries["quantized"] = self.quantized
+        return DictionaryAttr(entries)
+
+
+def stream_width(bits: int) -> int:
+    """The bits of a stream that carries so many: whole bytes, at least one."""
+    return max(8, -(-bits // 8) * 8)
+
+
+def numbers(values: Sequence[int]) -> ArrayAttr[IntegerAttr]:
+    """Integers as an attribute."""
+    return ArrayAttr([IntegerAttr(value, i64) for value in values])
+
+
+def layer_attribute(layer: LayerCount) -> DictionaryAttr:
+    """What a layer became, as an attribute."""
+    return DictionaryAttr(
+        {
+            name: StringAttr(value) if isinstance(value, str) else IntegerAttr(value, i64)
+            for name, value in vars(layer).items()
+        }
+    )

@@ -1,0 +1,80 @@
+"""Simulation of Verilog by Icarus Verilog or Verilator, whichever is installed.
+
+Nothing here knows what is simulated, nor compiles a program to Verilog.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..ir.errors import BackendError
+
+SIMULATORS = ("iverilog", "verilator")
+"""In the order of preference: Icarus starts a simulation in less time."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A simulation that ran to its end.
+
+    Attributes:
+        engine: the simulator and its version.
+        output: what the test bench printed.
+    """
+
+    engine: str
+    output: str
+
+
+def simulate(
+    files: Mapping[str, str], top: str, folder: Path, simulator: str | None = None
+) -> Simulation:
+    """Write files into a folder and run the test bench `top` there.
+
+    Args:
+        files: names and contents; those that end in `.v` are compiled.
+        top: the module to run.
+        folder: for all files; what the test bench writes stays there.
+        simulator: one of `SIMULATORS`; by default the first that is installed.
+
+    Raises:
+        BackendError: no simulator is installed, or it refuses the files.
+    """
+    name = simulator or next((name for name in SIMULATORS if shutil.which(name)), None)
+    if name is None:
+        raise BackendError(
+            "a Verilog simulator is missing: install iverilog or verilator, on Debian "
+            "'apt-get install iverilog'"
+        )
+    for file, content in files.items():
+        (folder / file).write_text(content, encoding="utf-8")
+    sources = [file for file in files if file.endswith(".v")]
+    if name == "iverilog":
+        engine = _run(["iverilog", "-V"], folder).splitlines()[0]
+        _run(["iverilog", "-g2001", "-s", top, "-o", "simulation", *sources], folder)
+        return Simulation(_version(engine), _run(["vvp", "-N", "simulation"], folder))
+    engine = _run(["verilator", "--version"], folder).splitlines()[0]
+    build = ["verilator", "--binary", "-Wno-fatal", "--top-module", top, "-o", "simulation"]
+    _run([*build, *sources], folder)
+    return Simulation(_version(engine), _run([str(folder / "obj_dir" / "simulation")], folder))
+
+
+def _version(line: str) -> str:
+    """`Icarus Verilog version 11.0 (stable) ()` without what stands in parentheses."""
+    return line.partition("(")[0].strip().replace(" version", "")
+
+
+def _run(command: Sequence[str], folder: Path) -> str:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BackendError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
+    if done.returncode:
+        message = (done.stderr or done.stdout).strip().splitlines()
+        shown = "\n".join(message[:5]) or f"exit status {done.returncode}"
+        raise BackendError(f"'{command[0]}' refuses the Verilog: {shown}")
+    return done.stdout
