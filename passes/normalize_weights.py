@@ -57,7 +57,19 @@ class NormalizeWeightsPass(ModulePass):
     of them is multiplied. The last layer gives what it did before, so the program computes the
     same, up to rounding. Thresholds of 1 are noted on the activations, for `convert-ann-to-snn`.
 
-    Not converted by ternary layers: their weights stay, and what enters them is scaled back.
+        // the greatest activation is 2
+        %w = tensor.constant dense<[[1.0], [4.0]]> : tensor<2x1xf32>
+        %v = tensor.constant dense<[[3.0]]> : tensor<1x1xf32>
+        %z = tensor.matmul %x, %w : (tensor<?x2xf32>, tensor<2x1xf32>) -> tensor<?x1xf32>
+        %h = tensor.relu %z : (tensor<?x1xf32>) -> tensor<?x1xf32>
+        %y = tensor.matmul %h, %v : (tensor<?x1xf32>, tensor<1x1xf32>) -> tensor<?x1xf32>
+        // becomes
+        %w = tensor.constant dense<[[0.5], [2.0]]> : tensor<2x1xf32>
+        %v = tensor.constant dense<[[6.0]]> : tensor<1x1xf32>
+        …
+        %h = tensor.relu %z {spike.threshold = dense<1.0> : tensor<f64>, …} : …
+
+    Ternary layers keep their weights, and what enters them is scaled back.
     """
 
     name = "normalize-weights"
