@@ -43,8 +43,9 @@ from .symbolic import compute
 
 Array = NDArray[Any]
 
-LARGEST_KNOWN = 1 << 26
-"""Nothing with more elements than this is computed before the program runs."""
+LARGEST_KNOWN = 1 << 24
+"""Nothing with more elements than this is computed before the program runs, unless it is made of
+something as large."""
 
 MOST_OPS = 200_000
 """A model that becomes more ops than this is refused."""
@@ -165,7 +166,8 @@ class Emitter:
         work = size + sum(array.size for array in arrays)
         if isinstance(op, tensor.MatmulOp | tensor.LinearOp | tensor.ConvOp | tensor.EinsumOp):
             work += size * max(array.size for array in arrays) // max(_smallest(arrays), 1) // 64
-        if size > LARGEST_KNOWN or work > self.budget:
+        largest = max((array.size for array in arrays), default=0)
+        if size > max(LARGEST_KNOWN, 2 * largest) or work > self.budget:
             return None
         self.budget -= work
         try:

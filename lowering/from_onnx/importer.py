@@ -30,13 +30,16 @@ from ..from_torch.emitter import hint
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, UnknownValueError, element_type
 from .inputs import element_of_proto, given_value, sizes_of
-from .reading import attributes_of, read_model, require_onnx, tensor_array
+from .reading import attributes_of, read_model, require_onnx, require_text, tensor_array
 from .rules import FOREIGN, REFUSED, RULES
 from .schemas import OPSETS, body_of
 from .scopes import FAILED, FailedError, Scope
 from .sizes import Free, Sizes
 
 Array = NDArray[Any]
+
+MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What rules raise at attributes of another kind or number than the standard says."""
 
 MOST_NODES = 500_000
 """A model with more nodes, functions inlined and loops unrolled, is refused."""
@@ -141,6 +144,7 @@ class _Importer:
     ) -> Imported:
         """The module."""
         graph = self.model.graph
+        require_text(self.where, name, *(info.name for info in (*graph.input, *graph.output)))
         scope = Scope(self, self._opsets(self.model.opset_import))
         self.emitter.location = self._location("model", 0)
         self.initializers(graph, scope)
@@ -179,6 +183,7 @@ class _Importer:
     def initializers(self, graph: Any, scope: Scope) -> None:
         """Values that a graph brings along."""
         for proto in graph.initializer:
+            require_text(self.where, proto.name)
             emitter = self.emitter
             try:
                 array = tensor_array(proto, self.folder, self.where)
@@ -235,6 +240,9 @@ class _Importer:
             self.count += 1
             if self.count > MOST_NODES:
                 raise SourceError(f"{self.where}: more than {MOST_NODES} nodes when unrolled")
+            require_text(
+                self.where, *node.input, *node.output, node.name, node.op_type, node.domain
+            )
             outputs: list[str] = list(node.output)
             shown: str = node.name or next(filter(None, outputs), node.op_type)
             place = f"'{scope.path}/{shown}'" if scope.path else f"'{shown}'"
@@ -253,6 +261,9 @@ class _Importer:
             except FailedError:
                 scope.values.update(dict.fromkeys(filter(None, outputs), FAILED))
             except (ProblemError, VerifyException) as problem:
+                self._fail(scope, outputs, node.op_type, place, problem)
+            except MALFORMED as error:
+                problem = ProblemError(f"its inputs or attributes do not fit it: {error}")
                 self._fail(scope, outputs, node.op_type, place, problem)
 
     def _node(self, node: Any, inputs: list[Any], scope: Scope, shown: str) -> Any:

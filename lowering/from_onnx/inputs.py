@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from ...ir.errors import OptionError
 from ..from_torch.sizes import ProblemError
 from .emitter import Emitter, element_type
-from .reading import NARROW, require_onnx
+from .reading import NARROW, require_onnx, require_text
 from .sizes import Free, Size, Sizes
 
 
@@ -55,6 +55,7 @@ def sizes_of(name: str, type: Any, given: Sequence[int | str] | None, where: str
         raise ProblemError("the model does not state its shape; give it with 'shapes'")
     sizes: list[Size] = []
     for axis, dim in enumerate(type.shape.dim):
+        require_text(where, dim.dim_param)
         if not dim.HasField("dim_value"):
             sizes.append(Free.named(dim.dim_param or f"{name}_{axis}"))
         elif dim.dim_value < 0:

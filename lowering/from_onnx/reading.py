@@ -76,6 +76,17 @@ def _parsed(data: bytes, where: str) -> Any:
     return model
 
 
+def require_text(where: str, *names: Any) -> None:
+    """Refuse names that are no text: protocol buffers give bytes for what is not UTF-8.
+
+    Raises:
+        SourceError: one is bytes.
+    """
+    for name in names:
+        if not isinstance(name, str):
+            raise SourceError(f"{where}: the name {name!r} is not UTF-8 text")
+
+
 NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 """Types of fewer than 8 bits as the types that hold them in the IR."""
 
@@ -178,6 +189,7 @@ def attributes_of(entries: Any, folder: Path | None, where: str) -> dict[str, An
     types = require_onnx().AttributeProto
     found: dict[str, Any] = {}
     for entry in entries:
+        require_text(where, entry.name, entry.ref_attr_name)
         value: Any
         if entry.type == types.FLOAT:
             value = float(entry.f)

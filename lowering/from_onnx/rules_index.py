@@ -66,11 +66,11 @@ def _one_place(e: Emitter, x: SSAValue, places: SSAValue, axis: int) -> SSAValue
     return e.reshape(part, [*sizes[:axis], *e.sizes(places), *sizes[axis + 1 :]])
 
 
-def _grid(shape: Sequence[int]) -> Array:
+def _grid(shape: Sequence[int]) -> list[Array]:
     """For each element of a tensor its place along each axis, axes first."""
     if prod(shape) > LARGEST_KNOWN:
         raise ProblemError(f"it picks {prod(shape)} elements")
-    return np.indices(shape, np.int64)
+    return [*np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)]
 
 
 def _flat_places(e: Emitter, places: SSAValue, shape: Sequence[int], axis: int) -> SSAValue:

@@ -164,8 +164,8 @@ def reshape_target(given: Sizes, wanted: Sizes) -> list[int]:
     return target
 
 
-_STARTS, _STEP = (1009, 2003, 4001), 47514
-"""Large numbers without small factors, so that no rule takes a size for a short or even one."""
+_PROBES, _PRIME = 4, 999_983
+"""Sizes at the probes are powers of a number modulo a prime: large, and in no simple relation."""
 
 
 def probes(names: Sequence[str]) -> list[dict[str, int]]:

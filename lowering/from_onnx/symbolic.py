@@ -37,7 +37,7 @@ def compute(op: Operation, tables: list[Any]) -> Table:
     if isinstance(op, tensor.CompareOp):
         return _compared(op, *np.broadcast_arrays(*tables))
     if isinstance(op, tensor.GatherRowsOp):
-        return tables[0][tables[1].astype(np.int64)]
+        return np.asarray(tables[0][tables[1].astype(np.int64)], object)
     if isinstance(op, _MOVING):
         return np.asarray(RULES[type(op)](op, *tables), object)
     function = _FUNCTIONS.get(type(op))
