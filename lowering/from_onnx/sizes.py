@@ -170,7 +170,13 @@ _PROBES, _PRIME = 4, 999_983
 
 def probes(names: Sequence[str]) -> list[dict[str, int]]:
     """Values of free sizes at which a shape rule is asked what it makes of them."""
-    return [{name: start + _STEP * index for index, name in enumerate(names)} for start in _STARTS]
+    return [
+        {
+            name: 1009 + pow(5, 17 + 31 * index + 7 * probe, _PRIME)
+            for index, name in enumerate(names)
+        }
+        for probe in range(_PROBES)
+    ]
 
 
 def fitted(

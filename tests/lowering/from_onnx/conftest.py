@@ -94,7 +94,7 @@ class Bench:
 
     @staticmethod
     def shared(*parts: str) -> Path:
-        """A file of the data shared beside the repository; the test is skipped where it is absent."""
+        """A file of the data beside the repository; the test is skipped where it is absent."""
         path = SHARED.joinpath(*parts)
         if not path.exists():
             pytest.skip(f"'{path}' is absent: the shared data are not on this machine")

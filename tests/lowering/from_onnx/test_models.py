@@ -125,7 +125,9 @@ def test_all_refused_nodes_are_named_at_once(bench: Any) -> None:
 def test_functions_of_the_model_are_inlined(bench: Any) -> None:
     scale = make("Constant", [], ["f"])
     scale.attribute.append(
-        onnx.AttributeProto(name="value_float", ref_attr_name="factor", type=TensorProto.FLOAT)
+        onnx.AttributeProto(
+            name="value_float", ref_attr_name="factor", type=onnx.AttributeProto.FLOAT
+        )
     )
     function = helper.make_function(
         "mine",
@@ -168,7 +170,7 @@ def test_a_loop_and_a_branch_are_unrolled(bench: Any) -> None:
          value("v", TensorProto.FLOAT, [3])],
         [value("c2", TensorProto.BOOL, []), value("v2", TensorProto.FLOAT, [3])],
     )  # fmt: skip
-    branches = {
+    branches: dict[str, Any] = {
         name: helper.make_graph([make(op, ["last"], ["r"])], name, [],
                                 [value("r", TensorProto.FLOAT, [3])])
         for name, op in (("then_branch", "Neg"), ("else_branch", "Abs"))
@@ -302,7 +304,7 @@ def test_the_published_classifier_of_digits(bench: Any, count: int) -> None:
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     ours = np.array([run_module(module, [image])[0].argmax() for image in images[:count]])
     theirs = np.array(
-        [np.argmax(session.run(None, {"Input3": image})[0]) for image in images[:count]]
+        [np.asarray(session.run(None, {"Input3": image})[0]).argmax() for image in images[:count]]
     )
     np.testing.assert_array_equal(ours, theirs)
     if count == 10_000:
@@ -334,4 +336,5 @@ def _bipolar_reference(model: Any, image: Any) -> Any:
             return (np.where(x >= 0, scale, -scale).astype(np.float32),)
 
     model.opset_import.add(domain="qonnx.custom_op.general", version=1)
-    return ReferenceEvaluator(model, new_ops=[BipolarQuant]).run(None, {"0": image})[0]
+    results: Any = ReferenceEvaluator(model, new_ops=[BipolarQuant]).run(None, {"0": image})
+    return results[0]
