@@ -40,7 +40,7 @@ from ..ir.errors import TritonError
 from ..ir.interpreter import Observer, check_supported, entry_function, run_function
 from .elements import numpy_dtype
 from .shapes import DYNAMIC
-from .spike import LayerOp, RecurrentOp, TrainType, YieldOp
+from .spike import LayerOp, RecurrentOp, ScanOp, TrainType, YieldOp
 from .spike import interpret as spike_interpret
 from .spike.types import dense_type
 from .tensor import interpret as tensor_interpret
@@ -55,6 +55,7 @@ RULES: dict[type[Operation], Rule] = {
     **ternary_interpret.RULES,
     **spike_interpret.RULES,
     RecurrentOp: spike_interpret.recurrence(lambda op, operands: evaluate(op, operands)),
+    ScanOp: spike_interpret.scan(lambda op, operands: evaluate(op, operands)),
     LayerOp: spike_interpret.layer(lambda op, operands: evaluate(op, operands)),
 }
 """For each op the function that computes its results from its operands."""

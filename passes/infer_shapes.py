@@ -14,6 +14,7 @@ from xdsl.rewriter import Rewriter
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.shapes import DYNAMIC, Shape, ShapeError, SizedType, compatible, with_shape
 from ..dialects.spike import LayerOp, RecurrentOp, TrainType
+from ..dialects.spike.types import dense_type, like
 from ..ir.errors import OptionError, PassError
 from ..ir.locations import error_at
 from .expose_state import state_count
@@ -84,11 +85,22 @@ def _refine_body(op: RecurrentOp | LayerOp) -> None:
     for _ in range(2):
         for argument, value in zip(op.body.block.args, op.inputs, strict=False):
             _learn(argument, value.type)
+        if isinstance(op, RecurrentOp):
+            _learn_from_input(op)
         for inner in op.body.walk():
             if isinstance(inner, InferredOp):
                 _refine(inner)
         if isinstance(op, RecurrentOp) and end is not None and end.operands:
             _learn(op.feedback(), end.operands[0].type)
+
+
+def _learn_from_input(op: RecurrentOp) -> None:
+    """Unknown sizes of the feedback are those of the first input on the same axis."""
+    feedback, first = op.feedback(), dense_type(op.inputs[0]).get_shape()
+    shape = dense_type(feedback).get_shape()
+    known = zip(shape, first, strict=False)
+    leading = [given if size == DYNAMIC else size for size, given in known]
+    _set_type(feedback, like(feedback, (*leading, *shape[len(leading) :])))
 
 
 def _refine(op: InferredOp) -> None:

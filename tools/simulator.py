@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import StringAttr, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ..dialects import spike
@@ -74,10 +75,9 @@ def simulator(
 def _fitting(module: ModuleOp, signature: Signature, steps: int | None) -> ModuleOp:
     """A program for so many steps and any samples; `None`: for any steps and one sample."""
     work = module.clone()
-    if steps is None:
-        InferShapesPass(batch=1).apply(triton_context(), work)
     function = entry_function(work, "forward")
-    for argument, port in zip(function.args, signature.inputs, strict=False):
+    ports = (*signature.inputs, *signature.states)
+    for argument, port in zip(function.args, ports, strict=True):
         shape = list(dense_type(argument).get_shape())
         if steps is None and port.batch is not None:
             shape[port.batch] = 1
@@ -118,10 +118,25 @@ def _steps(function: FuncOp) -> int | None:
     """The number of steps where the program fixes it."""
     for op in function.walk():
         for value in (*op.operands, *op.results):
-            if is_train(value):
+            if is_train(value) and not _is_state(value):
                 steps = dense_type(value).get_shape()[0]
                 return None if steps == DYNAMIC else steps
     return None
+
+
+def _is_state(value: SSAValue) -> bool:
+    """Whether a train is what an op begins with, or leaves: it has steps of its own."""
+    given = [value in _field(use.operation, "initial") for use in value.uses]
+    made = isinstance(value.owner, Operation) and value in _field(value.owner, "final")
+    return made or (bool(given) and all(given))
+
+
+def _field(op: Operation, name: str) -> Sequence[SSAValue]:
+    """The values of a field of an op, which may have none."""
+    found: SSAValue | Sequence[SSAValue] | None = getattr(op, name, None)
+    if found is None:
+        return ()
+    return (found,) if isinstance(found, SSAValue) else found
 
 
 def _timed(argument: SSAValue) -> bool:

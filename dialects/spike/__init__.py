@@ -1,11 +1,12 @@
 """The `spike` dialect: spike trains, the neurons and synapses that make them, and coding.
 
 `types` holds the train, `neuron` what neurons share, `neurons` and `adaptive` the models, `coding`
-encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback, `layer` a synapse
-with its neurons, `attention`, `normalization`. The graph level: `network`, `population`,
-`projection`, with `models` of neurons, `network_graph` how it hangs together, `simulate` what it is
-as a function. `canonicalize` has the patterns, `interpret*` the reference semantics, `threefry` the
-random numbers of rate coding, `rebuild` copies of ops with other operands.
+encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback, `scan` a loop
+over steps, `layer` a synapse with its neurons, `attention`, `normalization`. The graph level:
+`network`, `population`, `projection`, with `models` of neurons, `network_graph` how it hangs
+together, `simulate` what it is as a function. `canonicalize` has the patterns, `interpret*` the
+reference semantics, `threefry` the random numbers of rate coding, `rebuild` copies of ops with
+other operands.
 """
 
 from xdsl.ir import Dialect
@@ -22,6 +23,7 @@ from .normalization import BatchNormOp
 from .population import PopulationOp, ProbeOp
 from .projection import ProjectionOp
 from .recurrent import RecurrentOp, YieldOp
+from .scan import ScanOp
 from .simulate import SimulateOp
 from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
 from .types import TIME_STEP, TrainType, is_train, time_step, train
@@ -51,6 +53,7 @@ Spike = Dialect(
         ProbeOp,
         ProjectionOp,
         RecurrentOp,
+        ScanOp,
         SigmaDeltaOp,
         SimulateOp,
         ToTensorOp,
@@ -85,6 +88,7 @@ __all__ = [
     "ProbeOp",
     "ProjectionOp",
     "RecurrentOp",
+    "ScanOp",
     "SigmaDeltaOp",
     "SimulateOp",
     "Spike",

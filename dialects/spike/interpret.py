@@ -1,7 +1,7 @@
 """Reference semantics of the `spike` dialect, on NumPy: trains are time-first truth values.
 
 Dense: every step of every neuron is computed. The rules of each family stand in `interpret_*`;
-here are feedback and layers, which run a body.
+here are feedback, loops and layers, which run a body.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..tensor.interpret_elementwise import Rule
 from . import interpret_coding, interpret_network, interpret_neurons, interpret_synapses
 from .layer import LayerOp
 from .recurrent import RecurrentOp
+from .scan import ScanOp
 from .types import dense_type
 
 Array = NDArray[Any]
@@ -55,6 +56,42 @@ def recurrence(evaluate: Evaluate) -> Rule:
     return rule
 
 
+def scan(evaluate: Evaluate) -> Rule:
+    """The rule of `spike.scan`, where `evaluate` computes the ops of the body."""
+
+    def rule(op: ScanOp, *operands: Array) -> tuple[Array, ...]:
+        count, fixed = len(op.runs), len(op.fixed)
+        runs, same = operands[:count], operands[count : count + fixed]
+        batch = runs[0].shape[1] if runs[0].ndim > 1 else 1
+        states: Sequence[Array] = [
+            np.broadcast_to(value, _known(argument, batch))
+            for value, argument in zip(operands[count + fixed :], op.arguments()[2], strict=True)
+        ]
+        steps: list[Sequence[Array]] = []
+        for t in range(len(runs[0])):
+            given = (*(run[t : t + 1] for run in runs), *same, *states)
+            results = _run_body(op, given, evaluate)
+            states = results[: len(states)]
+            steps.append(results[len(states) :])
+        outputs = [
+            np.concatenate([_no_step(value, batch), *(step[n] for step in steps)])
+            for n, value in enumerate(op.yielded()[1])
+        ]
+        return (*outputs, *states)
+
+    return rule
+
+
+def _no_step(value: SSAValue, batch: int) -> Array:
+    """A run without steps, like one of which `value` is a step."""
+    return np.zeros((0, *_known(value, batch)[1:]), numpy_dtype(dense_type(value).element_type))
+
+
+def _known(value: SSAValue, batch: int) -> tuple[int, ...]:
+    """The shape of a value whose unknown sizes are the batch."""
+    return tuple(batch if size == DYNAMIC else size for size in dense_type(value).get_shape())
+
+
 def layer(evaluate: Evaluate) -> Rule:
     """The rule of `spike.layer`, where `evaluate` computes the ops of the body."""
 
@@ -77,7 +114,7 @@ def _result_shape(op: RecurrentOp, first: Array) -> tuple[int, ...]:
 
 
 def _run_body(
-    op: RecurrentOp | LayerOp, arguments: Sequence[Array], evaluate: Evaluate
+    op: RecurrentOp | ScanOp | LayerOp, arguments: Sequence[Array], evaluate: Evaluate
 ) -> tuple[Array, ...]:
     block = op.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))

@@ -10,6 +10,7 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
+    lazy_traits_def,
     opt_operand_def,
     region_def,
     result_def,
@@ -21,6 +22,7 @@ from xdsl.traits import (
     HasParent,
     IsolatedFromAbove,
     IsTerminator,
+    OpTrait,
     Pure,
 )
 from xdsl.utils.exceptions import VerifyException
@@ -120,9 +122,15 @@ class RecurrentOp(SpikeOp):
         return self.body.block.args[-1]
 
 
+def _yield_traits() -> tuple[OpTrait, ...]:
+    from .scan import ScanOp
+
+    return IsTerminator(), HasParent(RecurrentOp, ScanOp, LayerOp)
+
+
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Ends the body of `spike.recurrent` or `spike.layer` with its results.
+    """Ends the body of `spike.recurrent`, `spike.scan` or `spike.layer` with its results.
 
     spike.yield %s : !spike.train<32x?x4>
     """
@@ -131,7 +139,7 @@ class YieldOp(IRDLOperation):
 
     values = var_operand_def(SIGNAL)
 
-    traits = traits_def(IsTerminator(), HasParent(RecurrentOp, LayerOp))
+    traits = lazy_traits_def(_yield_traits)
     assembly_format = "$values attr-dict `:` type($values)"
 
     def __init__(self, *values: Value) -> None:

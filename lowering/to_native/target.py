@@ -142,7 +142,7 @@ def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
         Stage(
             "spikes",
             "lower-network,inline-spike-layers,fuse-spike{exact=true layers=false},"
-            f"convert-spike-to-tensor{{products={spikes}}}",
+            f"lower-recurrent,convert-spike-to-tensor{{products={spikes}}}",
         ),
         Stage(
             "fuse",

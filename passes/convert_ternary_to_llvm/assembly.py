@@ -20,6 +20,7 @@ from . import arena
 from .loops import LoopWriter
 from .nests import Access, shape_of
 from .program import CallStep, Program, Step
+from .repetition import LoopStep
 from .sizes import ZERO, Size
 from .structured import NestStep
 from .views import Buffer, View, stored
@@ -93,12 +94,7 @@ class Assembly:
 
         def body(writer: Writer, arguments: Sequence[SSAValue]) -> None:
             address = _Addresses(writer, arguments, inputs)
-            for step in self.program.steps:
-                writer.location = step.location
-                if isinstance(step, CallStep):
-                    step.call(writer, address)
-                elif isinstance(step, NestStep):
-                    self._call_nest(writer, address, step)
+            self._run(writer, address, self.program.steps)
 
         count = inputs + outputs + 2
         return write_function(
@@ -109,6 +105,26 @@ class Assembly:
             attributes=attributes,
             location=function.location,
         )
+
+    def _run(self, writer: Writer, address: _Addresses, steps: Sequence[Step]) -> None:
+        for step in steps:
+            writer.location = step.location
+            if isinstance(step, CallStep):
+                step.call(writer, address)
+            elif isinstance(step, NestStep):
+                self._call_nest(writer, address, step)
+            elif isinstance(step, LoopStep):
+                self._repeat(writer, address, step)
+
+    def _repeat(self, writer: Writer, address: _Addresses, step: LoopStep) -> None:
+        """A loop around the steps that are repeated."""
+
+        def turn(t: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            address.times.update(dict.fromkeys(step.slices, t))
+            self._run(writer, address, step.inner)
+            return carried
+
+        writer.loop(writer.constant(0), writer.size(step.count), 1, turn)
 
     def _call_nest(
         self, writer: Writer, address: Callable[[View], SSAValue], step: NestStep
@@ -158,6 +174,8 @@ class _Addresses:
         self._writer = writer
         self._arguments = arguments
         self._inputs = inputs
+        self.times: dict[Buffer, SSAValue] = {}
+        """For the steps that loops are at, their numbers."""
 
     def __call__(self, view: View) -> SSAValue:
         """Where the first element of a view stands."""
@@ -174,6 +192,11 @@ class _Addresses:
             return arguments[buffer.number]
         if buffer.place == "output":
             return arguments[self._inputs + buffer.number]
+        if buffer.run is not None:
+            start = self(buffer.run)
+            return writer.move(
+                start, [(self.times[buffer], buffer.run.strides[0])], stored(buffer.element)
+            )
         base = arguments[-2] if buffer.place == "constant" else arguments[-1]
         return base if buffer.offset == ZERO else writer.at(base, writer.size(buffer.offset))
 

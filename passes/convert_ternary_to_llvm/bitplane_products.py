@@ -121,6 +121,6 @@ def plan(program: Program, op: ternary.MatmulOp) -> None:
 
 def functions(program: Program) -> list[llvm.FuncOp]:
     """The kernels that the steps of a program call."""
-    if not any(isinstance(step, BitplaneStep) for step in program.steps):
+    if not any(isinstance(step, BitplaneStep) for step in program.all_steps()):
         return []
     return bitplane_functions(scheme_of(program), _OPERAND)

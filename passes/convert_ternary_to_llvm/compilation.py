@@ -5,16 +5,17 @@ Works on a copy, so that a module that is refused stays as it is. Not here: the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg import abstract_ops
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from ...dialects import spike
 from ...dialects.parameters import store_of
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type, is_train
@@ -24,11 +25,20 @@ from ...ir.native_abi import Precision
 from ...ir.native_interface import CONSTANTS, FORWARD
 from ..replacement import erase_unused
 from ..ternary_kernels.recipes import Recipe
-from . import bitplane_products, convolutions, products, shapes, spiking, structured
+from . import (
+    bitplane_products,
+    convolutions,
+    products,
+    random_spikes,
+    shapes,
+    spiking,
+    structured,
+)
 from .assembly import Assembly
 from .inlining import inline_calls
 from .nests import RefusedError
 from .program import Planner, Program, sizes_of
+from .repetition import Repetition
 from .sizes import BATCH, product
 from .views import Buffer, View, whole_view
 
@@ -38,6 +48,7 @@ RULES: Mapping[type[Operation], Planner] = {
     **products.RULES,
     **convolutions.RULES,
     **spiking.RULES,
+    **random_spikes.RULES,
 }
 """For each op the function that plans it."""
 
@@ -74,25 +85,15 @@ class Compilation:
         function = self._function
         inline_calls(self._copy, function)
         erase_unused([op for op in function.body.block.ops if op.results])
-        ops = list(function.body.block.ops)
-        order = {op: position for position, op in enumerate(ops)}
+        order = {op: position for position, op in enumerate(_ops(function.body.block))}
         program = Program(self._recipe, self._precision, function, order)
         problems: list[tuple[str, str, str]] = []
         self._arguments(program, problems)
-        broken: set[SSAValue] = set()
-        for op in ops:
-            if isinstance(op, ReturnOp):
-                continue
-            if not broken.isdisjoint(op.operands):
-                broken.update(op.results)
-                continue
-            reason = _planned(program, op)
-            if reason is not None:
-                problems.append((op.name, location_text(op), reason))
-                broken.update(op.results)
+        _plan_all(program, function.body.block, problems)
         if problems:
             raise UnsupportedError("native", problems)
-        end = ops[-1]
+        end = function.body.block.last_op
+        assert end is not None
         outputs = [_returned(program, value, n) for n, value in enumerate(end.operands)]
         functions, constants = Assembly(program, outputs).write()
         name = store_of(self._module).add(CONSTANTS, constants)
@@ -118,6 +119,45 @@ class Compilation:
             element = dense_type(argument).element_type
             buffer = Buffer(element, product(sizes), "input", number)
             program.views[argument] = whole_view(buffer, sizes)
+
+
+def _ops(block: Block) -> Iterator[Operation]:
+    """The ops of a block, those of the bodies of loops after the loop."""
+    for op in block.ops:
+        yield op
+        if isinstance(op, spike.ScanOp):
+            yield from _ops(op.body.block)
+
+
+def _plan_all(program: Program, block: Block, problems: list[tuple[str, str, str]]) -> bool:
+    """Plan the ops of a block; whether that goes well."""
+    broken: set[SSAValue] = set()
+    known = len(problems)
+    for op in block.ops:
+        if isinstance(op, ReturnOp | spike.YieldOp):
+            continue
+        if not broken.isdisjoint(op.operands):
+            broken.update(op.results)
+        elif isinstance(op, spike.ScanOp):
+            if not _plan_loop(program, op, problems):
+                broken.update(op.results)
+        elif (reason := _planned(program, op)) is not None:
+            problems.append((op.name, location_text(op), reason))
+            broken.update(op.results)
+    return len(problems) == known
+
+
+def _plan_loop(program: Program, op: spike.ScanOp, problems: list[tuple[str, str, str]]) -> bool:
+    """Plan a loop over steps, its body included; whether that goes well."""
+    try:
+        loop = Repetition(program, op)
+        if not _plan_all(program, op.body.block, problems):
+            return False
+        loop.finish()
+    except RefusedError as error:
+        problems.append((op.name, location_text(op), str(error)))
+        return False
+    return True
 
 
 def _planned(program: Program, op: Operation) -> str | None:

@@ -79,7 +79,7 @@ def conv(program: Program, op: ternary.ConvOp) -> None:
 
 def _variants(program: Program) -> dict[_Variant, str]:
     """The functions that steps call, and their names."""
-    steps = (step for step in program.steps if isinstance(step, ConvStep))
+    steps = (step for step in program.all_steps() if isinstance(step, ConvStep))
     return {step.variant: step.name for step in steps}
 
 

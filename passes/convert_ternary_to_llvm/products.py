@@ -250,7 +250,7 @@ def _suffix(program: Program, step: LinearStep) -> str:
 
 def _variants(program: Program) -> dict[_Variant, str]:
     found: dict[_Variant, str] = {}
-    for step in program.steps:
+    for step in program.all_steps():
         if isinstance(step, LinearStep):
             found.setdefault(step.variant, step.suffix)
     return found

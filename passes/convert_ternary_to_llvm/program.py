@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ...dialects.elements import numpy_dtype
 from ...dialects.shapes import DYNAMIC
@@ -55,6 +55,11 @@ class Step(ABC):
         """Memory that is needed meanwhile."""
         return None
 
+    @property
+    def inner(self) -> Sequence[Step]:
+        """Steps that it repeats."""
+        return ()
+
 
 @dataclass
 class Program:
@@ -63,7 +68,7 @@ class Program:
     Attributes:
         recipe, precision: options of the pass.
         function: being compiled.
-        order: the positions of its ops.
+        order: the positions of its ops, and of those of the loops that it holds.
         views: tensors in memory.
         literals: tensors that become constants once something reads them from memory; kernels have
             their weights in layouts of their own.
@@ -88,6 +93,12 @@ class Program:
     _constants: dict[tuple[str, bytes], Buffer] = field(
         default_factory=dict[tuple[str, bytes], Buffer]
     )
+
+    def all_steps(self) -> Iterator[Step]:
+        """The steps, and those that they repeat."""
+        for step in self.steps:
+            yield step
+            yield from step.inner
 
     def view(self, value: SSAValue) -> View:
         """Where a tensor stands."""
@@ -144,17 +155,27 @@ class Program:
         return self.order[op]
 
     def writable(self, value: SSAValue, op: Operation) -> bool:
-        """Whether `op` may overwrite a tensor: nothing later looks at its memory."""
+        """Whether `op` may overwrite a tensor: nothing later looks at its memory.
+
+        What stands in another block does, as a loop comes by again.
+        """
         buffer = self.view(value).buffer
         here = self.position(op)
         uses = sum(use.operation is op or use.operation.parent_op() is op for use in value.uses)
         if buffer.place != "workspace" or uses > 1:
             return False
         return all(
-            self.last_use(other) <= here and (other is value or self.last_use(other) < here)
+            _block(other) is op.parent
+            and self.last_use(other) <= here
+            and (other is value or self.last_use(other) < here)
             for other, view in self.views.items()
             if view.buffer is buffer
         )
+
+
+def _block(value: SSAValue) -> Block | None:
+    """The block that a value is made in."""
+    return value.owner if isinstance(value.owner, Block) else value.owner.parent
 
 
 Planner = Callable[[Program, Any], None]

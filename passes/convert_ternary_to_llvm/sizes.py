@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from ...ir.native_interface import ALIGNMENT
 
-
 _BEYOND = 1 << 62
 """Numbers from here on mean "to the end"."""
 

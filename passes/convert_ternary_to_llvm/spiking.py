@@ -134,7 +134,7 @@ def _add(program: Program, step: SpikeStep) -> None:
 
 def _variants(program: Program) -> dict[_Variant, str]:
     found: dict[_Variant, str] = {}
-    for step in program.steps:
+    for step in program.all_steps():
         if isinstance(step, SpikeStep):
             found.setdefault(step.variant, step.name)
     return found

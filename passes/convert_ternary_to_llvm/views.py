@@ -19,7 +19,7 @@ from ...dialects.elements import numpy_dtype
 from ..llvm_conversion.types import converted
 from .sizes import ONE, ZERO, Size, product
 
-Place = Literal["input", "output", "constant", "workspace"]
+Place = Literal["input", "output", "constant", "workspace", "step"]
 
 
 def stored(element: Attribute) -> Attribute:
@@ -44,6 +44,7 @@ class Buffer:
         number: of the input or output.
         content: what a constant holds, contiguous.
         offset: bytes from the start of the constants or the workspace, once that is planned.
+        run: for a step, the steps of which a loop takes one after the other; time comes first.
     """
 
     element: Attribute
@@ -52,6 +53,7 @@ class Buffer:
     number: int = 0
     content: NDArray[np.generic] | None = None
     offset: Size = ZERO
+    run: View | None = None
 
     @property
     def size(self) -> Size:

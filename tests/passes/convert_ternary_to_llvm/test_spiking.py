@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.parameters import attach_store
-from triton_dsl.dialects.registry import parse_module
+from triton_dsl.dialects.registry import parse_module, triton_context
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.passes.convert_ternary_to_llvm import ConvertTernaryToLLVMPass
 from triton_dsl.tools.native import native_program
 
 Array = NDArray[Any]
@@ -191,13 +192,12 @@ def test_images_have_neurons_with_parameters_of_a_channel(
 def test_all_that_has_no_kernel_is_named_at_once() -> None:
     pytest.importorskip("llvmlite")
     body = (
-        f'%r = spike.encode %x {{scheme = "rate", timesteps = 5 : i64, seed = 1 : i64}} '
-        f": ({STATE}) -> {TRAIN}\n"
+        f'%r = spike.encode %x {{scheme = "phase", timesteps = 5 : i64}} : ({STATE}) -> {TRAIN}\n'
         f"%h = spike.lif %y {{beta = 0.5 : f64}} : (tensor<5x?x9xf16>) -> {TRAIN}"
     )
     module = program(f"%x: {STATE}, %y: tensor<5x?x9xf16>", body, {"%r": TRAIN, "%h": TRAIN}, {})
     with pytest.raises(UnsupportedError) as caught:
-        native_program(module)
+        ConvertTernaryToLLVMPass().apply(triton_context(), module)
     assert "spike.encode" in str(caught.value) and "spike.lif" in str(caught.value)
 
 
