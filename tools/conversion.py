@@ -29,7 +29,7 @@ BATCH = 128
 """Samples run at a time when thresholds are looked for."""
 
 CORRECTION_SAMPLES = 512
-"""The most samples that corrections use: they are run at once, over all steps."""
+"""The most samples that corrections use: they keep what all of them need."""
 
 COUNTED = ("spike.integrate_fire", "spike.attention")
 """The ops whose spikes are counted; others only move them."""
@@ -75,8 +75,8 @@ def convert_to_snn(
     batches = bind_samples(entry, arrays, size=BATCH)
     calibrator = calibrator or ThresholdCalibrator(timesteps=timesteps)
     balance(result, batches, calibrator, function=function)
-    (inputs, *_) = bind_samples(entry, arrays, size=CORRECTION_SAMPLES, limit=CORRECTION_SAMPLES)
-    convert(result, options, inputs, converter)
+    batches = bind_samples(entry, arrays, size=BATCH, limit=CORRECTION_SAMPLES)
+    convert(result, options, batches, converter)
     verify_module(result)
     return result
 

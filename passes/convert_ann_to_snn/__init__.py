@@ -30,6 +30,9 @@ from .validator import ArchitectureValidator, Finding
 CORRECTIONS = ("none", "bias")
 READOUTS = ("mean", "weighted")
 
+BATCH = 128
+"""Samples run at a time; corrections keep what all of them need."""
+
 __all__ = [
     "RULES",
     "ArchitectureValidator",
@@ -118,20 +121,18 @@ class ConvertAnnToSnnPass(ModulePass):
                 )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        inputs: Sequence[Array] | None = None
+        batches: Sequence[Sequence[Array]] | None = None
         if self.data is not None:
             entry = entry_function(op, self.function)
             arrays = read_samples(Path(self.data))
-            count = max((len(array) for array in arrays.values() if array.ndim), default=1)
-            size = min(count, self.samples or count)
-            (inputs, *_) = bind_samples(entry, arrays, size=size, limit=self.samples)
-        convert(op, self, inputs)
+            batches = bind_samples(entry, arrays, size=BATCH, limit=self.samples)
+        convert(op, self, batches)
 
 
 def convert(
     module: ModuleOp,
     options: ConvertAnnToSnnPass,
-    inputs: Sequence[Array] | None = None,
+    batches: Sequence[Sequence[Array]] | None = None,
     converter: LayerConverter | None = None,
 ) -> Converted:
     """Convert a program in place, and correct it on sample inputs where there are some.
@@ -139,7 +140,7 @@ def convert(
     Args:
         module: the float program, thresholds noted on its activations.
         options: those of the pass; `data` and `samples` are not read.
-        inputs: one array of samples an argument of the function.
+        batches: samples, each with one array an argument of the function.
         converter: the rules; those of the pass by default.
 
     Raises:
@@ -153,13 +154,13 @@ def convert(
     converted = converter.convert(
         module, options.timesteps, threshold=threshold, function=options.function
     )
-    if inputs is not None:
+    if batches is not None:
         correct(
             before,
             values,
             module,
             converted,
-            inputs,
+            batches,
             bias=options.correct == "bias",
             weighted=options.readout == "weighted",
             function=options.function,

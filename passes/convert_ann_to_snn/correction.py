@@ -35,7 +35,7 @@ def correct(
     values: Mapping[SSAValue, SSAValue],
     module: ModuleOp,
     converted: Converted,
-    inputs: Sequence[Array],
+    batches: Sequence[Sequence[Array]],
     *,
     bias: bool,
     weighted: bool,
@@ -53,7 +53,7 @@ def correct(
         values: the values of `before` by those that the converter replaced.
         module: the spiking program.
         converted: what the converter told about it.
-        inputs: one array an argument of the function.
+        batches: samples, each with one array an argument of the function; all are kept at once.
         bias: whether to correct biases.
         weighted: whether to weight the readout over time.
         function: the function's name.
@@ -69,12 +69,13 @@ def correct(
     wanted = [values[site.original] for site in sites]
     axes = [channel_axis(value) for value in wanted]
     reference = returning(before, entry_function(before, function), wanted)
-    targets = run_module(reference, inputs, function)
+    parts = [run_module(reference, batch, function) for batch in batches]
+    targets = [np.concatenate(column) for column in zip(*parts, strict=True)]
     plan = {
         site.current: (site, target, axis)
         for site, target, axis in zip(sites, targets, axes, strict=True)
     }
-    _Walk(module, plan, bias, weighted).run(entry_function(module, function), inputs)
+    _Walk(module, plan, bias, weighted).run(entry_function(module, function), batches)
 
 
 def _is_constant(site: Site) -> bool:
@@ -95,19 +96,25 @@ class _Walk:
         self.plan = plan
         self.bias = bias
         self.weighted = weighted
-        self.values: dict[SSAValue, Array] = {}
+        self.values: dict[SSAValue, list[Array]] = {}
+        self.count = 0
         self.behind: dict[SSAValue, tuple[SSAValue, Array]] = {}
 
-    def run(self, function: Operation, inputs: Sequence[Array]) -> None:
+    def run(self, function: Operation, batches: Sequence[Sequence[Array]]) -> None:
         """Evaluate op by op; what no later op needs is dropped."""
         block = function.regions[0].block
-        self.values.update(zip(block.args, inputs, strict=True))
+        for argument, arrays in zip(block.args, zip(*batches, strict=True), strict=True):
+            self.values[argument] = list(arrays)
+        self.count = len(batches)
         ops = list(block.ops)[:-1]
         last = {value: op for op in ops for value in op.operands}
         for op in ops:
-            given = [self.values[value] for value in op.operands]
-            results = interpret.evaluate(op, given)
-            self.values.update(zip(op.results, results, strict=True))
+            found: list[list[Array]] = [[] for _ in op.results]
+            for number in range(self.count):
+                given = [self.values[value][number] for value in op.operands]
+                for column, array in zip(found, interpret.evaluate(op, given), strict=True):
+                    column.append(array)
+            self.values.update(zip(op.results, found, strict=True))
             for value in op.operands:
                 if last.get(value) is op:
                     self.values.pop(value, None)
@@ -116,10 +123,10 @@ class _Walk:
                     self._correct(result, *self.plan[result])
                 if result in self.behind:
                     added, shift = self.behind[result]
-                    self.values[added] = self.values[result] + shift
+                    self.values[added] = [array + shift for array in self.values[result]]
 
     def _correct(self, current: SSAValue, site: Site, target: Array, axis: int) -> None:
-        found = self.values[current].astype(np.float64)
+        found = np.concatenate(self.values[current], axis=1).astype(np.float64)
         if site.decoded is None:
             shift = _mean(target, axis) - _mean(found.mean(axis=0), axis)
             self._shift(current, shift, axis)
@@ -132,7 +139,7 @@ class _Walk:
         """Add `shift`, one number a channel, to a current, by the bias of its synapse if it can."""
         owner = current.owner
         element = tensor_type(current).element_type
-        shaped = _along(shift, self.values[current].ndim - 1, axis).astype(numpy_dtype(element))
+        shaped = _along(shift, self.values[current][0].ndim - 1, axis).astype(numpy_dtype(element))
         if isinstance(owner, spike.LinearOp | spike.ConvOp) and is_synapse(owner):
             old = None if owner.bias is None else literal_value(owner.bias)
             if owner.bias is not None and old is not None:
@@ -142,12 +149,14 @@ class _Walk:
                 insert_before(owner, made, owner)
                 index = list(owner.operands).index(owner.bias)
                 owner.operands[index] = made.result
-                self.values[made.result] = new
+                self.values[made.result] = [new] * self.count
                 # Added to the sums at hand too, rounded as the new bias rounds them.
-                self.values[current] = with_other_bias(self.values[current], old, new, axis)
+                self.values[current] = [
+                    with_other_bias(array, old, new, axis) for array in self.values[current]
+                ]
                 return
         added = self._after(current, shaped)
-        self.values[added] = self.values[current] + shaped
+        self.values[added] = [array + shaped for array in self.values[current]]
 
     def _weight(self, site: Site, found: Array, target: Array, axis: int) -> None:
         weights = readout_weights(found, target, axis)
@@ -164,8 +173,8 @@ class _Walk:
             insert_before(decode, op, decode)
         decode.operands[0] = scaled.result
         read = np.tensordot(weights, found, 1)
-        self.values[made.result] = factors
-        self.values[scaled.result] = (found * factors).astype(factors.dtype)
+        self.values[made.result] = [factors] * self.count
+        self.values[scaled.result] = [array * factors for array in self.values[site.current]]
         self._add(site.decoded, _mean(target, axis) - _mean(read, axis), axis)
 
     def _add(self, decoded: SSAValue, shift: Array, axis: int) -> None:

@@ -177,7 +177,7 @@ def test_corrections_bring_the_means_together(filled: Filled) -> None:
         module = small_weights(filled, text)
         (expected,) = run_module(module, [fresh])
         thresholds(module, x, timesteps=4)
-        convert(module, chosen, [x])
+        convert(module, chosen, [(x[:40],), (x[40:],)])
         verify_module(module)
         (found,) = run_module(module, [fresh])
         distances[name] = float(((found - expected) ** 2).mean())

@@ -76,6 +76,15 @@ def test_the_weighted_readout_is_nearer_than_the_mean_at_the_same_spikes() -> No
     assert spikes[0] == spikes[1] and found[0] < 0.9 * found[1]
 
 
+def test_a_batch_of_known_size_is_corrected_like_any() -> None:
+    fixed = parse_module(TEXT.replace("?x", "1x"))
+    fixed.attributes.update(program().attributes)
+    one = convert_to_snn(fixed, samples(1), 4)
+    found = [run_module(one, [row[None]])[0][0] for row in samples(2)[:20]]
+    (expected,) = run_module(convert_to_snn(program(), samples(1), 4), [samples(2)[:20]])
+    np.testing.assert_allclose(np.stack(found), expected, rtol=1e-3, atol=1e-3)
+
+
 def test_sparing_makes_fewer_spikes() -> None:
     totals = [
         int(
