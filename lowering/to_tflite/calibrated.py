@@ -181,7 +181,9 @@ class _Integers:
         else:
             grid = self._grid(output)
         if op.kind == "CONCATENATION":
-            inputs = [self._on(t, grid) for t in inputs if t is not None]
+            given = [t for t in inputs if t is not None]
+            grid = grid if any(_differ(t, first) for t in given) else first.quantization
+            inputs = [self._on(t, grid) if grid is not t.quantization else t for t in given]
         made = Tensor(output.name, Element.INT8, output.shape, None, grid)
         self.made.append(Operator(op.kind, list(inputs), [made], op.options))
         self.integers[output] = made
@@ -263,6 +265,11 @@ class _Integers:
         pair = ([port], [tensor]) if given else ([tensor], [port])
         self.made.append(Operator("QUANTIZE", list(pair[0]), pair[1]))
         return port
+
+
+def _differ(tensor: Tensor, other: Tensor) -> bool:
+    """Whether two int8 tensors stand on different grids."""
+    return tensor.quantization is not other.quantization
 
 
 def _operands(op: Operator) -> list[Tensor | None]:

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.options import parse_options
 from triton_dsl.lowering.to_tflite.engine import run_tflite
 from triton_dsl.lowering.to_tflite.target import TFLiteOptions, TFLiteTarget
 
@@ -46,7 +47,7 @@ def build(
 
 def tflite_bytes(module: ModuleOp, **options: Any) -> bytes:
     """The file as the emitter alone makes it, without any pass and without its own check."""
-    given = TFLiteOptions(**{"self_check": False, **options})
+    given = parse_options(TFLiteOptions, "tflite", {"self_check": False, **options})
     return TFLiteTarget().emit(module, given).files["model.tflite"]
 
 

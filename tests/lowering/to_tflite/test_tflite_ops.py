@@ -332,7 +332,7 @@ def test_quantisation_is_exact(bench: Any) -> None:
 
         grid = [stored("scale", f32, 3), stored("zero", i8, 3)]
         q = add(tensor.QuantizeOp(x, *grid, low=-7, high=100))
-        to = [stored("m", i32, 3), stored("shift", i32, 3), stored("z", i8)]
+        to: list[Any] = [stored("m", i32, 3), stored("shift", i32, 3), stored("z", i8)]
         return [q, add(tensor.DequantizeOp(q, *grid)), add(tensor.RequantizeOp(a, *to))]
 
     module = bench.build([TensorType(f32, [ANY, 3, 4]), TensorType(i32, [ANY, 3, 4])], body, store)
@@ -350,9 +350,9 @@ def test_requantize_is_exact(bench: Any, data: Any) -> None:
     store = {"m": multiplier, "s": shift, "z": np.array(data.draw(st.integers(-9, 9)), np.int16)}
 
     def body(add: Any, x: Any) -> Any:
-        to = [add(tensor.ParameterOp(k, TensorType(i32, [3]))) for k in ("m", "s")]
+        m, s = (add(tensor.ParameterOp(k, TensorType(i32, [3]))) for k in ("m", "s"))
         zero = add(tensor.ParameterOp("z", TensorType(i16, [])))
-        return add(tensor.RequantizeOp(x, *to, zero, low=-(2**15), high=2**15 - 1))
+        return add(tensor.RequantizeOp(x, m, s, zero, low=-(2**15), high=2**15 - 1))
 
     bench.check(bench.build([TensorType(i32, [2, 3])], body, store), [x])
 

@@ -149,7 +149,7 @@ def test_convolutions(bench: Any, window: dict[str, Any], form: str, element: At
 @pytest.mark.parametrize("storage", STORAGE)
 def test_convolutions_of_signals(bench: Any, storage: str) -> None:
     store = {"w": pack_trits(trits((5, 3, 3))), "d": values((5, 3, 3), 4)}
-    window = {"strides": [2], "padding": [1, 2], "dilation": [1]}
+    window: dict[str, Any] = {"strides": [2], "padding": [1, 2], "dilation": [1]}
 
     def body(add: Any, x: Any) -> list[Any]:
         w = add(ternary.ParameterOp("w", [5, 3, 3]))
