@@ -12,7 +12,7 @@ from ...dialects.inference import tensor_type
 from .activation import last
 from .elementwise import clip
 from .emitter import Emitter, Inexpressible, Rule
-from .graph import Element, Tensor, element_type
+from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, plain
 from .products import FLOAT_EXACT
 
@@ -78,29 +78,39 @@ def requantize(e: Emitter, op: tensor.RequantizeOp) -> None:
 def rescale(e: Emitter, x: Tensor, to: Rescaling, axis: int) -> Tensor:
     """clamp(⌊(x·m + 2^(s-1))/2^s⌋ + z, low, high), exactly.
 
-    In INT64 up to the multiple of 2^s; there |x·m| + 2^(s-1) ≤ 2^62 + 2^61 does not overflow. A
-    multiple q·2^s with |q| < 2^24 is a float32, and so is its quotient q; a greater one rounds to
-    something as great, and is clamped.
+    In INT64 up to the multiple of 2^s; there |x·m| + 2^(s-1) ≤ 2^62 + 2^61 does not overflow.
+    LiteRT does not divide INT64. But a multiple q·2^s with |q| < 2^24 is a float32, and so is its
+    quotient q; a greater one rounds to something as great, and is clamped. Where the bounds are
+    greater than that, the lowest 20 bits of q are taken apart first.
     """
     element = element_type(tensor_type(to.zero_point).element_type)
     shift, zero = e.array(to.shift), e.array(to.zero_point)
     if shift is None or zero is None:
         raise Inexpressible("requantize by a shift or zero point computed at run time")
-    if max(-to.low, to.high) + abs(int(zero)) >= FLOAT_EXACT:
-        raise Inexpressible("requantize to bounds beyond 2^24 has no exact form in LiteRT")
+    shift = shift.astype(np.int64)
     wide = Element.INT64
 
-    def lay(values: np.ndarray, name: str) -> Tensor:
-        return e.along_axis(e.constant(values, name), axis, x.rank)
+    def powers(exponents: Array, of: Element = wide) -> Tensor:
+        values = np.ldexp(1.0, exponents).astype(of.dtype)
+        return e.along_axis(e.constant(values, "powers"), axis, x.rank)
 
-    whole = lay(np.left_shift(np.int64(1), shift.astype(np.int64)), "whole")
-    half = lay(np.left_shift(np.int64(1), shift.astype(np.int64) - 1), "half")
     factor = e.along_axis(e.cast(e.value(to.multiplier), wide), axis, x.rank)
-    sums = e.binary("ADD", e.binary("MUL", e.cast(x, wide), factor), half)
-    multiple = e.binary("SUB", sums, e.binary("FLOOR_MOD", sums, whole))
-    inverse = lay(np.ldexp(np.float32(1), -shift.astype(np.int32)).astype(np.float32), "inverse")
-    out = e.binary("MUL", e.cast(multiple, Element.FLOAT32), inverse)
-    out = _shifted(e, out, e.cast(e.value(to.zero_point), Element.FLOAT32), "ADD")
+    sums = e.binary("ADD", e.binary("MUL", e.cast(x, wide), factor), powers(shift - 1))
+    multiple = e.binary("SUB", sums, e.binary("FLOOR_MOD", sums, powers(shift)))
+
+    def quotient(value: Tensor, exponents: Array) -> Tensor:
+        inverse = powers(-exponents, Element.FLOAT32)
+        return e.binary("MUL", e.cast(value, Element.FLOAT32), inverse)
+
+    if max(-to.low, to.high) + abs(int(zero)) < FLOAT_EXACT:
+        out = quotient(multiple, shift)
+    else:
+        cut = np.minimum(shift + 20, 62)
+        low = e.binary("FLOOR_MOD", multiple, powers(cut))
+        high = e.cast(quotient(e.binary("SUB", multiple, low), cut), wide)
+        lifted = e.binary("MUL", high, powers(cut - shift))
+        out = e.binary("ADD", lifted, e.cast(quotient(low, shift), wide))
+    out = _shifted(e, out, e.cast(e.value(to.zero_point), out.element), "ADD")
     return e.cast(clip(e, out, to.low, to.high), element)
 
 

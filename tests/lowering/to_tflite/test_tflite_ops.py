@@ -347,12 +347,14 @@ def test_requantize_is_exact(bench: Any, data: Any) -> None:
     x = np.array(data.draw(st.lists(whole, min_size=6, max_size=6)), np.int32).reshape(2, 3)
     multiplier = np.array(data.draw(st.lists(whole, min_size=3, max_size=3)), np.int32)
     shift = np.array(data.draw(st.lists(st.integers(1, 62), min_size=3, max_size=3)), np.int32)
-    store = {"m": multiplier, "s": shift, "z": np.array(data.draw(st.integers(-9, 9)), np.int16)}
+    element, bits = data.draw(st.sampled_from([(i8, 7), (i16, 15), (i32, 31)]))
+    zero = np.array(data.draw(st.integers(-9, 9)), numpy_dtype(element))
+    store = {"m": multiplier, "s": shift, "z": zero}
 
     def body(add: Any, x: Any) -> Any:
         m, s = (add(tensor.ParameterOp(k, TensorType(i32, [3]))) for k in ("m", "s"))
-        zero = add(tensor.ParameterOp("z", TensorType(i16, [])))
-        return add(tensor.RequantizeOp(x, m, s, zero, low=-(2**15), high=2**15 - 1))
+        z = add(tensor.ParameterOp("z", TensorType(element, [])))
+        return add(tensor.RequantizeOp(x, m, s, z, low=-(2**bits), high=2**bits - 1))
 
     bench.check(bench.build([TensorType(i32, [2, 3])], body, store), [x])
 
