@@ -1,0 +1,207 @@
+"""Broken and hostile files: one clear error, bounded memory, no hang."""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from triton_dsl.ir.errors import SourceError, TritonError, UnsupportedError
+from triton_dsl.lowering.from_onnx import from_onnx
+
+SPECIAL = [0, 1, -1, 2, 7, 100, 10**6, 2**31 - 1, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63)]
+LONGEST = 20.0
+"""Seconds that one file may take, generously."""
+
+
+def rich_model(bench: Any) -> Any:
+    """A model with most kinds of nodes that take sizes."""
+    make = helper.make_node
+    nodes = [
+        make("Shape", ["x"], ["s"]),
+        make("Gather", ["s", "zero"], ["b"]),
+        make("Unsqueeze", ["b", "first"], ["b1"]),
+        make("Concat", ["b1", "rest"], ["t"], axis=0),
+        make("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        make("Relu", ["c"], ["r"]),
+        make("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        make("Reshape", ["p", "t"], ["f"]),
+        make("Gemm", ["f", "g"], ["y"], transB=1),
+        make("Resize", ["x", "", "scales"], ["z1"], mode="linear"),
+        make("Pad", ["x", "pads"], ["z2"]),
+        make("Tile", ["x", "repeats"], ["z3"]),
+        make("TopK", ["y", "k"], ["z4", "z5"]),
+        make("ConstantOfShape", ["big"], ["z6"]),
+        make("Einsum", ["y", "y"], ["z7"], equation="ij,ij->i"),
+    ]
+    rng = np.random.default_rng(0)
+    constants = {
+        "w": rng.standard_normal((3, 2, 3, 3)).astype(np.float32),
+        "g": rng.integers(-1, 2, (4, 12)).astype(np.float32),
+        "zero": np.array(0),
+        "first": np.array([0]),
+        "rest": np.array([-1]),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+        "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+        "repeats": np.array([1, 2, 1, 1]),
+        "k": np.array([2]),
+        "big": np.array([2, 3]),
+    }
+    outputs = [f"z{index}" for index in range(1, 8)]
+    return bench.model(nodes, {"x": (np.float32, ["N", 2, 8, 8])}, outputs, constants)
+
+
+def fields(message: Any) -> list[tuple[Any, Any]]:
+    """Every field with a value, below a message too."""
+    found: list[tuple[Any, Any]] = []
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            parts: list[Any] = list(value) if hasattr(value, "append") else [value]
+            for part in parts:
+                found += fields(part)
+        else:
+            found.append((message, field))
+    return found
+
+
+def with_other_values(model: Any, chance: random.Random) -> Any:
+    """A copy with some numbers, names or bytes replaced."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    places = fields(copy)
+    for _ in range(chance.choice([1, 1, 2, 4])):
+        message, field = chance.choice(places)
+        try:
+            old: Any = getattr(message, field.name)
+            is_list = hasattr(old, "append")
+            sample = old[0] if is_list else old
+            new: Any = chance.choice(SPECIAL)
+            if isinstance(sample, float):
+                new = chance.choice([0.0, -1.0, 1e30, float("nan"), float("inf")])
+            elif isinstance(sample, str):
+                new = chance.choice(["x", "y", "", "Loop", "Scan", "Cast", "w"])
+            elif isinstance(sample, bytes):
+                changed = bytearray(sample)
+                changed[chance.randrange(len(changed))] = chance.choice([0, 127, 128, 255])
+                new = bytes(changed)
+            if is_list:
+                old[chance.randrange(len(old))] = new
+            else:
+                setattr(message, field.name, new)
+        except (ValueError, IndexError, TypeError):
+            continue
+    return copy
+
+
+def with_other_bytes(data: bytes, chance: random.Random) -> bytes:
+    """The file cut short, or with some bytes changed, left out or put in."""
+    if chance.random() < 0.2:
+        return data[: chance.randrange(len(data))]
+    changed = bytearray(data)
+    for _ in range(chance.choice([1, 1, 2, 8])):
+        place, kind = chance.randrange(len(changed)), chance.random()
+        if kind < 0.7:
+            changed[place] = chance.randrange(256)
+        elif kind < 0.85:
+            del changed[place : place + chance.randrange(1, 8)]
+        else:
+            changed[place:place] = chance.randbytes(chance.randrange(1, 8))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(2000, marks=pytest.mark.slow)])
+def test_mutated_files_give_one_clear_error(bench: Any, count: int) -> None:
+    chance = random.Random(7)
+    model = rich_model(bench)
+    from_onnx(model)
+    data = model.SerializeToString()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for turn in range(count):
+        mutant = with_other_values(model, chance) if turn % 2 else with_other_bytes(data, chance)
+        start = time.monotonic()
+        try:
+            from_onnx(mutant)
+        except TritonError as error:
+            assert str(error)
+        assert time.monotonic() - start < LONGEST
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 2 << 20  # kilobytes
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"no model", b"\x08\x07" * 40])
+def test_what_is_no_model_is_refused(data: bytes) -> None:
+    with pytest.raises(SourceError, match="no ONNX model"):
+        from_onnx(data)
+
+
+def test_a_missing_file_is_refused(tmp_path: Any) -> None:
+    with pytest.raises(SourceError, match="No such file"):
+        from_onnx(tmp_path / "none.onnx")
+
+
+@pytest.mark.parametrize(
+    ("op", "constant", "attributes"),
+    [
+        ("ConstantOfShape", np.array([2**40, 2**40]), {}),
+        ("Expand", np.array([2**62, 2, 1]), {}),
+        ("Tile", np.array([2**61, 8]), {}),
+        ("Pad", np.array([2**62, 0, 0, 0]), {}),
+        ("Reshape", np.array([-1, -1]), {}),
+        ("Reshape", np.array([2**62, 4]), {}),
+        ("TopK", np.array([2**40]), {}),
+    ],
+)
+def test_huge_sizes_are_refused(
+    bench: Any, op: str, constant: Any, attributes: dict[str, Any]
+) -> None:
+    inputs = ["c"] if op == "ConstantOfShape" else ["x", "c"]
+    outputs = ["y", "i"] if op == "TopK" else ["y"]
+    node = helper.make_node(op, inputs, outputs, **attributes)
+    model = bench.model([node], {"x": (np.float32, [2, 3])}, ["y"], {"c": constant})
+    with pytest.raises(UnsupportedError, match=f"{op} at 'y'"):
+        from_onnx(model)
+
+
+def test_constants_that_double_stop_at_a_bound(bench: Any) -> None:
+    """Each node makes twice the elements of the one before: computed up to a bound, then left."""
+    nodes = [
+        helper.make_node("Concat", [f"v{index}"] * 2, [f"v{index + 1}"], axis=0)
+        for index in range(36)
+    ]
+    nodes.append(helper.make_node("Shape", ["v36"], ["y"]))
+    model = bench.model(nodes, {}, ["y"], {"v0": np.arange(64, dtype=np.float32)})
+    module = from_onnx(model)
+    assert "tensor.constant" in str(module)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\0" * 15, b"\0" * 17])
+def test_values_that_do_not_fit_the_shape_are_refused(bench: Any, raw: bytes) -> None:
+    model = bench.model([helper.make_node("Neg", ["w"], ["y"])], {}, ["y"])
+    model.graph.initializer.append(
+        onnx.TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, 2], raw_data=raw)
+    )
+    with pytest.raises(SourceError, match=r"'w' has \d+ bytes, its shape \[2, 2\] needs 16"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize("dims", [[2**40, 2**40], [-1], [10**9]])
+def test_shapes_without_values_are_refused(bench: Any, dims: list[int]) -> None:
+    model = bench.model([helper.make_node("Neg", ["w"], ["y"])], {}, ["y"])
+    model.graph.initializer.append(
+        onnx.TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims, float_data=[1.0])
+    )
+    with pytest.raises(SourceError, match="tensor 'w'"):
+        from_onnx(model)
+
+
+def test_models_of_unknown_versions_are_refused(bench: Any) -> None:
+    model = bench.model([helper.make_node("Neg", ["x"], ["y"])], {"x": (np.float32, [1])}, ["y"],
+                        opset=99)  # fmt: skip
+    with pytest.raises(SourceError, match="opset 99 is not supported"):
+        from_onnx(model)

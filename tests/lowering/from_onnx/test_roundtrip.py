@@ -1,0 +1,184 @@
+"""What the ONNX target writes comes back: the same ops or fewer, the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f16, f32, i8, i32
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from triton_dsl.dialects import tensor, ternary
+from triton_dsl.dialects.elements import numpy_dtype
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.parameters import attach_store
+from triton_dsl.dialects.shapes import DYNAMIC
+from triton_dsl.ir.store import ParameterStore
+from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.from_onnx import from_onnx
+from triton_dsl.lowering.targets import compile_to_target
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(1)
+TRITS = RNG.integers(-1, 2, (9, 5)).astype(np.int8)
+FILTERS = RNG.integers(-1, 2, (4, 2, 3, 3)).astype(np.int8)
+SCALE = RNG.random(5).astype(np.float32)
+STORE = {"fc": pack_trits(TRITS), "conv": pack_trits(FILTERS), "scale": SCALE}
+WINDOW: dict[str, Any] = {"strides": [2, 2], "padding": [1, 1, 1, 1], "dilation": [1, 1]}
+
+
+def program(type: Attribute, body: Callable[..., SSAValue]) -> ModuleOp:
+    block = Block(arg_types=[type])
+
+    def add(op: Operation) -> SSAValue:
+        block.add_op(op)
+        return op.results[0]
+
+    result = body(add, block.args[0])
+    block.add_op(ReturnOp(result))
+    kind = FunctionType.from_lists([type], [result.type])
+    module = ModuleOp([FuncOp("forward", kind, Region(block))])
+    attach_store(module, ParameterStore.of(STORE))
+    module.verify()
+    return module
+
+
+def there_and_back(module: ModuleOp, **options: Any) -> ModuleOp:
+    artifact = compile_to_target(module.clone(), "onnx", options)
+    assert artifact.primary is not None
+    return from_onnx(artifact.files[artifact.primary])
+
+
+def same(module: ModuleOp, back: ModuleOp, inputs: Sequence[Array], tolerance: float = 0) -> None:
+    for want, got in zip(run_module(module, inputs), run_module(back, inputs), strict=True):
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(
+            got.astype(np.float64), want.astype(np.float64), tolerance, tolerance
+        )
+
+
+def linear(add: Callable[[Operation], SSAValue], x: SSAValue, scaled: bool) -> SSAValue:
+    weight = add(ternary.ParameterOp("fc", TRITS.shape))
+    scale = add(tensor.ParameterOp("scale", TensorType(f32, [5]))) if scaled else None
+    return add(ternary.LinearOp(x, weight, scale=scale))
+
+
+@pytest.mark.parametrize("element", [f32, f16, i8, i32], ids=str)
+@pytest.mark.parametrize("opset", [13, 21, 23])
+def test_ternary_products_come_back(bench: Any, element: Attribute, opset: int) -> None:
+    module = program(
+        TensorType(element, [DYNAMIC, 9]), lambda add, x: linear(add, x, scaled=element == f32)
+    )
+    back = there_and_back(module, opset=opset)
+    assert bench.ops(back).count("ternary.linear") == 1
+    assert not {"tensor.matmul", "tensor.linear"} & set(bench.ops(back))
+    x = RNG.integers(-9, 9, (3, 9)).astype(numpy_dtype(element))
+    same(module, back, [x], 1e-6 if element == f32 else 0)
+
+
+def test_products_of_bytes_with_trits_are_one_op_again(bench: Any) -> None:
+    module = program(TensorType(i8, [DYNAMIC, 9]), lambda add, x: linear(add, x, scaled=False))
+    assert bench.ops(there_and_back(module)) == ["ternary.linear"]
+
+
+def test_the_packed_form_of_onnx_runtime_comes_back(bench: Any) -> None:
+    module = program(TensorType(f32, [DYNAMIC, 9]), lambda add, x: linear(add, x, scaled=True))
+    back = there_and_back(module, form="fast")
+    assert bench.ops(back) == ["ternary.linear"]
+    same(module, back, [RNG.standard_normal((3, 9)).astype(np.float32)], 1e-6)
+
+
+@pytest.mark.parametrize("element", [f32, i8], ids=str)
+def test_ternary_convolutions_come_back(bench: Any, element: Attribute) -> None:
+    module = program(
+        TensorType(element, [DYNAMIC, 2, 7, 7]),
+        lambda add, x: add(
+            ternary.ConvOp(x, add(ternary.ParameterOp("conv", FILTERS.shape)), **WINDOW)
+        ),
+    )
+    back = there_and_back(module)
+    assert bench.ops(back) == ["ternary.conv"]
+    x = RNG.integers(-128, 128, (2, 2, 7, 7)).astype(numpy_dtype(element))
+    same(module, back, [x])
+
+
+def test_rescaled_integers_come_back_bit_for_bit(bench: Any) -> None:
+    def body(add: Callable[[Operation], SSAValue], x: SSAValue) -> SSAValue:
+        sums = linear(add, x, scaled=False)
+        from triton_dsl.dialects.parameters import dense_constant
+
+        numbers = [
+            add(dense_constant(np.array(value), element))
+            for value, element in ((1 << 14, i32), (16, i32), (3, i8))
+        ]
+        return add(tensor.RequantizeOp(sums, *numbers, low=-7, high=7))
+
+    module = program(TensorType(i8, [DYNAMIC, 9]), body)
+    same(module, there_and_back(module), [RNG.integers(-128, 128, (50, 9)).astype(np.int8)])
+
+
+# Quantised weights of other writers.
+
+
+@pytest.mark.parametrize("form", ["dequantize", "quant", "bits"])
+def test_ternary_weights_behind_quantisers_become_trits(bench: Any, form: str) -> None:
+    weight = (TRITS * np.float32(0.25)).astype(np.float32)
+    domain = ""
+    if form == "dequantize":
+        nodes = [helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=1)]
+        constants = {"q": TRITS, "s": np.full(5, 0.25, np.float32), "z": np.zeros(5, np.int8)}
+    elif form == "quant":
+        domain = "qonnx.custom_op.general"
+        nodes = [helper.make_node("Quant", ["q", "s", "z", "b"], ["w"], domain=domain, narrow=1)]
+        constants = {
+            "q": weight + np.float32(0.05),
+            "s": np.array(0.25, np.float32),
+            "z": np.array(0, np.float32),
+            "b": np.array(2, np.float32),
+        }
+    else:
+        nodes = [helper.make_node("Cast", ["q"], ["i"], to=TensorProto.FLOAT),
+                 helper.make_node("Mul", ["i", "s"], ["w"])]  # fmt: skip
+        constants = {"q": TRITS, "s": np.array(0.25, np.float32)}
+    nodes.append(helper.make_node("MatMul", ["x", "w"], ["y"]))
+    domains = [domain] if domain else []
+    inputs: dict[str, Any] = {"x": (np.float32, ["N", 9])}
+    module = from_onnx(bench.model(nodes, inputs, ["y"], constants, domains=domains))
+    assert bench.ops(module) == ["ternary.linear"]
+    x = RNG.integers(-9, 9, (3, 9)).astype(np.float32)
+    np.testing.assert_array_equal(run_module(module, [x])[0], x @ weight)
+
+
+def test_weights_of_four_bits_are_read(bench: Any) -> None:
+    node = helper.make_node("DequantizeLinear", ["q", "s"], ["w"], block_size=16, axis=0)
+    codes = RNG.integers(-8, 8, (32, 3)).astype(np.int8)
+    scale = RNG.random((2, 3)).astype(np.float32)
+    model = bench.model([node, helper.make_node("MatMul", ["x", "w"], ["y"])],
+                        {"x": (np.float32, ["N", 32])}, ["y"], {"s": scale})  # fmt: skip
+    packed = helper.make_tensor("q", TensorProto.INT4, codes.shape, codes.reshape(-1).tolist())
+    model.graph.initializer.append(packed)
+    x = RNG.standard_normal((2, 32)).astype(np.float32)
+    want = x @ (codes * np.repeat(scale, 16, axis=0))
+    np.testing.assert_allclose(run_module(from_onnx(model), [x])[0], want, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_trits_are_left_alone_on_request(bench: Any, scaled: bool) -> None:
+    weight = TRITS * SCALE if scaled else TRITS.astype(np.float32)
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"], alpha=0.5, transB=1)]
+    constants = {"w": np.ascontiguousarray(weight.T), "b": np.arange(5, dtype=np.float32)}
+    model = bench.model(nodes, {"x": (np.float32, ["N", 9])}, ["y"], constants)
+    x = RNG.standard_normal((4, 9)).astype(np.float32)
+    assert bench.ops(bench.check(model, {"x": x})) == ["ternary.linear"]
+    plain = from_onnx(model, recognize_ternary=False)
+    assert bench.ops(plain) == ["tensor.linear"]
+    np.testing.assert_allclose(run_module(plain, [x])[0], bench.run(model, {"x": x})[0], 1e-5, 1e-5)
+
+
+def test_equal_input_gives_equal_text(bench: Any) -> None:
+    module = program(TensorType(f32, [DYNAMIC, 9]), lambda add, x: linear(add, x, scaled=True))
+    assert str(there_and_back(module)) == str(there_and_back(module))
