@@ -87,7 +87,7 @@ ELEMENTS = st.sampled_from(["f32", "i8", "i32", "i64"])
 def test_table_has_a_rule_for_every_op() -> None:
     stored = {tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp}
     graph = {spike.NetworkOp, spike.InputOp, spike.PopulationOp, spike.ProjectionOp, spike.ProbeOp}
-    lowered = {*graph, spike.SimulateOp, spike.LayerOp, spike.YieldOp}
+    lowered = {*graph, spike.SimulateOp, spike.LayerOp, spike.ScanOp, spike.YieldOp}
     spiking = set(spike.Spike.operations) - lowered
     expected = {*tensor.OPERATIONS, *ternary.Ternary.operations, *spiking}
     assert expected == RULES.keys() | stored
