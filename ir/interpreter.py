@@ -71,6 +71,8 @@ class ReferenceInterpreter(Interpreter):
             # The op inside a called function has said where it is.
             message = str(error) if isinstance(op, CallOp) else error_at(op, str(error))
             raise type(error)(message) from None
+        except MemoryError as error:
+            raise TritonError(error_at(op, f"is out of memory: {error}".rstrip(": "))) from None
         except Exception as error:
             raise TritonError(error_at(op, str(error) or type(error).__name__)) from None
         if isinstance(result.terminator_value, ReturnedValues):

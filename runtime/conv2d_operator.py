@@ -227,13 +227,28 @@ def ternary_conv2d(
     _check(x, weight, shape, scale, bias, (stride, pads, dilation, groups))
     images = x.unsqueeze(0) if x.dim() == 3 else x
     result = None
-    if not _is_compiling() and x.dtype in _QUICK and is_unseen(x, weight, scale, bias):
+    is_compiling = _is_compiling()
+    if not is_compiling:
+        _check_size(images, shape, pads, dilation)
+    if not is_compiling and x.dtype in _QUICK and is_unseen(x, weight, scale, bias):
         window = (stride, pads, dilation, groups)
         result = torch_conv.convolve(images, weight, shape, scale, bias, *window)
     if result is None:
         numbers = (list(stride), list(pads), list(dilation), groups)
         result = _OP(images, weight, list(shape), scale, bias, *numbers)
     return result.squeeze(0) if x.dim() == 3 else result
+
+
+def _check_size(images: Tensor, shape: Ints, padding: Ints, dilation: Ints) -> None:
+    """Refuse images that no window fits into; sizes that are traced are the caller's business."""
+    for axis in (0, 1):
+        size = images.shape[2 + axis] + padding[axis] + padding[2 + axis]
+        if size < _span(shape, dilation, axis):
+            raise OptionError(
+                f"ternary_conv2d: a window of {_span(shape, dilation, 0)}x"
+                f"{_span(shape, dilation, 1)} does not fit into images {list(images.shape)} with "
+                f"padding {list(padding)}"
+            )
 
 
 def _check(
@@ -247,8 +262,9 @@ def _check(
     stride, padding, dilation, groups = window
     if (
         [len(shape), len(stride), len(padding), len(dilation)] != [4, 2, 4, 2]
-        or min(*shape, *padding) < 0
-        or min(*stride, *dilation, groups) < 1
+        or min(shape[1], *padding) < 0
+        or min(shape[0], *shape[2:], *stride, *dilation, groups) < 1
+        or any(isinstance(number, float) for number in (*stride, *padding, *dilation))
         or shape[0] % groups
     ):
         raise OptionError(

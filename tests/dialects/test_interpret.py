@@ -122,6 +122,17 @@ func.func @forward(%x: tensor<f32>) -> tensor<f32> {
     assert "\n" not in str(refused.value)
 
 
+def test_what_no_memory_holds_is_located() -> None:
+    text = f"""
+func.func @forward(%x: tensor<1xf32>) -> !spike.train<{2**56}x1> {{
+  %s = spike.encode %x {{scheme = "regular", timesteps = {2**56} : i64}}
+      : (tensor<1xf32>) -> !spike.train<{2**56}x1>
+  func.return %s : !spike.train<{2**56}x1>
+}}"""
+    with pytest.raises(TritonError, match=r"m\.mlir:3:.* 'spike.encode' is out of memory"):
+        run_module(parse_module(text, "m.mlir"), [np.ones(1, np.float32)])
+
+
 def test_actual_sizes_that_disagree_are_located() -> None:
     text = """\
 func.func @forward(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {

@@ -235,6 +235,14 @@ SQUARE, WEIGHT = torch.ones(1, 2, 4, 4), torch.zeros(9, dtype=torch.uint8)
         (SQUARE, WEIGHT, {"stride": (0, 1)}, "stride, padding and dilation"),
         (SQUARE, WEIGHT, {"padding": (1, 1, 1)}, "stride, padding and dilation"),
         (SQUARE, WEIGHT, {"groups": 3}, "with 3 groups"),
+        (SQUARE, WEIGHT, {"stride": (1.5, 1)}, "stride, padding and dilation"),
+        (
+            SQUARE[..., :2, :],
+            WEIGHT,
+            {},
+            r"a window of 3x3 does not fit into images \[1, 2, 2, 4\]",
+        ),
+        (SQUARE, WEIGHT, {"dilation": (1, 2)}, "a window of 3x5 does not fit"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
