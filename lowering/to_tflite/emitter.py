@@ -50,12 +50,14 @@ class Emitter:
     Attributes:
         graph: what has been written.
         storage: how weights of trits are stored.
+        narrow: whether products of floats will be of 8-bit integers.
         magnitudes: bounds of the integer values.
     """
 
-    def __init__(self, graph: Graph, storage: Storage = "auto") -> None:
+    def __init__(self, graph: Graph, storage: Storage = "auto", *, narrow: bool = False) -> None:
         self.graph = graph
         self.storage = storage
+        self.narrow = narrow
         self.magnitudes = Magnitudes()
         self._values: dict[SSAValue, tuple[Tensor, Layout]] = {}
         self._laid: dict[tuple[SSAValue, Layout], Tensor] = {}
@@ -74,6 +76,15 @@ class Emitter:
         """Name what follows after `op`."""
         hint = op.results[0].name_hint if op.results else None
         self._hint = hint or op.name.rpartition(".")[2]
+
+    def two_bits(self, depth: int, *, floating: bool) -> bool:
+        """Whether a fully connected layer over `depth` inputs stores its trits in 2 bits.
+
+        By default only where XNNPACK multiplies them: in integer arithmetic, for rows of whole
+        bytes. Elsewhere they would be multiplied by LiteRT's plain kernels, which are slow.
+        """
+        fast = self.narrow and floating and depth % 4 == 0
+        return fast if self.storage == "auto" else self.storage == "2bit"
 
     @contextmanager
     def exactly(self) -> Generator[None]:

@@ -50,7 +50,7 @@ class TFLiteOptions(TargetOptions):
         "products to 8 bits; int8: integers throughout, on scales from `calibration`",
     )
     storage: Literal["auto", "2bit", "int8"] = option(
-        "auto", "trits in the file; auto: 2 bits in linear layers and 1x1 convolutions, else int8"
+        "auto", "trits in the file; auto: 2 bits where LiteRT multiplies them fast, else int8"
     )
     layout: Literal["nchw", "nhwc"] = option(
         "nchw", "order of image inputs and outputs; nhwc needs no transpose"
@@ -165,7 +165,8 @@ def build_graph(function: func.FuncOp, options: TFLiteOptions) -> tuple[Graph, O
         UnsupportedError: names every op without a form.
     """
     graph = Graph()
-    emitter = Emitter(graph, options.storage)
+    narrow = options.precision in ("dynamic-int8", "int8")
+    emitter = Emitter(graph, options.storage, narrow=narrow)
     inputs = [
         _input(emitter, argument, name, options.layout)
         for argument, name in zip(function.args, argument_names(function), strict=True)

@@ -1,8 +1,8 @@
 """TFLite forms of the `ternary` dialect: products with stored trits, and trits at run time.
 
-Trits are stored as INT2, four to a byte, where the product is FULLY_CONNECTED, and as INT8 in
-convolutions: LiteRT's convolutions give NaN or wrong numbers with INT2. A 1x1 convolution is a
-FULLY_CONNECTED; any other is one on `columns` where `storage=2bit` asks for it.
+Trits are stored as INT8, or as INT2, four to a byte, where the product is FULLY_CONNECTED (see
+`Emitter.two_bits`): LiteRT's convolutions give NaN or wrong numbers with INT2. A 1x1 convolution
+may be a FULLY_CONNECTED; any other is one on `columns` where `storage=2bit` asks for it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,10 @@ def _by_trits(
 ) -> tuple[Tensor, bool]:
     x, rows = vector_input(e, input, trits)
     known = None if scale is None else e.array(scale)
-    stored = _stored_trits(e, rows.T, known, 0, weight, two_bits=e.storage != "int8")
-    if is_float(tensor_type(input)):
+    floating = is_float(tensor_type(input))
+    two_bits = e.two_bits(len(rows), floating=floating)
+    stored = _stored_trits(e, rows.T, known, 0, weight, two_bits=two_bits)
+    if floating:
         wide = e.float32(x)
         return e.cast(fully_connected(e, wide, stored, None), x.element), known is not None
     reach = int(np.abs(rows.astype(np.int64)).sum(axis=0).max(initial=0))
@@ -148,7 +150,7 @@ def conv(e: Emitter, op: ternary.ConvOp) -> None:
     scale = None if op.scale is None else e.array(op.scale)
     order = lifted(trits.transpose(weight_order(x, groups, rank)))
     sized = DYNAMIC not in window.outputs(x)
-    flat = window.is_point if e.storage == "auto" else e.storage == "2bit"
+    flat = e.two_bits(x.shape[3], floating=floating) and (window.is_point or e.storage == "2bit")
     if groups == 1 and flat and (window.is_point or sized):
         rows = order.reshape(order.shape[0], -1)
         stored = _stored_trits(e, rows, scale, 0, op.weight, two_bits=True)
@@ -202,7 +204,8 @@ def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
     if greatest <= 1:
         ones = np.ones(matrix.shape[1])
         name = f"{e.hint}.matrix"
-        weight = dequantized(e, matrix.T, Element.INT2, ones, 0, name)
+        element = Element.INT2 if e.storage == "2bit" else Element.INT8
+        weight = dequantized(e, matrix.T, element, ones, 0, name)
     else:
         weight = e.constant(np.ascontiguousarray(matrix.T).astype(np.float32), f"{e.hint}.matrix")
     element = element_type(tensor_type(op.result).element_type)

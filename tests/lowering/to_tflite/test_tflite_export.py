@@ -47,7 +47,7 @@ def test_a_module_as_it_is(
     path = export_to_tflite(perceptron, tmp_path / "m.tflite", input_shape=(1, 1, 28, 28))
     (got,) = bench.run(path.read_bytes(), [images.numpy()])
     np.testing.assert_allclose(got, logits(perceptron, images), 1e-4, 1e-4)
-    assert path.stat().st_size < 70_000
+    assert path.stat().st_size < 250_000
 
 
 @pytest.mark.parametrize("mode", ["int8", "float16", "dynamic"])
