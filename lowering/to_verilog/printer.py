@@ -88,12 +88,14 @@ class _Printer:
     def _is_named(self, op: Operation) -> bool:
         if isinstance(op, seq.CompRegOp | hw.InstanceOp):
             return True
-        if isinstance(op, hw.OutputOp | hw.ConstantOp) or _enables(op):
+        if isinstance(op, hw.OutputOp) or _enables(op):
             return False
         (result,) = op.results
         users = [use.operation for use in result.uses]
         if any(isinstance(user, comb.ExtractOp) for user in users):
             return True
+        if isinstance(op, hw.ConstantOp):
+            return False
         if isinstance(op, _WIRES):
             return name_of(result) is not None or len(op.operands) > 3
         return not (len(users) == 1 and _enables(users[0]))

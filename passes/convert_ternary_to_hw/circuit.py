@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -306,7 +307,8 @@ def named(value: SSAValue, name: str) -> SSAValue:
     """Give an op's result a name."""
     assert isinstance(value.owner, Operation)
     value.owner.attributes[NAME] = StringAttr(name)
-    value.name_hint = name
+    # A hint that ends in a number can meet the number that printing gives to another one.
+    value.name_hint = re.sub(r"(_[0-9]+)+$", "", name) or None
     return value
 
 

@@ -60,7 +60,7 @@ def steps(rescaling: Rescaling, first: int, last: int) -> list[int]:
 def cheapest(rescaling: Rescaling, first: int, last: int) -> Rescaling:
     """One that takes few adders and has the same `steps`, so that clamped to [first, last] it gives
     the same results; the multiplier is positive."""
-    if last - first > MOST_STEPS:
+    if not 0 < last - first <= MOST_STEPS:
         return rescaling
     places = steps(rescaling, first, last)
     best = rescaling
