@@ -13,6 +13,7 @@ from . import (
     rules_recurrent,
     rules_reduction,
     rules_resize,
+    rules_sampling,
     rules_shape,
     rules_window,
 )
@@ -32,6 +33,7 @@ RULES: dict[str, Rule] = {
     **rules_recurrent.RULES,
     **rules_reduction.RULES,
     **rules_resize.RULES,
+    **rules_sampling.RULES,
     **rules_shape.RULES,
     **rules_window.RULES,
 }
