@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import f32, f64, i1, i8, i64
 from xdsl.ir import SSAValue
 
@@ -15,8 +14,11 @@ from ...dialects.spike.types import dense_type
 from ...dialects.tensor.shape import SLICE_END
 from .emitter import Emitter, Values
 
-_MOST_STEPS = 64
-"""Steps whose numbers fit an inline constant."""
+_INLINE = 64
+"""Numbers that fit an inline constant."""
+
+_MOST_STEPS = _INLINE**2
+"""Steps whose numbers are sums of two such constants."""
 
 
 def to_tensor(emitter: Emitter, op: spike.ToTensorOp) -> Values | None:
@@ -73,20 +75,43 @@ def encode(emitter: Emitter, op: spike.EncodeOp) -> Values | None:
         lifted = emitter.add(tensor.UnsqueezeOp(op.operand, [0]))
         repeated = emitter.add(tensor.ExpandOp(lifted, [steps, *[-1] * len(shape)]))
         return [emitter.like(repeated, op.result)]
-    if scheme == "rate" or steps > _MOST_STEPS or (scheme == "phase" and op.elapsed is not None):
+    if scheme == "rate" or steps > _MOST_STEPS:
         return None
     rank = tensor_type(op.operand).get_num_dims()
     lifted = emitter.add(tensor.UnsqueezeOp(emitter.converted(op.operand, f64), [0]))
     x = emitter.add(tensor.ClampOp(lifted, min=0.0, max=1.0))
-    t = np.arange(steps, dtype=np.float64).reshape(-1, *[1] * rank) + op.start.value.data
+    t = _times(emitter, op, steps)
     if scheme == "phase":
-        return [_phase(emitter, op, x, t)]
-    now = emitter.constant(t, f64)
-    if op.elapsed is not None:
-        now = emitter.add(tensor.AddOp(now, emitter.converted(op.elapsed, f64)))
-    if scheme == "regular":
-        return [_regular(emitter, x, now)]
-    return [_latency(emitter, op, x, now)]
+        weights = _weights(emitter, op, t)
+        return [_phase(emitter, op, x, emitter.along(weights, rank + 1, 0))]
+    now = emitter.along(emitter.converted(t, f64), rank + 1, 0)
+    return [_regular(emitter, x, now) if scheme == "regular" else _latency(emitter, op, x, now)]
+
+
+def _times(emitter: Emitter, op: spike.EncodeOp, steps: int) -> SSAValue:
+    """The numbers of the steps, i64 [T]."""
+    start = op.start.value.data
+    if steps <= _INLINE:
+        t = emitter.constant(np.arange(start, start + steps, dtype=np.int64), i64)
+    else:
+        tens = np.arange(-(-steps // _INLINE), dtype=np.int64)[:, None] * _INLINE + start
+        ones = emitter.constant(np.arange(_INLINE, dtype=np.int64), i64)
+        table = emitter.add(tensor.AddOp(emitter.constant(tens, i64), ones))
+        t = emitter.cut(emitter.add(tensor.ReshapeToOp(table, [-1])), 0, steps)
+    return t if op.elapsed is None else emitter.add(tensor.AddOp(t, op.elapsed))
+
+
+def _weights(emitter: Emitter, op: spike.EncodeOp, t: SSAValue) -> SSAValue:
+    """2^-(P-1-(t mod P)) of each step, f64 [T]: one of P numbers, picked by a sum with zeros."""
+    period = op.steps_in_period()
+    assert period is not None
+    places = np.arange(period, dtype=np.int64)
+    length = emitter.constant(np.asarray(period, np.int64), i64)
+    phases = emitter.add(tensor.UnsqueezeOp(emitter.add(tensor.ModOp(t, length)), [1]))
+    here = emitter.add(tensor.CompareOp(phases, emitter.constant(places, i64), "eq"))
+    powers = emitter.constant(2.0 ** (places - (period - 1)), f64)
+    chosen = emitter.add(tensor.MulOp(emitter.converted(here, f64), powers))
+    return emitter.add(tensor.ReduceSumOp(chosen, [1]))
 
 
 def _number(emitter: Emitter, value: float) -> SSAValue:
@@ -119,14 +144,13 @@ def _latency(emitter: Emitter, op: spike.EncodeOp, x: SSAValue, t: SSAValue) -> 
     return emitter.train(spikes)
 
 
-def _phase(emitter: Emitter, op: spike.EncodeOp, x: SSAValue, t: NDArray[np.float64]) -> SSAValue:
-    """Bit P-1-(t mod P) of ⌊x·2^P⌋, by exact divisions by powers of two."""
+def _phase(emitter: Emitter, op: spike.EncodeOp, x: SSAValue, weights: SSAValue) -> SSAValue:
+    """Bit P-1-(t mod P) of ⌊x·2^P⌋, by exact products with powers of two, one a step."""
     period = op.steps_in_period()
     assert period is not None
     levels = 2.0**period
     scaled = emitter.add(tensor.FloorOp(emitter.add(tensor.MulOp(x, _number(emitter, levels)))))
     digits = emitter.add(tensor.MinimumOp(scaled, _number(emitter, levels - 1)))
-    weights = emitter.constant(2.0 ** -(period - 1 - t % period), f64)
     shifted = emitter.add(tensor.FloorOp(emitter.add(tensor.MulOp(digits, weights))))
     halves = emitter.add(tensor.FloorOp(emitter.add(tensor.MulOp(shifted, _number(emitter, 0.5)))))
     even = emitter.add(tensor.MulOp(halves, _number(emitter, 2.0)))

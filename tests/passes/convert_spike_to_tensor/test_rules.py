@@ -1,6 +1,7 @@
 """Ops on trains taken apart: what they compute stays, in the interpreter and in machine code."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -215,6 +216,52 @@ def test_what_ops_compute_stays(
     verify_module(lowered)
     inputs = inputs_of(module, batch, seed, activity)
     agree(list(run_module(lowered, inputs)), list(run_module(module, inputs)))
+
+
+@cache
+def coded(scheme: str, steps: int, period: int) -> tuple[ModuleOp, ModuleOp]:
+    """A program that counts earlier steps, and what the pass makes of it."""
+    given = "" if scheme == "regular" else f", period = {period} : i64"
+    module = parse_module(
+        "func.func @forward(%x: tensor<?x3xf64>, %e: tensor<i64>) "
+        f"-> !spike.train<{steps}x?x3> {{\n"
+        f'%s = spike.encode %x elapsed(%e : tensor<i64>) {{scheme = "{scheme}", '
+        f"timesteps = {steps} : i64, start = 3 : i64{given}}} : (tensor<?x3xf64>) -> "
+        f"!spike.train<{steps}x?x3>\nfunc.return %s : !spike.train<{steps}x?x3>\n}}"
+    )
+    lowered = module.clone()
+    ConvertSpikeToTensorPass().apply(triton_context(), lowered)
+    verify_module(lowered)
+    assert not any(isinstance(op, spike.EncodeOp) for op in lowered.walk())
+    return module, lowered
+
+
+@settings(max_examples=40)
+@given(
+    scheme=st.sampled_from(["phase", "regular", "latency"]),
+    steps=st.sampled_from([1, 7, 64, 65, 200]),
+    period=st.sampled_from([1, 8, 31]),
+    elapsed=st.integers(0, 2**40),
+    x=st.lists(st.floats(-0.5, 1.5, width=16), min_size=3, max_size=3),
+)
+def test_codes_count_earlier_steps(
+    scheme: str, steps: int, period: int, elapsed: int, x: list[float]
+) -> None:
+    module, lowered = coded(scheme, steps, period)
+    inputs = [np.array([x]), np.asarray(elapsed, np.int64)]
+    agree(list(run_module(lowered, inputs)), list(run_module(module, inputs)))
+
+
+@pytest.mark.parametrize("scheme", ["phase", "regular", "latency"])
+def test_native_code_counts_earlier_steps(scheme: str) -> None:
+    pytest.importorskip("llvmlite")
+    module, _ = coded(scheme, 65, 31)
+    for choice in ({}, {"recipe": "generic"}):
+        program = native_program(module, choice)
+        for elapsed in (0, 1, 30, 2**40 + 7):
+            x = np.random.default_rng(elapsed).random((4, 3))
+            inputs = [x, np.asarray(elapsed, np.int64)]
+            agree(program.run(inputs), list(run_module(module, inputs)))
 
 
 @pytest.mark.parametrize("name", list(CASES))
