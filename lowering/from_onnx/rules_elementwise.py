@@ -19,6 +19,7 @@ from ...dialects.shapes import bit_width, is_float
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule, element_type
 from .reading import require_onnx
+from .sizes import static
 
 UI64: Attribute = IntegerType(64, Signedness.UNSIGNED)
 
@@ -196,7 +197,7 @@ def bitwise(function: Callable[[Emitter, SSAValue, SSAValue], SSAValue]) -> Rule
 
     def rule(e: Emitter, call: Call) -> SSAValue:
         made = function(e, _bits(e, call[0]), _bits(e, call[1]))
-        count = e.shape(made)[-1]
+        (count,) = static(e.sizes(made)[-1:], "bits")
         places = e.known(np.array([1 << i for i in range(count)], np.uint64), UI64)
         total = e.add(tensor.ReduceSumOp(e.add(tensor.MulOp(made, places)), [e.rank(made) - 1]))
         return e.convert(total, call[0])

@@ -147,7 +147,9 @@ def _col2im(e: Emitter, call: Call) -> SSAValue:
     check_size([*image, *kernel])
     n, rows, columns = e.shape(call[0])
     channels = rows // prod(kernel)
-    padded = [size + a + b for size, a, b in zip(image, window.low, window.high, strict=True)]
+    padded: list[int] = [
+        size + a + b for size, a, b in zip(image, window.low, window.high, strict=True)
+    ]
     counts = [
         (size - span) // stride + 1
         for size, span, stride in zip(padded, window.spans, window.strides, strict=True)
@@ -159,7 +161,7 @@ def _col2im(e: Emitter, call: Call) -> SSAValue:
     spatial = len(kernel)
     for axis in range(spatial):
         offset = np.arange(kernel[axis]) * window.dilation[axis]
-        start: Array = np.arange(counts[axis]) * window.strides[axis]
+        start = np.arange(int(counts[axis])) * int(window.strides[axis])
         shape = [1] * (2 * spatial)
         shape[axis], shape[spatial + axis] = kernel[axis], counts[axis]
         places = places * padded[axis] + (offset[:, None] + start).reshape(shape)

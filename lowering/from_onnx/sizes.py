@@ -16,6 +16,10 @@ Monomial = tuple[str, ...]
 """Names of free sizes that are multiplied, sorted."""
 
 
+MOST_TERMS = 64
+"""A size with more terms than this is refused."""
+
+
 @dataclass(frozen=True)
 class Free:
     """A polynomial of free sizes with whole coefficients; `terms` is sorted and without zeros."""
@@ -55,22 +59,29 @@ class Free:
         Raises:
             ProblemError: it is not.
         """
-        divisor = _terms(other)
-        if len(divisor) == 1:
-            (names, factor), quotient = divisor[0], list[tuple[Monomial, int]]()
-            for monomial, coefficient in self.terms:
-                rest = list(monomial)
-                for name in names:
-                    if name in rest:
-                        rest.remove(name)
-                if len(rest) != len(monomial) - len(names) or coefficient % factor:
-                    break
-                quotient.append((tuple(rest), coefficient // factor))
-            else:
-                return _collected(quotient)
-        if self == other:
-            return 1
-        raise ProblemError(f"it divides the size {self} by {other}; fix these sizes")
+        names = sorted({n for m, _ in (*self.terms, *_terms(other)) for n in m})
+
+        def place(term: tuple[Monomial, int]) -> tuple[int, ...]:
+            return tuple(term[0].count(name) for name in names)
+
+        if other == 0:
+            raise ProblemError(f"it divides the size {self} by 0")
+        lead, factor = max(_terms(other), key=place)
+        rest: Size = self
+        quotient: list[tuple[Monomial, int]] = []
+        # Long division: each turn takes the greatest term away.
+        while rest != 0:
+            monomial, coefficient = max(_terms(rest), key=place)
+            left = list(monomial)
+            for name in lead:
+                if name in left:
+                    left.remove(name)
+            if len(left) != len(monomial) - len(lead) or coefficient % factor:
+                raise ProblemError(f"it divides the size {self} by {other}; fix these sizes")
+            term = (tuple(left), coefficient // factor)
+            quotient.append(term)
+            rest = rest - _collected([term]) * other
+        return _collected(quotient)
 
     def at(self, values: Mapping[str, int]) -> int:
         """The size for given values of the free ones."""
@@ -105,6 +116,8 @@ def _collected(terms: Sequence[tuple[Monomial, int]]) -> Size:
     for monomial, coefficient in terms:
         sums[monomial] = sums.get(monomial, 0) + coefficient
     kept = tuple(sorted((m, n) for m, n in sums.items() if n))
+    if len(kept) > MOST_TERMS:
+        raise ProblemError(f"its sizes have more than {MOST_TERMS} terms; fix some of them")
     if not kept:
         return 0
     if len(kept) == 1 and kept[0][0] == ():

@@ -1,0 +1,261 @@
+"""Operators beside ONNX Runtime: with a free batch, in several versions, of several types.
+
+The standard's own tests (`test_standard`) have fixed shapes; these have what they lack.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.from_onnx import from_onnx
+from triton_dsl.lowering.from_onnx.sizes import Free, fitted, probes
+from triton_dsl.lowering.from_torch.sizes import ProblemError
+
+make = helper.make_node
+RNG = np.random.default_rng(2)
+
+
+def floats(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+IMAGE = ["N", 4, 9, 8]
+
+ON_IMAGES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("AveragePool", {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}, {}),
+    ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}, {}),
+    ("AveragePool", {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}, {}),
+    ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, {}),
+    ("MaxPool", {"kernel_shape": [2, 2], "dilations": [2, 3]}, {}),
+    ("MaxPool", {"kernel_shape": [3, 3], "auto_pad": "SAME_LOWER", "strides": [2, 1]}, {}),
+    ("LpPool", {"kernel_shape": [2, 2], "p": 3}, {}),
+    ("GlobalAveragePool", {}, {}),
+    ("GlobalMaxPool", {}, {}),
+    ("LRN", {"size": 3, "alpha": 0.01, "beta": 0.6, "bias": 1.5}, {}),
+    ("InstanceNormalization", {}, {"s": floats(4), "b": floats(4)}),
+    ("BatchNormalization", {},
+     {"s": floats(4), "b": floats(4), "m": floats(4), "v": floats(4) ** 2}),
+    ("Conv", {"pads": [1, 0, 1, 2], "strides": [2, 1]}, {"w": floats(6, 4, 3, 3), "b": floats(6)}),
+    ("Conv", {"group": 2, "dilations": [2, 1]}, {"w": floats(6, 2, 3, 3)}),
+    ("Conv", {"auto_pad": "SAME_UPPER", "strides": [2, 2]}, {"w": floats(2, 4, 3, 3)}),
+    ("ConvTranspose", {"strides": [2, 3], "pads": [1, 0, 1, 1]}, {"w": floats(4, 3, 3, 3)}),
+    ("ConvTranspose", {"group": 2, "output_padding": [1, 0], "strides": [2, 2]},
+     {"w": floats(4, 3, 2, 2), "b": floats(6)}),
+    ("DepthToSpace", {"blocksize": 2, "mode": "CRD"}, {}),
+    ("Transpose", {"perm": [0, 3, 1, 2]}, {}),
+    ("Flatten", {"axis": 2}, {}),
+    ("Softmax", {"axis": 1}, {}),
+    ("ReduceMean", {"keepdims": 0}, {"axes": np.array([2, 3])}),
+    ("ReduceL2", {"keepdims": 1}, {"axes": np.array([1])}),
+    ("ReduceProd", {"keepdims": 0}, {"axes": np.array([-1])}),
+    ("ReduceLogSumExp", {"keepdims": 0}, {"axes": np.array([1, 2])}),
+    ("Pad", {"mode": "reflect"}, {"p": np.array([0, 0, 2, 1, 0, 0, 0, 3])}),
+    ("Pad", {}, {"p": np.array([0, 0, -2, 1, 0, 0, 1, -3]), "v": np.array(1.5, np.float32)}),
+    ("Slice", {}, {"s": np.array([1, -1]), "e": np.array([9, -9]), "a": np.array([2, 3]),
+                   "t": np.array([3, -2])}),
+    ("Gather", {"axis": 2}, {"i": np.array([[0, -1], [3, 2]])}),
+    ("Resize", {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+     {"r": np.zeros(0, np.float32), "f": np.array([1, 1, 2, 1.5], np.float32)}),
+    ("Resize", {"mode": "cubic"},
+     {"r": np.zeros(0, np.float32), "f": np.array([1, 1, 0.6, 2], np.float32)}),
+    ("Resize", {"mode": "nearest"},
+     {"r": np.zeros(0, np.float32), "f": np.array([1, 1, 1.7, 0.5], np.float32)}),
+    ("Tile", {}, {"n": np.array([1, 2, 1, 3])}),
+    ("TopK", {"axis": 1}, {"k": np.array([3])}),
+    ("ArgMax", {"axis": 3, "select_last_index": 1}, {}),
+    ("CumSum", {"reverse": 1, "exclusive": 1}, {"a": np.array(2)}),
+    ("Clip", {}, {"l": np.array(-0.5, np.float32), "h": np.array(0.25, np.float32)}),
+    ("LayerNormalization", {"axis": 2}, {"s": floats(9, 8), "b": floats(9, 8)}),
+    ("Gelu", {"approximate": "tanh"}, {}),
+    ("Trilu", {"upper": 0}, {"k": np.array(1)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "constants"),
+    ON_IMAGES,
+    ids=[f"{i}-{c[0]}" for i, c in enumerate(ON_IMAGES)],
+)
+def test_images_with_a_free_batch(
+    bench: Any, op: str, attributes: dict[str, Any], constants: dict[str, Any]
+) -> None:
+    outputs = ["y", "i"] if op == "TopK" else ["y"]
+    node = make(op, ["x", *constants], outputs, **attributes)
+    model = bench.model([node], {"x": (np.float32, IMAGE)}, outputs, constants)
+    module = bench.check(model, {"x": floats(3, 4, 9, 8)}, 2e-4)
+    text = str(module)
+    assert '"N"' in text and "size1" not in text
+
+
+@pytest.mark.parametrize(
+    "op", ["Elu", "Selu", "Softplus", "Softsign", "HardSigmoid", "HardSwish", "Mish", "Erf", "Sign",
+           "Ceil", "Floor", "Round", "Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh",
+           "Reciprocal", "Tanh", "Sigmoid", "ThresholdedRelu", "IsNaN", "IsInf"],
+)  # fmt: skip
+def test_functions_of_one_number(bench: Any, op: str) -> None:
+    x = np.concatenate([floats(50) * 3, np.array([0.0, -0.5, 0.5, 1.5, 20, -20], np.float32)])
+    if op in ("IsNaN", "IsInf"):
+        x[:3] = [np.nan, np.inf, -np.inf]
+    x = x[x != 0] if op == "Reciprocal" else x
+    model = bench.model([make(op, ["x"], ["y"])], {"x": (np.float32, ["N"])}, ["y"])
+    bench.check(model, {"x": x}, 1e-5)
+
+
+@pytest.mark.parametrize("op", ["Asin", "Acos", "Atanh", "Log", "Sqrt", "Acosh"])
+def test_functions_of_part_of_the_numbers(bench: Any, op: str) -> None:
+    x = RNG.random(60).astype(np.float32) * 0.98 + (1 if op == "Acosh" else 0.01)
+    model = bench.model([make(op, ["x"], ["y"])], {"x": (np.float32, ["N"])}, ["y"])
+    bench.check(model, {"x": x}, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Mod", "Equal", "Greater", "Max"])
+def test_integers(bench: Any, op: str, dtype: Any) -> None:
+    if np.dtype(dtype) == np.uint8 and op in ("Add", "Sub", "Mul", "Div"):
+        pytest.skip("ONNX Runtime has no kernel for it")
+    low = 0 if np.dtype(dtype).kind == "u" else -20
+    x, y = (RNG.integers(low, 20, (4, 5)).astype(dtype) for _ in range(2))
+    y[y == 0] = 1
+    inputs: dict[str, Any] = {"x": (dtype, ["N", 5]), "y": (dtype, ["N", 5])}
+    bench.check(bench.model([make(op, ["x", "y"], ["z"])], inputs, ["z"]), {"x": x, "y": y})
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_bits(bench: Any, direction: str) -> None:
+    nodes = [
+        make("BitShift", ["x", "n"], ["s"], direction=direction),
+        make("BitwiseXor", ["s", "x"], ["t"]),
+        make("BitwiseAnd", ["t", "m"], ["u"]),
+        make("BitwiseNot", ["u"], ["y"]),
+    ]
+    constants = {"n": np.array([1, 3, 7], np.uint8), "m": np.array([0x5A], np.uint8)}
+    model = bench.model(nodes, {"x": (np.uint8, ["N", 3])}, ["y"], constants)
+    bench.check(model, {"x": RNG.integers(0, 256, (50, 3)).astype(np.uint8)})
+
+
+OLD: list[tuple[int, Any, dict[str, Any]]] = [
+    (6, make("Add", ["x", "b"], ["y"], axis=1, broadcast=1), {"b": floats(4)}),
+    (6, make("Dropout", ["x"], ["y"]), {}),
+    (7, make("Clip", ["x"], ["y"], min=-0.5, max=0.5), {}),
+    (9, make("Slice", ["x"], ["y"], starts=[1], ends=[3], axes=[1]), {}),
+    (9, make("Softmax", ["x"], ["y"], axis=1), {}),
+    (10, make("Resize", ["x", "f"], ["y"], mode="nearest"),
+     {"f": np.array([1, 1, 2, 3], np.float32)}),
+    (11, make("Squeeze", ["z"], ["y"], axes=[0]), {}),
+    (11, make("ReduceSum", ["x"], ["y"], axes=[2], keepdims=0), {}),
+    (11, make("Split", ["x"], ["y", "y2"], axis=1, split=[1, 3]), {}),
+    (11, make("Pad", ["x", "p"], ["y"]), {"p": np.array([0, 1, 0, 0, 0, 0, 2, 0])}),
+    (8, make("Upsample", ["x"], ["y"], scales=[1.0, 1.0, 2.0, 2.0]), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("opset", "node", "constants"), OLD, ids=lambda v: str(v)[:12])
+def test_older_versions(bench: Any, opset: int, node: Any, constants: dict[str, Any]) -> None:
+    nodes = [node]
+    if node.input[0] == "z":
+        nodes = [make("Unsqueeze", ["x"], ["z"], axes=[0]), node]
+    model = bench.model(nodes, {"x": (np.float32, [2, 4, 3, 5])}, ["y"], constants, opset=opset)
+    model.ir_version = 6
+    x = floats(2, 4, 3, 5)
+    if opset == 6:
+        want = x + constants["b"].reshape(4, 1, 1) if constants else x
+        np.testing.assert_allclose(run_module(from_onnx(model), [x])[0], want, 1e-6)
+    else:
+        bench.check(model, {"x": x})
+
+
+def quantized_convolution() -> tuple[list[Any], dict[str, Any]]:
+    nodes = [
+        make("QuantizeLinear", ["x", "xs", "xz"], ["q"]),
+        make("QLinearConv", ["q", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["c"]),
+        make("DequantizeLinear", ["c", "ys", "yz"], ["y"]),
+    ]
+    constants = {
+        "xs": np.array(0.05, np.float32),
+        "xz": np.array(120, np.uint8),
+        "w": RNG.integers(-127, 128, (3, 2, 3, 3)).astype(np.int8),
+        "ws": RNG.random(3).astype(np.float32) * 0.02 + 0.01,
+        "wz": np.zeros(3, np.int8),
+        "ys": np.array(0.1, np.float32),
+        "yz": np.array(128, np.uint8),
+        "b": RNG.integers(-500, 500, 3).astype(np.int32),
+    }
+    return nodes, constants
+
+
+def test_quantised_convolution(bench: Any) -> None:
+    nodes, constants = quantized_convolution()
+    model = bench.model(nodes, {"x": (np.float32, ["N", 2, 6, 6])}, ["y"], constants)
+    x = floats(4, 2, 6, 6)
+    got = run_module(from_onnx(model), [x])[0]
+    step = np.abs(got - bench.run(model, {"x": x})[0]) / constants["ys"]
+    assert step.max() < 1.01 and (step > 0.01).mean() < 0.01
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_dynamic_quantisation_and_an_integer_product(bench: Any, signed: bool) -> None:
+    kind = np.int8 if signed else np.uint8
+    nodes = [
+        make("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        make("MatMulInteger", ["q", "w", "z", "wz"], ["p"]),
+        make("Cast", ["p"], ["f"], to=TensorProto.FLOAT),
+        make("Mul", ["f", "s"], ["y"]),
+    ]
+    info = np.iinfo(kind)
+    constants = {
+        "w": RNG.integers(info.min, info.max, (6, 4)).astype(kind),
+        "wz": np.array(0 if signed else 128, kind),
+    }
+    model = bench.model(nodes, {"x": (np.float32, [5, 6])}, ["y"], constants)
+    bench.check(model, {"x": floats(5, 6)}, 1e-4)
+
+
+def test_values_that_depend_on_data_are_refused(bench: Any) -> None:
+    inputs: dict[str, Any] = {"x": (np.float32, [4]), "n": (np.int64, [1])}
+    for node in (make("NonZero", ["x"], ["y"]), make("Expand", ["x", "n"], ["y"])):
+        with pytest.raises(UnsupportedError, match="must be known before the program runs"):
+            from_onnx(bench.model([node], inputs, ["y"]))
+
+
+# Sizes.
+
+SIZES = st.recursive(
+    st.sampled_from([Free.named("a"), Free.named("b"), 1, 2, 5]),
+    lambda inner: st.builds(lambda x, y, s: x + y if s else x * y, inner, inner, st.booleans()),
+    max_leaves=6,
+)
+
+
+@given(SIZES, SIZES, st.integers(1, 50), st.integers(1, 50))
+def test_sizes_compute_like_numbers(x: Any, y: Any, a: int, b: int) -> None:
+    def at(size: Any) -> int:
+        return size.at({"a": a, "b": b}) if isinstance(size, Free) else size
+
+    assert at(x + y) == at(x) + at(y)
+    assert at(x * y) == at(x) * at(y)
+    assert at(x - y) == at(x) - at(y)
+    if isinstance(x, Free) and y != 0:
+        assert x * y // y == x
+        try:
+            quotient = x // y
+        except ProblemError:
+            return
+        assert at(quotient) * at(y) == at(x)
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 9), st.integers(0, 9), st.sampled_from(["a", "b"]))
+def test_a_size_is_found_from_its_values(factor: int, offset: int, name: str) -> None:
+    at = probes(["a", "b"])
+    size: Any = Free.named(name) * factor + offset
+    candidates = [Free.named("a"), 3, Free.named("b")]
+    assert fitted([size.at(values) for values in at], candidates, at) == size
+    assert fitted([values[name] // 2 for values in at], candidates, at) is None
