@@ -106,7 +106,13 @@ def _signature(function: FuncOp) -> Signature:
         for name, x in zip(names[len(inputs) :], begun, strict=True)
     )
     free = any(port.batch is not None for port in ins)
-    return Signature(ins, outs, states, steps, steps is None and free, _is_exact(function))
+    apart = not any(_is_random(op) for op in function.walk())
+    free = free and steps is None and apart
+    return Signature(ins, outs, states, steps, free, _is_exact(function), apart)
+
+
+def _is_random(op: Operation) -> bool:
+    return isinstance(op, spike.EncodeOp) and op.scheme.data == "rate"
 
 
 def _parted(values: list[SSAValue], last: int) -> tuple[list[SSAValue], list[SSAValue]]:

@@ -61,6 +61,7 @@ class Signature:
         free: whether programs can be had for one sample and any steps, or for some number of steps
             and any samples; else there is one program.
         exact: whether all engines give the same bits.
+        apart: whether samples can be computed in parts; random codes depend on a sample's number.
     """
 
     inputs: tuple[Port, ...]
@@ -69,6 +70,7 @@ class Signature:
     steps: int | None
     free: bool
     exact: bool
+    apart: bool = True
 
 
 Make = Callable[[int | None], NativeProgram]
@@ -319,7 +321,8 @@ class Simulator:
         """Run a slice of all samples, some in each thread, and keep the state after it."""
         ports = (*self.signature.inputs, *self.signature.states)
         given = [*inputs, *(self.state[port.name] for port in self.signature.states)]
-        if all(port.batch is None for port in ports) or samples == 0:
+        together = not self.signature.apart or all(port.batch is None for port in ports)
+        if together or samples == 0:
             results = program.run(given)
             return self._kept(results)
         after = (*self._outputs, *self.signature.states)

@@ -17,6 +17,7 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError, OptionError, ParameterError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.from_nir import import_nir
 from triton_dsl.runtime.spiking.simulator import Engine, Simulator
 from triton_dsl.tools.simulator import simulator
 
@@ -201,3 +202,84 @@ def test_errors() -> None:
         runner(spikes(3, 2).astype(np.float32))
     with pytest.raises(OptionError, match="slice_steps"):
         runner.run([spikes(3, 2)], slice_steps=0)
+
+
+PUBLISHED = (
+    Path(__file__).resolve().parents[3]
+    / "shared"
+    / "data"
+    / "models"
+    / "nir"
+    / "braille_noDelay_bias_zero.nir"
+)
+
+CODED = """
+func.func @forward(%x: tensor<?x9xf32>) -> !spike.train<STEPSx?x4> {
+  %w = tensor.constant dense<0.25> : tensor<9x4xf32>
+  %s = spike.encode %x {scheme = "SCHEME", timesteps = STEPS : i64EXTRA}
+      : (tensor<?x9xf32>) -> !spike.train<STEPSx?x9>
+  %i = spike.linear %s, %w : !spike.train<STEPSx?x9>, tensor<9x4xf32> -> tensor<STEPSx?x4xf32>
+  %o = spike.lif %i {beta = 0.5 : f64} : (tensor<STEPSx?x4xf32>) -> !spike.train<STEPSx?x4>
+  func.return %o : !spike.train<STEPSx?x4>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "extra"),
+    [("rate", ", seed = 3 : i64"), ("phase", ", period = 5 : i64"), ("regular", "")],
+)
+def test_codes_go_on_where_the_last_call_ended(scheme: str, extra: str) -> None:
+    text = CODED.replace("SCHEME", scheme).replace("EXTRA", extra)
+    runner, x = (
+        simulator(parse_module(text.replace("STEPS", "6")), threads=2),
+        np.random.default_rng(4).random((3, 9)),
+    )
+    parts = [runner.run([x.astype(np.float32)])[0] for _ in range(3)]
+    whole = parse_module(text.replace("STEPS", "18"))
+    agree([np.concatenate(parts)], list(run_module(whole, [x.astype(np.float32)])))
+    assert runner.steps == 18
+
+
+def feedback(inputs: str) -> ModuleOp:
+    """A layer that sees itself one step late, of trains or currents."""
+    recurrence = """
+  %y = spike.recurrent %i : (tensor<?x?x4xf32>) -> !spike.train<?x?x4> {
+  ^bb0(%a: tensor<?x?x4xf32>, %f: !spike.train<?x?x4>):
+    %r = tensor.constant dense<-0.375> : tensor<4x4xf32>
+    %j = spike.linear %f, %r : !spike.train<?x?x4>, tensor<4x4xf32> -> tensor<?x?x4xf32>
+    %k = tensor.add %a, %j : (tensor<?x?x4xf32>, tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+    %s = spike.lif %k {beta = 0.5 : f64} : (tensor<?x?x4xf32>) -> !spike.train<?x?x4>
+    spike.yield %s : !spike.train<?x?x4>
+  }
+  func.return %y : !spike.train<?x?x4>
+}"""
+    return parse_module(
+        f"func.func @forward(%x: {inputs}) -> !spike.train<?x?x4> {{\n"
+        "  %w = tensor.constant dense<0.25> : tensor<23x4xf32>\n"
+        f"  %i = spike.linear %x, %w : {inputs}, tensor<23x4xf32> -> tensor<?x?x4xf32>{recurrence}"
+    )
+
+
+@pytest.mark.parametrize("inputs", ["!spike.train<?x?x23>", "tensor<?x?x23xf32>"])
+def test_feedback_of_any_length(inputs: str) -> None:
+    module = feedback(inputs)
+    runner = simulator(module, threads=2)
+    for batch in (3, 1):
+        x: Array = spikes(9, batch)
+        x = x if "train" in inputs else x.astype(np.float32)
+        runner.reset()
+        agree(runner.run([x], slice_steps=4), list(run_module(module, [x])))
+
+
+def test_a_published_recurrent_network() -> None:
+    if not PUBLISHED.exists():
+        pytest.skip(f"{PUBLISHED} is absent")
+    module = import_nir(PUBLISHED)
+    x = (np.random.default_rng(0).random((20, 2, 12)) < 0.3).astype(np.float32)
+    expected = list(run_module(module, [x]))
+    assert 0.05 < expected[0].mean() < 0.95
+    runner = simulator(module, threads=2)
+    agree(runner.run([x], slice_steps=8), expected)
+    runner.reset()
+    agree(runner.run([x[:, :1]]), [expected[0][:, :1]])
