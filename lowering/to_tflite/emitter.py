@@ -15,10 +15,10 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from ...dialects.inference import tensor_type
 from ...dialects.magnitude import Magnitudes
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC, Shape, broadcast
+from ...dialects.spike.types import TrainType, dense_type
 from .graph import (
     Array,
     Element,
@@ -106,8 +106,8 @@ class Emitter:
     def stand_in(self, op: Operation) -> None:
         """Give the results of an op without operators tensors, so that the rest can be tried."""
         for result in op.results:
-            if isinstance(result.type, TensorType):
-                type = tensor_type(result)
+            if isinstance(result.type, TensorType | TrainType):
+                type = dense_type(result)
                 element = element_type(type.element_type)
                 self.bind(result, Tensor("missing", element, type.get_shape()))
 
@@ -132,7 +132,7 @@ class Emitter:
 
     def value(self, value: SSAValue) -> Tensor:
         """The tensor of an IR value in the IR's own order."""
-        return self.laid(value, plain(tensor_type(value).get_num_dims()))
+        return self.laid(value, plain(dense_type(value).get_num_dims()))
 
     def laid(self, value: SSAValue, want: Layout) -> Tensor:
         """The tensor of an IR value in a given order; transposed once for each order."""

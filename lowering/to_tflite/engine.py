@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from ...dialects import tensor, ternary
+from ...dialects import spike, tensor, ternary
 from ...dialects.elements import numpy_dtype
-from ...dialects.inference import tensor_type
 from ...dialects.interpret import run_module
 from ...dialects.shapes import DYNAMIC, is_float
+from ...dialects.spike.types import dense_type
 from ...ir.errors import BackendError, LoweringError, TritonError
 
 Array = NDArray[Any]
@@ -134,7 +134,7 @@ def sample_inputs(module: ModuleOp, function: FuncOp) -> list[Array]:
 
 
 def _sample(argument: SSAValue, random: np.random.Generator, picks: bool) -> Array:
-    type = tensor_type(argument)
+    type = dense_type(argument)
     shape = [
         (16 if axis else 2) if size == DYNAMIC else size
         for axis, size in enumerate(type.get_shape())
@@ -162,7 +162,8 @@ def _has_steps(module: ModuleOp) -> bool:
         tensor.RoundOp,
         tensor.SignOp,
         ternary.TernarizeOp,
+        spike.NeuronOp,
     )
     return any(
-        isinstance(op, stepping) and is_float(tensor_type(op.operands[0])) for op in module.walk()
+        isinstance(op, stepping) and is_float(dense_type(op.operands[0])) for op in module.walk()
     )

@@ -12,6 +12,7 @@ from . import (
     quantization,
     reduction,
     shape,
+    spiking,
     ternary,
 )
 from .emitter import Emitter, Inexpressible, Rule
@@ -25,6 +26,7 @@ RULES: dict[type[Operation], Rule] = {
     **normalization.RULES,
     **quantization.RULES,
     **ternary.RULES,
+    **spiking.RULES,
 }
 
 

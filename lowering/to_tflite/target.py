@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor, ternary
-from ...dialects.inference import tensor_type
 from ...dialects.parameters import parameters, store_of
+from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ...ir.samples import read_samples
 from ..artifact import Artifact
@@ -208,7 +208,7 @@ def _emit_op(emitter: Emitter, op: Operation, unsupported: UnsupportedOps) -> No
 
 def _input(emitter: Emitter, argument: SSAValue, name: str, layout: str) -> tuple[int, ...]:
     """A graph input; the order of its axes."""
-    type = tensor_type(argument)
+    type = dense_type(argument)
     rank = type.get_num_dims()
     image = layout == "nhwc" and rank == 4 and _reaches_window(argument)
     order = channels_last(rank) if image else plain(rank)
@@ -241,7 +241,7 @@ def _reaches_window(argument: SSAValue) -> bool:
                 return True
             for result in use.operation.results:
                 same = result not in seen and len(use.operation.results) == 1
-                if same and tensor_type(result).get_num_dims() == 4:
+                if same and dense_type(result).get_num_dims() == 4:
                     seen.add(result)
                     open_.append(result)
     return False
