@@ -22,6 +22,8 @@ Pair = tuple[int, int]
 
 MOST_TAPS, MOST_APART = 1024, 64
 """Places of a window, and steps between them or between windows, each with code of its own."""
+MOST_PADS = 1 << 16
+"""Pads on a side: offsets in an image must fit into instructions."""
 
 UNIT = 24
 """Places of one row that are done together: whole tiles of any recipe."""
@@ -155,6 +157,7 @@ class ConvGeometry:
             and longest <= MAX_INS
             and taps <= MOST_TAPS
             and max(self.strides + self.dilation) <= MOST_APART
+            and max(self.before + self.after) <= MOST_PADS
         )
 
     @property

@@ -18,8 +18,12 @@ RISE = 0.1
 """The threshold of the delta code where none is given."""
 
 
+MOST_STEPS = 1 << 20
+"""Steps of an encoder or a delay: far more than networks take, and memory holds them."""
+
+
 def _check_count(call: RuleCall, name: str, least: int) -> None:
-    """Refuse a whole number below `least`, and a size that only the run knows."""
+    """Refuse a whole number out of range, and a size that only the run knows."""
     value = call.attributes[name]
     if isinstance(value, Dim) and not (
         value.is_unknown or value.symbols() & call.assumptions.generics
@@ -27,6 +31,8 @@ def _check_count(call: RuleCall, name: str, least: int) -> None:
         call.fail(f"'{name}' must be known while compiling, found the size {value}", name)
     if isinstance(value, int) and value < least:
         call.fail(f"'{name}' must be at least {least}, found {value}", name)
+    if isinstance(value, int) and value > MOST_STEPS:
+        call.fail(f"'{name}' must be at most {MOST_STEPS}, found {value}", name)
 
 
 def encode(call: RuleCall) -> Result:

@@ -114,9 +114,20 @@ class _Team:
         return True
 
 
-_TEAMS: dict[int, _Team] = {}
-"""By the process: the threads of a process do not survive its fork."""
-_LOCK = threading.Lock()
+_TEAMS: list[_Team] = []
+"""The team of this process, once it has one."""
+_LOCKS = [threading.Lock()]
+
+
+def _after_fork() -> None:
+    # Threads do not survive a fork: a new process makes new ones. The lock may have been held.
+    _LOCKS[:] = [threading.Lock()]
+    _TEAMS.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 _ADDRESS = ctypes.c_void_p
 
 
@@ -134,11 +145,11 @@ def start_team(most: int) -> Start | None:
     def start(task: Any, argument: Any, count: int, _: int) -> None:
         function = ctypes.cast(task, _ADDRESS).value or 0
         place = ctypes.cast(argument, _ADDRESS).value or 0
-        team = _TEAMS.get(os.getpid())
-        if team is None:
-            with _LOCK:
-                team = _TEAMS.setdefault(os.getpid(), _Team(code, most))
-        if not team.run(function, place, count):
+        if not _TEAMS:
+            with _LOCKS[0]:
+                if not _TEAMS:
+                    _TEAMS.append(_Team(code, most))
+        if not _TEAMS[0].run(function, place, count):
             _Team(code, 1).run(function, place, 1)
 
     return start

@@ -14,6 +14,7 @@ TRAIN = "s: SpikeTensor[T, N, 6]"
     ("body", "signature", "message", "caret"),
     [
         ("encode(x, 0)", "x: Tensor[N]", "'timesteps' must be at least 1, found 0", "0"),
+        ("encode(x, 2000000)", "x: Tensor[N]", "'timesteps' must be at most 1048576", "2000000"),
         ("encode(x, N)", "x: Tensor[N]", "'timesteps' must be known while compiling", "N"),
         ("encode(x, 4, seed=-1)", "x: Tensor[N]", "'seed' must be from 0", "-1"),
         ('encode(x, 40, "phase")', "x: Tensor[N]", "at most 31 steps", "40"),
