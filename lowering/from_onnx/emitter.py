@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
-    IntegerType,
-    Signedness,
     TensorType,
     UnrealizedConversionCastOp,
     i64,
@@ -28,7 +26,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects import tensor, ternary
-from ...dialects.elements import element_of, holds_nan, numpy_dtype
+from ...dialects.elements import holds_nan, numpy_dtype
 from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.interpret import evaluate
 from ...dialects.parameters import dense_constant
@@ -38,6 +36,7 @@ from ...ir.errors import TritonError
 from ...ir.store import ParameterStore
 from ..from_torch.emitter import hint
 from ..from_torch.sizes import ProblemError
+from .calls import Call, UnknownValueError, element_type
 from .sizes import Free, Size, Sizes, fitted, ir_shape, probes, reshape_target, static
 from .symbolic import compute
 
@@ -49,55 +48,6 @@ something as large."""
 
 MOST_OPS = 200_000
 """A model that becomes more ops than this is refused."""
-
-
-class UnknownValueError(ProblemError):
-    """A value must be known before the program runs, and depends on arguments."""
-
-    def __init__(self, what: str, arguments: Sequence[BlockArgument]) -> None:
-        super().__init__(f"its {what} must be known before the program runs")
-        self.arguments = list(arguments)
-
-
-@dataclass(frozen=True)
-class Call:
-    """A node with what it takes.
-
-    Attributes:
-        op: the operator's type, such as `Conv`.
-        domain: of the operator; empty for the standard's.
-        opset: the version of that domain that the model uses.
-        inputs: values; `None` for those left out; a sequence is a list of values.
-        attributes: by name.
-        outputs: how many results the node names.
-        scope: the names around the node, for graphs in its attributes.
-    """
-
-    op: str
-    domain: str
-    opset: int
-    inputs: list[Any]
-    attributes: Mapping[str, Any]
-    outputs: int = 1
-    scope: Any = None
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """An attribute, or its default."""
-        return self.attributes.get(name, default)
-
-    def has(self, index: int) -> bool:
-        """Whether the input is there."""
-        return index < len(self.inputs) and self.inputs[index] is not None
-
-    def __getitem__(self, index: int) -> Any:
-        """An input that must be there."""
-        if not self.has(index):
-            raise ProblemError(f"input {index} is missing")
-        return self.inputs[index]
-
-    def optional(self, index: int) -> Any:
-        """An input, or `None` where the node leaves it out."""
-        return self.inputs[index] if index < len(self.inputs) else None
 
 
 @dataclass
@@ -484,24 +434,7 @@ def _inferred(
     return [type.get_shape() for type in made if isinstance(type, TensorType)]
 
 
-_UNSIGNED = {"uint16": 16, "uint32": 32, "uint64": 64}
-
-
-def element_type(dtype: np.dtype[Any]) -> Attribute:
-    """The element type of a NumPy dtype.
-
-    Raises:
-        ProblemError: there is none.
-    """
-    name = np.dtype(dtype).name
-    if name in _UNSIGNED:
-        return IntegerType(_UNSIGNED[name], Signedness.UNSIGNED)
-    try:
-        return element_of(np.dtype(dtype))
-    except VerifyException:
-        shown = "text" if name == "object" else name
-        raise ProblemError(f"elements of {shown} have no type in the IR") from None
-
-
 Rule = Callable[[Emitter, Call], Any]
-"""Gives the value of the first result, or a list of those of all."""
+"""Gives the value of the first result, or a tuple of those of all; a list is a sequence."""
+
+__all__ = ["LARGEST_KNOWN", "Call", "Emitter", "Rule", "UnknownValueError", "element_type"]

@@ -49,11 +49,14 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
         _TEXT),
+    "BitCast": "it reads the bits of one type as another",
     "DeformConv": "it picks pixels at computed places",
     "Det": "the IR has no determinants",
     "ImageDecoder": "it reads compressed images; pass pixels as an input",
+    "MelWeightMatrix": "its matrix is data; store it in the model",
     "NonMaxSuppression": "the size of its result depends on values",
     "RoiAlign": "it picks pixels at computed places",
+    "STFT": "it cuts frames of a signal; write it as a convolution",
 }  # fmt: skip
 """Operators without a meaning, with the reason; those that are in neither table are functions of
 the standard, which are inlined, or not known."""

@@ -135,9 +135,12 @@ def _quant(e: Emitter, call: Call) -> SSAValue:
         low, high = -(2 ** (bits - 1)) + narrow, 2 ** (bits - 1) - 1
     else:
         low, high = 0, 2**bits - 1 - narrow
+    shifted = Formula(e, x) / scale + zero
     if signed and bits == 1:
-        low, high = -1, 1
-    steps = (Formula(e, x) / scale + zero).maximum(low).minimum(high)
+        positive = e.add(tensor.CompareOp(shifted.value, e.number(0, x), "ge"))
+        signs = e.add(tensor.WhereOp(positive, e.number(1, x), e.number(-1, x)))
+        return ((Formula(e, signs) - zero) * scale).value
+    steps = shifted.maximum(low).minimum(high)
     made = _rounded(e, steps.value, str(call.get("rounding_mode", "ROUND")).upper())
     return ((Formula(e, made) - zero) * scale).value
 
@@ -168,8 +171,8 @@ def _float_quant(e: Emitter, call: Call) -> SSAValue:
         float(e.array(call[index], "format").reshape(-1)[0]) for index in range(2, 6)
     )
     del exponent
-    if call.get("has_inf", 0) or call.get("has_subnormal", 1) == 0:
-        raise ProblemError("formats with infinity or without subnormal numbers are not known")
+    if not call.get("saturation", 1) or not call.get("has_subnormal", 1):
+        raise ProblemError("formats that overflow or lack subnormal numbers are not known")
     y = x / scale
     size = y.of(tensor.AbsOp).maximum(float(np.finfo(np.float32).tiny))
     power = (size.of(tensor.LogOp) * (1 / np.log(2))).of(tensor.FloorOp)
@@ -186,7 +189,8 @@ def _float_quant(e: Emitter, call: Call) -> SSAValue:
     step = raised(power.maximum(1 - bias) - mantissa)
     mode = str(call.get("rounding_mode", "ROUND")).upper()
     steps = Formula(e, _rounded(e, (y / step).value, mode))
-    return ((steps * step).maximum(-top).minimum(top) * scale).value
+    least = -top if call.get("signed", 1) else 0.0
+    return ((steps * step).maximum(least).minimum(top) * scale).value
 
 
 RULES: dict[str, Rule] = {

@@ -182,3 +182,57 @@ def test_trits_are_left_alone_on_request(bench: Any, scaled: bool) -> None:
 def test_equal_input_gives_equal_text(bench: Any) -> None:
     module = program(TensorType(f32, [DYNAMIC, 9]), lambda add, x: linear(add, x, scaled=True))
     assert str(there_and_back(module)) == str(there_and_back(module))
+
+
+# qonnx.
+
+
+def quantizer(bench: Any, op: str, x: Array, inputs: Sequence[Any], **attributes: Any) -> Array:
+    names = [f"p{index}" for index in range(len(inputs))]
+    domain = "qonnx.custom_op.general"
+    node = helper.make_node(op, ["x", *names], ["y"], domain=domain, **attributes)
+    constants = {n: np.asarray(v, np.float32) for n, v in zip(names, inputs, strict=True)}
+    model = bench.model([node], {"x": (np.float32, ["N"])}, ["y"], constants, domains=[domain])
+    return run_module(from_onnx(model), [x])[0]
+
+
+@pytest.mark.parametrize("signed", [0, 1])
+@pytest.mark.parametrize("narrow", [0, 1])
+@pytest.mark.parametrize(
+    ("mode", "function"),
+    [
+        ("ROUND", np.round),
+        ("FLOOR", np.floor),
+        ("CEIL", np.ceil),
+        ("DOWN", np.trunc),
+        ("UP", lambda v: np.sign(v) * np.ceil(np.abs(v))),
+        ("HALF_UP", lambda v: np.sign(v) * np.floor(np.abs(v) + 0.5)),
+        ("HALF_DOWN", lambda v: np.sign(v) * np.ceil(np.abs(v) - 0.5)),
+    ],
+)
+def test_quantisers_of_qonnx(
+    bench: Any, signed: int, narrow: int, mode: str, function: Callable[[Array], Array]
+) -> None:
+    x = np.arange(-40, 41).astype(np.float32) / 4
+    low, high = (-8 + narrow, 7) if signed else (0, 15 - narrow)
+    want = (function(np.clip(x / 0.5 + 1, low, high)) - 1) * 0.5
+    got = quantizer(
+        bench, "Quant", x, [0.5, 1, 4], signed=signed, narrow=narrow, rounding_mode=mode
+    )
+    np.testing.assert_array_equal(got, want.astype(np.float32))
+
+
+def test_quantisers_of_one_bit(bench: Any) -> None:
+    x = np.array([-3, -0.0, 0, 0.1, 5], np.float32)
+    want = np.where(x >= 0, 0.5, -0.5)
+    np.testing.assert_array_equal(quantizer(bench, "BipolarQuant", x, [0.5]), want)
+    np.testing.assert_array_equal(quantizer(bench, "Quant", x, [0.5, 0, 1], signed=1), want)
+
+
+def test_small_floats_of_qonnx_are_those_of_ml_dtypes(bench: Any) -> None:
+    import ml_dtypes
+
+    x = np.concatenate([RNG.standard_normal(500) * 100, RNG.standard_normal(500) * 0.01])
+    x = np.clip(x, -448, 448).astype(np.float32)
+    want = x.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    np.testing.assert_array_equal(quantizer(bench, "FloatQuant", x, [1, 4, 3, 7, 448]), want)
