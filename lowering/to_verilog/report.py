@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ...passes.convert_ternary_to_hw.rules import LUT_PER_ADDER_BIT
 from .interface import Interface
-
-LUT_PER_ADDER_BIT = 0.85
-"""Measured with Yosys (synth_xilinx) on shared graphs of adders with a register a level."""
 
 COUNTS = (
     "adders",
@@ -16,6 +14,7 @@ COUNTS = (
     "comparators",
     "comparator_bits",
     "mux_bits",
+    "compressor_bits",
     "register_bits",
 )
 
@@ -23,7 +22,8 @@ COUNTS = (
 def report(interface: Interface) -> dict[str, Any]:
     """The interface, sums over the layers, and an estimate of LUTs and flip-flops.
 
-    LUTs: 0.85 a bit of an adder, half of one a bit of a comparison, one a selected bit. Flip-flops:
+    LUTs: 0.85 a bit of an adder, half of one a bit of a comparison, one a selected bit or
+    an output of a compressor. Flip-flops:
     the bits of all registers, of which synthesis may make shift registers in LUTs.
     """
     totals = {name: sum(layer[name] for layer in interface.layers) for name in COUNTS}
@@ -32,6 +32,7 @@ def report(interface: Interface) -> dict[str, Any]:
         LUT_PER_ADDER_BIT * totals["adder_bits"]
         + totals["comparator_bits"] / 2
         + totals["mux_bits"]
+        + totals["compressor_bits"]
     )
     return {
         **interface.to_dict(),

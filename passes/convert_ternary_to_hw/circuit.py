@@ -35,6 +35,7 @@ class LayerCount:
         comparators: comparisons with constants or of two values.
         comparator_bits: the sum of their widths.
         mux_bits: selected bits.
+        compressor_bits: outputs of compressors, each a function of up to six bits.
         register_bits: flip-flops.
     """
 
@@ -45,6 +46,7 @@ class LayerCount:
     comparators: int = 0
     comparator_bits: int = 0
     mux_bits: int = 0
+    compressor_bits: int = 0
     register_bits: int = 0
 
 
@@ -291,6 +293,13 @@ class Circuit:
         parts = [top.value, self.bits(low, width)]
         value = self.put(comb.ConcatOp(parts, IntegerType(top.width + width)), name)
         return self.made(value, 0, (top.high << width) + (1 << width) - 1, [top, low], 0)
+
+    def gathered(self, bits: Sequence[SSAValue], of: Sequence[Wire]) -> Wire:
+        """Bits of one cycle as an unsigned number, the lowest first, made from the wires `of`."""
+        value = bits[0]
+        if len(bits) > 1:
+            value = self.put(comb.ConcatOp(list(reversed(bits)), IntegerType(len(bits))))
+        return self.made(value, 0, (1 << len(bits)) - 1, of, 0)
 
     def number(self, value: int, like: Wire) -> Wire:
         """A constant as a wire that is there when `like` is."""

@@ -16,6 +16,8 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import interpret, tensor, ternary
 from ...dialects.inference import tensor_type
+from ..adder_graph import InputRange
+from ..adder_graph.graph import AdderGraph
 from .arithmetic import (
     add,
     clamp,
@@ -29,6 +31,7 @@ from .arithmetic import (
     smaller,
 )
 from .circuit import Circuit
+from .compressors import compressed_sum, luts_of
 from .rescaling import Rescaling
 from .signals import Signal
 
@@ -38,6 +41,18 @@ Signals = NDArray[Any]
 Reduction = tensor.ReduceSumOp | tensor.ReduceMaxOp | tensor.ReduceMinOp
 
 Rule = Callable[[Circuit, Any, Sequence[Signals]], Signals]
+
+LUT_PER_ADDER_BIT = 0.85
+"""Measured with Yosys (synth_xilinx) on shared graphs of adders with a register a level."""
+
+_TAKE_OFFSETS = (
+    tensor.AddOp,
+    tensor.ClampOp,
+    tensor.CompareOp,
+    tensor.MultiThresholdOp,
+    tensor.ReluOp,
+    tensor.RequantizeOp,
+)
 
 MOVES = (
     tensor.ConcatenateOp,
@@ -87,9 +102,56 @@ def adder_graph(circuit: Circuit, op: ternary.AdderGraphOp, operands: Sequence[S
     inputs = op.inputs.value.data
     nodes = np.array(op.nodes.get_values(), dtype=np.int64).reshape(-1, 4).tolist()
     outputs = np.array(op.outputs.get_values(), dtype=np.int64).reshape(-1, 2).tolist()
-    rows = [_graph_row(circuit, list(row), nodes, outputs) for row in x.reshape(-1, inputs)]
+    matrix = op.matrix()
+    rows = [
+        _compressed_row(circuit, list(row), matrix, offset=_takes_offsets(op.result))
+        if _is_compressible(row, matrix, op)
+        else _graph_row(circuit, list(row), nodes, outputs)
+        for row in x.reshape(-1, inputs)
+    ]
     flat = [signal for row in rows for signal in row]
     return _array(flat, (*x.shape[:-1], len(outputs)))
+
+
+def _is_compressible(row: Signals, matrix: NDArray[Any], op: ternary.AdderGraphOp) -> bool:
+    """Whether compressors take fewer LUTs: the inputs are bits, and little is shared."""
+    bits = all(
+        s.wire is not None and s.sign == 1 and s.offset == 0 and s.bounds == (0, 1) for s in row
+    )
+    if not bits or not matrix.size or np.abs(matrix).max() > 1:
+        return False
+    counts = np.count_nonzero(_distinct_columns(matrix), axis=0).tolist()
+    numbers = op.nodes.get_values()
+    nodes = tuple((a, b, s, k) for a, b, s, k in np.reshape(numbers, (-1, 4)).tolist())
+    graph = AdderGraph(op.inputs.value.data, nodes, ())
+    return sum(luts_of(n) for n in counts if n) < LUT_PER_ADDER_BIT * graph.bits(InputRange(0, 1))
+
+
+def _takes_offsets(value: SSAValue) -> bool:
+    """Whether all users take a constant beside the number without an adder."""
+    return all(isinstance(use.operation, _TAKE_OFFSETS) for use in value.uses)
+
+
+def _distinct_columns(matrix: NDArray[Any]) -> NDArray[Any]:
+    return np.unique(matrix, axis=1)
+
+
+def _compressed_row(
+    circuit: Circuit, values: list[Signal], matrix: NDArray[Any], *, offset: bool
+) -> list[Signal]:
+    """Each column as a sum of bits; equal columns once."""
+    wires = [value.wire for value in values]
+    known: dict[bytes, Signal] = {}
+    row: list[Signal] = []
+    for index, column in enumerate(matrix.T):
+        key = column.tobytes()
+        if key not in known:
+            pairs = [(wire, m) for wire, m in zip(wires, column, strict=True) if wire is not None]
+            plus, minus = ([wire for wire, m in pairs if m == sign] for sign in (1, -1))
+            with circuit.element(index):
+                known[key] = compressed_sum(circuit, plus, minus, offset=offset)
+        row.append(known[key])
+    return row
 
 
 def _graph_row(

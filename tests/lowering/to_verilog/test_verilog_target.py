@@ -149,6 +149,25 @@ def test_the_circuit_computes_what_numpy_does(
     assert actual.dtype == (np.int64 if argmax else np.int32)
 
 
+@pytest.mark.parametrize("pipeline", [0, 1, 2])
+@pytest.mark.parametrize("after", ["none", "relu thresholds"])
+@pytest.mark.parametrize("inputs", [3, 13, 40])
+def test_sums_of_bits_are_compressed(
+    iverilog: str, program: Program, inputs: int, after: str, pipeline: int
+) -> None:
+    sizes = [inputs, 12, 5]
+    values = random_values(np.random.default_rng(inputs), sizes)
+    module = program(network(sizes, "ui8", after, False), values)
+    options = {"pipeline": pipeline, "input_bits": 1, "vectors": 2, "time_budget": 0.001}
+    artifact = compile_to_target(module, "verilog", options)
+    x = np.random.default_rng(0).integers(0, 2, (50, inputs)).astype(np.uint8)
+    x[0], x[1] = 0, 1
+    _, (actual,) = run_verilog(artifact, [x], "iverilog")
+    assert np.array_equal(actual, by_numpy(x, values, 2, after, False))
+    totals = json.loads(artifact.text("report.json"))["totals"]
+    assert (totals["compressor_bits"] > 0) == (inputs > 3)
+
+
 ELEMENTWISE = {
     "clamp": "%y = tensor.clamp %x {min = -5.0 : f64, max = 3.0 : f64} : (T) -> T",
     "neg": "%y = tensor.neg %x : (T) -> T",
