@@ -27,18 +27,33 @@ COARSE_TOLERANCE = 0.25
 """The same for narrower arithmetic: it finds what is wrong, not what is rounded."""
 
 
-def run_tflite(model: bytes, inputs: Sequence[Array], *, threads: int = 1) -> list[Array]:
+def run_tflite(
+    model: bytes, inputs: Sequence[Array], *, threads: int = 1, delegates: bool = True
+) -> list[Array]:
     """Run a model in LiteRT; inputs and outputs in the order of the graph.
+
+    Args:
+        model: the file.
+        inputs: arrays, with any batch.
+        threads: how many LiteRT may use.
+        delegates: whether XNNPACK may take over what it can, as LiteRT does by default.
 
     Raises:
         BackendError: `ai-edge-litert` is missing, or LiteRT refuses the model or the inputs.
     """
     try:
-        from ai_edge_litert.interpreter import Interpreter  # pyright: ignore[reportMissingImports]
+        from ai_edge_litert.interpreter import (  # pyright: ignore[reportMissingImports]
+            Interpreter,
+            OpResolverType,
+        )
     except ImportError:
         raise BackendError("LiteRT is missing: pip install 'triton-dsl[tflite]'") from None
+    resolvers: Any = OpResolverType
+    kernels = resolvers.AUTO if delegates else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
-        interpreter: Any = Interpreter(model_content=model, num_threads=threads)
+        interpreter: Any = Interpreter(
+            model_content=model, num_threads=threads, experimental_op_resolver_type=kernels
+        )
         ports = interpreter.get_input_details()
         if len(ports) != len(inputs):
             raise BackendError(f"the model takes {len(ports)} inputs, got {len(inputs)}")

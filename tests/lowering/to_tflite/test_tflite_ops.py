@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from xdsl.ir import Attribute
 
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.elements import numpy_dtype
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.dialects.tensor.shape import SLICE_END
 from triton_dsl.ir.errors import UnsupportedError
@@ -222,6 +224,67 @@ def test_moves_of_what_a_window_made(bench: Any, kind: Callable[..., Any]) -> No
         return add(kind(add(tensor.MaxPoolOp(x, [1, 1]))))
 
     bench.check(bench.build([TensorType(f32, IMAGE)], body), [values(f32, (2, 3, 4, 5))])
+
+
+STEPS = ("pool", "permute", "relu", "pad", "slice", "join", "add", "row", "sum", "split", "softmax")
+
+
+@SETTINGS
+@given(st.lists(st.sampled_from(STEPS), max_size=7), st.integers(0, 23), st.booleans())
+def test_orders_travel_through_any_chain(
+    bench: Any, steps: list[str], which: int, flat: bool
+) -> None:
+    """Windows, permutes and what works along axes, one after the other; then a linear layer."""
+    perm = list(itertools.permutations(range(4)))[which]
+
+    def applied(add: Any, x: Any, step: str) -> Any:
+        shape = x.type.get_shape()
+        match step:
+            case "pool":
+                return add(tensor.MaxPoolOp(x, [2, 1], [1, 1]))
+            case "permute":
+                return add(tensor.PermuteOp(x, perm))
+            case "pad":
+                return add(tensor.PadToOp(x, [0, 1, 2, 0], [1, 0, 0, 1]))
+            case "slice":
+                return add(tensor.SliceOp(x, [0, 1, 0, 0], [SLICE_END] * 4, [1, 1, 2, 1]))
+            case "join":
+                return add(tensor.ConcatenateOp([x, add(tensor.ReluOp(x))], 1))
+            case "add":
+                return add(tensor.AddOp(x, add(tensor.ReduceMeanOp(x, [2], keepdims=True))))
+            case "row":
+                row = tensor.SliceOp(x, [0] * 4, [1, *[SLICE_END] * 3], [1] * 4)
+                return add(tensor.MulOp(add(tensor.SqueezeOp(add(row), [0])), x))
+            case "sum":
+                total = add(tensor.ReduceSumOp(x, [1]))
+                return add(tensor.UnsqueezeOp(total, [2]))
+            case "split":
+                pieces = add(tensor.SplitOp(x, 3, [1, shape[3] - 1]))
+                return add(tensor.ConcatenateOp(pieces[::-1], 3))
+            case "softmax":
+                return add(tensor.SoftmaxOp(x, 1))
+            case _:
+                return add(tensor.ReluOp(x))
+
+    def body(add: Any, x: Any) -> Any:
+        for step in steps:
+            shape = x.type.get_shape()
+            grows = step in ("pool", "slice", "split")
+            if grows and min(shape) < 3:
+                continue
+            x = applied(add, x, step)
+        if not flat:
+            return x
+        x = add(tensor.FlattenOp(x))
+        store["w"] = values(f32, (x.type.get_shape()[1], 3), 1)
+        w = add(tensor.ParameterOp("w", TensorType(f32, store["w"].shape)))
+        return add(tensor.MatmulOp(add(tensor.ReluOp(x)), w))
+
+    store: dict[str, Array] = {}
+    module = bench.build([TensorType(f32, [3, 4, 5, 6])], body, store)
+    x = np.round(values(f32, (3, 4, 5, 6)) * 4) / np.float32(16)
+    (want,), (got,) = run_module(module, [x]), bench.run(bench.bytes_of(module), [x])
+    np.testing.assert_allclose(got, want, 1e-4, 1e-4 * max(1.0, float(np.abs(want).max())))
 
 
 def test_shapes_with_two_unknown_sizes(bench: Any) -> None:

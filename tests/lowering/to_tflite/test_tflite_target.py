@@ -204,6 +204,8 @@ def test_integer_programs_are_exact(net: ModuleOp, tmp_path: Path, bench: Any) -
     x = floats((4, 3, 8, 8), 5)
     (row,) = verify_module(net, [x], ["tflite"])
     assert row.agrees
+    data = file_of(net)
+    bench.same(bench.run(data, [x], delegates=False), bench.run(data, [x]))
     assert any(tensor.element_type == i8 for tensor in _types(net)), "it computes integers"
 
 
