@@ -74,6 +74,7 @@ class TritonOptMain(xDSLOptMain):
         self.available_frontends["mlir"] = self._read_ir
         self.available_frontends["tri"] = self._read_tri
         self.available_frontends["nir"] = self._read_nir
+        self.available_frontends["onnx"] = self._read_onnx
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
@@ -277,6 +278,13 @@ class TritonOptMain(xDSLOptMain):
         del stream  # HDF5 is read by place
         with self._timed("Frontend"):
             return import_nir(Path(self.args.input_file))
+
+    def _read_onnx(self, stream: IO[bytes]) -> ModuleOp:
+        from ..lowering.from_onnx import from_onnx
+
+        del stream  # values may stand in files beside it
+        with self._timed("Frontend"):
+            return from_onnx(Path(self.args.input_file))
 
     def _use_pipeline(self, text: str) -> None:
         passes = parse_pipeline(text, self.available_passes)

@@ -60,6 +60,7 @@ class Emitter:
         symbolic: values whose elements are sizes, some of them free.
         names: what known values are called in the parameter store.
         stored: known values that are initialisers of the model itself.
+        buffers: those of them that are not learned.
         written: constants and parameters of the program, with their elements.
         exact: floats that hold integers, with the op that gives these.
     """
@@ -73,6 +74,7 @@ class Emitter:
     symbolic: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     stored: set[SSAValue] = field(default_factory=set[SSAValue])
+    buffers: set[SSAValue] = field(default_factory=set[SSAValue])
     written: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     exact: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     _sizes: dict[SSAValue, Sizes] = field(default_factory=dict[SSAValue, Sizes])
@@ -216,7 +218,8 @@ class Emitter:
             raise ProblemError(f"its constant '{key}' holds NaN")
         name = self.store.add(key, array)
         type = TensorType(element, array.shape)
-        return self._placed(tensor.ParameterOp(name, type, buffer=not is_parameter), name)
+        is_buffer = not is_parameter or value in self.buffers
+        return self._placed(tensor.ParameterOp(name, type, buffer=is_buffer), name)
 
     def trits(self, array: Array, key: str) -> SSAValue:
         """A ternary parameter of the program."""

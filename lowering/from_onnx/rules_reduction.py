@@ -122,6 +122,7 @@ def _log_sum_exp(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAVal
 
 def _batch_norm(e: Emitter, call: Call) -> Any:
     x, scale, bias, mean_, var = (call[index] for index in range(5))
+    e.buffers.update((mean_, var))
     epsilon = call.get("epsilon", 1e-5)
     if call.get("training_mode", 0):
         return _batch_statistics(e, call, epsilon)

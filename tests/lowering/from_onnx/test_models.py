@@ -17,10 +17,15 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.errors import OptionError, SourceError, UnsupportedError
 from triton_dsl.lowering.from_onnx import from_onnx
+from triton_dsl.tools.opt import main as opt
 from triton_dsl.tools.translate import main as translate
 
 make = helper.make_node
 RNG = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
 
 
 def flatten_by_shape() -> list[Any]:
@@ -262,7 +267,32 @@ def test_commands_read_onnx_files(
     shown = capsys.readouterr().out
     assert "tensor.relu" in shown and "builtin.module @small" in shown
     assert translate([str(path), "--import", "-w", "w.npz"]) == 2
+    assert opt([str(path), "-p", "canonicalize"]) == 0
+    assert "tensor.relu" in capsys.readouterr().out
     assert triton_dsl.from_onnx is from_onnx
+
+
+def test_compile_model_takes_onnx_files(bench: Any, tmp_path: Path) -> None:
+    weight = RNG.integers(-1, 2, (4, 3)).astype(np.float32)
+    statistics = {name: floats(3) for name in ("scale", "bias", "mean")}
+    statistics["variance"] = floats(3) ** 2
+    nodes = [
+        make("MatMul", ["x", "w"], ["t"]),
+        make("BatchNormalization", ["t", *statistics], ["y"]),
+    ]
+    model = bench.model(nodes, {"x": (np.float32, ["N", 4])}, ["y"], {"w": weight, **statistics})
+    path = tmp_path / "small.onnx"
+    path.write_bytes(model.SerializeToString())
+    compiled = triton_dsl.compile_model(path, "onnx")
+    data = compiled.artifact.files["small.onnx"]
+    x = floats(5, 4)
+    np.testing.assert_allclose(
+        bench.run(data, {"x": x})[0], bench.run(model, {"x": x})[0], 1e-5, 1e-5
+    )
+    assert 'tensor.parameter "mean" buffer' in str(compiled.module)
+    assert 'tensor.parameter "scale" :' in str(compiled.module)
+    with pytest.raises(OptionError, match="has its own weights"):
+        triton_dsl.compile_model(path, "onnx", trainable=True)
 
 
 # Published files.
