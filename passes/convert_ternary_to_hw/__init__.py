@@ -2,8 +2,9 @@
 
 `conversion` takes a function through it, `rules` has the ops. `signals` is what is known of a
 number, `arithmetic` computes with them, `rescaling` finds cheap multipliers, `circuit` writes bits
-and registers, `compressors` sums of single bits, `stream` the modules around them, `ports` what goes in and out. Not here: Verilog
-(`lowering.to_verilog`), and how products become additions (`optimize-adder-graph`).
+and registers, `compressors` sums of single bits, `stream` the modules around them, `ports` what
+goes in and out. Not here: Verilog (`lowering.to_verilog`), and how products become additions
+(`optimize-adder-graph`).
 """
 
 from __future__ import annotations

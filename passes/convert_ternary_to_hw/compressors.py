@@ -20,26 +20,19 @@ Heap = list[list[Wire]]
 """For each weight 2^i the bits of that weight."""
 
 
-def compressed_sum(
-    circuit: Circuit, plus: Sequence[Wire], minus: Sequence[Wire], *, offset: bool
-) -> Signal:
+def compressed_sum(circuit: Circuit, plus: Sequence[Wire], minus: Sequence[Wire]) -> Signal:
     """The number of ones in `plus`, less that in `minus`; each is one bit.
 
     -b = ~b - 1: the bits of `minus` go in inverted, which costs nothing in a LUT, and their number
-    is taken off in the end, as the signal's offset or by ones of higher weights in the heap.
+    is the offset of the signal.
     """
     bits = [*plus, *(_inverted(circuit, wire) for wire in minus)]
     if not bits:
         return Signal.constant(0)
-    low, high = (0, len(bits)) if offset else (-len(minus), len(plus))
-    width = width_of(low, high)
-    heap: Heap = [bits, *([] for _ in range(width - 1))]
-    for weight in range(width):
-        if low >> weight & 1:
-            heap[weight].append(Wire(circuit.constant(1, 1), 1, 1))
+    heap: Heap = [bits]
     while max(len(column) for column in heap) > 2:
-        heap = _compressed(circuit, heap)[:width]
-    return Signal(_added(circuit, heap, low, high), 1, -len(minus) if offset else 0)
+        heap = _compressed(circuit, heap)
+    return Signal(_added(circuit, heap, len(bits)), 1, -len(minus))
 
 
 def luts_of(count: int) -> int:
@@ -117,14 +110,14 @@ def _inverted(circuit: Circuit, wire: Wire) -> Wire:
     return Wire(value, 0, 1, wire.cycle, wire.level)
 
 
-def _added(circuit: Circuit, heap: Heap, low: int, high: int) -> Wire:
-    """The sum of a heap of at most two bits a weight, known to lie in [low, high]."""
+def _added(circuit: Circuit, heap: Heap, most: int) -> Wire:
+    """The sum of a heap of at most two bits a weight, which is at most `most`."""
     rows = [[column[row] if row < len(column) else None for column in heap] for row in range(2)]
     first, second = (_number(circuit, row) for row in rows)
     assert first is not None
     total = first if second is None else circuit.added(first, second, 1, circuit.name("acc"))
-    value = circuit.bits(total, width_of(low, high))
-    return Wire(value, low, high, total.cycle, total.level)
+    value = circuit.bits(total, width_of(0, most))
+    return Wire(value, 0, most, total.cycle, total.level)
 
 
 def _number(circuit: Circuit, row: Sequence[Wire | None]) -> Wire | None:

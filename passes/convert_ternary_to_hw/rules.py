@@ -45,15 +45,6 @@ Rule = Callable[[Circuit, Any, Sequence[Signals]], Signals]
 LUT_PER_ADDER_BIT = 0.85
 """Measured with Yosys (synth_xilinx) on shared graphs of adders with a register a level."""
 
-_TAKE_OFFSETS = (
-    tensor.AddOp,
-    tensor.ClampOp,
-    tensor.CompareOp,
-    tensor.MultiThresholdOp,
-    tensor.ReluOp,
-    tensor.RequantizeOp,
-)
-
 MOVES = (
     tensor.ConcatenateOp,
     tensor.ExpandOp,
@@ -104,7 +95,7 @@ def adder_graph(circuit: Circuit, op: ternary.AdderGraphOp, operands: Sequence[S
     outputs = np.array(op.outputs.get_values(), dtype=np.int64).reshape(-1, 2).tolist()
     matrix = op.matrix()
     rows = [
-        _compressed_row(circuit, list(row), matrix, offset=_takes_offsets(op.result))
+        _compressed_row(circuit, list(row), matrix)
         if _is_compressible(row, matrix, op)
         else _graph_row(circuit, list(row), nodes, outputs)
         for row in x.reshape(-1, inputs)
@@ -127,18 +118,11 @@ def _is_compressible(row: Signals, matrix: NDArray[Any], op: ternary.AdderGraphO
     return sum(luts_of(n) for n in counts if n) < LUT_PER_ADDER_BIT * graph.bits(InputRange(0, 1))
 
 
-def _takes_offsets(value: SSAValue) -> bool:
-    """Whether all users take a constant beside the number without an adder."""
-    return all(isinstance(use.operation, _TAKE_OFFSETS) for use in value.uses)
-
-
 def _distinct_columns(matrix: NDArray[Any]) -> NDArray[Any]:
     return np.unique(matrix, axis=1)
 
 
-def _compressed_row(
-    circuit: Circuit, values: list[Signal], matrix: NDArray[Any], *, offset: bool
-) -> list[Signal]:
+def _compressed_row(circuit: Circuit, values: list[Signal], matrix: NDArray[Any]) -> list[Signal]:
     """Each column as a sum of bits; equal columns once."""
     wires = [value.wire for value in values]
     known: dict[bytes, Signal] = {}
@@ -149,7 +133,7 @@ def _compressed_row(
             pairs = [(wire, m) for wire, m in zip(wires, column, strict=True) if wire is not None]
             plus, minus = ([wire for wire, m in pairs if m == sign] for sign in (1, -1))
             with circuit.element(index):
-                known[key] = compressed_sum(circuit, plus, minus, offset=offset)
+                known[key] = compressed_sum(circuit, plus, minus)
         row.append(known[key])
     return row
 
