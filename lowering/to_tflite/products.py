@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from .emitter import Emitter, Inexpressible
 from .graph import Array, Element, Quantization, Tensor
+from .shape import cut, pad, strided
 from .window import Window
 
 FLOAT_EXACT = 1 << 24
@@ -73,8 +74,6 @@ def columns(e: Emitter, x: Tensor, window: Window) -> Tensor:
 
     A convolution is a fully connected layer on these rows.
     """
-    from .shape import cut, pad, strided
-
     height, width = window.outputs(x)
     padded = pad(e, x, *window.stored_pads())
     channels = x.shape[3]

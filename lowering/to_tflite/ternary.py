@@ -22,7 +22,7 @@ from .elementwise import clip
 from .emitter import Emitter, Inexpressible, Rule
 from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, channels_last, plain
-from .linear import vector_input
+from .linear import batch_matmul, vector_input
 from .products import (
     columns,
     convolution,
@@ -34,6 +34,7 @@ from .products import (
     weight_order,
 )
 from .quantization import Rescaling, count_thresholds, rescale
+from .shape import cut, pad
 from .window import lift, unlift, window_of
 
 
@@ -107,8 +108,6 @@ def _stored_trits(
 
 
 def _batched(e: Emitter, input: SSAValue, trits: Array, weight: SSAValue) -> Tensor:
-    from .linear import batch_matmul
-
     x = e.value(input)
     stored = e.float32(e.value(weight))
     reach = trits.shape[-2]
@@ -125,8 +124,6 @@ def _batched(e: Emitter, input: SSAValue, trits: Array, weight: SSAValue) -> Ten
 
 def _computed_product(e: Emitter, input: SSAValue, weight: SSAValue) -> Tensor:
     """By trits computed at run time."""
-    from .linear import batch_matmul
-
     x, w = e.value(input), e.float32(e.value(weight))
     if x.rank < 2 or w.rank < 2:
         raise Inexpressible("a product of a vector with trits computed at run time")
@@ -262,8 +259,6 @@ def ternarize(e: Emitter, op: ternary.TernarizeOp) -> None:
 
 def pack(e: Emitter, op: ternary.PackOp) -> None:
     """Codes weighed by 1, 4, 16, 64 and summed in fours."""
-    from .shape import pad
-
     count = prod(tensor_type(op.operand).get_shape())
     trits = e.reshape(e.cast(e.value(op.operand), Element.INT32), (count,))
     trits = pad(e, trits, [0], [-count % 4])
@@ -276,8 +271,6 @@ def pack(e: Emitter, op: ternary.PackOp) -> None:
 
 def unpack(e: Emitter, op: ternary.UnpackOp) -> None:
     """Bytes to trits by remainders. The reserved code, which cannot be refused here, gives 0."""
-    from .shape import cut
-
     shape = tensor_type(op.result).get_shape()
     count = prod(shape)
     bytes_ = e.cast(e.value(op.operand), Element.INT32)
