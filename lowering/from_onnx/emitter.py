@@ -133,6 +133,8 @@ class Emitter:
         ]
         for value in made if len(names) == 1 else []:
             self.names[value] = next(iter(names))
+            if isinstance(op, _LAYOUT) and op.operands[0] in self.stored:
+                self.stored.add(value)
         op.drop_all_references()
         return made
 
@@ -387,6 +389,10 @@ class Emitter:
                     part = self.cut(part, other, 0, 1)
             return self.add(tensor.ReshapeToOp(part, [-1 if a == axis else 1 for a in range(rank)]))
         raise ProblemError(f"no argument has the size {size}; give the inputs fixed shapes")
+
+
+_LAYOUT = (tensor.PermuteOp, tensor.ReshapeToOp, tensor.SqueezeOp, tensor.UnsqueezeOp)
+"""Ops after which a stored parameter is still that parameter, laid out in another way."""
 
 
 def _smallest(arrays: Sequence[Array]) -> int:

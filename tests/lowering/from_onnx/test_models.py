@@ -164,6 +164,14 @@ def test_a_function_that_calls_itself_is_refused(bench: Any) -> None:
         from_onnx(model)
 
 
+def test_a_parameter_laid_out_in_another_way_stays_one(bench: Any) -> None:
+    nodes = [make("Gemm", ["x", "w"], ["t"], transB=1), make("Mul", ["t", "half"], ["y"])]
+    constants = {"w": floats(30, 4), "half": np.full(30, 0.5, np.float32) + floats(30)}
+    model = bench.model(nodes, {"x": (np.float32, ["N", 4])}, ["y"], constants)
+    text = str(bench.check(model, {"x": floats(2, 4)}))
+    assert 'tensor.parameter "w" : tensor<4x30xf32>' in text
+
+
 def test_a_loop_and_a_branch_are_unrolled(bench: Any) -> None:
     def value(name: str, kind: int, shape: list[int]) -> Any:
         return helper.make_tensor_value_info(name, kind, shape)
