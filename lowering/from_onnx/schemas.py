@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..from_torch.sizes import ProblemError
 from .reading import require_onnx
 
 OPSETS = (1, 28)
@@ -18,31 +19,41 @@ def body_of(node: Any, opset: int, types: Sequence[Any]) -> tuple[Any, list[Any]
         node: a node.
         opset: the version of its domain that the model uses.
         types: a `TypeProto` for each input.
+
+    Raises:
+        ProblemError: the node does not fit its definition.
     """
     onnx = require_onnx()
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     except onnx.defs.SchemaError:
         return None
-    body: bytes | None = None
-    if schema.has_function:
-        versions = schema.function_opset_versions
-        body = _newest(schema.get_function_with_opset_version, versions, opset)
-    elif schema.has_context_dependent_function:
-        versions = schema.context_dependent_function_opset_versions
-
-        def made(version: int) -> bytes:
-            return schema.get_context_dependent_function_with_opset_version(
-                version, node.SerializeToString(), [type.SerializeToString() for type in types]
-            )
-
-        body = _newest(made, versions, opset)
+    try:
+        body = _body(schema, node, opset, types)
+    except (RuntimeError, ValueError) as error:
+        raise ProblemError(f"its attributes or inputs do not fit it: {error}") from None
     if not body:
         return None
     function = onnx.FunctionProto()
     function.ParseFromString(body)
     defaults = [entry.default_value for entry in schema.attributes.values()]
     return function, [value for value in defaults if value.name]
+
+
+def _body(schema: Any, node: Any, opset: int, types: Sequence[Any]) -> bytes | None:
+    """The serialised body; of some operators it depends on attributes and types."""
+    if schema.has_function:
+        versions = schema.function_opset_versions
+        return _newest(schema.get_function_with_opset_version, versions, opset)
+    if not schema.has_context_dependent_function:
+        return None
+
+    def made(version: int) -> bytes:
+        return schema.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), [type.SerializeToString() for type in types]
+        )
+
+    return _newest(made, schema.context_dependent_function_opset_versions, opset)
 
 
 def _newest(body: Any, versions: Sequence[int], opset: int) -> bytes | None:
