@@ -63,10 +63,11 @@ class Comparison:
 
 
 def default_targets() -> tuple[str, ...]:
-    """The targets that are verified when none is named: `native` only with llvmlite."""
+    """The targets that are verified when none is named: `native` and `tflite` where installed."""
     from importlib.util import find_spec
 
-    return ("pytorch", "onnx") if find_spec("llvmlite") is None else ("pytorch", "onnx", "native")
+    needed = {"native": "llvmlite", "tflite": "ai_edge_litert"}
+    return ("pytorch", "onnx", *(name for name, module in needed.items() if find_spec(module)))
 
 
 def verify_module(

@@ -46,7 +46,7 @@ def test_every_engine_gives_the_same_predictions(
         )
     ternary = classification.deploy(digits.SOURCE, f"Ternary{network}", state)
     rows = verify_module(ternary, [data.test_images])
-    assert [row.target for row in rows] == ["pytorch", "onnx", "native"]
+    assert [row.target for row in rows] == ["pytorch", "onnx", "native", "tflite"]
     assert all(row.agrees and row.argmax_agreement == 1.0 for row in rows)
     integer = classification.quantize(ternary, data.train_images[:128], tmp_path)
     assert is_integer_program(integer)

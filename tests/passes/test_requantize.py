@@ -171,14 +171,14 @@ def test_errors_stay_within_the_analytic_bound(
 def test_real_engines_agree_bit_for_bit(
     filled: Filled, apply_passes: ApplyPasses, name: str, options: dict[str, Any]
 ) -> None:
-    for engine in ("torch", "onnxruntime", "llvmlite"):
+    for engine in ("torch", "onnxruntime", "llvmlite", "ai_edge_litert"):
         pytest.importorskip(engine)
     from triton_dsl.tools.verify import verify_module as verify_on_engines
 
     _, integer, x = integer_model(filled, apply_passes, name, 1, **options)
     # Larger inputs than the calibrated ones reach every bound.
     rows = verify_on_engines(integer, [np.concatenate([x, 30 * x])])
-    assert [row.target for row in rows] == ["pytorch", "onnx", "native"]
+    assert [row.target for row in rows] == ["pytorch", "onnx", "native", "tflite"]
     assert all(row.bit_exact for row in rows), rows
 
 

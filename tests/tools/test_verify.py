@@ -9,9 +9,14 @@ import pytest
 
 from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.tools.verify import compare, is_integer_program, verify_module
+from triton_dsl.tools.verify import (
+    compare,
+    default_targets,
+    is_integer_program,
+    verify_module,
+)
 
 RNG = np.random.default_rng(11)
 Y = RNG.standard_normal((8, 4)).astype(np.float32)
@@ -96,7 +101,7 @@ def test_an_integer_program_is_bit_exact_on_every_engine() -> None:
     module = parse_module(INTEGER)
     assert is_integer_program(module)
     rows = verify_module(module, [RNG.standard_normal((50, 6)).astype(np.float32) * 4])
-    assert [row.target for row in rows] == ["pytorch", "onnx", "native"]
+    assert [row.target for row in rows] == ["pytorch", "onnx", "native", "tflite"]
     assert all(row.exact_required and row.bit_exact and row.agrees for row in rows)
 
 
@@ -140,3 +145,20 @@ def test_weights_beside_the_model_are_found() -> None:
     x = RNG.standard_normal((3, 64)).astype(np.float32)
     (row,) = verify_module(module, [x], ["onnx{external-data=always}"])
     assert row.agrees and row.bytes > 1024
+
+
+def test_litert_is_verified_where_it_expresses_the_program() -> None:
+    pytest.importorskip("ai_edge_litert")
+    text = """
+func.func @forward(%x: tensor<2xf64>) -> tensor<2xf64> {
+  %y = tensor.relu %x : (tensor<2xf64>) -> tensor<2xf64>
+  func.return %y : tensor<2xf64>
+}"""
+    module, x = parse_module(text, "model.mlir"), np.array([-1.0, 2.0])
+    assert "tflite" in default_targets()
+    refused: list[str] = []
+    rows = verify_module(module, [x], on_refusal=lambda target, _: refused.append(target))
+    assert rows and "tflite" not in {row.target for row in rows}
+    assert "tflite" in refused
+    with pytest.raises(UnsupportedError, match="tflite"):
+        verify_module(module, [x], ["tflite"])
