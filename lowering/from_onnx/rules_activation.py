@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from .emitter import Call, Emitter, Rule
 from .rules_elementwise import unary
+from .rules_shape import counted
 from .sizes import product
 
 
@@ -140,7 +140,7 @@ def _hardmax(e: Emitter, call: Call) -> SSAValue:
     def made(x: SSAValue, axis: int) -> SSAValue:
         size = e.shape(x)[axis]
         first = e.add(tensor.ArgmaxOp(x, axis, keepdims=True))
-        places = e.along(e.indices(np.arange(size)), axis, e.rank(x))
+        places = e.along(e.indices(counted(size)), axis, e.rank(x))
         return e.convert(e.add(tensor.CompareOp(first, places, "eq")), x)
 
     x, rank = call[0], e.rank(call[0])

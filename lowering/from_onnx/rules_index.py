@@ -22,7 +22,7 @@ from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
 from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
 from .rules_elementwise import bitwise_not
-from .rules_shape import axis_of, padded, take
+from .rules_shape import axis_of, counted, padded, take
 from .sizes import Free, Size, static
 
 Array = NDArray[Any]
@@ -212,14 +212,14 @@ def running(kind: Any, start: float) -> Rule:
         axis %= rank
         (size,) = static([e.sizes(x)[axis]], "size along the axis")
         if call.get("reverse", 0):
-            x = take(e, x, axis, np.arange(size)[::-1])
+            x = take(e, x, axis, counted(size)[::-1])
         if call.get("exclusive", 0):
             x = _shifted(e, x, axis, 1, start)
         distance = 1
         while distance < size:
             x = e.add(kind(x, _shifted(e, x, axis, distance, start)))
             distance *= 2
-        return take(e, x, axis, np.arange(size)[::-1]) if call.get("reverse", 0) else x
+        return take(e, x, axis, counted(size)[::-1]) if call.get("reverse", 0) else x
 
     return rule
 
@@ -252,7 +252,7 @@ def _top_k(e: Emitter, call: Call) -> Any:
     chosen = e.add(tensor.CompareOp(e.add(tensor.UnsqueezeOp(ranks, [rank - 1])), wanted, "eq"))
     # Here: […, place among the k, element].
     results: list[SSAValue] = []
-    for values in (other, e.indices(np.arange(size))):
+    for values in (other, e.indices(counted(size))):
         picked = e.add(tensor.WhereOp(chosen, values, e.number(0, values)))
         results.append(e.move_axis(e.add(tensor.ReduceSumOp(picked, [rank])), rank - 1, axis))
     return tuple(results)
@@ -264,7 +264,7 @@ def greatest_index(e: Emitter, x: SSAValue, call: Call) -> SSAValue:
     if not call.get("select_last_index", 0):
         return e.add(tensor.ArgmaxOp(x, axis, keepdims=keep))
     (size,) = static([e.sizes(x)[axis]], "size along the axis")
-    turned = take(e, x, axis, np.arange(size)[::-1])
+    turned = take(e, x, axis, counted(size)[::-1])
     found = e.add(tensor.ArgmaxOp(turned, axis, keepdims=keep))
     return e.add(tensor.SubOp(e.number(size - 1, i64), found))
 

@@ -159,7 +159,18 @@ def _cut(e: Emitter, x: SSAValue, axis: int, start: Size, end: Size, step: int) 
             return x
         return e.cut(x, axis, start, end, step)
     (count,) = static([size], "size along an axis that is turned round")
-    return take(e, x, axis, np.arange(count)[slice(start, None if end < -count else end, step)])
+    return take(e, x, axis, counted(count)[slice(start, None if end < -count else end, step)])
+
+
+def counted(size: int) -> Any:
+    """0, 1, … below `size`, as indices along an axis.
+
+    Raises:
+        ProblemError: too many.
+    """
+    if size > LARGEST_KNOWN:
+        raise ProblemError(f"it takes {size} elements one by one along an axis")
+    return np.arange(size)
 
 
 def take(e: Emitter, x: SSAValue, axis: int, places: Any) -> SSAValue:
@@ -270,7 +281,7 @@ def _mirrored(
         (size,) = static([e.sizes(x)[axis]], "size along a padded axis")
         if max(before, behind, 0) + size > LARGEST_KNOWN or size == 0:
             raise ProblemError(f"it pads {size} elements by {before} and {behind}")
-        places = np.arange(size)[max(-before, 0) : size - max(-behind, 0)]
+        places = counted(size)[max(-before, 0) : size - max(-behind, 0)]
         places = np.pad(places, (max(before, 0), max(behind, 0)), kinds[mode])
         x = take(e, x, axis, places)
     return x
