@@ -71,7 +71,8 @@ def test_targets_are_listed_with_their_stages(capsys: pytest.CaptureFixture[str]
     assert {"pytorch", "onnx", "native"} <= set(targets)
     opset = targets["onnx"]["options"][0]
     assert (opset["name"], opset["type"], opset["default"]) == ("opset", "an integer", 21)
-    assert [stage["name"] for stage in targets["onnx"]["stages"]] == ["simplify", "fold", "fuse"]
+    stages = [stage["name"] for stage in targets["onnx"]["stages"]]
+    assert stages == ["spiking", "simplify", "fold", "fuse"]
     assert main(["--list-targets"]) == 0
     assert "version of the standard operators" in capsys.readouterr().out
 
