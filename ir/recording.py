@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
-_recording: ContextVar[bool] = ContextVar("recording", default=False)
+_BLOCKS = [0]
+"""How many `recording` blocks are open: a plain number, which PyTorch's tracer can read."""
 
 
 @contextmanager
 def recording() -> Generator[None]:
-    """Record for a `with` block, in this thread or task alone."""
-    token = _recording.set(True)
+    """Record for a `with` block, in all threads: exports run one at a time."""
+    _BLOCKS[0] += 1
     try:
         yield
     finally:
-        _recording.reset(token)
+        _BLOCKS[0] -= 1
 
 
 def is_recording() -> bool:
-    """Whether the caller stands within `recording`."""
-    return _recording.get()
+    """Whether a `recording` block is open."""
+    return _BLOCKS[0] > 0

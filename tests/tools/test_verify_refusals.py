@@ -30,8 +30,9 @@ def test_a_default_target_that_cannot_is_left_out_and_named() -> None:
     )
     assert [row.target for row in rows] == ["pytorch", "onnx"]
     assert all(row.agrees for row in rows)
-    [(target, error)] = refused
-    assert target == "native" and "several free sizes" in str(error)
+    reasons = {target: str(error) for target, error in refused}
+    assert set(reasons) - {"tflite"} == {"native"}  # LiteRT may not be installed
+    assert "several free sizes" in reasons["native"]
 
 
 def test_a_target_that_is_asked_for_and_cannot_is_an_error() -> None:

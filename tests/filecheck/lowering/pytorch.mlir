@@ -30,5 +30,7 @@ builtin.module @Classifier {
 // CHECK-NEXT:         self.conv.bias = nn.Parameter(torch.zeros(4))
 // CHECK-NEXT:         self.head = nn.Parameter(torch.zeros(4, 3))
 // CHECK:          def forward(self, image: torch.Tensor) -> torch.Tensor:
-// CHECK:              conv_weight_unpacked = unpack_once(self.conv.weight, (4, 2, 3, 3), dtype=image.dtype)
+// CHECK:              product = convolve_ternary(
+// CHECK-NEXT:             image,
+// CHECK-NEXT:             self.conv.weight,
 // CHECK:              torch.flatten(
