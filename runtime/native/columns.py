@@ -5,6 +5,8 @@ The panels are those of `ir.native_abi`. Not here: matrices stored as [outs, ins
 
 from __future__ import annotations
 
+import mmap
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -34,9 +36,21 @@ def aligned(size: int, alignment: int = 64) -> Bytes:
     """Memory of `size` bytes at a multiple of `alignment`; large memory fills whole huge pages."""
     if size >= _HUGE_PAGE:
         alignment = _HUGE_PAGE
-    memory = np.empty(size + alignment, np.uint8)
+        memory = _fresh(size + alignment)
+    else:
+        memory = np.empty(size + alignment, np.uint8)
     start = -memory.ctypes.data % alignment
     return memory[start : start + size]
+
+
+def _fresh(size: int) -> Bytes:
+    """Memory of which no page was used: those of a heap stay as small as they were."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return np.empty(size, np.uint8)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a system without huge pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
 
 
 def panels_of_columns(packed: NDArray[Any], ins: int, outs: int) -> Bytes:
