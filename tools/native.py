@@ -31,7 +31,7 @@ from ..lowering.to_native.object_code import compile_object
 from ..lowering.to_native.target import NativeOptions, NativeTarget
 from ..passes.ternary_kernels.kernel import fingerprint, kernel_module
 from ..passes.ternary_kernels.parallel import call_functions
-from ..passes.ternary_kernels.recipes import Recipe, best_recipe, recipe_named
+from ..passes.ternary_kernels.recipes import Recipe, recipe_for
 from ..runtime.native.cache import ObjectCache
 from ..runtime.native.jit import Library, kept, load
 from ..runtime.native.packed import PackedWeights
@@ -122,11 +122,7 @@ def kernel_provider(recipe: str | None = None, *, cache_folder: Path | None = No
         OptionError: an unknown recipe, or one that this processor cannot run.
         BackendError: llvmlite is missing.
     """
-    if recipe is None:
-        chosen = best_recipe(host_features())
-    else:
-        chosen = recipe_named(recipe, host_features())
-    return _provider(chosen, cache_folder)
+    return _provider(recipe_for(recipe, host_features()), cache_folder)
 
 
 @cache

@@ -17,7 +17,7 @@ from ..lowering.to_native.object_code import compile_object
 from ..passes.ternary_kernels.conv import conv_scratch_bytes
 from ..passes.ternary_kernels.conv_parallel import conv_module
 from ..passes.ternary_kernels.kernel import conv_fingerprint
-from ..passes.ternary_kernels.recipes import Recipe, best_recipe, recipe_named
+from ..passes.ternary_kernels.recipes import Recipe, recipe_for
 from ..runtime.native.cache import ObjectCache
 from ..runtime.native.jit import load
 
@@ -36,11 +36,7 @@ def conv_provider(recipe: str | None = None, *, cache_folder: Path | None = None
         OptionError: an unknown recipe, or one that this processor cannot run.
         BackendError: llvmlite is missing.
     """
-    if recipe is None:
-        chosen = best_recipe(host_features())
-    else:
-        chosen = recipe_named(recipe, host_features())
-    return _provider(chosen, cache_folder)
+    return _provider(recipe_for(recipe, host_features()), cache_folder)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.errors import OptionError
-from ...passes.ternary_kernels.recipes import Recipe, best_recipe, recipe_named
+from ...passes.ternary_kernels.recipes import Recipe, recipe_for
 from ..artifact import Artifact
 from ..emission import identifier
 from ..options import TargetOptions, option
@@ -72,10 +72,7 @@ class NativeOptions(TargetOptions):
         Raises:
             OptionError: an unknown one, or one that the processor does not have.
         """
-        machine = self.machine()
-        if self.recipe is None:
-            return best_recipe(machine.features)
-        return recipe_named(self.recipe, machine.features)
+        return recipe_for(self.recipe, self.machine().features)
 
 
 class NativeTarget(Target):

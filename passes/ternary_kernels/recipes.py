@@ -168,3 +168,12 @@ def recipe_named(name: str, features: Collection[str]) -> Recipe:
             return recipe
     names = ", ".join(recipe.name for recipe in RECIPES)
     raise OptionError(f"no SIMD recipe is named '{name}'; there are {names}")
+
+
+def recipe_for(name: str | None, features: Collection[str]) -> Recipe:
+    """The recipe of that name, or the best one without, for a processor with these features.
+
+    Raises:
+        OptionError: there is none of that name, or the processor cannot run it.
+    """
+    return best_recipe(features) if name is None else recipe_named(name, features)
