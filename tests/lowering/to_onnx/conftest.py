@@ -1,46 +1,19 @@
-"""Small modules of one op or a few, and their run in ONNX Runtime beside the interpreter."""
+"""How the tests of this folder emit models and run them in ONNX Runtime beside the interpreter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.parameters import attach_store
-from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.to_onnx.target import OnnxOptions, OnnxTarget
 
 Array = np.ndarray[Any, Any]
-Body = Callable[..., Any]
-
-
-def build(
-    types: Sequence[Attribute], body: Body, store: dict[str, Array] | None = None
-) -> ModuleOp:
-    """A module whose `@forward` has arguments of `types`; `body(add, *arguments)` makes results.
-
-    `add(op)` inserts an op and gives its result, or the list of its results.
-    """
-    block = Block(arg_types=types)
-
-    def add(op: Operation) -> Any:
-        block.add_op(op)
-        return op.results[0] if len(op.results) == 1 else list(op.results)
-
-    made = body(add, *block.args)
-    results: list[SSAValue] = list(made) if isinstance(made, list | tuple) else [made]
-    block.add_op(ReturnOp(*results))
-    type = FunctionType.from_lists(list(types), [value.type for value in results])
-    module = ModuleOp([FuncOp("forward", type, Region(block))])
-    attach_store(module, ParameterStore.of(store or {}))
-    module.verify()
-    return module
 
 
 def onnx_bytes(module: ModuleOp, **options: Any) -> bytes:
@@ -64,41 +37,28 @@ def run_onnx(data: bytes, inputs: Sequence[Array], *, optimize: bool = True) -> 
     return results
 
 
-def assert_same(actual: Iterable[Array], expected: Iterable[Array], scale: float = 1.0) -> None:
-    """Integers bit for bit, floats within a few steps of their type."""
-    for got, want in zip(actual, expected, strict=True):
-        assert got.dtype == want.dtype
-        assert got.shape == want.shape
-        if want.dtype.kind in "iub":
-            np.testing.assert_array_equal(got, want)
-        else:
-            tolerance = scale * {"float16": 2e-3, "float64": 1e-12}.get(want.dtype.name, 2e-5)
-            np.testing.assert_allclose(
-                got.astype(np.float64), want.astype(np.float64), tolerance, tolerance
-            )
-
-
-def check(module: ModuleOp, inputs: Sequence[Array], opset: int = 21, scale: float = 1.0) -> bytes:
-    """Emit, run in ONNX Runtime and compare with the interpreter; the model's bytes."""
-    data = onnx_bytes(module, opset=opset)
-    assert_same(run_onnx(data, inputs), run_module(module, inputs), scale)
-    return data
-
-
+@dataclass(frozen=True)
 class Bench:
-    """What the tests of this folder build, run and compare models with."""
+    """What the tests of this folder build, run and compare models with; see `../conftest.py`."""
 
-    build = staticmethod(build)
+    build: Callable[..., ModuleOp]
+    same: Callable[..., None]
     bytes_of = staticmethod(onnx_bytes)
     run = staticmethod(run_onnx)
-    check = staticmethod(check)
-    same = staticmethod(assert_same)
+
+    def check(
+        self, module: ModuleOp, inputs: Sequence[Array], opset: int = 21, scale: float = 1.0
+    ) -> bytes:
+        """Emit, run in ONNX Runtime and compare with the interpreter; the model's bytes."""
+        data = onnx_bytes(module, opset=opset)
+        self.same(run_onnx(data, inputs), run_module(module, inputs), scale)
+        return data
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench(build_module: Callable[..., ModuleOp], assert_same: Callable[..., None]) -> Bench:
     """The functions above; a fixture because tests cannot import this file."""
-    return Bench()
+    return Bench(build_module, assert_same)
 
 
 OPSETS = [
