@@ -1,93 +1,46 @@
-"""What values an activation takes: ranges seen on sample inputs, and the integer grids for them.
+"""Running a program on samples to see what values its activations take.
 
-`observe` runs the reference interpreter on sample batches and gives the range of each value asked
-for; `Grid` turns a range into scale, zero point and bounds of `tensor.quantize`. Which values are
-worth quantising is the business of a pass.
+`observe` gives the range of each value asked for; `bind_samples` and `loaded` turn arrays and data
+loaders into batches of arguments. Samples are run batch by batch and not kept. Which values are
+worth a range is the business of a pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from ..ir.errors import OptionError, PassError
 from ..ir.locations import location_text
+from ..ir.progress import tracked
 from ..ir.samples import Array, batches
 from .elements import numpy_dtype
+from .grids import Grid
 from .interpret import run_module
+from .observers import OBSERVERS, Histogram, range_of
+from .ranges import Range
 from .shapes import DYNAMIC, Shape
 from .spike.types import dense_type, is_train
-
-OBSERVERS = ("minmax", "percentile", "mse")
-
-BINS = 2048
-"""Histogram resolution of the observers `percentile` and `mse`."""
 
 NAME = "tensor.name"
 """The argument attribute that holds a name of the source program."""
 
 
-@dataclass(frozen=True)
-class Range:
-    """The smallest and the largest real value that must be representable."""
+def check_observer(observer: str, percentile: float) -> None:
+    """Refuse an unknown observer, or a percentile out of range.
 
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Quantization:
-    """x ≈ scale·(q - zero_point) with low ≤ q ≤ high; the scale is an f32."""
-
-    scale: float
-    zero_point: int
-    low: int
-    high: int
-
-    def restored(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`values` quantised and dequantised, in f64."""
-        levels = np.rint(values / self.scale) + self.zero_point
-        return (np.clip(levels, self.low, self.high) - self.zero_point) * self.scale
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The family of integer grids that activations are put on.
-
-    - `symmetric`: the zero point is 0 and the levels are -(2^(bits-1) - 1) … 2^(bits-1) - 1.
-    - `symmetric` but not `signed`: a range without negative numbers gets all 2^bits levels from 0
-      up. At 8 bits these are stored in an i8 as -128 … 127, with the zero point -128.
-    - neither: all levels -2^(bits-1) … 2^(bits-1) - 1, the zero point where 0 falls.
+    Raises:
+        OptionError: says which.
     """
-
-    bits: int = 8
-    symmetric: bool = True
-    signed: bool = True
-
-    def quantization(self, range: Range) -> Quantization:
-        """The grid that just covers `range` and 0; an empty range gets the scale 1."""
-        half, levels = 1 << self.bits - 1, 1 << self.bits
-        low, high = min(range.low, 0.0), max(range.high, 0.0)
-        if self.symmetric and (self.signed or low < 0):
-            return Quantization(_scale(max(-low, high), half - 1), 0, 1 - half, half - 1)
-        if self.symmetric:
-            zero = -half if self.bits == 8 else 0
-            return Quantization(_scale(high, levels - 1), zero, zero, zero + levels - 1)
-        scale = _scale(high - low, levels - 1)
-        zero = int(np.clip(np.rint(-half - low / scale), -half, half - 1))
-        return Quantization(scale, zero, -half, half - 1)
-
-
-def _scale(size: float, steps: int) -> float:
-    scale = float(np.float32(size / steps))
-    return scale if scale > 0 and np.isfinite(scale) else 1.0
+    if observer not in OBSERVERS:
+        raise OptionError(f"expected observer one of {', '.join(OBSERVERS)}, got '{observer}'")
+    if not 50 < percentile <= 100:
+        raise OptionError(f"expected a percentile above 50 and up to 100, got {percentile}")
 
 
 def observe(
@@ -99,6 +52,7 @@ def observe(
     observer: str = "minmax",
     percentile: float = 99.9,
     grid: Grid | None = None,
+    progress: bool = False,
 ) -> dict[str, Range]:
     """The range of each of `values` over the batches `samples`.
 
@@ -106,43 +60,75 @@ def observe(
         module: the program.
         function: the function of `module` to run.
         values: float values inside `function`, by names of the caller's choice.
-        samples: batches, each with one array an argument of `function`.
+        samples: batches, each with one array an argument of `function`; gone over once.
         observer: `minmax` takes the extremes. `percentile` leaves out what lies beyond the
-            percentiles `100 - percentile` and `percentile`. `mse` shrinks the extremes, in 5 %
-            steps of the range's size, to where the mean squared error of `grid` is least.
+            percentiles `100 - percentile` and `percentile`. `mse` shrinks the extremes, in steps of
+            1 % of the range's size, to where the mean squared error of `grid` is least. `entropy`
+            cuts off at the magnitude where `grid` loses least information (see `observers`).
         percentile: for the observer of that name; above 50, up to 100.
-        grid: for the observer `mse`.
+        grid: for the observers `mse` and `entropy`.
+        progress: show a bar on stderr when it is a terminal.
 
     Raises:
         OptionError: an unknown observer, or a percentile out of range.
         PassError: there are no samples, or a value becomes infinite or NaN.
     """
-    if observer not in OBSERVERS:
-        raise OptionError(f"expected observer one of {', '.join(OBSERVERS)}, got '{observer}'")
-    if not 50 < percentile <= 100:
-        raise OptionError(f"expected a percentile above 50 and up to 100, got {percentile}")
-    watching = returning(module, function, list(values.values()))
-    kept = samples if observer == "minmax" else list(samples)
-    extremes: dict[str, Range] = {}
-    for batch in kept:
-        results = run_module(watching, batch, function.sym_name.data)
-        for (name, value), result in zip(values.items(), results, strict=True):
-            seen = _extremes(name, value, result)
-            last = extremes.get(name, seen)
-            extremes[name] = Range(min(last.low, seen.low), max(last.high, seen.high))
-    if values and not extremes:
+    check_observer(observer, percentile)
+    if not values:
+        return {}
+    seen = {value: Histogram() for value in values.values()}
+    run_batches(module, function, samples, seen, progress=progress)
+    for name, value in values.items():
+        _check_seen(name, value, seen[value])
+    return {
+        name: range_of(seen[value], observer, percentile=percentile, grid=grid)
+        for name, value in values.items()
+    }
+
+
+def run_batches(
+    module: ModuleOp,
+    function: FuncOp,
+    samples: Iterable[Sequence[Array]],
+    histograms: Mapping[SSAValue, Histogram],
+    *,
+    progress: bool = False,
+) -> int:
+    """Run `function` on batches and add what its values become to their histograms.
+
+    Returns:
+        how many samples there were, counted along the first axis of the first argument.
+
+    Raises:
+        PassError: there are no samples.
+    """
+
+    def take(found: Iterable[SSAValue], arrays: Iterable[Any]) -> None:
+        for value, array in zip(found, arrays, strict=True):
+            if value in histograms:
+                histograms[value].add(array)
+
+    count, runs = 0, 0
+    name, arguments = function.sym_name.data, function.body.block.args
+    axis = _batch_axis(arguments[0]) if arguments else 0
+    for batch in tracked(samples, "Calibrating", shown=progress):
+        runs += 1
+        count += batch[0].shape[axis] if batch and batch[0].ndim > axis else 1
+        take(arguments, batch)
+        run_module(module, batch, name, lambda op, _, results: take(op.results, results))
+    if not runs:
         raise PassError("calibration needs at least one sample")
-    if observer == "minmax":
-        return extremes
-    counts = {name: np.zeros(BINS, dtype=np.int64) for name in values}
-    for batch in kept:
-        results = run_module(watching, batch, function.sym_name.data)
-        for name, result in zip(values, results, strict=True):
-            bounds = extremes[name].low, extremes[name].high
-            counts[name] += np.histogram(result.astype(np.float64), BINS, bounds)[0]
-    if observer == "percentile":
-        return {n: _percentile_range(extremes[n], c, percentile) for n, c in counts.items()}
-    return {n: _mse_range(extremes[n], c, grid or Grid()) for n, c in counts.items()}
+    return count
+
+
+def _check_seen(name: str, value: SSAValue, histogram: Histogram) -> None:
+    if not histogram.finite:
+        place = location_text(value.owner) if isinstance(value.owner, Operation) else "argument"
+        raise PassError(
+            f"{place}: error: the activation '{name}' becomes NaN or infinite on the samples"
+        )
+    if histogram.low > histogram.high:
+        raise PassError(f"calibration saw no elements of the activation '{name}'")
 
 
 def returning(module: ModuleOp, function: FuncOp, values: list[SSAValue]) -> ModuleOp:
@@ -172,39 +158,6 @@ def _erase_unneeded(function: FuncOp, values: list[SSAValue]) -> None:
             needed.update(v.owner for v in op.operands if isinstance(v.owner, Operation))
         elif not any(result.first_use for result in op.results):
             function.body.block.erase_op(op)
-
-
-def _extremes(name: str, value: SSAValue, array: Array) -> Range:
-    if array.size == 0:
-        raise PassError(f"calibration saw no elements of the activation '{name}'")
-    low, high = float(array.min()), float(array.max())
-    if not (np.isfinite(low) and np.isfinite(high)):
-        place = location_text(value.owner) if isinstance(value.owner, Operation) else "argument"
-        raise PassError(
-            f"{place}: error: the activation '{name}' becomes NaN or infinite on the samples"
-        )
-    return Range(low, high)
-
-
-def _percentile_range(extremes: Range, counts: NDArray[np.int64], percentile: float) -> Range:
-    edges = np.linspace(extremes.low, extremes.high, BINS + 1)
-    below = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
-    low = float(np.interp(1 - percentile / 100, below, edges))
-    high = float(np.interp(percentile / 100, below, edges))
-    return Range(max(low, extremes.low), min(high, extremes.high))
-
-
-def _mse_range(extremes: Range, counts: NDArray[np.int64], grid: Grid) -> Range:
-    edges = np.linspace(extremes.low, extremes.high, BINS + 1)
-    centres = (edges[:-1] + edges[1:]) / 2
-    best, least = extremes, np.inf
-    for share in np.arange(1.0, 0.0, -0.05).tolist():
-        candidate = Range(extremes.low * share, extremes.high * share)
-        restored = grid.quantization(candidate).restored(centres)
-        error = float(np.sum(counts * (restored - centres) ** 2))
-        if error < least:
-            best, least = candidate, error
-    return best
 
 
 def bind_samples(
@@ -263,6 +216,60 @@ def bind_samples(
         needed = f"{size} or more" if static else "at least one"
         raise OptionError(f"calibration data holds {len(bound[0])} samples, expected {needed}")
     return found
+
+
+def loaded(function: FuncOp, loader: Iterable[Any]) -> Batches:
+    """What a data loader gives, as batches for the arguments of `function`.
+
+    A batch of the loader is an array or a PyTorch tensor, a sequence of them that starts with the
+    inputs of the program (labels behind them are left out), or a mapping by argument names. The
+    samples are on the first axis. Where an argument's batch is static, batches are cut to its size
+    and what is left of each is not used.
+
+    Args:
+        function: the function that will take the batches.
+        loader: batches, such as a `torch.utils.data.DataLoader`; gone over whenever the result is.
+    """
+    return Batches(function, loader)
+
+
+class Batches:
+    """Batches for a function, from a loader; as long as the loader where that is known."""
+
+    def __init__(self, function: FuncOp, loader: Iterable[Any]) -> None:
+        self.function = function
+        self.loader = loader
+
+    def __len__(self) -> int:
+        return len(cast("Sequence[Any]", self.loader))
+
+    def __iter__(self) -> Iterator[tuple[Array, ...]]:
+        names = _argument_names(self.function)
+        for batch in self.loader:
+            arrays = _named(names, batch)
+            size = max((len(array) for array in arrays.values() if array.ndim), default=1)
+            yield from bind_samples(self.function, arrays, size=max(size, 1))
+
+
+def _named(names: Sequence[str], batch: Any) -> dict[str, Array]:
+    """The inputs of one batch of a loader, by name."""
+    if isinstance(batch, Mapping):
+        given = cast("Mapping[str, Any]", batch)
+        return {str(name): _array(value) for name, value in given.items()}
+    if not isinstance(batch, tuple | list):
+        return {names[0] if names else "": _array(batch)}
+    parts = cast("Sequence[Any]", batch)
+    if len(parts) < len(names):
+        raise OptionError(
+            f"calibration data: the model takes {len(names)} inputs ({', '.join(names)}), "
+            f"a batch of the loader holds {len(parts)}"
+        )
+    return {name: _array(part) for name, part in zip(names, parts, strict=False)}
+
+
+def _array(value: Any) -> Array:
+    """A PyTorch tensor, or anything NumPy takes, as an array."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
 
 
 def _batch_axis(argument: SSAValue) -> int:

@@ -34,6 +34,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return BalanceThresholdsPass
 
+    def get_calibrate() -> type[ModulePass]:
+        from .calibrate import CalibratePass
+
+        return CalibratePass
+
     def get_convert_ann_to_snn() -> type[ModulePass]:
         from .convert_ann_to_snn import ConvertAnnToSnnPass
 
@@ -181,6 +186,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
     return {
         "balance-thresholds": get_balance_thresholds,
+        "calibrate": get_calibrate,
         "convert-ann-to-snn": get_convert_ann_to_snn,
         "convert-arith-to-llvm": get_convert_arith_to_llvm,
         "convert-cf-to-llvm": get_convert_cf_to_llvm,

@@ -15,16 +15,12 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import tensor, ternary
-from ..dialects.calibration import (
-    OBSERVERS,
-    Grid,
-    Quantization,
-    Range,
-    bind_samples,
-    observe,
-)
+from ..dialects.calibration import bind_samples, observe
+from ..dialects.grids import Grid, Quantization
 from ..dialects.inference import tensor_type
+from ..dialects.observers import OBSERVERS
 from ..dialects.parameters import Array
+from ..dialects.ranges import Range
 from ..dialects.shapes import is_float
 from ..ir.errors import OptionError, PassError
 from ..ir.interpreter import entry_function

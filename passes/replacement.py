@@ -8,6 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from ..dialects.inference import keep_result_types
+from ..dialects.ranges import RANGE
 
 
 def insert_before(anchor: Operation, op: Operation, source: Operation | None = None) -> None:
@@ -25,10 +26,13 @@ def replace(old: Operation, new: Operation, *, source: Operation | None = None) 
         old: the op to erase.
         new: the op that computes the same results.
         source: the op whose location and discardable attributes `new` takes; `old` by default.
+            Ranges of results (`tensor.range`) are those of `old` in any case.
     """
     source = old if source is None else source
     insert_before(old, new, source)
-    for name, value in source.attributes.items():
+    described = {RANGE: old.attributes[RANGE]} if RANGE in old.attributes else {}
+    others = {name: value for name, value in source.attributes.items() if name != RANGE}
+    for name, value in (others | described).items():
         new.attributes.setdefault(name, value)
     keep_result_types(new, old)
     replace_results(old, new.results)

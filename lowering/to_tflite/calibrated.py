@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.func import FuncOp
 
-from ...dialects.calibration import Grid, Range, bind_samples
+from ...dialects.calibration import bind_samples
+from ...dialects.grids import Grid
+from ...dialects.ranges import Range
 from ...ir.errors import BackendError, LoweringError
 from .flatbuffer import ModelInfo, serialize
 from .fusion import PRODUCTS

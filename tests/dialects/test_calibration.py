@@ -12,7 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from triton_dsl.dialects.calibration import Grid, Range, bind_samples, observe
+from triton_dsl.dialects.calibration import bind_samples, observe
+from triton_dsl.dialects.grids import Grid
+from triton_dsl.dialects.ranges import Range
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import OptionError, PassError
 

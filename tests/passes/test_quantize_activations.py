@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 
 from triton_dsl.dialects import tensor, ternary
-from triton_dsl.dialects.calibration import Range
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import store_of
+from triton_dsl.dialects.ranges import Range
 from triton_dsl.dialects.registry import triton_context, verify_module
 from triton_dsl.ir.errors import PassError
 from triton_dsl.ir.trits import unpack_trits

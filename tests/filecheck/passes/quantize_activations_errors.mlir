@@ -22,7 +22,7 @@ func.func @forward(%x: tensor<?x3xf32>) -> tensor<?x1xf32> {
 // KIND: 'samples.csv': unknown kind of file; expected .npy, .npz or .safetensors
 // SHAPE: calibration data 'x': expected samples of shape Nx3, got [3, 2]
 // BITS: quantize-activations expects bits from 2 to 8, got 9
-// OBSERVER: quantize-activations expects observer one of minmax, percentile, mse, got 'median'
+// OBSERVER: quantize-activations expects observer one of minmax, percentile, entropy, mse, got 'median'
 // PERCENTILE: quantize-activations expects a percentile above 50 and up to 100, got 3
 // SAMPLES: quantize-activations expects samples of at least 1, got 0
 // FUNCTION: the module has no function 'backward'; it has 'forward'
