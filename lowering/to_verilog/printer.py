@@ -15,10 +15,15 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...passes.convert_ternary_to_hw.circuit import COMMENT, name_of
+from ...passes.convert_ternary_to_hw.memories import memory_of
 from ...passes.convert_ternary_to_hw.stream import KEEP
 from ...passes.convert_ternary_to_hw.words import KEYWORDS
 from ..emission import Names, UnsupportedOps
 from .expressions import EXPRESSIONS, Expression, expression, width
+from .memories import memory_text
+
+HardwareModule = hw.HWModuleOp | hw.HWModuleExternOp
+"""A module with a body, or one that is declared: a memory."""
 
 LINE = 100
 """Longer lists are broken."""
@@ -27,12 +32,12 @@ _WIRES = (hw.ConstantOp, comb.ConcatOp, comb.ExtractOp, comb.ReplicateOp)
 """Expressions that only move bits: repeated where they are used, unless they have a name."""
 
 
-def modules(module: ModuleOp) -> list[hw.HWModuleOp]:
-    """The hardware modules of a module, in order."""
-    return [op for op in module.body.block.ops if isinstance(op, hw.HWModuleOp)]
+def modules(module: ModuleOp) -> list[HardwareModule]:
+    """The hardware modules of a module, in order; memories among them."""
+    return [op for op in module.body.block.ops if isinstance(op, HardwareModule)]
 
 
-def check_printable(found: Iterable[hw.HWModuleOp], target: str = "verilog") -> None:
+def check_printable(found: Iterable[HardwareModule], target: str = "verilog") -> None:
     """Refuse ops that have no Verilog, all at once.
 
     Raises:
@@ -40,19 +45,27 @@ def check_printable(found: Iterable[hw.HWModuleOp], target: str = "verilog") -> 
     """
     unsupported = UnsupportedOps(target)
     for module in found:
+        if isinstance(module, hw.HWModuleExternOp):
+            if memory_of(module) is None:
+                unsupported.add(module, "only memories can be declared without a body")
+            continue
         for op in module.body.block.ops:
             if not isinstance(op, (*EXPRESSIONS, seq.CompRegOp, hw.InstanceOp, hw.OutputOp)):
                 unsupported.add(op, "the Verilog printer knows hw, comb and registers")
     unsupported.raise_if_any()
 
 
-def verilog(module: hw.HWModuleOp) -> str:
+def verilog(module: HardwareModule) -> str:
     """One module as text.
 
     Raises:
         UnsupportedError: names every op that has no Verilog.
     """
     check_printable([module])
+    if isinstance(module, hw.HWModuleExternOp):
+        memory = memory_of(module)
+        assert memory is not None
+        return memory_text(memory)
     return _Printer(module).text()
 
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects import hw
 from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.interpret import run_module
@@ -19,7 +18,7 @@ from ..options import TargetOptions, option
 from ..stages import Stage
 from ..targets import Target
 from .interface import Interface, noted_interface, pack
-from .printer import check_printable, modules, verilog
+from .printer import HardwareModule, check_printable, modules, verilog
 from .report import json_text, markdown, report
 from .testbench import vector_files
 
@@ -135,7 +134,7 @@ def golden(module: ModuleOp, interface: Interface, inputs: Sequence[Array]) -> l
     ]
 
 
-def _script(name: str, found: Sequence[hw.HWModuleOp]) -> str:
+def _script(name: str, found: Sequence[HardwareModule]) -> str:
     files = "\n".join(f"read_verilog rtl/{module.sym_name.data}.v" for module in found)
     return (
         f"# yosys synth.ys: LUTs and flip-flops on UltraScale+\n{files}\n"

@@ -1,0 +1,92 @@
+"""Memories as Verilog that synthesis infers: an array with registered reads; small ROMs as a case.
+
+The words of a ROM stand in the text, so that a design in one file is whole. Not here: what a memory
+is and who uses it (`passes.convert_ternary_to_hw.memories`).
+"""
+
+from __future__ import annotations
+
+from ...passes.convert_ternary_to_hw.memories import Memory
+
+_LOGIC_ROM = """\
+// ROM of {depth} words of {width} bits, in logic; a word comes one cycle after its address.
+module {name} (
+  input wire clock,
+  input wire enable,
+  input wire {address}address,
+  output reg {word}data
+);
+  always @(posedge clock)
+    if (enable)
+      case (address)
+{cases}
+      endcase
+endmodule
+"""
+
+_ROM = """\
+// ROM of {depth} words of {width} bits; a word comes one cycle after its address.
+module {name} (
+  input wire clock,
+  input wire enable,
+  input wire {address}address,
+  output reg {word}data
+);
+  (* rom_style = "{style}" *)
+  reg {word}words [0:{last}];
+  initial begin
+{contents}
+  end
+  always @(posedge clock) if (enable) data <= words[address];
+endmodule
+"""
+
+_RAM = """\
+// RAM of {depth} words of {width} bits; a word comes one cycle after its address, the old one
+// where it is written in that cycle.
+module {name} (
+  input wire clock,
+  input wire write_enable,
+  input wire {address}write_address,
+  input wire {word}write_data,
+  input wire read_enable,
+  input wire {address}read_address,
+  output reg {word}read_data
+);
+  (* ram_style = "{style}" *)
+  reg {word}words [0:{last}];
+  always @(posedge clock) begin
+    if (write_enable) words[write_address] <= write_data;
+    if (read_enable) read_data <= words[read_address];
+  end
+endmodule
+"""
+
+
+def memory_text(memory: Memory) -> str:
+    """The module of a memory."""
+    words = list(enumerate(memory.contents))
+    of = f"{memory.width}'h"
+    contents = "\n".join(f"    words[{index}] = {of}{word:x};" for index, word in words)
+    labels = [f"{memory.address_width}'d{index}" for index, _ in words[:-1]] + ["default"]
+    cases = "\n".join(
+        f"        {label}: data <= {of}{word:x};"
+        for label, (_, word) in zip(labels, words, strict=False)
+    )
+    rom = _ROM if memory.style == "block" else _LOGIC_ROM
+    template = rom if memory.kind == "rom" else _RAM
+    return template.format(
+        name=memory.symbol,
+        depth=memory.depth,
+        width=memory.width,
+        last=memory.depth - 1,
+        address=_range(memory.address_width),
+        word=_range(memory.width),
+        style=memory.style,
+        contents=contents,
+        cases=cases,
+    )
+
+
+def _range(bits: int) -> str:
+    return "" if bits == 1 else f"[{bits - 1}:0] "
