@@ -8,6 +8,7 @@ the graph (`importer`).
 from __future__ import annotations
 
 import inspect
+import operator
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,14 @@ DynamicSizes = Mapping[str, Mapping[int, str]]
 
 _DECOMPOSITIONS = 4
 """How often operators are decomposed: a decomposition may make others."""
+
+_FRESH = frozenset({
+    "aten::add.Tensor", "aten::batch_norm", "aten::conv1d", "aten::conv2d", "aten::div.Tensor",
+    "aten::group_norm", "aten::hardswish", "aten::hardtanh", "aten::layer_norm", "aten::linear",
+    "aten::matmul", "aten::mul.Tensor", "aten::relu", "aten::sigmoid", "aten::silu",
+    "aten::sub.Tensor", "aten::tanh",
+})  # fmt: skip
+"""Operators whose result shares memory with none of their operands."""
 
 _FAILURES = (
     RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError,
@@ -78,8 +87,9 @@ def export(
             program: Any = torch.export.export(
                 module, inputs.args, inputs.kwargs, dynamic_shapes=dimensions, strict=False
             )
-            program = program.run_decompositions({})
-            program = _decomposed(program, has_rule, keep)
+            if not _is_readable(program, has_rule):
+                program = program.run_decompositions({})
+                program = _decomposed(program, has_rule, keep)
     except TritonError:
         raise
     except _FAILURES as error:
@@ -206,6 +216,62 @@ def _evaluating(module: Any) -> Generator[None]:
     finally:
         for part in training:
             part.training = True
+
+
+def _is_readable(program: Any, has_rule: Callable[[Any], bool]) -> bool:
+    """Whether the graph can be read as it is exported; decomposing costs more than exporting.
+
+    Operators that change a tensor which nobody else reads, such as the `relu_` behind a
+    convolution, become those that give a new one.
+    """
+    for node in program.graph.nodes:
+        if node.op == "get_attr":  # the body of an operator with bodies
+            return False
+        if node.op != "call_function":
+            continue
+        if not hasattr(node.target, "_schema"):
+            if node.target is not operator.getitem and hasattr(node.meta.get("val"), "shape"):
+                return False
+        elif _learns(node) or (node.target._schema.is_mutable and not _becomes_functional(node)):
+            return False
+    return all(map(has_rule, _computed(program)))
+
+
+def _learns(node: Any) -> bool:
+    """Whether a normalisation takes its statistics from the batch, and may keep them."""
+    arguments = {
+        argument.name: place for place, argument in enumerate(node.target._schema.arguments)
+    }
+    for name in ("training", "use_input_stats", "train"):
+        place = arguments.get(name)
+        if place is not None:
+            given = node.args[place] if place < len(node.args) else node.kwargs.get(name)
+            if given is not False:
+                return True
+    return False
+
+
+def _becomes_functional(node: Any) -> bool:
+    """Whether an operator that changes its first operand was put in the form that does not."""
+    import torch
+
+    name, _, overload = node.target.name().removeprefix("aten::").partition(".")
+    made: Any = getattr(torch.ops.aten, name.removesuffix("_"), None)
+    functional = getattr(made, overload or "default", None)
+    tensors = [value for value in node.args if hasattr(value, "users")]
+    if not name.endswith("_") or functional is None or not tensors or node.kwargs:
+        return False
+    changed = tensors[0]
+    # What is written keeps the type of the tensor; a new one might not.
+    types = {value.meta["val"].dtype for value in (*tensors, node) if "val" in value.meta}
+    if changed is not node.args[0] or len(changed.users) > 1 or len(types) > 1:
+        return False
+    if changed.op != "call_function" or not hasattr(changed.target, "_schema"):
+        return False
+    if changed.target.name() not in _FRESH:
+        return False
+    node.target = functional
+    return True
 
 
 def _decomposed(program: Any, has_rule: Callable[[Any], bool], keep: Collection[str]) -> Any:
