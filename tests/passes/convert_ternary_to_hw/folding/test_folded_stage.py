@@ -1,0 +1,123 @@
+"""Folded products give what NumPy gives on 64-bit integers, through random stalls."""
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from triton_dsl.ir.errors import OptionError
+from triton_dsl.passes.convert_ternary_to_hw.folding.channel_functions import (
+    Bounded,
+    ChannelFunction,
+    Staircase,
+)
+from triton_dsl.passes.convert_ternary_to_hw.folding.folded_stage import folded_stage
+from triton_dsl.passes.convert_ternary_to_hw.folding.product import (
+    FoldedProduct,
+    Folding,
+    Product,
+)
+
+from .stage_bench import modelled, run_stage
+
+Array = NDArray[Any]
+RequireTool = Callable[[str, str], str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def iverilog(require_tool: RequireTool) -> str:
+    return require_tool("iverilog", "apt-get install iverilog")
+
+
+def random_product(rng: np.random.Generator, k: int, n: int, bits: int, after: str) -> Product:
+    """A product of inputs of at most so many bits, not all of the same width."""
+    matrix = rng.integers(-1, 2, (k, n)).astype(np.int8)
+    low = -rng.integers(0, 1 << (bits - 1), k) if bits > 1 else np.zeros(k, np.int64)
+    if rng.random() < 0.4:
+        low[:] = 0
+    high = np.where(low < 0, rng.integers(0, 1 << (bits - 1), k), rng.integers(1, 1 << bits, k))
+    inputs = tuple((int(a), int(b)) for a, b in zip(low, high, strict=True))
+    return Product(matrix, inputs, random_function(rng, n, after))
+
+
+def random_function(rng: np.random.Generator, n: int, after: str) -> ChannelFunction:
+    if after == "bias":
+        return Bounded(tuple(rng.integers(-30, 30, n).tolist()))
+    if after == "bounded":
+        return Bounded(tuple(rng.integers(-30, 30, n).tolist()), -3, 7)
+    if after == "relu":
+        return Bounded(tuple(rng.integers(-30, 30, n).tolist()), 0)
+    steps = int(after)
+    rows = [np.sort(rng.integers(-40, 40, rng.integers(0, steps + 1))).tolist() for _ in range(n)]
+    signs = rng.choice([1, -1], n).tolist()
+    return Staircase(int(rng.integers(-4, 3)), tuple(signs), tuple(tuple(row) for row in rows))
+
+
+def expected(product: Product, rows: Array) -> Array:
+    sums = rows.astype(np.int64) @ product.matrix.astype(np.int64)
+    function = product.function
+    if isinstance(function, Bounded):
+        return np.clip(sums + np.array(function.offsets), function.low, function.high)
+    found = np.zeros_like(sums)
+    for column, (sign, row) in enumerate(zip(function.signs, function.thresholds, strict=True)):
+        reached = (sign * sums[:, column, None]) >= np.array(row, np.int64).reshape(1, -1)
+        found[:, column] = function.base + reached.sum(1)
+    return found
+
+
+def random_rows(rng: np.random.Generator, product: Product, count: int) -> Array:
+    low, high = np.array(product.inputs).T
+    rows = rng.integers(low, high + 1, (count, len(low)))
+    rows[0], rows[1] = low, high
+    return rows
+
+
+@settings(max_examples=60)
+@example(k=1, n=1, pe=1, simd=1, bits=1, after="3", keep=True, pipeline=1, seed=0)
+@example(k=9, n=5, pe=5, simd=9, bits=3, after="7", keep=False, pipeline=1, seed=1)
+@example(k=9, n=5, pe=1, simd=9, bits=1, after="relu", keep=True, pipeline=2, seed=2)
+@given(
+    k=st.integers(1, 24),
+    n=st.integers(1, 12),
+    pe=st.integers(1, 12),
+    simd=st.integers(1, 24),
+    bits=st.integers(1, 8),
+    after=st.sampled_from(["bias", "bounded", "relu", "0", "1", "3", "6", "15"]),
+    keep=st.booleans(),
+    pipeline=st.integers(1, 3),
+    seed=st.integers(0, 10_000),
+)
+def test_a_folded_product_is_exact(
+    k: int,
+    n: int,
+    pe: int,
+    simd: int,
+    bits: int,
+    after: str,
+    keep: bool,
+    pipeline: int,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    product = random_product(rng, k, n, bits, after)
+    folded = FoldedProduct(product, Folding(min(pe, n), min(simd, k)))
+    stage = folded_stage("dut", "test", folded, pipeline=pipeline, keep_beat=keep)
+    rows = random_rows(rng, product, 24)
+    with TemporaryDirectory() as folder:
+        run = run_stage(stage, rows, folded.cycles, Path(folder), seed + 1)
+    assert np.array_equal(run.rows, expected(product, rows))
+    assert (np.diff(run.sent()[:11]) == folded.cycles).all()
+    assert run.moves == modelled(stage, run.moves)
+
+
+@pytest.mark.parametrize(("pe", "simd"), [(0, 1), (1, 0), (4, 1), (1, 6)])
+def test_foldings_out_of_range_are_refused(pe: int, simd: int) -> None:
+    product = Product(np.ones((5, 3), np.int8), ((0, 1),) * 5, Bounded((0, 0, 0)))
+    with pytest.raises(OptionError, match=r"pe in \[1, 3\] and simd in \[1, 5\]"):
+        FoldedProduct(product, Folding(pe, simd))
