@@ -37,6 +37,7 @@ class LayerCount:
         mux_bits: selected bits.
         compressor_bits: outputs of compressors, each a function of up to six bits.
         register_bits: flip-flops.
+        memory_bits: words of memories.
     """
 
     name: str
@@ -48,6 +49,7 @@ class LayerCount:
     mux_bits: int = 0
     compressor_bits: int = 0
     register_bits: int = 0
+    memory_bits: int = 0
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, i1
@@ -12,7 +13,6 @@ from ....dialects.shapes import bit_width
 from ..circuit import COMMENT, named
 from ..memories import Memory
 from ..stream import hw_module
-from .stage import Layout
 
 
 def port_names(side: str, count: int) -> list[str]:
@@ -23,6 +23,21 @@ def port_names(side: str, count: int) -> list[str]:
 def clog2(count: int) -> int:
     """The bits of a number in [0, count), at least one."""
     return max(1, (count - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A number that goes round in [0, count).
+
+    Attributes:
+        value: the number.
+        last: whether it is count - 1.
+        count: how many numbers.
+    """
+
+    value: SSAValue
+    last: SSAValue
+    count: int
 
 
 class StageBody:
@@ -88,6 +103,10 @@ class StageBody:
             return bits[0]
         return self.put(comb.OrOp(list(bits)), name) if bits else self.constant(0, 1)
 
+    def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Whether exactly one of two bits is 1."""
+        return self.put(comb.XorOp([a, b]))
+
     def inverse(self, value: SSAValue, name: str | None = None) -> SSAValue:
         """All bits the other way."""
         bits = bit_width(value.type) or 1
@@ -112,6 +131,10 @@ class StageBody:
     def extract(self, value: SSAValue, low: int, bits: int, name: str | None = None) -> SSAValue:
         """So many bits from `low` on."""
         return self.put(comb.ExtractOp(value, IntegerAttr(low, 32), IntegerType(bits)), name)
+
+    def repeated(self, bit: SSAValue, times: int) -> SSAValue:
+        """A bit so many times."""
+        return bit if times == 1 else self.put(comb.ReplicateOp(bit, IntegerType(times)))
 
     def joined(self, values: Sequence[SSAValue], name: str | None = None) -> SSAValue:
         """All values in one, the first in the lowest bits."""
@@ -139,15 +162,26 @@ class StageBody:
 
     def counter(self, count: int, step: SSAValue, name: str) -> tuple[SSAValue, SSAValue]:
         """A number that goes round in [0, count) where `step` is 1, and whether it is the last."""
+        counter = self.counting(count, name)
+        self.count_on(counter, step)
+        return counter.value, counter.last
+
+    def counting(self, count: int, name: str) -> Counter:
+        """A number in [0, count), 0 after reset; `count_on` says when it goes on."""
         if count == 1:
-            return self.constant(0, 1), self.constant(1, 1)
+            return Counter(self.constant(0, 1), self.constant(1, 1), 1)
         value = self.state(clog2(count), name, 0)
-        last = self.compare(value, "eq", count - 1)
-        following = self.add(value, 1)
-        if count & (count - 1):
-            following = self.select(last, self.constant(0, clog2(count)), following)
-        self.drive(value, following, step)
-        return value, last
+        return Counter(value, self.compare(value, "eq", count - 1), count)
+
+    def count_on(self, counter: Counter, step: SSAValue) -> None:
+        """Let a counter go on, after its last number to 0, where `step` is 1."""
+        if counter.count == 1:
+            return
+        following = self.add(counter.value, 1)
+        if counter.count & (counter.count - 1):
+            zero = self.constant(0, clog2(counter.count))
+            following = self.select(counter.last, zero, following)
+        self.drive(counter.value, following, step)
 
     def memory(self, memory: Memory, name: str, operands: Sequence[SSAValue]) -> SSAValue:
         """An instance of a memory; operands after the clock, see `memories`."""
@@ -198,8 +232,3 @@ class StageBody:
         module = hw_module(name, (self._ports, results), self.block)
         module.attributes[COMMENT] = StringAttr(comment)
         return module
-
-
-def widths_of(layouts: Sequence[Layout]) -> list[int]:
-    """The bits of channels."""
-    return [layout.width for layout in layouts]

@@ -30,7 +30,7 @@ class Timing(Protocol):
         ...
 
     def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
-        """The clock edge: which inputs take a beat, and which outputs give one."""
+        """The clock edge, with `in_valid` of each input and `out_ready` of each output."""
         ...
 
 
@@ -84,7 +84,8 @@ class FifoTiming:
 
     def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
         """Count."""
-        self.held += inputs[0] - outputs[0]
+        taken = inputs[0] and (self.depth is None or self.held < self.depth)
+        self.held += taken - (outputs[0] and self.held > 0)
         self.most = max(self.most, self.held)
 
 
@@ -110,9 +111,8 @@ class ForkTiming:
     def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
         """Note who has taken it."""
         if inputs[0]:
-            self.done = [False] * len(self.done)
-        else:
-            self.done = [d or moved for d, moved in zip(self.done, outputs, strict=True)]
+            have = [done or ready for done, ready in zip(self.done, outputs, strict=True)]
+            self.done = [False] * len(have) if all(have) else have
 
 
 class JoinTiming:

@@ -1,0 +1,392 @@
+"""The stage that makes windows of an image: line buffers, padding, strides, dilation.
+
+The pixels go through a delay line with a tap for each place of the window. Slots of the delay line
+are the positions of a raster that is as wide as the wider of image and result, so that all rows are
+equally long; for the usual convolution it is the image itself and a pixel comes in every cycle.
+A tap beyond the border of the image holds some other pixel, or the next frame's: it is replaced by
+the padding. The last windows of a frame leave while the next frame comes in, or without it: then
+the delay line moves on by itself.
+
+Not here: what is computed on a window (`arithmetic`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from xdsl.dialects import hw
+from xdsl.ir import SSAValue
+
+from ...adder_graph.graph import width_of
+from ..circuit import LayerCount
+from ..memories import Memory
+from .body import Counter, StageBody, clog2
+from .stage import Layout, Stage
+from .timing import Timing
+
+Pair = tuple[int, int]
+
+_REGISTERED_DELAY = 2
+"""Delays of so many slots are registers; longer ones are a RAM."""
+
+
+@dataclass(frozen=True)
+class WindowShape:
+    """The geometry of windows on an image, rows before columns.
+
+    Attributes:
+        size: of the image.
+        kernel: taps of a window.
+        strides: from window to window.
+        low: rows above and columns before the image.
+        high: rows below and columns after the image.
+        dilation: from tap to tap.
+    """
+
+    size: Pair
+    kernel: Pair
+    strides: Pair = (1, 1)
+    low: Pair = (0, 0)
+    high: Pair = (0, 0)
+    dilation: Pair = (1, 1)
+
+    @property
+    def extent(self) -> Pair:
+        """Rows and columns that a window spans."""
+        return _pair((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
+
+    @property
+    def places(self) -> Pair:
+        """Rows and columns of windows at stride 1."""
+        sides = zip(self.size, self.low, self.high, self.extent, strict=True)
+        return _pair(n + low + high - e + 1 for n, low, high, e in sides)
+
+    @property
+    def result(self) -> Pair:
+        """Rows and columns of windows."""
+        return _pair((n - 1) // s + 1 for n, s in zip(self.places, self.strides, strict=True))
+
+    @property
+    def margin(self) -> Pair:
+        """Slots before the image, where the padding is wider than a window reaches back."""
+        return _pair(max(0, low - e + 1) for low, e in zip(self.low, self.extent, strict=True))
+
+    @property
+    def raster(self) -> Pair:
+        """Rows and columns of slots in a frame."""
+        sides = zip(self.margin, self.size, self.places, self._ahead, strict=True)
+        return _pair(max(margin + n, places, ahead + 1) for margin, n, places, ahead in sides)
+
+    @property
+    def _ahead(self) -> Pair:
+        sides = zip(self.extent, self.low, self.margin, strict=True)
+        return _pair(e - 1 - low + margin for e, low, margin in sides)
+
+    @property
+    def lag(self) -> int:
+        """Slots from the first one of a frame to its first window."""
+        rows, columns = self._ahead
+        return rows * self.raster[1] + columns
+
+    def always_inside(self, axis: int, tap: int) -> bool:
+        """Whether a tap lies within the image for every window."""
+        first = tap * self.dilation[axis] - self.low[axis]
+        last = first + (self.result[axis] - 1) * self.strides[axis]
+        return first >= 0 and last < self.size[axis]
+
+
+def _pair(numbers: Iterable[int]) -> Pair:
+    first, second = numbers
+    return first, second
+
+
+def window_layout(shape: WindowShape, input: Layout, padding: Sequence[int]) -> Layout:
+    """The elements of windows: rows of taps, taps of a row, channels."""
+    bounds: list[Pair] = []
+    for y, x in product(range(shape.kernel[0]), range(shape.kernel[1])):
+        inside = shape.always_inside(0, y) and shape.always_inside(1, x)
+        bounds += [
+            (low, high) if inside else (min(low, pad), max(high, pad))
+            for (low, high), pad in zip(input.bounds, padding, strict=True)
+        ]
+    return Layout(tuple(bounds), shape.result[0] * shape.result[1])
+
+
+def window_stage(name: str, shape: WindowShape, input: Layout, padding: Sequence[int]) -> Stage:
+    """The windows of an image, one a beat, in row-major order.
+
+    Args:
+        name: of the stage.
+        shape: the geometry.
+        input: one pixel a beat.
+        padding: for each channel the number that stands beyond the border.
+    """
+    output = window_layout(shape, input, padding)
+    writer = _Window(shape, input, output, padding)
+    module = writer.module(name)
+    sizes = f"{shape.kernel[0]}x{shape.kernel[1]} windows of {shape.size[0]}x{shape.size[1]}"
+    count = LayerCount(
+        name,
+        f"{sizes} positions, {len(input.bounds)} channels",
+        register_bits=writer.body.register_bits,
+        mux_bits=writer.mux_bits,
+        memory_bits=sum(m.depth * m.width for m in writer.memories),
+    )
+    parts = tuple(memory.declaration() for memory in dict.fromkeys(writer.memories))
+    return Stage(name, module, (input,), (output,), WindowTiming(shape), parts, (count,))
+
+
+class _Window:
+    def __init__(
+        self, shape: WindowShape, input: Layout, output: Layout, padding: Sequence[int]
+    ) -> None:
+        self.shape = shape
+        self.input = input
+        self.output = output
+        self.padding = padding
+        self.body = StageBody([input.width], [output.width])
+        self.memories: list[Memory] = []
+        self.mux_bits = 0
+        self.line_slots = shape.dilation[0] * shape.raster[1]
+        self.at: Counter | None = None
+
+    def module(self, name: str) -> hw.HWModuleOp:
+        """The module."""
+        body, shape = self.body, self.shape
+        valid = body.state(1, "valid", 0)
+        free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
+        taken, go, active = self._slots(free)
+        rows, columns, wanted = self._positions(body.all_of(go, active))
+        body.drive(valid, body.all_of(go, active, wanted), free)
+        taps = self._taps(go)
+        inside = [self._inside(0, rows, go), self._inside(1, columns, go)]
+        places = product(range(shape.kernel[0]), range(shape.kernel[1]))
+        parts = [
+            self._padded(index, taps[y][x], (inside[0][y], inside[1][x]))
+            for index, (y, x) in enumerate(places)
+        ]
+        kernel, size = (f"{n[0]}x{n[1]}" for n in (shape.kernel, shape.size))
+        comment = f"{kernel} windows of frames of {size} positions, by line buffers"
+        return body.finish(name, comment, [taken], [body.joined(parts)], [valid])
+
+    def _slots(self, free: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """`in_ready`, whether a slot passes, and whether it has a window."""
+        body, shape = self.body, self.shape
+        (rows, columns), lag = shape.raster, shape.lag
+        in_x, in_y = body.counting(columns, "in_x"), body.counting(rows, "in_y")
+        x, y = in_x.value, in_y.value
+        start = body.all_of(body.compare(y, "eq", 0), body.compare(x, "eq", 0), name="start")
+        pixel = body.all_of(
+            *self._within(y, rows, shape.margin[0], shape.size[0]),
+            *self._within(x, columns, shape.margin[1], shape.size[1]),
+            name="pixel",
+        )
+        needs = body.any_of(pixel, start) if shape.margin != (0, 0) else pixel
+        has = body.any_of(body.in_valid[0], body.inverse(needs))
+        entered = body.all_of(free, has, name="entered")
+        ready = body.all_of(free, pixel)
+        body.count_on(in_x, entered)
+        body.count_on(in_y, body.all_of(entered, in_x.last))
+        if not lag:
+            return ready, entered, body.constant(1, 1)
+        pending = body.state(clog2(lag + 1), "pending", 0)
+        some = body.compare(pending, "ne", 0)
+        flush = body.all_of(free, start, some, body.inverse(body.in_valid[0]), name="flush")
+        go = body.any_of(entered, flush, name="go")
+        ends = body.all_of(entered, in_x.last, in_y.last, name="ends")
+        left = body.select(some, body.add(pending, -1), pending)
+        more = body.constant(lag, clog2(lag + 1))
+        body.drive(pending, body.select(ends, more, left), go)
+        filled = body.state(1, "filled", 0)
+        before = divmod(lag - 1, columns)
+        reached = body.all_of(body.compare(y, "eq", before[0]), body.compare(x, "eq", before[1]))
+        following = body.all_of(body.inverse(ends), body.any_of(filled, reached))
+        body.drive(filled, following, entered)
+        return ready, go, body.any_of(some, filled, name="active")
+
+    def _within(self, value: SSAValue, count: int, first: int, size: int) -> list[SSAValue]:
+        """Bits that say whether first ≤ value < first + size, for a value in [0, count)."""
+        found: list[SSAValue] = []
+        if first:
+            found.append(self.body.compare(value, "uge", first))
+        if first + size < count:
+            found.append(self.body.compare(value, "ult", first + size))
+        return found
+
+    def _positions(self, step: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """Row and column of the window at stride 1, and whether it belongs to the result."""
+        body, shape = self.body, self.shape
+        x, y = (body.counting(n, name) for n, name in zip(shape.raster[::-1], "xy", strict=True))
+        below = body.all_of(step, x.last)
+        body.count_on(x, step)
+        body.count_on(y, below)
+        wanted = [*self._phase(1, x, step), *self._phase(0, y, below)]
+        return y.value, x.value, body.all_of(*wanted, name="wanted")
+
+    def _phase(self, axis: int, at: Counter, step: SSAValue) -> list[SSAValue]:
+        """Bits that say whether a window at this row (column) belongs to the result."""
+        body, stride = self.body, self.shape.strides[axis]
+        bound = (self.shape.result[axis] - 1) * stride + 1
+        found = self._within(at.value, at.count, 0, bound)
+        if stride == 1 or bound == 1:
+            return found
+        phase = body.state(clog2(stride), f"{'yx'[axis]}_phase", 0)
+        again = body.any_of(body.compare(phase, "eq", stride - 1), at.last)
+        following = body.select(again, body.constant(0, clog2(stride)), body.add(phase, 1))
+        body.drive(phase, following, step)
+        return [*found, body.compare(phase, "eq", 0)]
+
+    def _inside(self, axis: int, value: SSAValue, go: SSAValue) -> list[SSAValue | None]:
+        """For each tap of an axis a register: whether it is in the image; `None` if always."""
+        body, shape = self.body, self.shape
+        found: list[SSAValue | None] = []
+        for tap in range(shape.kernel[axis]):
+            if shape.always_inside(axis, tap):
+                found.append(None)
+                continue
+            first = shape.low[axis] - tap * shape.dilation[axis]
+            count, end = shape.raster[axis], first + shape.size[axis]
+            bits: list[SSAValue] = []
+            if first > 0:
+                bits.append(
+                    body.compare(value, "uge", first) if first < count else body.constant(0, 1)
+                )
+            if end < count:
+                bits.append(body.compare(value, "ult", end) if end > 0 else body.constant(0, 1))
+            register = body.state(1, f"{'yx'[axis]}{tap}_inside")
+            body.drive(register, body.all_of(*bits), go)
+            found.append(register)
+        return found
+
+    def _taps(self, go: SSAValue) -> list[list[SSAValue]]:
+        """The pixel at each tap, rows from above."""
+        body, shape = self.body, self.shape
+        (rows, columns), right = shape.kernel, shape.dilation[1]
+        if rows > 1 and self.line_slots > _REGISTERED_DELAY:
+            self.at = body.counting(self.line_slots - 1, "line_at")
+            body.count_on(self.at, go)
+        lines = [body.in_data[0]]
+        for row in reversed(range(rows - 1)):
+            lines.append(self._delayed(lines[-1], go, f"line_{row}"))
+        taps: list[list[SSAValue]] = []
+        for row, line in enumerate(reversed(lines)):
+            places: list[SSAValue] = []
+            value = line
+            for place in range((columns - 1) * right + 1):
+                register = body.state(self.input.width, f"tap_{row}_{place}")
+                body.drive(register, value, go)
+                value = register
+                if place % right == 0:
+                    places.append(value)
+            taps.append(places[::-1])
+        return taps
+
+    def _delayed(self, value: SSAValue, go: SSAValue, name: str) -> SSAValue:
+        """The value of a row of taps earlier."""
+        body, slots = self.body, self.line_slots
+        if self.at is None:
+            for index in range(slots):
+                register = body.state(self.input.width, f"{name}_{index}")
+                body.drive(register, value, go)
+                value = register
+            return value
+        memory = Memory.ram(slots - 1, self.input.width)
+        self.memories.append(memory)
+        return body.memory(memory, name, [go, self.at.value, value, go, self.at.value])
+
+    def _padded(
+        self, index: int, pixel: SSAValue, inside: tuple[SSAValue | None, SSAValue | None]
+    ) -> SSAValue:
+        """One tap's channels as the output has them: padding beyond the border."""
+        body = self.body
+        bits = [bit for bit in inside if bit is not None]
+        condition = body.all_of(*bits) if bits else None
+        channels = len(self.input.bounds)
+        bounds = self.output.bounds[index * channels : (index + 1) * channels]
+        resized = self._resized(pixel, bounds)
+        if condition is None:
+            return resized
+        pads = [(pad, width_of(*bound)) for pad, bound in zip(self.padding, bounds, strict=True)]
+        number, place = 0, 0
+        for pad, width in pads:
+            number |= (pad % (1 << width)) << place
+            place += width
+        self.mux_bits += place
+        return body.select(condition, resized, body.constant(number, place))
+
+    def _resized(self, pixel: SSAValue, bounds: Sequence[Pair]) -> SSAValue:
+        """A pixel with its channels in the bits that other bounds need."""
+        body = self.body
+        widths = [width_of(*bound) for bound in bounds]
+        if widths == self.input.widths:
+            return pixel
+        parts: list[SSAValue] = []
+        low = 0
+        for (least, _), have, width in zip(
+            self.input.bounds, self.input.widths, widths, strict=True
+        ):
+            parts.append(body.extract(pixel, low, have))
+            if width > have:
+                parts.append(
+                    body.repeated(body.extract(pixel, low + have - 1, 1), width - have)
+                    if least < 0
+                    else body.constant(0, width - have)
+                )
+            low += have
+        return body.joined(parts)
+
+
+class WindowTiming:
+    """One slot a cycle: a pixel, a slot without one, or what empties the delay line."""
+
+    def __init__(self, shape: WindowShape) -> None:
+        self.shape = shape
+        self.slot = self.place = self.pending = 0
+        self.held = False
+        (rows, columns), (top, left) = shape.raster, shape.margin
+        bounds = [(n - 1) * s + 1 for n, s in zip(shape.result, shape.strides, strict=True)]
+        self.pixels = [
+            top <= y < top + shape.size[0] and left <= x < left + shape.size[1]
+            for y, x in product(range(rows), range(columns))
+        ]
+        self.wanted = [
+            y < bounds[0]
+            and x < bounds[1]
+            and y % shape.strides[0] == 0
+            and x % shape.strides[1] == 0
+            for y, x in product(range(rows), range(columns))
+        ]
+
+    def copy(self) -> Timing:
+        """The model after reset."""
+        return WindowTiming(self.shape)
+
+    def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
+        """Whether a window waits."""
+        del inputs
+        return (self.held,)
+
+    def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
+        """Whether the next slot takes a pixel."""
+        del inputs
+        return ((not self.held or outputs[0]) and self.pixels[self.slot],)
+
+    def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
+        """One slot, if one can pass."""
+        if self.held and not outputs[0]:
+            return
+        start = self.slot == 0
+        entered = inputs[0] or not (start or self.pixels[self.slot])
+        if not entered and not (start and self.pending):
+            self.held = False
+            return
+        active = self.pending > 0 or self.slot >= self.shape.lag
+        self.held = active and self.wanted[self.place]
+        if active:
+            self.place = (self.place + 1) % len(self.wanted)
+        self.pending = max(0, self.pending - 1)
+        if entered:
+            self.slot = (self.slot + 1) % len(self.pixels)
+            self.pending = self.pending if self.slot else self.shape.lag
