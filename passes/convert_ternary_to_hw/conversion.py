@@ -27,14 +27,14 @@ from ..adder_graph import InputRange
 from ..adder_graph.graph import width_of
 from ..compile_time import is_literal, literal_value
 from ..expose_integers import QUANTIZED
-from ..optimize_adder_graph import WEIGHT_ATTRIBUTE, input_range
+from ..optimize_adder_graph import input_range
 from .arithmetic import plain
 from .circuit import Circuit
+from .evaluation import LayerNames, check_batch, evaluate, identifier, literal_signals
 from .ports import Port
-from .rules import MOVES, RULES, Signals, moved, numbers, refusal
+from .rules import Signals, refusal
 from .signals import Signal, Wire
 from .stream import adder_module, hw_module, stream_module
-from .words import KEYWORDS
 
 NAME = "tensor.name"
 
@@ -55,9 +55,8 @@ class Conversion:
         self.function = function
         self.input_bits = input_bits
         self.pipeline = pipeline
-        self.name = _identifier(module.sym_name.data if module.sym_name else "network")
+        self.name = identifier(module.sym_name.data if module.sym_name else "network")
         self.values: dict[SSAValue, Signals] = {}
-        self.layer_names: dict[SSAValue, str] = {}
         self.latency = 0
 
     def check(self) -> None:
@@ -101,6 +100,8 @@ class Conversion:
         for argument, (name, _) in zip(block.args, types, strict=True):
             argument.name_hint = name
         circuit = Circuit(block, block.args[0], block.args[1], self.pipeline)
+        names = [port.name for port in inputs]
+        self.layer_names = LayerNames(dict(zip(self.function.args, names, strict=True)))
         self._unpack(circuit, inputs, block.args[2:])
         returned = self._body(circuit)
         outputs = self._outputs(circuit, returned)
@@ -134,7 +135,7 @@ class Conversion:
         shape, free = _beat(tensor_type(argument))
         bounds = ((range.low, range.high),) * int(np.prod(shape))
         return Port(
-            _identifier(name),
+            identifier(name),
             shape,
             free,
             bounds,
@@ -158,46 +159,25 @@ class Conversion:
             array = np.empty(len(flat), dtype=object)
             array[:] = flat
             self.values[argument] = array.reshape(port.shape)
-            self.layer_names[argument] = port.name
         circuit.layers.clear()
 
     def _body(self, circuit: Circuit) -> func.ReturnOp:
-        block = self.function.body.block
-        for op in block.ops:
+        for op in self.function.body.block.ops:
             if isinstance(op, func.ReturnOp):
                 return op
             if is_literal(op):
                 continue
             operands = [self._signals(value) for value in op.operands]
-            layer = self._layer_name(op)
-            if isinstance(op, MOVES):
-                results = moved(op, operands)
-            else:
-                circuit.begin(layer, _words(op))
-                results = [RULES[type(op)](circuit, op, operands)]
+            results = evaluate(circuit, op, operands, self.layer_names)
             for value, signals in zip(op.results, results, strict=True):
-                _check_batch(op, value, signals)
-                _check_range(op, value, signals)
+                check_batch(op, value, signals)
                 self.values[value] = signals
-                self.layer_names[value] = layer
         raise AssertionError("a function ends with func.return")
 
     def _signals(self, value: SSAValue) -> Signals:
         if value not in self.values:
-            array = literal_value(value)
-            assert array is not None
-            self.values[value] = numbers(array.astype(np.int64))
+            self.values[value] = literal_signals(value)
         return self.values[value]
-
-    def _layer_name(self, op: Operation) -> str:
-        weight = op.attributes.get(WEIGHT_ATTRIBUTE)
-        if isinstance(weight, StringAttr):
-            return _identifier(weight.data.removesuffix(".weight").removesuffix(".weights"))
-        known = [self.layer_names[v] for v in op.operands if v in self.layer_names]
-        inputs = {self.layer_names[argument] for argument in self.function.args}
-        named = [name for name in known if name not in inputs]
-        own = op.results[0].name_hint or op.name.rpartition(".")[2]
-        return named[0] if named else _identifier(own)
 
     def _outputs(self, circuit: Circuit, returned: func.ReturnOp) -> list[Port]:
         ports: list[Port] = []
@@ -205,7 +185,7 @@ class Conversion:
         for index, value in enumerate(returned.operands):
             attributes = _attributes(self.function.res_attrs, index)
             quantized = attributes.get(QUANTIZED)
-            name = _identifier(_name(attributes) or (f"y{index}" if index else "y"))
+            name = identifier(_name(attributes) or (f"y{index}" if index else "y"))
             array = self._signals(value)
             circuit.begin(name, f"output {name}")
             with circuit.element(None):
@@ -224,7 +204,7 @@ class Conversion:
                     quantized if isinstance(quantized, DictionaryAttr) else None,
                 )
             )
-        taken = {_identifier(str(argument.name_hint)) for argument in circuit.block.args}
+        taken = {identifier(str(argument.name_hint)) for argument in circuit.block.args}
         ports = _distinct(ports, taken)
         wires = [s.wire for flat in signals for s in flat if s.wire is not None]
         self.latency = max(
@@ -246,33 +226,6 @@ class Conversion:
         if len(parts) == 1:
             return parts[0]
         return circuit.put(comb.ConcatOp(parts[::-1], IntegerType(sum(port.widths))))
-
-
-def _check_range(op: Operation, value: SSAValue, signals: Signals) -> None:
-    """Refuse a result that would wrap around in its type, which the circuit does not."""
-    dtype = numpy_dtype(tensor_type(value).element_type)
-    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    for signal in signals.reshape(-1):
-        low, high = signal.bounds
-        if low < least or high > most:
-            reason = (
-                f"its result may reach [{low}, {high}] and wrap around in "
-                f"{tensor_type(value).element_type}; narrow the inputs with input-bits"
-            )
-            raise UnsupportedError("verilog", [(op.name, location_text(op), reason)])
-
-
-def _check_batch(op: Operation, value: SSAValue, signals: Signals) -> None:
-    """Refuse what mixes vectors of the batch, which go through one after another."""
-    if not any(DYNAMIC in tensor_type(operand).get_shape() for operand in op.operands):
-        return
-    shape = tensor_type(value).get_shape()
-    if shape[:1] != (DYNAMIC,) or DYNAMIC in shape[1:] or signals.shape[0] != 1:
-        reason = (
-            f"its result {tensor_type(value)} does not keep the vectors of the batch apart; "
-            "fix the batch with infer-shapes{batch=N}, which makes it one beat"
-        )
-        raise UnsupportedError("verilog", [(op.name, location_text(op), reason)])
 
 
 def _distinct(ports: list[Port], taken: set[str]) -> list[Port]:
@@ -300,20 +253,6 @@ def _name(attributes: dict[str, Any]) -> str | None:
     return name.data if isinstance(name, StringAttr) else None
 
 
-def _identifier(text: str) -> str:
-    name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in text) or "_"
-    if name[0].isdigit():
-        return f"_{name}"
-    return f"{name}_" if name in KEYWORDS else name
-
-
 def _beat(type: AnyTensor) -> tuple[tuple[int, ...], bool]:
     shape = type.get_shape()
     return tuple(1 if n == DYNAMIC else n for n in shape), DYNAMIC in shape
-
-
-def _words(op: Operation) -> str:
-    (result,) = op.results
-    place = location_text(op)
-    sizes = "x".join("?" if n == DYNAMIC else str(n) for n in tensor_type(result).get_shape())
-    return f"{op.name} to {sizes}" + ("" if place == "unknown" else f", {place}")
