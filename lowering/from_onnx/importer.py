@@ -8,33 +8,23 @@ from pathlib import Path
 from typing import Any, cast
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FileLineColLoc,
-    FunctionType,
-    IntAttr,
-    ModuleOp,
-    NameLoc,
-    StringAttr,
-)
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, StringAttr
+from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.inference import tensor_type
-from ...dialects.parameters import attach_store
 from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
 from ...ir.store import ParameterStore
 from ..from_torch.emitter import hint
 from ..from_torch.sizes import ProblemError
+from .assembly import assembled
 from .emitter import Call, Emitter, UnknownValueError, element_type
 from .inputs import element_of_proto, given_value, sizes_of
 from .reading import attributes_of, read_model, require_onnx, require_text, tensor_array
 from .rules import FOREIGN, REFUSED, RULES
 from .schemas import OPSETS, body_of
 from .scopes import FAILED, FailedError, Scope
-from .sizes import Free, Sizes
+from .sizes import Free
 
 Array = NDArray[Any]
 
@@ -164,7 +154,7 @@ class _Importer:
             for key, value in enumerate(found or []):
                 shown = info.name if groups[-1] is None else f"{info.name}.{key}"
                 results.append((shown, value))
-        module = self._module(name, results)
+        module = assembled(self.emitter, name, self.arguments, results, self._location("results", 0))
         return Imported(module, self.problems, list(self.needed), groups)
 
     def _opsets(self, entries: Any) -> dict[str, int]:
@@ -367,33 +357,6 @@ class _Importer:
             if stated != have:
                 raise ProblemError(f"the model states elements of {stated}, its nodes give {have}")
 
-    def _module(self, name: str, results: list[tuple[str, SSAValue]]) -> ModuleOp:
-        values = [value for _, value in results]
-        end = ReturnOp(*values)
-        end.location = self._location("results", 0)
-        self.block.add_op(end)
-        named = [(text, self.emitter.sizes(value)) for text, value in self.arguments]
-        function = FuncOp(
-            "forward",
-            FunctionType.from_lists([v.type for v in self.block.args], [v.type for v in values]),
-            Region(self.block),
-            arg_attrs=ArrayAttr([_described(*entry) for entry in named]),
-            res_attrs=ArrayAttr(
-                [_described(text, self.emitter.sizes(value)) for text, value in results]
-            ),
-        )
-        module = ModuleOp([function], sym_name=StringAttr(name))
-        for op in (function, module):
-            op.location = end.location
-        attach_store(module, self.emitter.store)
-        _drop_unused(module)
-        return module
-
-
-def _described(name: str, sizes: Sizes) -> DictionaryAttr:
-    dimensions = ArrayAttr([StringAttr(str(size)) for size in sizes])
-    return DictionaryAttr({"tensor.name": StringAttr(name), "tensor.dimensions": dimensions})
-
 
 def _resolved(node: Any, attributes: Mapping[str, Any]) -> Any:
     """A node with values for attributes that name those of the function around it."""
@@ -413,11 +376,3 @@ def _resolved(node: Any, attributes: Mapping[str, Any]) -> Any:
 
 def _domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
-
-
-def _drop_unused(module: ModuleOp) -> None:
-    """Remove ops whose results nobody uses, last ones first."""
-    for op in reversed(list(module.walk())):
-        if op.results and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()

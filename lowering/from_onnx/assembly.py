@@ -1,0 +1,82 @@
+"""The module around what an `Emitter` has written: `@forward`, its names, its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Region, SSAValue
+
+from ...dialects.parameters import attach_store
+from .emitter import Emitter
+from .sizes import Sizes
+
+Port = tuple[str, SSAValue]
+"""An argument or result and its name."""
+
+
+def assembled(
+    emitter: Emitter,
+    name: str,
+    arguments: Sequence[Port],
+    results: Sequence[Port],
+    location: Any,
+    more: Mapping[SSAValue, Mapping[str, Attribute]] | None = None,
+) -> ModuleOp:
+    """The module with `func.func @forward`; ops whose results nobody uses are left out.
+
+    Args:
+        emitter: what wrote the program.
+        name: of the module.
+        arguments: in the order of the block's.
+        results: what `@forward` returns.
+        location: of the function.
+        more: attributes of arguments and results beside their names and dimensions.
+    """
+    block, values = emitter.block, [value for _, value in results]
+    more = more or {}
+
+    def described(ports: Sequence[Port]) -> ArrayAttr[DictionaryAttr]:
+        return ArrayAttr(
+            [_described(n, emitter.sizes(value), more.get(value, {})) for n, value in ports]
+        )
+
+    end = ReturnOp(*values)
+    end.location = location
+    block.add_op(end)
+    function = FuncOp(
+        "forward",
+        FunctionType.from_lists([v.type for v in block.args], [v.type for v in values]),
+        Region(block),
+        arg_attrs=described(arguments),
+        res_attrs=described(results),
+    )
+    module = ModuleOp([function], sym_name=StringAttr(name))
+    for op in (function, module):
+        op.location = location
+    attach_store(module, emitter.store)
+    _drop_unused(module)
+    return module
+
+
+def _described(name: str, sizes: Sizes, more: Mapping[str, Attribute]) -> DictionaryAttr:
+    dimensions = ArrayAttr([StringAttr(str(size)) for size in sizes])
+    return DictionaryAttr(
+        {"tensor.name": StringAttr(name), "tensor.dimensions": dimensions, **more}
+    )
+
+
+def _drop_unused(module: ModuleOp) -> None:
+    """Remove ops whose results nobody uses, last ones first."""
+    for op in reversed(list(module.walk())):
+        if op.results and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
