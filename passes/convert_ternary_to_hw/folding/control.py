@@ -8,16 +8,39 @@ in the steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import comb, hw
 from xdsl.ir import Operation, SSAValue
 
 from ....dialects.shapes import bit_width
+from ...adder_graph.graph import width_of
 from ..circuit import Circuit
 from ..memories import Memory, Style
 from ..signals import Wire
 from ..stages.body import StageBody, clog2
 from ..stream import adder_module
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The beat that a stage works on.
+
+    Attributes:
+        data: its bits, while `busy`.
+        busy: whether there is one.
+        step: whether the stage goes on to its next step with it.
+        index: of the step.
+        at_end: whether that is the last one.
+        in_ready: whether the sender's beat is taken.
+    """
+
+    data: SSAValue
+    busy: SSAValue
+    step: SSAValue
+    index: Wire
+    at_end: SSAValue
+    in_ready: SSAValue
 
 
 class SteppedBody(StageBody):
@@ -47,6 +70,67 @@ class SteppedBody(StageBody):
         self.circuit = Circuit(self.block, self.clock, self.enable, max(1, pipeline))
         self.circuit.begin(name, source)
         self.memories: dict[str, Memory] = {}
+
+    def beats(self, steps: int, *, keep_beat: bool) -> Beat:
+        """Take beats, and count the steps of each.
+
+        Args:
+            steps: of a beat.
+            keep_beat: whether a beat is taken before its first step, into registers; else it is
+                taken with its last one, and stays at the input until then.
+        """
+        busy = self.state(1, "busy", 0) if keep_beat else self.valid
+        step = self.all_of(busy, self.enable, name="step")
+        index, _, at_end = self.numbered(steps, step, "fold")
+        if not keep_beat:
+            return Beat(self.data, busy, step, index, at_end, self.all_of(self.enable, at_end))
+        free = self.any_of(self.inverse(busy), at_end)
+        in_ready = self.all_of(self.enable, free, name="free")
+        taken = self.all_of(self.valid, in_ready, name="taken")
+        goes_on = self.inverse(self.all_of(at_end, self.enable))
+        self.drive(busy, self.any_of(taken, self.all_of(busy, goes_on)))
+        beat = self.kept(self.data, taken, "beat")
+        return Beat(beat, busy, step, index, at_end, in_ready)
+
+    def elements(
+        self, beat: SSAValue, bounds: Sequence[tuple[int, int]], width: int
+    ) -> list[SSAValue]:
+        """The elements of a beat, all of one width."""
+        found: list[SSAValue] = []
+        low = 0
+        for ends in bounds:
+            wire = Wire(self.extract(beat, low, width_of(*ends)), *ends)
+            found.append(self.circuit.bits(wire, width))
+            low += wire.width
+        return found
+
+    def picked(self, words: Sequence[SSAValue], index: Wire) -> SSAValue:
+        """The word of a number, by a tree of selections."""
+        for place in range(index.width):
+            if len(words) == 1:
+                break
+            bit = self.extract(index.value, place, 1)
+            pairs = zip(words[::2], words[1::2], strict=False)
+            rest = words[-1:] if len(words) % 2 else []
+            words = [
+                low if low is high else self.select(bit, high, low) for low, high in pairs
+            ] + list(rest)
+        return words[0]
+
+    def counted(self, bits: Sequence[SSAValue]) -> SSAValue:
+        """How many bits are 1, when no 1 follows a 0."""
+        if len(bits) < 2:
+            return bits[0] if bits else self.constant(0, 1)
+        half = 1 << (len(bits).bit_length() - 1)
+        places = half.bit_length() - 1
+        above, below = (
+            self._wider(self.counted(part), places) for part in (bits[half:], bits[: half - 1])
+        )
+        return self.joined([self.select(bits[half - 1], above, below), bits[half - 1]])
+
+    def _wider(self, value: SSAValue, bits: int) -> SSAValue:
+        have = bit_width(value.type) or 1
+        return value if have == bits else self.joined([value, self.constant(0, bits - have)])
 
     def flag(self, value: SSAValue, name: str) -> SSAValue:
         """The bit one step later, 0 after a reset."""
@@ -116,6 +200,21 @@ class SteppedBody(StageBody):
         more = self.all_of(done, last, self.enable)
         self.drive(result, self.any_of(more, self.all_of(result, self._waits)))
         self._blocked.operands = [done, result, *([self._waits] if at_once else [])]
+        return self._whole(in_ready, data, result)
+
+    def end_with(
+        self, in_ready: SSAValue, result: SSAValue, data: SSAValue
+    ) -> tuple[hw.HWModuleOp, list[Operation]]:
+        """The output where `data` is whole in the one step in which `result` is 1, from a register.
+
+        The stage stands still until it is taken.
+        """
+        self._blocked.operands = [result, self._waits]
+        return self._whole(in_ready, data, result)
+
+    def _whole(
+        self, in_ready: SSAValue, data: SSAValue, result: SSAValue
+    ) -> tuple[hw.HWModuleOp, list[Operation]]:
         module = self.finish(self.name, self.source, [in_ready], [data], [result])
         memories = [self.memories[symbol].declaration() for symbol in sorted(self.memories)]
         adders = [adder_module(*adder) for adder in sorted(self.circuit.adder_widths)]

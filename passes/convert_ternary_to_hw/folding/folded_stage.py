@@ -60,10 +60,10 @@ class _Writer:
         weights: Style | None,
     ) -> None:
         self.folded, self.product = folded, folded.product
-        widths = [width_of(*bounds) for bounds in self.product.inputs]
-        self.widths = widths
-        out = sum(width_of(*bounds) for bounds in self.product.outputs)
-        self.body = SteppedBody(name, source, (sum(widths), out), pipeline)
+        self.inputs = Layout(self.product.inputs)
+        self.outputs = Layout(tuple(self.product.outputs))
+        bits = self.inputs.width, self.outputs.width
+        self.body = SteppedBody(name, source, bits, pipeline)
         self.circuit = self.body.circuit
         self.keep_beat = keep_beat
         self.weights: Style | None = weights
@@ -83,8 +83,8 @@ class _Writer:
         return Stage(
             body.name,
             module,
-            (Layout(self.product.inputs),),
-            (Layout(tuple(self.product.outputs)),),
+            (self.inputs,),
+            (self.outputs,),
             SteppedTiming(*self.folded.folds, end + 1, keep_beat=self.keep_beat, at_once=at_once),
             tuple(parts),
             (self.circuit.layer,),
@@ -98,66 +98,40 @@ class _Writer:
         """
         body, folding = self.body, self.folded.folding
         groups, _ = self.folded.folds
-        busy = body.state(1, "busy", 0) if self.keep_beat else body.valid
-        step = body.all_of(busy, body.enable, name="step")
-        address, _, at_end = body.numbered(self.folded.cycles, step, "fold")
-        group, _, last_group = body.numbered(groups, step, "fold_in")
-        if self.keep_beat:
-            free = body.any_of(body.inverse(busy), at_end)
-            in_ready = body.all_of(body.enable, free, name="free")
-            taken = body.all_of(body.valid, in_ready, name="taken")
-            goes_on = body.inverse(body.all_of(at_end, body.enable))
-            body.drive(busy, body.any_of(taken, body.all_of(busy, goes_on)))
-            beat = body.kept(body.data, taken, "beat")
-        else:
-            in_ready = body.all_of(body.enable, at_end)
-            beat = body.data
-        chosen = body.kept(self._chosen(beat, group), body.enable, "chosen")
-        last = body.flag(body.all_of(busy, last_group), "last")
+        beat = body.beats(self.folded.cycles, keep_beat=self.keep_beat)
+        group, _, last_group = body.numbered(groups, beat.step, "fold_in")
+        chosen = body.kept(self._chosen(beat.data, group), body.enable, "chosen")
+        last = body.flag(body.all_of(beat.busy, last_group), "last")
         first = last
         if groups > 1:
             first = body.kept(body.compare(group.value, "eq", 0), body.enable, "first")
         bits = 2 * folding.pe * folding.simd
-        words = body.rom(self.folded.weight_words(), bits, address.value, "weights", self.weights)
+        words = body.rom(
+            self.folded.weight_words(), bits, beat.index.value, "weights", self.weights
+        )
         size = self.product.width
         inputs = [
             Wire(body.extract(chosen, i * size, size), 0, (1 << size) - 1)
             for i in range(folding.simd)
         ]
-        return in_ready, inputs, Wire(first, 0, 1), last, words
+        return beat.in_ready, inputs, Wire(first, 0, 1), last, words
 
     def _chosen(self, beat: SSAValue, group: Wire) -> SSAValue:
         """The inputs of a group, as unsigned numbers, the first in the lowest bits."""
         circuit, simd = self.circuit, self.folded.folding.simd
         groups, _ = self.folded.folds
-        elements: list[SSAValue] = []
-        low = 0
         width = self.product.width
-        for bounds, bits in zip(self.product.inputs, self.widths, strict=True):
-            wire = Wire(circuit.extract(beat, low, bits), *bounds)
-            elements.append(circuit.bits(wire, width))
-            low += bits
+        elements = self.body.elements(beat, self.product.inputs, width)
         elements += [circuit.constant(0, width)] * (groups * simd - len(elements))
         words = [
             self.body.joined(elements[start : start + simd])
             for start in range(0, len(elements), simd)
         ]
-        word = self._picked(words, group)
+        word = self.body.picked(words, group)
         if not self.product.signed:
             return word
         tops = sum(1 << (i * width + width - 1) for i in range(simd))
         return circuit.put(comb.XorOp([word, circuit.constant(tops, simd * width)]))
-
-    def _picked(self, words: list[SSAValue], index: Wire) -> SSAValue:
-        """The word of a number, by a tree of selections."""
-        for place in range(index.width):
-            if len(words) == 1:
-                break
-            bit = self.body.extract(index.value, place, 1)
-            pairs = list(zip(words[::2], words[1::2], strict=False))
-            rest = words[-1:] if len(words) % 2 else []
-            words = [self.body.select(bit, high, low) for low, high in pairs] + rest
-        return words[0]
 
     def _sums(self, chosen: list[Wire], words: SSAValue) -> list[Wire]:
         """For each column the sum of what its weights make of the inputs chosen."""

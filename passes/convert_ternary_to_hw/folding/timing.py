@@ -66,3 +66,31 @@ class SteppedTiming:
             self.fold = (self.fold + 1) % (self.inputs * self.parts)
         if self.keep_beat:
             self.busy = inputs[0] or (self.busy and self.fold != 0)
+
+
+class SerialTiming(SteppedTiming):
+    """Steps through the digits of a beat; the result is whole in one step, and waits in it.
+
+    Args:
+        digits: of a beat.
+        depth: steps from the last digit's until the result is whole.
+        keep_beat: as for `SteppedTiming`.
+    """
+
+    def __init__(self, digits: int, depth: int, *, keep_beat: bool) -> None:
+        super().__init__(digits, 1, depth, keep_beat=keep_beat, at_once=True)
+
+    def copy(self) -> SerialTiming:
+        """The model after reset."""
+        return SerialTiming(self.inputs, self.depth, keep_beat=self.keep_beat)
+
+    def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
+        """Whether a result is whole."""
+        self.result = False
+        super().valid(inputs)
+        return (self.pipeline[-1],)
+
+    def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
+        """Whether the stage is idle or takes its last step."""
+        self.result = self.pipeline[-1]
+        return super().ready(inputs, outputs)

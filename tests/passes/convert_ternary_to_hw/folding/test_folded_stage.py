@@ -78,7 +78,7 @@ def random_rows(rng: np.random.Generator, product: Product, count: int) -> Array
     return rows
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @example(k=1, n=1, pe=1, simd=1, bits=1, after="3", keep=True, pipeline=1, seed=0)
 @example(k=9, n=5, pe=5, simd=9, bits=3, after="7", keep=False, pipeline=1, seed=1)
 @example(k=9, n=5, pe=1, simd=9, bits=1, after="relu", keep=True, pipeline=2, seed=2)

@@ -1,0 +1,269 @@
+"""A shared adder graph that takes a few bits of every number a cycle, lowest first.
+
+An adder of d bits and a bit of carry stands for one of the whole width: with d = 1 a tenth of the
+area or so, for as many cycles a beat as the sums have digits. All sharing stays. Numbers are in
+two's complement and wrap around at the highest digit, where every result fits.
+
+Thresholds are asked of the digits as they come: a comparison is a bit of state and a digit of the
+threshold, which depends on the step alone. Hartley and Corbett 1990 for digit-serial arithmetic.
+Not here: how the graph is found (`passes.adder_graph`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from xdsl.dialects import comb
+from xdsl.ir import SSAValue
+
+from ....ir.errors import OptionError
+from ...adder_graph.graph import AdderGraph, width_of
+from ..arithmetic import plain
+from ..signals import Signal, Wire
+from ..stages.stage import Layout, Stage
+from .channel_functions import Bounded, Staircase
+from .control import SteppedBody
+from .product import Product
+from .timing import SerialTiming
+
+_RIPPLE_DIGIT = 2
+"""Digits of up to so many bits are added by functions of single bits, which LUTs take whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class SerialProduct:
+    """A product, the adder graph that computes it, and the bits of a digit.
+
+    Attributes:
+        product: what is computed; a `Bounded` function adds and bounds nothing.
+        graph: of the product's matrix, without shifts.
+        digit: bits of each number a cycle.
+
+    Raises:
+        OptionError: the digit is not in [1, the width of the sums].
+    """
+
+    product: Product
+    graph: AdderGraph
+    digit: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.digit <= self.width:
+            raise OptionError(
+                f"a digit of sums of {self.width} bits has bits in [1, {self.width}], "
+                f"got {self.digit}"
+            )
+        function = self.product.function
+        if isinstance(function, Bounded):
+            assert not any(function.offsets) and (function.low, function.high) == (None, None)
+        assert not any(shift for _, _, _, shift in self.graph.nodes)
+
+    @cached_property
+    def width(self) -> int:
+        """The bits of a two's complement in which every number that is used whole fits."""
+        low, high = self.product.ends
+        if isinstance(self.product.function, Staircase):
+            # Thresholds are asked of the graph's value, which may be the negative sum.
+            turned = np.array([sign < 0 for _, sign in self.graph.outputs])
+            low, high = np.where(turned, -high, low), np.where(turned, -low, high)
+        sums = width_of(min(int(low.min()), -1), int(high.max()))
+        return max(sums, self.product.width + (not self.product.signed))
+
+    @property
+    def cycles(self) -> int:
+        """Cycles a beat: digits of a sum."""
+        return -(-self.width // self.digit)
+
+
+def serial_stage(name: str, source: str, serial: SerialProduct, *, keep_beat: bool = True) -> Stage:
+    """The stage of a digit-serial product.
+
+    Args:
+        name: of the module.
+        source: what it is, in words.
+        serial: the product.
+        keep_beat: as for `folded_stage`.
+    """
+    return _Writer(name, source, serial, keep_beat).stage()
+
+
+class _Writer:
+    def __init__(self, name: str, source: str, serial: SerialProduct, keep_beat: bool) -> None:
+        self.serial, self.product = serial, serial.product
+        self.inputs = Layout(self.product.inputs)
+        self.outputs = Layout(tuple(self.product.outputs))
+        bits = self.inputs.width, self.outputs.width
+        self.body = SteppedBody(name, source, bits, 1)
+        self.circuit = self.body.circuit
+        self.keep_beat = keep_beat
+
+    def stage(self) -> Stage:
+        body, circuit, graph = self.body, self.circuit, self.serial.graph
+        beat = body.beats(self.serial.cycles, keep_beat=self.keep_beat)
+        digits = self._digits(beat.data, beat.index)
+        self.first = self._noted(body.compare(beat.index.value, "eq", 0), "first")
+        at_end = self._noted(beat.at_end, "at_end")
+        index = body.kept(beat.index.value, body.enable, "digit")
+        last = body.flag(body.all_of(beat.busy, beat.at_end), "last")
+        values = self._graph(digits)
+        columns = [self._signed(values[value], sign) for value, sign in graph.outputs]
+        end = max((wire.cycle for wire, sign in columns if sign), default=0)
+        self.at_end = circuit.at(at_end, end)
+        self.index = circuit.at(Wire(index, 0, self.serial.cycles - 1), end)
+        self.first = circuit.at(self.first, end)
+        parts = [
+            self._result(column, circuit.at(wire, end) if sign else wire, sign)
+            for column, (wire, sign) in enumerate(columns)
+        ]
+        result = body.flags(last, end + 1, "last")
+        module, used = body.end_with(beat.in_ready, result, body.joined(parts))
+        return Stage(
+            body.name,
+            module,
+            (self.inputs,),
+            (self.outputs,),
+            SerialTiming(self.serial.cycles, end + 2, keep_beat=self.keep_beat),
+            tuple(used),
+            (circuit.layer,),
+        )
+
+    def _noted(self, bit: SSAValue, name: str) -> Wire:
+        """The bit in the cycle of the digits."""
+        return Wire(self.body.kept(bit, self.body.enable, name), 0, 1)
+
+    def _digits(self, beat: SSAValue, index: Wire) -> list[Wire]:
+        """The digit of each input in this step, a cycle later."""
+        body, digit, cycles = self.body, self.serial.digit, self.serial.cycles
+        width, signed = self.product.width, self.product.signed
+        # From this digit on all bits are copies of the sign, or zeros.
+        different = min(cycles, -(-(width - signed) // digit) + 1)
+        low, high = (-(1 << (width - 1)), 0) if signed else (0, (1 << width) - 1)
+        found: list[Wire] = []
+        for position, value in enumerate(body.elements(beat, self.product.inputs, width)):
+            whole = self.circuit.bits(Wire(value, low, high), different * digit)
+            words = [body.extract(whole, i * digit, digit) for i in range(different)]
+            words += words[-1:] * (cycles - different)
+            chosen = body.kept(body.picked(words, index), body.enable, f"x_{position}")
+            found.append(self._wire(chosen))
+        return found
+
+    def _wire(self, value: SSAValue, cycle: int = 0) -> Wire:
+        return Wire(value, 0, (1 << self.serial.digit) - 1, cycle)
+
+    def _signed(self, wire: Wire, sign: int) -> tuple[Wire, int]:
+        """A column's number, negative where thresholds do not take the sign in."""
+        if sign >= 0 or isinstance(self.product.function, Staircase):
+            return wire, sign
+        zero = Wire(self.body.constant(0, self.serial.digit), 0, 0)
+        return self._sum(zero, wire, -1, "negative"), 1
+
+    def _graph(self, values: list[Wire]) -> list[Wire]:
+        for number, (a, b, sign, _) in enumerate(self.serial.graph.nodes):
+            values.append(self._sum(values[a], values[b], sign, f"sum_{number}"))
+        return values
+
+    def _sum(self, a: Wire, b: Wire, sign: int, name: str) -> Wire:
+        """a ± b, a cycle later; the carry waits for the next digit."""
+        body, circuit, digit = self.body, self.circuit, self.serial.digit
+        cycle = max(a.cycle, b.cycle)
+        a, b = circuit.at(a, cycle), circuit.at(b, cycle)
+        first = circuit.at(self.first, cycle).value
+        carry = body.state(1, f"{name}_carry")
+        other = b.value
+        if sign < 0:
+            other = body.inverse(other)
+            before = body.any_of(carry, first)
+        else:
+            before = body.all_of(carry, body.inverse(first))
+        total, after = self._added(a.value, other, before)
+        body.drive(carry, after, body.enable)
+        circuit.layer.adders += 1
+        circuit.layer.adder_bits += digit
+        return self._wire(body.kept(total, body.enable, name), cycle + 1)
+
+    def _added(self, a: SSAValue, b: SSAValue, carry: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The sum of two digits and a carry, and its carry."""
+        body, digit = self.body, self.serial.digit
+        if digit > _RIPPLE_DIGIT:
+            one, zero = body.constant(1, 1), body.constant(0, 1)
+            total = body.add(body.joined([one, a, zero]), body.joined([carry, b, zero]))
+            return body.extract(total, 1, digit), body.extract(total, digit + 1, 1)
+        bits: list[SSAValue] = []
+        for place in range(digit):
+            x, y = (value if digit == 1 else body.extract(value, place, 1) for value in (a, b))
+            half = body.put(comb.XorOp([x, y]))
+            bits.append(body.put(comb.XorOp([half, carry])))
+            carry = body.select(half, carry, x)
+        return body.joined(bits), carry
+
+    def _result(self, column: int, wire: Wire, sign: int) -> SSAValue:
+        """A column's result in the step after its last digit."""
+        function = self.product.function
+        bounds = self.product.outputs[column]
+        width = width_of(*bounds)
+        if bounds[0] == bounds[1]:
+            return self.body.constant(bounds[0], width)
+        if not isinstance(function, Staircase):
+            return self._collected(wire, f"y_{column}", width)
+        always, bits = self._reached(column, wire, sign)
+        number = Signal(Wire(self.body.counted(bits), 0, len(bits), wire.cycle + 1))
+        with self.circuit.element(column):
+            total = plain(self.circuit, number.plus(function.base + always)).wire
+        assert total is not None
+        return self.circuit.bits(total, width)
+
+    def _collected(self, wire: Wire, name: str, width: int) -> SSAValue:
+        """The lowest bits of the number whose digits come; the last digit is the highest."""
+        body, serial = self.body, self.serial
+        if serial.cycles == 1:
+            whole = body.kept(wire.value, body.enable, name)
+        else:
+            have = serial.cycles * serial.digit
+            whole = body.state(have, name)
+            rest = body.extract(whole, serial.digit, have - serial.digit)
+            body.drive(whole, body.joined([rest, wire.value]), body.enable)
+        return body.extract(whole, 0, width)
+
+    def _reached(self, column: int, wire: Wire, sign: int) -> tuple[int, list[SSAValue]]:
+        """How many thresholds are reached always; whether each other one is, in rising order."""
+        function = self.product.function
+        assert isinstance(function, Staircase)
+        turned = function.signs[column]
+        low, high = sorted(turned * int(end[column]) for end in self.product.ends)
+        row = function.thresholds[column]
+        flipped = self._top_inverted(wire.value)
+        known: dict[int, SSAValue] = {}
+        for threshold in row:
+            if low < threshold <= high and threshold not in known:
+                if turned * sign > 0:
+                    bit = self._at_least(flipped, threshold, column)
+                else:
+                    bit = self.body.inverse(self._at_least(flipped, 1 - threshold, column))
+                known[threshold] = bit
+        return sum(t <= low for t in row), [known[t] for t in row if t in known]
+
+    def _top_inverted(self, digit: SSAValue) -> SSAValue:
+        """The digit; of the highest one the highest bit, the sign, the other way."""
+        body, bits = self.body, self.serial.digit
+        if bits == 1:
+            return body.put(comb.XorOp([digit, self.at_end.value]))
+        flip = body.joined([body.constant(0, bits - 1), self.at_end.value])
+        return body.put(comb.XorOp([digit, flip]))
+
+    def _at_least(self, digit: SSAValue, bound: int, column: int) -> SSAValue:
+        """Whether the number whose digits come is ≥ `bound`, in the step after the last one."""
+        body, bits, cycles = self.body, self.serial.digit, self.serial.cycles
+        moved = (bound + (1 << (bits * cycles - 1))) % (1 << (bits * cycles))
+        words = [
+            body.constant((moved >> (bits * step)) % (1 << bits), bits) for step in range(cycles)
+        ]
+        other = body.picked(words, self.index)
+        so_far = body.state(1, f"reached_{column}")
+        before = body.any_of(so_far, self.first.value)
+        same = body.all_of(body.compare(digit, "eq", other), before)
+        body.drive(so_far, body.any_of(body.compare(digit, "ugt", other), same), body.enable)
+        self.circuit.layer.comparators += 1
+        self.circuit.layer.comparator_bits += bits
+        return so_far
