@@ -105,12 +105,16 @@ def where(e: Emitter, op: tensor.WhereOp) -> None:
 
 
 def absolute(e: Emitter, op: tensor.AbsOp) -> None:
-    """|x|; the greater of x and -x for INT64."""
+    """|x|."""
     x, layout = e.stored(op.operand)
+    e.bind(op.result, magnitude(e, x), layout)
+
+
+def magnitude(e: Emitter, x: Tensor) -> Tensor:
+    """|x|; the greater of x and -x for INT64."""
     if x.element is Element.INT64:
-        e.bind(op.result, e.binary("MAXIMUM", x, e.apply("NEG", [x])), layout)
-        return
-    e.bind(op.result, e.apply("ABS", [x]), layout)
+        return e.binary("MAXIMUM", x, e.apply("NEG", [x]))
+    return e.apply("ABS", [x])
 
 
 def sign(e: Emitter, op: tensor.SignOp) -> None:

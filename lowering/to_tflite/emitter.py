@@ -64,6 +64,7 @@ class Emitter:
         self._casts: dict[tuple[Tensor, Element], Tensor] = {}
         self._arrays: dict[SSAValue, Array | None] = {}
         self._constants: dict[tuple[str, Shape, bytes], Tensor] = {}
+        self._dequantized: dict[tuple[Any, ...], Tensor] = {}
         self._hint = "value"
         self._exact = False
 
@@ -256,9 +257,15 @@ class Emitter:
             self._constants[key] = tensor
         return self._constants[key]
 
-    def quantized(self, array: Array, element: Element, how: Quantization, hint: str) -> Tensor:
-        """Stored integers that stand for real numbers."""
-        return Tensor(hint, element, array.shape, np.ascontiguousarray(array), how)
+    def dequantized(self, array: Array, element: Element, how: Quantization, hint: str) -> Tensor:
+        """Stored integers as float32, scaled; equal ones share one tensor."""
+        array = np.ascontiguousarray(array)
+        key = (element, array.shape, array.tobytes(), how.scale.tobytes(), how.axis)
+        if key not in self._dequantized:
+            stored = Tensor(hint, element, array.shape, array, how)
+            made = self.node("DEQUANTIZE", [stored], Element.FLOAT32, stored.shape)
+            self._dequantized[key] = made
+        return self._dequantized[key]
 
     def scalar(self, value: float, element: Element) -> Tensor:
         """One stored number."""

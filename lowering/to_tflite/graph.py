@@ -34,6 +34,7 @@ class Element(IntEnum):
     INT16 = 7
     INT8 = 9
     FLOAT64 = 10
+    UINT32 = 15
     INT4 = 17
     BFLOAT16 = 18
     INT2 = 19
@@ -64,6 +65,7 @@ _DTYPES: dict[Element, str] = {
     Element.FLOAT16: "float16",
     Element.INT32: "int32",
     Element.UINT8: "uint8",
+    Element.UINT32: "uint32",
     Element.INT64: "int64",
     Element.BOOL: "bool",
     Element.INT16: "int16",

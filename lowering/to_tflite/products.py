@@ -149,8 +149,7 @@ def dequantized(
     LiteRT does this once, when it first runs the model.
     """
     how = Quantization(np.asarray(scale, np.float32).reshape(-1), 0, axis)
-    stored = e.quantized(values.astype(np.int8), element, how, hint)
-    return e.node("DEQUANTIZE", [stored], Element.FLOAT32, stored.shape)
+    return e.dequantized(values.astype(np.int8), element, how, hint)
 
 
 def stored_bias(e: Emitter, bias: SSAValue | None) -> Tensor | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from ...dialects import spike
 from . import (
     activation,
     elementwise,
@@ -13,6 +14,8 @@ from . import (
     reduction,
     shape,
     spiking,
+    spiking_coding,
+    spiking_feedback,
     ternary,
 )
 from .emitter import Emitter, Inexpressible, Rule
@@ -27,6 +30,7 @@ RULES: dict[type[Operation], Rule] = {
     **quantization.RULES,
     **ternary.RULES,
     **spiking.RULES,
+    **spiking_coding.RULES,
 }
 
 
@@ -37,6 +41,9 @@ def write(emitter: Emitter, op: Operation) -> None:
         Inexpressible: there are none for it, or not for its element types.
     """
     emitter.start(op)
+    if isinstance(op, spike.ScanOp):
+        spiking_feedback.scan(emitter, op, write)
+        return
     rule = RULES.get(type(op))
     if rule is None:
         raise Inexpressible("the op has no form in TFLite")

@@ -1,7 +1,8 @@
 """TFLite forms of neurons: the steps one after the other, since LiteRT has no loop over slices.
 
 What does not depend on the states is computed for all steps at once; synapses are products over all
-steps already. Trains are truth values. Not here: `spike.recurrent` and random encoding.
+steps already. Trains are truth values. Not here: feedback (`spiking_feedback`), codes
+(`spiking_coding`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike
-from ...dialects.shapes import DYNAMIC
+from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.interpret_neurons import Options
-from ...dialects.spike.types import dense_type, is_train
+from ...dialects.spike.types import dense_type
+from .elementwise import magnitude
 from .emitter import Emitter, Inexpressible, Rule
-from .graph import Element, Tensor, element_type
+from .graph import Element, Tensor
 from .shape import cut, without
 
 STEPS = 1024
@@ -114,23 +116,36 @@ def _adaptive_lif(m: Model, x: Tensor, states: States) -> tuple[Tensor, States]:
     return spikes, [v, e.binary("ADD", m.times("rho", adaptation), risen)]
 
 
+def _sigma_delta(m: Model, x: Tensor, states: States) -> tuple[Tensor, States]:
+    sigma, last, residue, error = states
+    e, zero = m.e, m.e.scalar(0, x.element)
+    sigma = e.binary("ADD", sigma, x)
+    y = e.binary("ADD", sigma, m["bias"])
+    if m.options.activation == "relu":
+        y = e.binary("MAXIMUM", y, zero)
+    change = e.binary("ADD", e.binary("SUB", y, last), residue)
+    error = e.binary("ADD", error, change) if m.options.cumulative else error
+    watched = magnitude(e, error if m.options.cumulative else change)
+    sent = e.choose(m.reaches(watched, m["threshold"]), change, zero)
+    if m.options.cumulative:
+        error = e.choose(e.compare("NOT_EQUAL", sent, zero), zero, error)
+    return sent, [sigma, y, e.binary("SUB", change, sent), error]
+
+
 _MODELS: dict[type[spike.NeuronOp], tuple[Advance, str]] = {
     spike.LifOp: (_lif, "gain"),
     spike.IntegrateFireOp: (_integrate_fire, "gain"),
     spike.CubaLifOp: (_cuba_lif, "w_in"),
     spike.LeakyIntegratorOp: (_leaky_integrator, "gain"),
     spike.AdaptiveLifOp: (_adaptive_lif, "gain"),
+    spike.SigmaDeltaOp: (_sigma_delta, "gain"),
 }
 """A step of each model, and the parameter that multiplies its input."""
 
 
 def neuron(e: Emitter, op: spike.NeuronOp) -> None:
     """A neuron step by step; each state keeps an axis of one step in front."""
-    steps = dense_type(op.input).get_shape()[0]
-    if steps == DYNAMIC or not 0 < steps <= STEPS:
-        raise Inexpressible(
-            f"LiteRT runs neurons over 1 to {STEPS} known steps; fix them with infer-shapes"
-        )
+    steps = check_steps(op.input)
     x = e.value(op.input)
     if x.element.is_float and x.element is not Element.FLOAT32:
         raise Inexpressible(f"neurons on {x.element.name}; convert their input to float32")
@@ -139,17 +154,37 @@ def neuron(e: Emitter, op: spike.NeuronOp) -> None:
     drive = model.times(factor, x)
     states = [e.expand_axes(e.value(value), [0]) for value in op.initial]
     if not states:
-        zero = e.constant(np.zeros((1,) * x.rank, x.element.dtype), "at_rest")
-        states = [zero] * len(op.STATES)
+        states = [e.constant(np.zeros((1,) * x.rank, x.element.dtype), "at_rest")] * len(op.STATES)
     outputs: list[Tensor] = []
     for step in range(steps):
-        begin = [step, *[0] * (x.rank - 1)]
-        now = cut(e, drive, begin, [1, *[DYNAMIC] * (x.rank - 1)]) if steps > 1 else drive
-        output, states = advance(model, now, states)
+        output, states = advance(model, step_of(e, drive, step, steps), states)
         outputs.append(output)
-    e.bind(op.output, _joined(e, outputs))
+    e.bind(op.output, joined(e, outputs))
     for value, state in zip(op.final, states, strict=False):
-        e.bind(value, without(e, state, {0}))
+        whole = spread(e, state, (1, *x.shape[1:]), x) if state.data is not None else state
+        e.bind(value, without(e, whole, {0}))
+
+
+def check_steps(run: SSAValue) -> int:
+    """How many steps a run has.
+
+    Raises:
+        Inexpressible: that is not known, or they are too many to write out.
+    """
+    steps = dense_type(run).get_shape()[0]
+    if steps == DYNAMIC or not 0 < steps <= STEPS:
+        raise Inexpressible(
+            f"LiteRT runs neurons over 1 to {STEPS} known steps; fix them with infer-shapes"
+        )
+    return steps
+
+
+def step_of(e: Emitter, run: Tensor, step: int, steps: int) -> Tensor:
+    """One of the `steps` steps of a run, with its axis."""
+    if steps == 1:
+        return run
+    begin, rest = [step, *[0] * (run.rank - 1)], [DYNAMIC] * (run.rank - 1)
+    return cut(e, run, begin, [1, *rest])
 
 
 def _parameter(e: Emitter, op: spike.NeuronOp, name: str, x: Tensor) -> Tensor:
@@ -159,23 +194,22 @@ def _parameter(e: Emitter, op: spike.NeuronOp, name: str, x: Tensor) -> Tensor:
     return e.constant(np.asarray(value).astype(x.element.dtype), f"{e.hint}.{name}")
 
 
-def _joined(e: Emitter, pieces: list[Tensor]) -> Tensor:
+def spread(e: Emitter, state: Tensor, shape: Shape, run: Tensor) -> Tensor:
+    """A constant state for each place of `shape`; what is unknown of that, `run` says."""
+    assert state.data is not None
+    if DYNAMIC not in shape:
+        return e.constant(np.broadcast_to(state.data, shape), state.name)
+    offset = run.rank - len(shape)
+    sizes = [e.dimension(run, a + offset) if n == DYNAMIC else n for a, n in enumerate(shape)]
+    return e.apply("BROADCAST_TO", [state], shape=shape, rest=[e.sizes(sizes)])
+
+
+def joined(e: Emitter, pieces: list[Tensor]) -> Tensor:
+    """Steps one after the other as a run."""
     if len(pieces) == 1:
         return pieces[0]
     shape = (len(pieces), *pieces[0].shape[1:])
     return e.apply("CONCATENATION", pieces, shape=shape, axis=0)
 
 
-def convert_train(e: Emitter, op: spike.ToTensorOp | spike.FromTensorOp) -> None:
-    """A train as numbers, or truth values as a train."""
-    wanted = dense_type(op.result)
-    element = Element.BOOL if is_train(op.result) else element_type(wanted.element_type)
-    x, layout = e.stored(op.operand)
-    e.bind(op.result, e.cast(x, element), layout)
-
-
-RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys(_MODELS, neuron),
-    spike.ToTensorOp: convert_train,
-    spike.FromTensorOp: convert_train,
-}
+RULES: dict[type[Operation], Rule] = dict.fromkeys(_MODELS, neuron)

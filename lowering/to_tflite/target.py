@@ -133,7 +133,7 @@ class TFLiteTarget(Target):
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("spiking", "lower-network,inline-spike-layers,convert-spike-to-tensor"),
+    Stage("spiking", "lower-network,inline-spike-layers,lower-recurrent,convert-spike-to-tensor"),
     Stage("simplify", "canonicalize,cse,dce"),
     Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),

@@ -17,6 +17,7 @@ from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.engine import run_tflite
 from triton_dsl.tools.conversion import convert_to_snn
@@ -148,12 +149,97 @@ layer Net {
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
 
 
-def test_what_has_no_form_is_named() -> None:
-    text = """
-func.func @forward(%x: tensor<3x5xf32>) -> !spike.train<7x3x5> {
-  %s = spike.encode %x {scheme = "rate", timesteps = 7 : i64, seed = 1 : i64}
-    : (tensor<3x5xf32>) -> !spike.train<7x3x5>
-  func.return %s : !spike.train<7x3x5>
+@pytest.mark.parametrize("cumulative", ["true", "false"])
+@pytest.mark.parametrize(("compare", "activation"), [("ge", "relu"), ("gt", "none")])
+def test_sigma_delta(compare: str, activation: str, cumulative: str) -> None:
+    """What is sent, and the four states after the last step."""
+    run, state = "tensor<6x?x5xf32>", "tensor<?x5xf32>"
+    types = ", ".join([run, *[state] * 4])
+    text = f"""
+func.func @forward(%x: {run}) -> ({types}) {{
+  %d, %a, %b, %c, %e = spike.sigma_delta %x {{threshold = 0.5 : f64, gain = 0.5 : f64,
+    bias = 0.25 : f64, compare = "{compare}", activation = "{activation}",
+    cumulative = {cumulative}}} : ({run}) -> ({types})
+  func.return %d, %a, %b, %c, %e : {types}
+}}"""
+    same(text, [dyadic(6, 3, 5)])
+
+
+@pytest.mark.parametrize("sizes", ["3x5", "?x5", "?x?"])
+@pytest.mark.parametrize("seed", [1, 2**63 - 5])
+def test_spikes_at_random(sizes: str, seed: int) -> None:
+    """The interpreter's spikes, also where the steps of earlier runs are counted."""
+    text = f"""
+func.func @forward(%x: tensor<{sizes}xf32>, %t: tensor<i64>)
+    -> (!spike.train<7x{sizes}>, !spike.train<4x{sizes}>) {{
+  %s = spike.encode %x {{scheme = "rate", timesteps = 7 : i64, start = 3 : i64,
+    seed = {seed} : i64}} : (tensor<{sizes}xf32>) -> !spike.train<7x{sizes}>
+  %r = spike.encode %x elapsed(%t : tensor<i64>) {{scheme = "rate", timesteps = 4 : i64,
+    seed = {seed} : i64}} : (tensor<{sizes}xf32>) -> !spike.train<4x{sizes}>
+  func.return %s, %r : !spike.train<7x{sizes}>, !spike.train<4x{sizes}>
+}}"""
+    x = np.random.default_rng(0).random((3, 5), np.float32)
+    x[0] = [0, 1, -0.5, 1.5, np.nan]
+    x[1, 0] = np.float32(2.0**-31)
+    same(text, [x, np.array(1000)])
+
+
+FEEDBACK = """
+func.func @forward(%i: tensor<6x?x4xf32>) -> (!spike.train<6x?x4>, tensor<?x4xf32>) {
+  %w = ternary.parameter "w" : tensor<4x4x!ternary.trit>
+  %y, %v = spike.recurrent %i, %w : (tensor<6x?x4xf32>, tensor<4x4x!ternary.trit>)
+    -> (!spike.train<6x?x4>, tensor<?x4xf32>) {
+    ^bb0(%x: tensor<6x?x4xf32>, %r: tensor<4x4x!ternary.trit>, %last: !spike.train<6x?x4>):
+      %f = spike.linear %last, %r
+        : !spike.train<6x?x4>, tensor<4x4x!ternary.trit> -> tensor<6x?x4xi32>
+      %g = tensor.convert %f : (tensor<6x?x4xi32>) -> tensor<6x?x4xf32>
+      %c = tensor.add %x, %g : (tensor<6x?x4xf32>, tensor<6x?x4xf32>) -> tensor<6x?x4xf32>
+      %s, %u = spike.lif %c {beta = 0.5 : f64}
+        : (tensor<6x?x4xf32>) -> (!spike.train<6x?x4>, tensor<?x4xf32>)
+      spike.yield %s, %u : !spike.train<6x?x4>, tensor<?x4xf32>
+  }
+  func.return %y, %v : !spike.train<6x?x4>, tensor<?x4xf32>
 }"""
-    with pytest.raises(UnsupportedError, match=r"spike.encode at .*no form in TFLite"):
+
+
+def test_feedback_step_by_step(bench: Any) -> None:
+    trits = np.random.default_rng(1).integers(-1, 2, (4, 4)).astype(np.int8)
+    values = {"w": pack_trits(trits)}
+    same(FEEDBACK, [dyadic(6, 3, 4)], values)
+    module = parse_module(FEEDBACK, "model.mlir")
+    attach_store(module, ParameterStore.of(values))
+    kinds = bench.kinds(next(iter(compile_to_target(module, "tflite").files.values())))
+    assert kinds.count("FULLY_CONNECTED") == 6
+    assert kinds.count("DEQUANTIZE") == 1, "the weights are unpacked once"
+
+
+def test_states_go_in_and_out() -> None:
+    """Two runs with the states between them are one."""
+    text = """
+func.func @forward(%x: tensor<{0}x2x5xf32>) -> !spike.train<{0}x2x5> {{
+  %s = spike.cuba_lif %x {{alpha = 0.5 : f64, beta = 0.75 : f64}}
+    : (tensor<{0}x2x5xf32>) -> !spike.train<{0}x2x5>
+  func.return %s : !spike.train<{0}x2x5>
+}}"""
+    x = dyadic(6, 2, 5)
+    (whole,) = run_module(parse_module(text.format(6), "model.mlir"), [x])
+    module = parse_module(text.format(3), "model.mlir")
+    run_stages(module, [Stage("states", "expose-state")])
+    data = next(iter(compile_to_target(module, "tflite").files.values()))
+    zeros = [np.zeros((2, 5), np.float32)] * 2
+    first, *states = run_tflite(data, [x[:3], *zeros])
+    second, *_ = run_tflite(data, [x[3:], *states])
+    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+
+
+def test_everything_without_a_form_is_named() -> None:
+    text = """
+func.func @forward(%x: tensor<?x3x5xf32>) -> (!spike.train<?x3x5>, tensor<?x3x5xf32>) {
+  %s = spike.lif %x {beta = 0.5 : f64} : (tensor<?x3x5xf32>) -> !spike.train<?x3x5>
+  %d = spike.sigma_delta %x {threshold = 0.5 : f64} : (tensor<?x3x5xf32>) -> tensor<?x3x5xf32>
+  func.return %s, %d : !spike.train<?x3x5>, tensor<?x3x5xf32>
+}"""
+    with pytest.raises(UnsupportedError) as caught:
         compile_to_target(parse_module(text, "model.mlir"), "tflite")
+    assert [name for name, _, _ in caught.value.problems] == ["spike.lif", "spike.sigma_delta"]
+    assert "1 to 1024 known steps; fix them with infer-shapes" in str(caught.value)
