@@ -1,0 +1,167 @@
+"""Gates covered with look-up tables: priority cuts, chosen by the area that they lead to.
+
+After Mishchenko, Cho, Chatterjee and Brayton 2007, "Combinational and sequential mapping with
+priority cuts": each gate keeps the few best sets of nodes that determine it. No path gets longer
+than the longest one has to be; within that, area flow decides, and later rounds know how often each
+node is used. Not here: what has to be covered (`estimate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .families import Family
+from .netlist import LEAF, Netlist
+
+Cut = frozenset[int]
+
+_KEPT = 8
+"""Cuts of a gate that are looked at further."""
+
+_ROUNDS = 3
+"""How often cuts are chosen, each time with the uses that the last choice gave."""
+
+
+@dataclass
+class Cover:
+    """Look-up tables.
+
+    Attributes:
+        tables: for the node that each gives, the nodes that it takes.
+        order: the nodes of `tables`, each after those that it takes.
+    """
+
+    tables: dict[int, Cut]
+    order: list[int]
+
+
+def cover(netlist: Netlist, roots: Iterable[int], family: Family) -> Cover:
+    """Look-up tables that give the nodes `roots`; leaves among them need none."""
+    wanted = {node for node in roots if netlist.kinds[node] != LEAF}
+    order = _ordered(netlist, wanted)
+    cuts = _Cuts(netlist, family, wanted, order)
+    for _ in range(_ROUNDS):
+        cuts.choose()
+    return cuts.cover()
+
+
+def _ordered(netlist: Netlist, roots: Iterable[int]) -> list[int]:
+    """The gates that roots depend on, each after its inputs."""
+    kinds, inputs = netlist.kinds, netlist.inputs
+    order: list[int] = []
+    state: dict[int, bool] = {}
+    for root in roots:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in state:
+                stack.pop()
+                if not state[node]:
+                    state[node] = True
+                    order.append(node)
+                continue
+            state[node] = False
+            for literal in inputs[node]:
+                below = literal >> 1
+                if kinds[below] != LEAF and below not in state:
+                    stack.append(below)
+    return order
+
+
+class _Cuts:
+    """The cuts of every gate, and which is chosen."""
+
+    def __init__(self, netlist: Netlist, family: Family, roots: set[int], order: list[int]) -> None:
+        self.roots = roots
+        self.order = order
+        self.costs = (0, *family.costs)
+        self.widest = len(family.costs)
+        self.flow: dict[int, float] = {}
+        self.depth: dict[int, int] = {}
+        self.best: dict[int, Cut] = {}
+        self.uses = self._fanouts(netlist)
+        self.found: dict[int, list[Cut]] = {}
+        self._enumerate(netlist)
+        self.longest = max((self.depth[node] for node in roots), default=0)
+
+    def _fanouts(self, netlist: Netlist) -> dict[int, int]:
+        uses = dict.fromkeys(self.roots, 1)
+        for node in self.order:
+            for literal in netlist.inputs[node]:
+                uses[literal >> 1] = uses.get(literal >> 1, 0) + 1
+        return uses
+
+    def _enumerate(self, netlist: Netlist) -> None:
+        """Find cuts from the leaves on: of each gate the shallow ones, then the small ones."""
+        kinds, widest = netlist.kinds, self.widest
+        for node in self.order:
+            below = [literal >> 1 for literal in netlist.inputs[node] if literal > 1]
+            if all(kinds[n] == LEAF for n in below):
+                self.found[node] = [frozenset(below)]
+                self.best[node] = self.found[node][0]
+                self.depth[node] = 1
+                self.flow[node] = self.costs[len(below)] / self.uses[node]
+                continue
+            merged: set[Cut] = {frozenset()}
+            for n in below:
+                choices = (*self.found.get(n, ()), frozenset((n,)))
+                merged = {
+                    union
+                    for cut in merged
+                    for other in choices
+                    if len(union := cut | other) <= widest
+                }
+            cuts = list(merged)
+            ranked = sorted((*self._measures(cut), i) for i, cut in enumerate(cuts))
+            flattest = min(ranked, key=_shallow)
+            kept = ranked[:_KEPT]
+            if flattest not in kept:
+                kept[-1] = flattest
+            self.found[node] = [cuts[i] for *_, i in kept]
+            self.best[node] = cuts[flattest[-1]]
+            self.depth[node] = flattest[2]
+            self.flow[node] = ranked[0][0] / self.uses[node]
+
+    def _measures(self, cut: Cut) -> tuple[float, int, int]:
+        """Area flow, size, depth."""
+        flow, depth = self.flow, self.depth
+        area = self.costs[len(cut)] + sum([flow.get(n, 0.0) for n in cut])
+        return area, len(cut), 1 + max([depth.get(n, 0) for n in cut], default=0)
+
+    def choose(self) -> None:
+        """Choose again, knowing the uses of each node, and how deep it may be."""
+        allowed = dict.fromkeys(self.roots, self.longest)
+        uses = dict.fromkeys(self.roots, 1)
+        for node in reversed(self.order):
+            if node in allowed:
+                limit = allowed[node] - 1
+                for n in self.best[node]:
+                    uses[n] = uses.get(n, 0) + 1
+                    allowed[n] = min(allowed.get(n, limit), limit)
+        for node in self.order:
+            cuts = self.found[node]
+            if len(cuts) == 1:
+                area, _, depth = self._measures(cuts[0])
+            else:
+                limit = allowed.get(node, self.longest)
+                ranked = [(*self._measures(cut), i) for i, cut in enumerate(cuts)]
+                fitting = [entry for entry in ranked if entry[2] <= limit]
+                area, _, depth, i = min(fitting) if fitting else min(ranked, key=_shallow)
+                self.best[node] = cuts[i]
+            self.depth[node] = depth
+            # A node that nobody uses now might be used after all.
+            self.flow[node] = area / uses.get(node, 1)
+
+    def cover(self) -> Cover:
+        """The tables of the last choice."""
+        needed = set(self.roots)
+        for node in reversed(self.order):
+            if node in needed:
+                needed.update(self.best[node])
+        order = [node for node in self.order if node in needed]
+        return Cover({node: self.best[node] for node in order}, order)
+
+
+def _shallow(measures: tuple[float, int, int, int]) -> tuple[int, float]:
+    return measures[2], measures[0]

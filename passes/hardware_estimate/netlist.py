@@ -1,0 +1,196 @@
+"""A circuit bit by bit: gates with shared structure, registers, carry chains, and what stays whole.
+
+A literal is a bit: twice the number of a node, plus one where the bit is inverted. Literals 0 and 1
+are the constants. Not here: what becomes which gate (`elaborate`), look-up tables (`mapping`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+Join = Callable[[int, int], int]
+
+FALSE = 0
+TRUE = 1
+
+LEAF, AND, XOR, MUX = range(4)
+"""Kinds of nodes: a leaf is an input, or what a register, a chain or a block gives."""
+
+
+@dataclass(slots=True)
+class Register:
+    """One bit of a register.
+
+    Attributes:
+        data, enable, reset: literals; enable is `TRUE` and reset `FALSE` where there is none.
+        clock: a literal too.
+        reset_value: the bit that a reset gives.
+        output: its node.
+        group: the layer.
+        gated: whether the reset only works while the enable is 1.
+    """
+
+    data: int
+    enable: int
+    reset: int
+    clock: int
+    reset_value: int
+    output: int
+    group: int
+    gated: bool = False
+
+
+@dataclass(slots=True)
+class Chain:
+    """A carry chain.
+
+    Attributes:
+        first, second: for each bit the literals that its cell takes: two bits to add; or, where a
+            look-up table stands before the chain, whether the carry goes on and what it is else.
+        carry: what goes in at the lowest bit.
+        outputs: the nodes of the sum's bits; -1 for a bit that is not there.
+        top: the node of the last carry, or -1.
+        group: the layer.
+    """
+
+    first: list[int]
+    second: list[int]
+    carry: int
+    outputs: list[int]
+    top: int
+    group: int
+
+
+@dataclass(slots=True)
+class Block:
+    """Something that is counted as a whole: a kept module, a memory, a multiplier.
+
+    Attributes:
+        kind: its name.
+        inputs: literals.
+        outputs: nodes.
+        group: the layer.
+    """
+
+    kind: str
+    inputs: list[int]
+    outputs: list[int]
+    group: int
+
+
+@dataclass
+class Netlist:
+    """Nodes and what stands between them; equal gates are one node.
+
+    Attributes:
+        kinds: of each node.
+        inputs: of each node, literals: two of `AND` and `XOR`; of `MUX` the condition, what is
+            chosen where it is 1, and what where it is 0.
+        groups: for each node the layer that made it first.
+        selections: for a literal that a selection gives where one choice is a constant: the
+            condition for the constant, the constant, and the other choice.
+        group: the layer of the nodes that are made now.
+    """
+
+    kinds: list[int] = field(default_factory=lambda: [LEAF])
+    inputs: list[tuple[int, ...]] = field(default_factory=lambda: [()])
+    groups: list[int] = field(default_factory=lambda: [0])
+    registers: list[Register] = field(default_factory=list[Register])
+    chains: list[Chain] = field(default_factory=list[Chain])
+    blocks: list[Block] = field(default_factory=list[Block])
+    outputs: list[int] = field(default_factory=list[int])
+    selections: dict[int, tuple[int, int, int]] = field(
+        default_factory=dict[int, tuple[int, int, int]]
+    )
+    group: int = 0
+    _known: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+
+    def leaf(self) -> int:
+        """The literal of a new leaf."""
+        self.kinds.append(LEAF)
+        self.inputs.append(())
+        self.groups.append(self.group)
+        return 2 * (len(self.kinds) - 1)
+
+    def leaves(self, count: int) -> list[int]:
+        """The literals of so many new leaves."""
+        return [self.leaf() for _ in range(count)]
+
+    def _node(self, kind: int, inputs: tuple[int, ...]) -> int:
+        key = (kind, *inputs)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        self.kinds.append(kind)
+        self.inputs.append(inputs)
+        self.groups.append(self.group)
+        literal = 2 * (len(self.kinds) - 1)
+        self._known[key] = literal
+        return literal
+
+    def both(self, a: int, b: int) -> int:
+        """a AND b."""
+        if a > b:
+            a, b = b, a
+        if a == FALSE or a == b ^ 1:
+            return FALSE
+        if a in (TRUE, b):
+            return b
+        return self._node(AND, (a, b))
+
+    def either(self, a: int, b: int) -> int:
+        """a OR b."""
+        return self.both(a ^ 1, b ^ 1) ^ 1
+
+    def differ(self, a: int, b: int) -> int:
+        """a XOR b."""
+        inverted = (a ^ b) & 1
+        a, b = (a & ~1, b & ~1) if a < b else (b & ~1, a & ~1)
+        if a == b:
+            return inverted
+        if a == FALSE:
+            return b ^ inverted
+        return self._node(XOR, (a, b)) ^ inverted
+
+    def choose(self, condition: int, yes: int, no: int) -> int:
+        """`yes` where the condition is 1, else `no`."""
+        if condition <= TRUE:
+            return yes if condition else no
+        if yes == no:
+            return yes
+        if condition & 1:
+            condition, yes, no = condition ^ 1, no, yes
+        if yes ^ no == 1:
+            return self.differ(condition, no)
+        if yes <= TRUE or no <= TRUE or yes >> 1 == condition >> 1 or no >> 1 == condition >> 1:
+            return self._simple_choice(condition, yes, no)
+        inverted = no & 1
+        return self._node(MUX, (condition, yes ^ inverted, no ^ inverted)) ^ inverted
+
+    def _simple_choice(self, condition: int, yes: int, no: int) -> int:
+        if yes >> 1 == condition >> 1:
+            yes = TRUE if yes == condition else FALSE
+        if no >> 1 == condition >> 1:
+            no = FALSE if no == condition else TRUE
+        one = self.both(condition, yes)
+        return self.either(one, self.both(condition ^ 1, no))
+
+    def all_of(self, bits: Sequence[int]) -> int:
+        """AND of any number of bits."""
+        return self._tree(bits, self.both, TRUE)
+
+    def any_of(self, bits: Sequence[int]) -> int:
+        """OR of any number of bits."""
+        return self.all_of([bit ^ 1 for bit in bits]) ^ 1
+
+    def parity(self, bits: Sequence[int]) -> int:
+        """XOR of any number of bits."""
+        return self._tree(bits, self.differ, FALSE)
+
+    def _tree(self, bits: Sequence[int], join: Join, empty: int) -> int:
+        level = list(bits)
+        while len(level) > 1:
+            pairs = [join(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+            level = pairs + ([level[-1]] if len(level) % 2 else [])
+        return level[0] if level else empty

@@ -1,0 +1,112 @@
+"""Memories as gates, registers, look-up tables used as memory, or blocks.
+
+Not here: what a memory is (`convert_ternary_to_hw.memories`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import hw
+
+from ..convert_ternary_to_hw.memories import Memory, memory_of
+from .families import Family
+from .netlist import FALSE, Block, Netlist, Register
+
+Bits = list[int]
+
+BLOCK = "block"
+DISTRIBUTED = "distributed"
+"""Kinds of `Block` for memories; the size stands behind: `block 512x36`."""
+
+
+class Storage:
+    """Puts memories into a netlist."""
+
+    def __init__(self, netlist: Netlist, family: Family) -> None:
+        self.netlist = netlist
+        self.family = family
+
+    def memory(self, declaration: hw.HWModuleExternOp, operands: Sequence[Bits]) -> Bits:
+        """What a memory gives; operands as its declaration orders them."""
+        memory = memory_of(declaration)
+        assert memory is not None
+        if memory.kind == "rom":
+            return self._rom(memory, operands)
+        return self._ram(memory, operands)
+
+    def _rom(self, memory: Memory, operands: Sequence[Bits]) -> Bits:
+        (clock,), (enable,), address = operands
+        if memory.style == "block":
+            return self._whole(BLOCK, memory, [clock, enable, *address])
+        words = memory.contents
+        result: Bits = []
+        for bit in range(memory.width):
+            column = [word >> bit & 1 for word in words]
+            data = self._looked_up(column, address)
+            result.append(self._register(data, enable, clock))
+        return result
+
+    def _ram(self, memory: Memory, operands: Sequence[Bits]) -> Bits:
+        (clock,), (write,), to, word, (read,), address = operands
+        blocks = memory.style == "block"
+        if blocks or (memory.style == "distributed" and self.family.distributed_bits):
+            kind = BLOCK if blocks else DISTRIBUTED
+            inputs = [clock, write, *to, *word, read, *address]
+            data = self._whole(kind, memory, inputs)
+            return data if blocks else [self._register(bit, read, clock) for bit in data]
+        rows: list[Bits] = []
+        for index in range(memory.depth):
+            chosen = self.netlist.all_of(
+                [bit if index >> i & 1 else bit ^ 1 for i, bit in enumerate(to)]
+            )
+            enable = self.netlist.both(write, chosen)
+            rows.append([self._register(bit, enable, clock) for bit in word])
+        columns = [self._looked_up([row[i] for row in rows], address) for i in range(memory.width)]
+        return [self._register(bit, read, clock) for bit in columns]
+
+    def _looked_up(self, column: Sequence[int], address: Bits) -> int:
+        """The bit at an address; what stands behind the last one does not matter."""
+        level = list(column)
+        for bit in address:
+            if len(level) % 2:
+                level.append(level[-1])
+            level = [
+                self.netlist.choose(bit, level[i + 1], level[i]) for i in range(0, len(level), 2)
+            ]
+        return level[0]
+
+    def _register(self, data: int, enable: int, clock: int) -> int:
+        output = self.netlist.leaf()
+        group = self.netlist.group
+        self.netlist.registers.append(
+            Register(data, enable, FALSE, clock, FALSE, output >> 1, group)
+        )
+        return output
+
+    def _whole(self, kind: str, memory: Memory, inputs: Bits) -> Bits:
+        outputs = self.netlist.leaves(memory.width)
+        name = f"{kind} {memory.depth}x{memory.width}"
+        nodes = [bit >> 1 for bit in outputs]
+        self.netlist.blocks.append(Block(name, inputs, nodes, self.netlist.group))
+        return outputs
+
+
+def block_memories(name: str, family: Family) -> int:
+    """How many block memories a `Block` of that kind takes, in the best shape."""
+    depth, width = (int(n) for n in name.split()[1].split("x"))
+    shapes = family.block_widths.items()
+    return min(-(-depth // d) * -(-width // w) for d, w in shapes)
+
+
+def memory_tables(name: str, family: Family) -> int:
+    """How many look-up tables a distributed `Block` of that kind takes."""
+    depth, width = (int(n) for n in name.split()[1].split("x"))
+    if family.distributed_bits == 16:
+        # Four bits of 16 words in four look-up tables, and two more for the port that writes.
+        return -(-depth // 16) * -(-width // 4) * 6
+    if family.name == "ultrascale+":
+        bits = 14 if depth <= 32 else 7
+        return -(-depth // 64) * -(-width // bits) * 8
+    bits = 6 if depth <= 32 else 3
+    return -(-depth // 64) * -(-width // bits) * 4
