@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import interpret, tensor, ternary
 from ...dialects.inference import tensor_type
 from ..adder_graph import InputRange
+from ..compile_time import is_literal
 from ..adder_graph.graph import AdderGraph
 from .arithmetic import (
     add,
@@ -31,7 +32,7 @@ from .arithmetic import (
     smaller,
 )
 from .circuit import Circuit
-from .compressors import compressed_sum, luts_of
+from .compressors import ColumnSums, Plane, planes
 from .rescaling import Rescaling
 from .signals import Signal
 
@@ -41,6 +42,9 @@ Signals = NDArray[Any]
 Reduction = tensor.ReduceSumOp | tensor.ReduceMaxOp | tensor.ReduceMinOp
 
 Rule = Callable[[Circuit, Any, Sequence[Signals]], Signals]
+
+WIDEST_COUNTED = 2
+"""The most bits of a number that is summed bit by bit."""
 
 LUT_PER_ADDER_BIT = 0.85
 """Measured with Yosys (synth_xilinx) on shared graphs of adders with a register a level."""
@@ -57,6 +61,9 @@ MOVES = (
     tensor.UnsqueezeOp,
 )
 """Ops that only move elements: wires."""
+
+_TRANSPARENT = (tensor.ConvertOp, tensor.NegOp, *MOVES)
+"""Ops that a known addend passes through."""
 
 
 def moved(op: Operation, operands: Sequence[Signals]) -> Sequence[Signals]:
@@ -94,48 +101,64 @@ def adder_graph(circuit: Circuit, op: ternary.AdderGraphOp, operands: Sequence[S
     nodes = np.array(op.nodes.get_values(), dtype=np.int64).reshape(-1, 4).tolist()
     outputs = np.array(op.outputs.get_values(), dtype=np.int64).reshape(-1, 2).tolist()
     matrix = op.matrix()
-    rows = [
-        _compressed_row(circuit, list(row), matrix)
-        if _is_compressible(row, matrix, op)
-        else _graph_row(circuit, list(row), nodes, outputs)
-        for row in x.reshape(-1, inputs)
-    ]
-    flat = [signal for row in rows for signal in row]
+    flat: list[Signal] = []
+    for row in x.reshape(-1, inputs):
+        counted = _column_sums(circuit, list(row), matrix, op)
+        flat += counted or _graph_row(circuit, list(row), nodes, outputs)
     return _array(flat, (*x.shape[:-1], len(outputs)))
 
 
-def _is_compressible(row: Signals, matrix: NDArray[Any], op: ternary.AdderGraphOp) -> bool:
-    """Whether compressors take fewer LUTs: the inputs are bits, and little is shared."""
-    bits = all(
-        s.wire is not None and s.sign == 1 and s.offset == 0 and s.bounds == (0, 1) for s in row
-    )
-    if not bits or not matrix.size or np.abs(matrix).max() > 1:
-        return False
-    counts = np.count_nonzero(_distinct_columns(matrix), axis=0).tolist()
+def _column_sums(
+    circuit: Circuit, row: Sequence[Signal], matrix: NDArray[Any], op: ternary.AdderGraphOp
+) -> list[Signal] | None:
+    """The columns summed bit by bit, equal ones once; `None` if shared adders take fewer LUTs."""
+    known = [s for s in row if s.wire is not None]
+    if not known or not matrix.size or np.abs(matrix).max() > 1:
+        return None
+    if max(s.wire.width for s in known if s.wire is not None) > WIDEST_COUNTED:
+        return None
+    columns: dict[bytes, list[Plane]] = {}
+    for column in matrix.T:
+        pairs = [
+            (s.wire, s.sign * m)
+            for s, m in zip(row, column.tolist(), strict=True)
+            if m and s.wire is not None
+        ]
+        columns.setdefault(column.tobytes(), planes(pairs))
+    sums = ColumnSums(circuit, list(columns.values()), exact=not takes_offsets(op.result))
     numbers = op.nodes.get_values()
     nodes = tuple((a, b, s, k) for a, b, s, k in np.reshape(numbers, (-1, 4)).tolist())
-    graph = AdderGraph(op.inputs.value.data, nodes, ())
-    return sum(luts_of(n) for n in counts if n) < LUT_PER_ADDER_BIT * graph.bits(InputRange(0, 1))
-
-
-def _distinct_columns(matrix: NDArray[Any]) -> NDArray[Any]:
-    return np.unique(matrix, axis=1)
-
-
-def _compressed_row(circuit: Circuit, values: list[Signal], matrix: NDArray[Any]) -> list[Signal]:
-    """Each column as a sum of bits; equal columns once."""
-    wires = [value.wire for value in values]
-    known: dict[bytes, Signal] = {}
-    row: list[Signal] = []
-    for index, column in enumerate(matrix.T):
+    low, high = (
+        pick(end)
+        for pick, end in zip((min, max), zip(*(s.bounds for s in known), strict=True), strict=True)
+    )
+    bits = AdderGraph(op.inputs.value.data, nodes, ()).bits(InputRange(low, high))
+    if sums.luts >= LUT_PER_ADDER_BIT * bits:
+        return None
+    offsets = np.array([s.offset for s in row]) @ matrix
+    found: dict[bytes, Signal] = {}
+    for index, (column, offset) in enumerate(zip(matrix.T, offsets.tolist(), strict=True)):
         key = column.tobytes()
-        if key not in known:
-            pairs = [(wire, m) for wire, m in zip(wires, column, strict=True) if wire is not None]
-            plus, minus = ([wire for wire, m in pairs if m == sign] for sign in (1, -1))
+        if key not in found:
             with circuit.element(index):
-                known[key] = compressed_sum(circuit, plus, minus)
-        row.append(known[key])
-    return row
+                found[key] = sums.total(columns[key]).plus(offset)
+    return [found[column.tobytes()] for column in matrix.T]
+
+
+def takes_offsets(value: SSAValue) -> bool:
+    """Whether all users of a value take a known addend in for nothing."""
+    return all(_takes_offset(use.operation, use.index) for use in value.uses)
+
+
+def _takes_offset(user: Operation, index: int) -> bool:
+    if isinstance(user, tensor.RequantizeOp | tensor.MultiThresholdOp):
+        return index == 0
+    if isinstance(user, tensor.ReluOp):
+        return _is_rectified(user.result)
+    if isinstance(user, tensor.AddOp | tensor.SubOp):
+        others = [operand for operand in user.operands if operand is not user.operands[index]]
+        return all(is_literal(o.owner) for o in others) and takes_offsets(user.result)
+    return isinstance(user, _TRANSPARENT) and takes_offsets(user.results[0])
 
 
 def _graph_row(
