@@ -32,6 +32,10 @@ _WIRES = (hw.ConstantOp, comb.ConcatOp, comb.ExtractOp, comb.ReplicateOp)
 """Expressions that only move bits: repeated where they are used, unless they have a name."""
 
 
+_DECLARED = (seq.CompRegOp, hw.InstanceOp)
+"""Ops whose results can be read above their own place, when they are declared first."""
+
+
 def modules(module: ModuleOp) -> list[HardwareModule]:
     """The hardware modules of a module, in order; memories among them."""
     return [op for op in module.body.block.ops if isinstance(op, HardwareModule)]
@@ -114,17 +118,20 @@ class _Printer:
         return not (len(users) == 1 and _enables(users[0]))
 
     def _declare_early(self) -> None:
-        """Declare registers that are read above their own place, as in a loop."""
+        """Declare registers and wires of instances that are read above their own place."""
         seen: set[SSAValue] = set(self.module.body.block.args)
         for op in self.module.body.block.ops:
             for index, value in enumerate(op.operands):
                 is_kept = _enables(op) and index == 2
-                if value not in seen and not is_kept and isinstance(value.owner, seq.CompRegOp):
+                if value not in seen and not is_kept and isinstance(value.owner, _DECLARED):
                     self.early.add(value)
             seen.update(op.results)
         for op in self.module.body.block.ops:
             if isinstance(op, seq.CompRegOp) and op.data in self.early:
                 self.lines.append(f"  reg {_range(op.data.type)}{self.of[op.data].text};")
+            elif isinstance(op, hw.InstanceOp):
+                wires = [result for result in op.results if result in self.early]
+                self.lines += [f"  wire {_range(w.type)}{self.of[w].text};" for w in wires]
 
     def _expression(self, value: SSAValue) -> Expression:
         if value not in self.of:
@@ -188,7 +195,8 @@ class _Printer:
 
     def _write_instance(self, op: hw.InstanceOp) -> None:
         for result in op.results:
-            self.lines.append(f"  wire {_range(result.type)}{self.of[result].text};")
+            if result not in self.early:
+                self.lines.append(f"  wire {_range(result.type)}{self.of[result].text};")
         ports = [
             f".{name.data}({self._expression(value).text})"
             for names, values in ((op.arg_names, op.inputs), (op.result_names, op.results))

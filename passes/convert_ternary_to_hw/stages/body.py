@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRe
 from xdsl.ir import Block, Operation, SSAValue, TypeAttribute
 
 from ....dialects.shapes import bit_width
+from ...adder_graph.graph import width_of
 from ..circuit import COMMENT, named
 from ..memories import Memory
 from ..stream import hw_module
@@ -119,7 +120,7 @@ class StageBody:
         return self.put(comb.MuxOp(condition, yes, no), name)
 
     def compare(self, a: SSAValue, predicate: str, b: SSAValue | int) -> SSAValue:
-        """A comparison of unsigned numbers: `eq`, `ne`, `ult`, `ule`, `ugt`, `uge`."""
+        """A comparison: `eq`, `ne`; `ult`, `uge`, … of unsigned, `slt`, … of signed numbers."""
         other = self.constant(b, bit_width(a.type) or 1) if isinstance(b, int) else b
         return self.put(comb.ICmpOp(a, other, predicate))
 
@@ -135,6 +136,16 @@ class StageBody:
     def repeated(self, bit: SSAValue, times: int) -> SSAValue:
         """A bit so many times."""
         return bit if times == 1 else self.put(comb.ReplicateOp(bit, IntegerType(times)))
+
+    def resized(self, value: SSAValue, have: tuple[int, int], want: tuple[int, int]) -> SSAValue:
+        """A number within the bounds `have` in the bits that the bounds `want` around them need."""
+        width, more = width_of(*have), width_of(*want) - width_of(*have)
+        if not more:
+            return value
+        if have[0] >= 0:
+            return self.joined([value, self.constant(0, more)])
+        sign = value if width == 1 else self.extract(value, width - 1, 1)
+        return self.joined([value, self.repeated(sign, more)])
 
     def joined(self, values: Sequence[SSAValue], name: str | None = None) -> SSAValue:
         """All values in one, the first in the lowest bits."""
@@ -200,7 +211,7 @@ class StageBody:
         op = hw.InstanceOp(name, SymbolRefAttr(module), list(operands), types)
         self.block.add_op(op)
         for result, (port, _) in zip(op.results, results, strict=True):
-            result.name_hint = port
+            result.name_hint = f"{name}_{port}"
         return op.results
 
     def finish(

@@ -324,17 +324,9 @@ class _Window:
             return pixel
         parts: list[SSAValue] = []
         low = 0
-        for (least, _), have, width in zip(
-            self.input.bounds, self.input.widths, widths, strict=True
-        ):
-            parts.append(body.extract(pixel, low, have))
-            if width > have:
-                parts.append(
-                    body.repeated(body.extract(pixel, low + have - 1, 1), width - have)
-                    if least < 0
-                    else body.constant(0, width - have)
-                )
-            low += have
+        for have, want in zip(self.input.bounds, bounds, strict=True):
+            parts.append(body.resized(body.extract(pixel, low, width_of(*have)), have, want))
+            low += width_of(*have)
         return body.joined(parts)
 
 

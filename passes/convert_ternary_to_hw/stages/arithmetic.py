@@ -1,0 +1,127 @@
+"""The stage that computes: a pipelined circuit on the elements of one beat.
+
+The circuit is a module of its own, NAME_core, with a clock, an enable, and the beat; the stage puts
+the handshake around it. A beat goes in every cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import comb, hw, seq
+from xdsl.dialects.builtin import IntegerType, StringAttr, i1
+from xdsl.ir import Block, Operation, SSAValue
+
+from ..arithmetic import plain
+from ..circuit import COMMENT, Circuit
+from ..signals import Signal, Wire
+from ..stream import adder_module, hw_module
+from .body import StageBody
+from .stage import Layout, Stage
+from .timing import PipelineTiming
+
+
+class ArithmeticStage:
+    """A stage while its circuit is being written.
+
+    Args:
+        name: of the stage.
+        input: what comes in.
+        pipeline: a register after so many levels of adders.
+
+    Attributes:
+        circuit: where the ops go; `circuit.begin` starts a layer.
+        elements: the elements of the beat.
+    """
+
+    def __init__(self, name: str, input: Layout, pipeline: int) -> None:
+        self.name = name
+        self.input = input
+        self.block = Block(arg_types=[seq.clock, i1, IntegerType(input.width)])
+        clock, enable, x = self.block.args
+        for argument, hint in zip(self.block.args, ("clock", "enable", "x"), strict=True):
+            argument.name_hint = hint
+        self.circuit = Circuit(self.block, clock, enable, pipeline)
+        self.circuit.begin("x", f"input of {name}")
+        self.elements: list[Signal] = []
+        low = 0
+        for index, (bounds, width) in enumerate(zip(input.bounds, input.widths, strict=True)):
+            if bounds[0] == bounds[1]:
+                self.elements.append(Signal.constant(bounds[0]))
+            else:
+                value = self.circuit.extract(x, low, width, f"x_{index}")
+                self.elements.append(Signal(Wire(value, *bounds)))
+            low += width
+        self.circuit.layers.clear()
+
+    def finish(self, results: Sequence[Signal], beats: int) -> Stage:
+        """The stage that gives those elements a beat, so many beats a frame."""
+        circuit = self.circuit
+        circuit.begin("y", f"output of {self.name}")
+        flat = [plain(circuit, signal) for signal in results]
+        wires = [signal.wire for signal in flat if signal.wire is not None]
+        latency = max(
+            (wire.cycle + bool(circuit.pipeline and wire.level) for wire in wires), default=0
+        )
+        layout = Layout(tuple(signal.bounds for signal in flat), beats)
+        parts = [
+            circuit.constant(signal.offset, width)
+            if signal.wire is None
+            else circuit.bits(circuit.at(signal.wire, latency), width)
+            for signal, width in zip(flat, layout.widths, strict=True)
+        ]
+        y = parts[0]
+        if len(parts) > 1:
+            y = circuit.put(comb.ConcatOp(parts[::-1], IntegerType(layout.width)))
+        self.block.add_op(hw.OutputOp([y]))
+        core = f"{self.name}_core"
+        module = hw_module(
+            core,
+            (
+                [
+                    ("clock", seq.clock),
+                    ("enable", i1),
+                    ("x", IntegerType(self.input.width)),
+                ],
+                [("y", IntegerType(layout.width))],
+            ),
+            self.block,
+        )
+        module.attributes[COMMENT] = StringAttr(f"Arithmetic on a beat, {latency} cycles")
+        adders = [adder_module(*adder) for adder in sorted(circuit.adder_widths)]
+        return self._stage([*adders, module], core, layout, latency)
+
+    def _stage(self, parts: Sequence[Operation], core: str, layout: Layout, latency: int) -> Stage:
+        body = StageBody([self.input.width], [layout.width])
+        advance = body.out_ready[0]
+        valid = body.in_valid[0]
+        if latency:
+            chain = [body.state(1, f"valid_{step}", 0) for step in range(1, latency + 1)]
+            advance = body.any_of(advance, body.inverse(chain[-1]), name="advance")
+            for register, before in zip(chain, [valid, *chain], strict=False):
+                body.drive(register, before, advance)
+            valid = chain[-1]
+        operands: list[tuple[str, SSAValue]] = [
+            ("clock", body.clock),
+            ("enable", advance),
+            ("x", body.in_data[0]),
+        ]
+        (y,) = body.instance(core, "core", operands, [("y", layout.width)])
+        comment = f"Handshake around {core}: a beat every cycle, its result {latency} later"
+        module = body.finish(self.name, comment, [advance], [y], [valid])
+        layers = [
+            layer
+            for layer in self.circuit.layers
+            if layer.name != "y" or layer.adders or layer.register_bits
+        ]
+        if layers:
+            layers[-1].register_bits += body.register_bits
+        return Stage(
+            self.name,
+            module,
+            (self.input,),
+            (layout,),
+            PipelineTiming(latency),
+            tuple(parts),
+            tuple(layers),
+        )
