@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from .lowering.backend import compile_model as compile_model
     from .lowering.backend import register_backend as register_backend
     from .lowering.from_onnx import from_onnx as from_onnx
+    from .lowering.from_tflite import from_tflite as from_tflite
     from .lowering.from_torch import from_torch as from_torch
+    from .lowering.to_onnx import export_to_onnx as export_to_onnx
+    from .lowering.to_onnx import optimize_onnx_model as optimize_onnx_model
     from .runtime.analysis import analyze_model_size as analyze_model_size
     from .runtime.layers import TernaryConv2d as TernaryConv2d
     from .runtime.layers import TernaryLinear as TernaryLinear
@@ -50,8 +53,11 @@ _HOME = {
     "TypeChecker": "ir.language.checker",
     "analyze_model_size": "runtime.analysis",
     "compile_model": "lowering.backend",
+    "export_to_onnx": "lowering.to_onnx",
     "from_onnx": "lowering.from_onnx",
+    "from_tflite": "lowering.from_tflite",
     "from_torch": "lowering.from_torch",
+    "optimize_onnx_model": "lowering.to_onnx",
     "profile_model": "runtime.profiler",
     "register_backend": "lowering.backend",
     "ternarize": "runtime.quantization",

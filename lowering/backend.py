@@ -112,7 +112,7 @@ def compile_model(
     trainable: bool = False,
     example_inputs: Any = None,
 ) -> Any:
-    """Compile a `.tri` file, an `.onnx` file, or a PyTorch module.
+    """Compile a `.tri`, `.onnx` or `.tflite` file, or a PyTorch module.
 
     Args:
         source_file: the program; or an `nn.Module`, with `example_inputs` and a target.
@@ -165,20 +165,25 @@ def _import(
     trainable: bool,
     example_inputs: Any,
 ) -> ModuleOp:
-    """A `.tri` file, an `.onnx` file or a PyTorch module as IR."""
+    """A `.tri`, `.onnx` or `.tflite` file or a PyTorch module as IR."""
     if not isinstance(source, str | Path):
         from .from_torch import from_torch
 
         return from_torch(source, example_inputs)
-    if Path(source).suffix == ".onnx":
-        from .from_onnx import from_onnx
-
+    kind = Path(source).suffix
+    if kind in (".onnx", ".tflite"):
         if layer is not None or weights is not None or trainable:
             raise OptionError(
-                "an .onnx file has its own weights and layers: 'layer', 'weights' and 'trainable' "
-                "need a .tri program"
+                f"{kind} files have their own weights and layers: 'layer', 'weights' and "
+                "'trainable' need a .tri program"
             )
-        return from_onnx(source)
+        if kind == ".onnx":
+            from .from_onnx import from_onnx
+
+            return from_onnx(source)
+        from .from_tflite import from_tflite
+
+        return from_tflite(source)
     from .from_tri import import_tri
 
     state = Path(weights) if isinstance(weights, str) else weights

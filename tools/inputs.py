@@ -23,8 +23,8 @@ def load_module(
 ) -> ModuleOp:
     """The program in `path` as IR.
 
-    `.tri` source, a `.nir` graph, an `.onnx` model, or textual IR (`.mlir`; `-` reads IR from
-    stdin).
+    `.tri` source, a `.nir` graph, an `.onnx` or `.tflite` model, or textual IR (`.mlir`; `-` reads
+    IR from stdin).
 
     Raises:
         SourceError: no such file, an unknown kind of file, or errors in the program.
@@ -48,8 +48,16 @@ def load_module(
         if weights is not None:
             raise OptionError("an .onnx file has its own weights; leave --weights out")
         return from_onnx(path)
+    if path.suffix == ".tflite":
+        from ..lowering.from_tflite import from_tflite
+
+        if weights is not None:
+            raise OptionError("a .tflite file has its own weights; leave --weights out")
+        return from_tflite(path)
     if str(path) != "-" and path.suffix != ".mlir":
-        raise SourceError(f"{path}: unknown kind of file; expected .tri, .mlir, .nir or .onnx")
+        raise SourceError(
+            f"{path}: unknown kind of file; expected .tri, .mlir, .nir, .onnx or .tflite"
+        )
     from ..dialects.registry import parse_module
     from ..lowering.weights import attach_weights
 

@@ -75,6 +75,7 @@ class TritonOptMain(xDSLOptMain):
         self.available_frontends["tri"] = self._read_tri
         self.available_frontends["nir"] = self._read_nir
         self.available_frontends["onnx"] = self._read_onnx
+        self.available_frontends["tflite"] = self._read_tflite
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
@@ -285,6 +286,13 @@ class TritonOptMain(xDSLOptMain):
         del stream  # values may stand in files beside it
         with self._timed("Frontend"):
             return from_onnx(Path(self.args.input_file))
+
+    def _read_tflite(self, stream: IO[bytes]) -> ModuleOp:
+        from ..lowering.from_tflite import from_tflite
+
+        del stream  # read again by its path, for the names of places
+        with self._timed("Frontend"):
+            return from_tflite(Path(self.args.input_file))
 
     def _use_pipeline(self, text: str) -> None:
         passes = parse_pipeline(text, self.available_passes)

@@ -11,7 +11,7 @@ Program = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="A .tri program, a .nir graph, an .onnx model, or IR in a .mlir file.",
+        help="A .tri program, a .nir graph, an .onnx or .tflite model, or IR in a .mlir file.",
         show_default=False,
     ),
 ]

@@ -1,0 +1,260 @@
+"""LiteRT's integer arithmetic in IR: factors as multiplier and shift, grids, ranges of activations.
+
+LiteRT multiplies an i32 sum by a real factor m·2^-s, 31 bits of m (Jacob et al. 2018, section 2.2),
+and its kernels round that in different ways. Most reference kernels round twice: x·m/2^31, halves
+up, then the rest of the shift, halves away from zero. FULLY_CONNECTED rounds once, halves away from
+zero. XNNPACK multiplies by a float32 and rounds once, halves to even. `Emitter.rounding` chooses
+between the reference kernels and one `tensor.requantize`, which rounds once, halves up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import IntegerType, Signedness, f32, i8, i16, i32, i64
+from xdsl.ir import Attribute, SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.tensor.fixed_point import fixed_points
+from ...ir.errors import TritonError
+from ..from_torch.sizes import ProblemError
+from .emitter import Emitter, Node
+from .model import Quantization
+
+Array = NDArray[Any]
+
+UI8: Attribute = IntegerType(8, Signedness.UNSIGNED)
+
+LARGEST_SUM = (1 << 31) - 1
+"""No i32 is larger."""
+
+RANGES: dict[Attribute, tuple[int, int]] = {
+    i8: (-128, 127),
+    UI8: (0, 255),
+    i16: (-32768, 32767),
+    i32: (-(1 << 31), LARGEST_SUM),
+}
+"""The least and the greatest integer of each element type."""
+
+RELU, RELU_N1_TO_1, RELU6 = 1, 2, 3
+"""Fused activations by their number in the schema."""
+
+
+def centred(e: Emitter, x: SSAValue, scales: Quantization) -> SSAValue:
+    """x minus its zero point, as i32."""
+    wide = e.convert(x, i32)
+    return wide if scales.zero == 0 else e.add(tensor.SubOp(wide, e.number(scales.zero, i32)))
+
+
+def grid_range(element: Attribute) -> tuple[int, int]:
+    """The least and the greatest integer of an element type.
+
+    Raises:
+        ProblemError: it does not stand for real numbers.
+    """
+    if element not in RANGES:
+        raise ProblemError(f"elements of {element} do not stand for real numbers in LiteRT")
+    return RANGES[element]
+
+
+def activation_range(node: Node) -> tuple[int, int]:
+    """The integers that a fused activation lets through."""
+    low, high = grid_range(node.element)
+    scales, kind = node.result_scales(), int(node.options.get("fusedActivationFunction", 0))
+
+    def level(value: float) -> int:
+        steps = np.float32(value) / np.float32(scales.scale[0])
+        return scales.zero + int(np.floor(abs(steps) + 0.5) * np.sign(steps))
+
+    if kind in (RELU, RELU6):
+        low = max(low, scales.zero)
+    if kind == RELU_N1_TO_1:
+        low, high = max(low, level(-1)), min(high, level(1))
+    if kind == RELU6:
+        high = min(high, level(6))
+    if kind not in (0, RELU, RELU_N1_TO_1, RELU6):
+        raise ProblemError(f"its fused activation {kind} has no integer form")
+    return low, high
+
+
+def rescaled(
+    e: Emitter,
+    x: SSAValue,
+    factors: Any,
+    zero: int,
+    element: Attribute,
+    bounds: tuple[int, int] | None = None,
+    *,
+    largest: int | None = None,
+    axis: int = 1,
+) -> SSAValue:
+    """clamp(round(x·factor) + zero), rounded as LiteRT's reference kernels do.
+
+    Args:
+        x: i32.
+        factors: one real factor, or one for each place on `axis`.
+        zero: the zero point of the result.
+        element: of the result.
+        bounds: of the result, zero point included; by default those of the type.
+        largest: no |x| is larger; given where the kernel rounds once, halves away from zero.
+        axis: of x.
+    """
+    real = np.asarray(factors, np.float64)
+    real = real.reshape(()) if real.size == 1 else real
+    low, high = bounds if bounds is not None else grid_range(element)
+    if e.rounding == "once":
+        made = _once(e, x, real, zero, (low, high), element, axis)
+    elif largest is not None:
+        made = _away(e, x, real, zero, (low, high), element, axis, largest)
+    else:
+        made = multiplied(e, x, *multiplier_of(real), zero, (low, high), element, axis)
+    return e.convert(made, element)
+
+
+def _once(
+    e: Emitter, x: SSAValue, real: Array, zero: int, bounds: tuple[int, int], element: Attribute,
+    axis: int,
+) -> SSAValue:  # fmt: skip
+    """One rounding, halves up."""
+    try:
+        multipliers, shifts = fixed_points(real)
+    except TritonError as error:
+        raise ProblemError(str(error)) from None
+    return _requantized(e, x, multipliers, shifts, zero, element, bounds, axis)
+
+
+def _away(
+    e: Emitter, x: SSAValue, real: Array, zero: int, bounds: tuple[int, int], element: Attribute,
+    axis: int, largest: int,
+) -> SSAValue:  # fmt: skip
+    """One rounding, halves away from zero.
+
+    This differs from halves up for a negative x whose product is a half exactly, which takes
+    |x| ≥ 2^(s-1) with m odd: for most scales no x is as large.
+    """
+    multipliers, shifts = fixed_points(real)
+    halves = (multipliers % 2 == 1) & (np.ldexp(1.0, shifts - 1) <= largest)
+    if not halves.any():
+        return _requantized(e, x, multipliers, shifts, zero, element, bounds, axis)
+    sign, size = e.add(tensor.SignOp(x)), e.add(tensor.AbsOp(x))
+    size = _requantized(e, size, multipliers, shifts, 0, i32, (0, 1 << 30), axis)
+    steps = e.add(tensor.MulOp(size, sign))
+    return clamped(e, e.add(tensor.AddOp(steps, e.number(zero, i32))), *bounds, element)
+
+
+def multiplied(
+    e: Emitter, x: SSAValue, multipliers: Array, exponents: Array, zero: int,
+    bounds: tuple[int, int], element: Attribute, axis: int = 1,
+) -> SSAValue:  # fmt: skip
+    """x·m/2^31 rounded, halves up, then divided by the rest, halves away from zero.
+
+    i32 where a rescaling cannot be of `element`.
+    """
+    left, right = np.maximum(exponents, 0), np.maximum(-exponents, 0)
+    if (left > 30).any():
+        raise ProblemError("its scales differ by more than 2^30")
+    if not right.any():
+        return _requantized(e, x, multipliers, 31 - left, zero, element, bounds, axis)
+    part = _requantized(e, x, multipliers, 31 - left, 0, i32, RANGES[i32], axis)
+    negative = e.convert(e.add(tensor.CompareOp(part, e.number(0, i32), "lt")), i32)
+    if not right.all():
+        kept = e.known((right > 0).astype(np.int32), i32)
+        negative = e.add(tensor.MulOp(negative, e.along(kept, axis, e.rank(x))))
+    # A half less than zero moves below the half, and is rounded down.
+    moved = e.add(tensor.SubOp(part, negative))
+    ones = np.where(right > 0, 1, 2)
+    return _requantized(e, moved, ones, np.maximum(right, 1), zero, element, bounds, axis)
+
+
+def multiplier_of(real: Array) -> tuple[Array, Array]:
+    """Of each factor the multiplier, 2^30 ≤ m < 2^31, and the exponent: m·2^(exponent - 31)."""
+    mantissas, exponents = np.frexp(real)
+    multipliers = np.floor(mantissas * (1 << 31) + 0.5).astype(np.int64)
+    full = multipliers == 1 << 31
+    multipliers = np.where(full, multipliers // 2, multipliers)
+    exponents = exponents.astype(np.int64) + full
+    lost = exponents < -31
+    return np.where(lost, 0, multipliers), np.where(lost, 0, exponents)
+
+
+def _requantized(
+    e: Emitter, x: SSAValue, multipliers: Array, shifts: Array, zero: int, element: Attribute,
+    bounds: tuple[int, int], axis: int,
+) -> SSAValue:  # fmt: skip
+    """`tensor.requantize`; i32 where its result cannot be of `element`."""
+    m, s = (e.known(np.asarray(values, np.int32), i32) for values in (multipliers, shifts))
+    z = e.number(zero, element if element in (i8, i16) else i32)
+    return e.add(tensor.RequantizeOp(x, m, s, z, axis=axis, low=bounds[0], high=bounds[1]))
+
+
+def clamped(e: Emitter, x: SSAValue, low: int, high: int, element: Attribute) -> SSAValue:
+    """Integers between bounds, as `element`."""
+    above = e.add(tensor.MaximumOp(x, e.number(low, x)))
+    return e.convert(e.add(tensor.MinimumOp(above, e.number(high, x))), element)
+
+
+def rescaled_wide(
+    e: Emitter, x: SSAValue, factors: Any, bounds: tuple[int, int], element: Attribute, axis: int
+) -> SSAValue:
+    """The form LiteRT has for i64 sums of 16-bit activations: 16 bits of the multiplier.
+
+    x·m + 2^(s-1) stays below 2^63 for |x| < 2^47, which LiteRT asks for; zero points are 0.
+    """
+    full, exponents = multiplier_of(np.asarray(factors, np.float64).reshape(-1))
+    short = np.where(full < 0x7FFF0000, (full + (1 << 15)) >> 16, 0x7FFF)
+    shifts = 15 - exponents
+    if (shifts < 1).any() or (shifts > 62).any():
+        raise ProblemError("its scales differ by more than 2^15")
+
+    def along(values: Array) -> SSAValue:
+        vector = e.known(values.astype(np.int64), i64)
+        return e.reshape(vector, ()) if values.size == 1 else e.along(vector, axis, e.rank(x))
+
+    power = along(np.left_shift(np.int64(1), shifts))
+    half = along(np.left_shift(np.int64(1), shifts - 1))
+    product = e.add(tensor.AddOp(e.add(tensor.MulOp(x, along(short))), half))
+    rest = e.add(tensor.ModOp(product, power))
+    quotient = e.add(tensor.DivOp(e.add(tensor.SubOp(product, rest)), power))
+    return clamped(e, quotient, *bounds, element)
+
+
+# Between integers and real numbers.
+
+
+def real_values(e: Emitter, x: SSAValue, scales: Quantization) -> SSAValue:
+    """scale·(x - zero point) in f32."""
+    element = tensor_type(x).element_type
+    rank = e.rank(x)
+    if scales.is_per_axis:
+        if not -rank <= scales.axis < rank or e.sizes(x)[scales.axis] != scales.scale.size:
+            raise ProblemError("its scales do not fit an axis of the tensor")
+        scale = e.known(scales.scale.astype(np.float32))
+        zero = e.known(scales.zero_point.astype(np.int32), i32)
+    else:
+        scale = e.known(np.asarray(scales.scale[0], np.float32))
+        zero = e.number(scales.zero, i32)
+    axis = scales.axis % rank if rank else 0
+    # One axis of the scale is enough for tensors of any rank.
+    if rank and element in (i8, i16, i32, UI8):
+        return e.add(tensor.DequantizeOp(x, scale, e.convert(zero, element), axis=axis))
+    steps = e.add(tensor.SubOp(e.convert(x, i32), zero))
+    return e.add(tensor.MulOp(e.convert(steps, f32), scale))
+
+
+def quantized(e: Emitter, x: SSAValue, scales: Quantization, element: Attribute) -> SSAValue:
+    """clamp(round(x/scale) + zero point)."""
+    low, high = grid_range(element)
+    if scales.is_per_axis or (scales.scale == 0).any():
+        raise ProblemError("activations have one scale")
+    scale = e.known(np.asarray(scales.scale[0], np.float32))
+    x = e.convert(x, f32)
+    if element in (i8, i16) and e.rank(x):
+        zero = e.number(scales.zero, element)
+        return e.add(tensor.QuantizeOp(x, scale, zero, axis=0, low=low, high=high))
+    steps = e.add(tensor.RoundOp(e.add(tensor.DivOp(x, scale))))
+    shifted = e.add(tensor.AddOp(steps, e.number(scales.zero, f32)))
+    bounded = e.add(tensor.MaximumOp(shifted, e.number(low, f32)))
+    return e.convert(e.add(tensor.MinimumOp(bounded, e.number(high, f32))), element)

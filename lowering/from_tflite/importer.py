@@ -1,0 +1,268 @@
+"""`from_tflite`: a TFLite model as IR. Walks the operators and gathers what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    ModuleOp,
+    NameLoc,
+    StringAttr,
+    f32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_integer
+from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
+from ...ir.store import ParameterStore
+from ..from_onnx.assembly import assembled
+from ..from_onnx.calls import element_type
+from ..from_onnx.importer import MALFORMED
+from ..from_onnx.sizes import Free, Size
+from ..from_torch.emitter import hint
+from ..from_torch.sizes import ProblemError
+from .emitter import Emitter, Node
+from .model import Model, StoredOperator, StoredTensor, read_model
+from .rules import ELEMENTWISE, REFUSED, rule_for
+
+BATCH = "batch"
+"""What a free first size is called."""
+
+DynamicRange = Literal["integers", "floats"]
+Rounding = Literal["reference", "once"]
+
+
+def from_tflite(
+    source: Any,
+    *,
+    signature: str | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    dynamic_range: DynamicRange = "integers",
+    rounding: Rounding = "reference",
+    recognize_ternary: bool = True,
+    name: str | None = None,
+) -> ModuleOp:
+    """A TFLite model as IR.
+
+    Arguments and results are those of the file, images channels last; between them images stand
+    channels first. Integers that stand for real numbers stay integers: sums of i32, rescaled by
+    multiplier and shift as LiteRT's reference kernels do. Every op carries the name of the tensor
+    it computes.
+
+    Args:
+        source: a path, or the bytes of a file.
+        signature: the one to import, where the file has several.
+        shapes: for some inputs the sizes that the program is for; text names a free one.
+        dynamic_range: what products of floats by stored integers are. `integers`: LiteRT's
+            arithmetic, which rounds activations to 8 bits in each run. `floats`: products by the
+            real numbers that the integers stand for.
+        rounding: how integers are rescaled. `reference`: bit for bit as LiteRT's reference kernels
+            do, most of them in two steps. `once`: one `tensor.requantize` each, at most a step
+            off, which is what faster kernels do too.
+        recognize_ternary: turn weights whose values are -s, 0 and +s, for one s or one an output
+            channel, into trits with a scale, exactly.
+        name: what the IR calls the module; by default the file's name.
+
+    Returns:
+        A module with `func.func @forward`, whose arguments and results are named as in the
+        signature; those that stand for real numbers have `tensor.scale` and `tensor.zero_point`.
+
+    Raises:
+        SourceError: no TFLite model, or a broken one.
+        UnsupportedError: names every operator without a meaning in the IR.
+        OptionError: no such input, or shapes that do not fit the model's.
+    """
+    if dynamic_range not in ("integers", "floats"):
+        raise OptionError(f"expected dynamic_range 'integers' or 'floats', got '{dynamic_range}'")
+    if rounding not in ("reference", "once"):
+        raise OptionError(f"expected rounding 'reference' or 'once', got '{rounding}'")
+    model = read_model(source, signature)
+    emitter = Emitter(Block(), ParameterStore.unsaved(), recognize_ternary)
+    emitter.rounds_activations = dynamic_range == "integers"
+    emitter.rounding = rounding
+    module = _Importer(model, emitter).run(name or model.name or "model", dict(shapes or {}))
+    try:
+        module.verify()
+    except VerifyException as error:
+        raise VerifyError(f"{model.where}: {error}") from None
+    return module
+
+
+class _Importer:
+    """Reads one model; a tensor whose operator is refused has the value `None`."""
+
+    def __init__(self, model: Model, emitter: Emitter) -> None:
+        self.model, self.emitter = model, emitter
+        self.values: dict[int, SSAValue | None] = {}
+        self.problems: list[tuple[str, str, str]] = []
+        self.file = StringAttr(model.where)
+
+    def run(self, name: str, shapes: dict[str, Sequence[int | str]]) -> ModuleOp:
+        """The module."""
+        model, emitter = self.model, self.emitter
+        emitter.location = self._location("model", 0)
+        emitter.budget += 256 * len(model.buffer.data)
+        if unknown := sorted(set(shapes) - {port for port, _ in model.inputs}):
+            raise OptionError(f"{model.where} has no input '{unknown[0]}'")
+        arguments = [self._input(port, index, shapes.get(port)) for port, index in model.inputs]
+        for index, operator in enumerate(model.operators):
+            self._operator(operator, index)
+        results: list[tuple[str, SSAValue]] = []
+        for port, index in model.outputs:
+            emitter.location = self._location(port, 0)
+            try:
+                value = self._value(index)
+                if value is not None:
+                    results.append((port, emitter.real(value)))
+            except ProblemError as problem:
+                self._problem("output", port, problem)
+        if self.problems:
+            raise UnsupportedError("IR", self.problems)
+        more = {
+            value: self._grid(index)
+            for ports, made in ((model.inputs, arguments), (model.outputs, results))
+            for (_, index), (_, value) in zip(ports, made, strict=True)
+        }
+        named = [(port, value) for port, value in arguments if value in emitter.block.args]
+        return assembled(emitter, name, named, results, self._location("results", 0), more)
+
+    def _grid(self, index: int) -> dict[str, Attribute]:
+        """How the integers of an argument or result stand for real numbers, as attributes."""
+        scales = self.model.tensors[index].integers
+        if scales is None or scales.is_per_axis:
+            return {}
+        return {
+            "tensor.scale": FloatAttr(float(scales.scale[0]), f32),
+            "tensor.zero_point": IntegerAttr(scales.zero, i64),
+        }
+
+    # What goes in.
+
+    def _input(
+        self, name: str, index: int, given: Sequence[int | str] | None
+    ) -> tuple[str, SSAValue]:
+        stored = self.model.tensors[index]
+        try:
+            if index in self.values:
+                raise ProblemError("it is an input twice")
+            element = element_type(stored.element.dtype)
+            if stored.element.bits < 8:
+                raise ProblemError(f"inputs of {stored.element.bits} bits have no type in the IR")
+        except ProblemError as problem:
+            self._problem("input", name, problem)
+            self.values[index] = None
+            return name, self.emitter.number(0, i64)
+        value = self.emitter.argument(self._sizes(name, stored, given), element)
+        value.name_hint = hint(name)
+        self.values[index] = value
+        return name, value
+
+    def _sizes(
+        self, name: str, stored: StoredTensor, given: Sequence[int | str] | None
+    ) -> tuple[Size, ...]:
+        if given is not None:
+            if len(given) != len(stored.shape):
+                raise OptionError(
+                    f"{self.model.where}: input '{name}' has {len(stored.shape)} axes, "
+                    f"not {len(given)}"
+                )
+            if any(isinstance(size, int) and size < 0 for size in given):
+                raise OptionError(f"{self.model.where}: sizes of '{name}' must be at least 0")
+            return tuple(Free.named(n) if isinstance(n, str) else int(n) for n in given)
+        return tuple(
+            Free.named(f"{name}_{axis}" if axis else BATCH) if size == -1 else size
+            for axis, size in enumerate(stored.shape)
+        )
+
+    def _value(self, index: int) -> SSAValue | None:
+        """The value of a tensor; one that is stored is read when it is first used."""
+        if index in self.values:
+            return self.values[index]
+        stored = self.model.tensors[index]
+        array = self.model.values(stored)
+        if array is None:
+            if stored.variable:
+                raise ProblemError("it keeps its value from run to run; pass it in and out")
+            raise SourceError(
+                f"{self.model.where}: a broken file: tensor '{stored.name}' is used before an "
+                "operator computes it"
+            )
+        value = self.emitter.known(array, element_type(array.dtype))
+        self.emitter.names[value] = stored.name or f"tensor{index}"
+        self.emitter.stored.add(value)
+        self.values[index] = value
+        return value
+
+    # Operators.
+
+    def _operator(self, operator: StoredOperator, index: int) -> None:
+        tensors = self.model.tensors
+        outputs = [tensors[n] for n in operator.outputs]
+        shown = next((t.name for t in outputs if t.name), operator.kind)
+        self.emitter.location = self._location(shown, index + 1)
+        try:
+            inputs = [None if n < 0 else self._value(n) for n in operator.inputs]
+            failed = any(
+                n >= 0 and value is None for n, value in zip(operator.inputs, inputs, strict=True)
+            )
+            made: Any = (None,) * len(outputs)
+            if not failed:
+                given = [None if n < 0 else tensors[n] for n in operator.inputs]
+                options = dict(operator.options)
+                made = self._made(Node(operator.kind, inputs, given, outputs, options, self.model))
+            results = [*cast("tuple[Any, ...]", made)] if isinstance(made, tuple) else [made]
+            if len(results) < len(outputs):
+                raise ProblemError(f"it gives {len(results)} results, not {len(outputs)}")
+            for place, value in zip(operator.outputs, results, strict=False):
+                self.values[place] = None if value is None else self._typed(place, value)
+        except (ProblemError, VerifyException) as problem:
+            self._refused(operator, shown, problem)
+        except MALFORMED as error:
+            problem = ProblemError(f"its inputs or options do not fit it: {error}")
+            self._refused(operator, shown, problem)
+
+    def _made(self, node: Node) -> Any:
+        integers = any(t is not None and t.integers is not None for t in node.given)
+        rule = rule_for(node.kind, integers=integers)
+        if rule is None:
+            raise ProblemError(REFUSED.get(node.kind) or f"{node.kind} is not known")
+        if not node.outputs:
+            raise ProblemError("it has no result")
+        if node.kind not in ELEMENTWISE:
+            return rule(self.emitter, node)
+        inputs, perm = self.emitter.shared_order(node.inputs)
+        made = rule(self.emitter, replace(node, inputs=inputs))
+        return made if perm is None else self.emitter.permute(made, perm)
+
+    def _typed(self, index: int, value: SSAValue) -> SSAValue:
+        """`value` with the element type that the file states; sizes are counted in any."""
+        if value in self.emitter.symbolic:
+            return value
+        have, wanted = tensor_type(value), element_type(self.model.tensors[index].element.dtype)
+        if have.element_type == wanted:
+            return value
+        if not is_integer(have):
+            raise ProblemError(
+                f"the file states elements of {wanted}, its operator gives {have.element_type}"
+            )
+        return self.emitter.convert(value, wanted)
+
+    def _refused(self, operator: StoredOperator, shown: str, problem: Exception) -> None:
+        self._problem(operator.kind, shown, problem)
+        self.values.update(dict.fromkeys(operator.outputs))
+
+    def _problem(self, what: str, name: str, problem: Exception) -> None:
+        reason = " ".join(str(problem).split())
+        self.problems.append((what, f"'{name}' of {self.model.where}", reason))
+
+    def _location(self, name: str, index: int) -> Any:
+        return NameLoc(StringAttr(name), FileLineColLoc(self.file, IntAttr(index), IntAttr(1)))

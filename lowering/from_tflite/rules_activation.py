@@ -1,0 +1,210 @@
+"""Rules of activations, and those that other operators have fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.tensor import shape as shapes
+from ..from_onnx.rules_activation import Formula
+from ..from_torch.sizes import ProblemError
+from .emitter import Emitter, Node, Rule, is_real
+from .fixed_point import activation_range, centred, grid_range, quantized, real_values, rescaled
+
+_FUSED: dict[int, Callable[[Formula], Formula]] = {
+    1: lambda x: x.maximum(0),
+    2: lambda x: x.maximum(-1).minimum(1),
+    3: lambda x: x.maximum(0).minimum(6),
+    4: lambda x: x.of(tensor.TanhOp),
+}
+"""Fused activations by their number in the schema."""
+
+
+def activated(e: Emitter, node: Node, value: SSAValue) -> SSAValue:
+    """The fused activation of `node`, on numbers as they are."""
+    kind = int(node.options.get("fusedActivationFunction", 0))
+    if kind == 0:
+        return value
+    if kind not in _FUSED or (kind == 4 and not is_real(value)):
+        raise ProblemError(f"its fused activation {kind} is not known")
+    if is_real(value) and kind in (1, 3):
+        return e.add((tensor.ReluOp if kind == 1 else tensor.Relu6Op)(value))
+    return _FUSED[kind](Formula(e, value)).value
+
+
+def unary(kind: Any) -> Rule:
+    """A rule for an op of one operand."""
+    return lambda e, node: e.add(kind(node[0]))
+
+
+def formula(function: Callable[[Formula, Node], Formula]) -> Rule:
+    """A rule for a formula of the first operand."""
+    return lambda e, node: function(Formula(e, node[0]), node).value
+
+
+def _gelu(e: Emitter, node: Node) -> SSAValue:
+    return e.add(tensor.GeluOp(node[0], "tanh" if node.option("approximate") else "exact"))
+
+
+def _prelu(e: Emitter, node: Node) -> SSAValue:
+    x, slope = node[0], node[1]
+    negative = e.add(tensor.CompareOp(x, e.number(0, x), "lt"))
+    return e.add(tensor.WhereOp(negative, e.add(tensor.MulOp(x, slope)), x))
+
+
+def _leaky_relu(e: Emitter, node: Node) -> SSAValue:
+    return e.add(tensor.LeakyReluOp(node[0], float(node.option("alpha"))))
+
+
+def _softmax(e: Emitter, node: Node) -> SSAValue:
+    x, beta = node[0], float(node.option("beta"))
+    scaled = x if beta == 1.0 else e.add(tensor.MulOp(x, e.number(beta, x)))
+    return e.add(tensor.SoftmaxOp(scaled, e.rank(x) - 1))
+
+
+def _log_softmax(e: Emitter, node: Node) -> SSAValue:
+    return e.add(tensor.LogSoftmaxOp(node[0], e.rank(node[0]) - 1))
+
+
+RULES: dict[str, Rule] = {
+    "ELU": formula(lambda x, node: x.maximum(0) + (x.minimum(0).of(tensor.ExpOp) - 1)),
+    "GELU": _gelu,
+    "HARD_SWISH": unary(tensor.HardSwishOp),
+    "LEAKY_RELU": _leaky_relu,
+    "LOGISTIC": unary(tensor.SigmoidOp),
+    "LOG_SOFTMAX": _log_softmax,
+    "PRELU": _prelu,
+    "RELU": unary(tensor.ReluOp),
+    "RELU6": unary(tensor.Relu6Op),
+    "RELU_0_TO_1": formula(lambda x, node: x.maximum(0).minimum(1)),
+    "RELU_N1_TO_1": formula(lambda x, node: x.maximum(-1).minimum(1)),
+    "SOFTMAX": _softmax,
+    "TANH": unary(tensor.TanhOp),
+}
+"""By the name of the operator."""
+
+
+# Integers on grids.
+
+
+def _bounded(kind: int) -> Rule:
+    """A rule for a cut-off function: one rescaling with bounds."""
+
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        scales, result = node.scales(0), node.result_scales()
+        inner = Node(node.kind, [], [], node.outputs, {"fusedActivationFunction": kind}, node.model)
+        bounds = activation_range(inner)
+        return regridded(e, node[0], scales, result, node, bounds)
+
+    return rule
+
+
+def _leaky_integers(e: Emitter, node: Node) -> SSAValue:
+    """One factor above the zero point, another below."""
+    scales, result = node.scales(0), node.result_scales()
+    wide = centred(e, node[0], scales)
+    above = np.float64(scales.scale[0] / result.scale[0])
+    below = np.float64(scales.scale[0] * np.float32(node.option("alpha")) / result.scale[0])
+    parts = [rescaled(e, wide, factor, result.zero, node.element) for factor in (above, below)]
+    negative = e.add(tensor.CompareOp(wide, e.number(0, i32), "lt"))
+    return e.add(tensor.WhereOp(negative, parts[1], parts[0]))
+
+
+def regridded(
+    e: Emitter, x: SSAValue, scales: Any, result: Any, node: Node,
+    bounds: tuple[int, int] | None = None,
+) -> SSAValue:  # fmt: skip
+    """Integers of one grid on another."""
+    element = node.element
+    if scales.is_same(result) and tensor_type(x).element_type == element:
+        if bounds in (None, grid_range(element)):
+            return x
+        assert bounds is not None
+        low, high = (e.number(bound, x) for bound in bounds)
+        return e.add(tensor.MinimumOp(e.add(tensor.MaximumOp(x, low)), high))
+    factor = np.float64(scales.scale[0]) / np.float64(result.scale[0])
+    wide = centred(e, x, scales)
+    return rescaled(e, wide, factor, result.zero, element, bounds)
+
+
+def tabulated(rule: Rule) -> Rule:
+    """The integer form of a function of one number: a table of its 256 values.
+
+    16 bits have no table: they go through floats.
+    """
+
+    def made(e: Emitter, node: Node) -> SSAValue:
+        element = tensor_type(node[0]).element_type
+        low, high = grid_range(element)
+        if high - low != 255:
+            return through_floats(rule)(e, node)
+        steps = e.known(np.arange(low, high + 1), element)
+        table_node = Node(
+            node.kind, [steps, *node.inputs[1:]], node.given, node.outputs, node.options, node.model
+        )
+        table = through_floats(rule)(e, table_node)
+        places = e.convert(node[0], i32)
+        if low:
+            places = e.add(tensor.SubOp(places, e.number(low, i32)))
+        return e.add(shapes.GatherRowsOp(table, places))
+
+    return made
+
+
+def through_floats(rule: Rule) -> Rule:
+    """A rule on integers that stand for real numbers, by the real numbers."""
+
+    def made(e: Emitter, node: Node) -> Any:
+        inputs = [
+            value
+            if value is None or index >= len(node.given) or is_real(value)
+            else _as_real(e, node, index, value)
+            for index, value in enumerate(node.inputs)
+        ]
+        results = rule(
+            e, Node(node.kind, inputs, node.given, node.outputs, node.options, node.model)
+        )
+        is_tuple = isinstance(results, tuple)
+        several = cast("tuple[SSAValue, ...]", results) if is_tuple else (results,)
+        narrowed = tuple(
+            value
+            if stored.integers is None or not is_real(value)
+            else quantized(e, value, stored.integers, tensor_element(stored))
+            for value, stored in zip(several, node.outputs, strict=False)
+        )
+        return narrowed if is_tuple else narrowed[0]
+
+    return made
+
+
+def _as_real(e: Emitter, node: Node, index: int, value: SSAValue) -> SSAValue:
+    given = node.given[index]
+    if given is None or given.integers is None:
+        return value
+    return real_values(e, value, node.scales(index))
+
+
+def tensor_element(stored: Any) -> Any:
+    """The element type of a tensor of the file."""
+    from ..from_onnx.calls import element_type
+
+    return element_type(stored.element.dtype)
+
+
+INTEGER: dict[str, Rule] = {
+    "RELU": _bounded(1),
+    "RELU6": _bounded(3),
+    "RELU_N1_TO_1": _bounded(2),
+    "LEAKY_RELU": _leaky_integers,
+    **{
+        name: tabulated(RULES[name])
+        for name in ("ELU", "GELU", "HARD_SWISH", "LOGISTIC", "RELU_0_TO_1", "TANH")
+    },
+}
+"""Those with an integer form, by the name of the operator; the others go through floats."""

@@ -1,0 +1,215 @@
+"""Rules of arithmetic, comparisons, logic and conversions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ..from_onnx.rules_activation import Formula
+from ..from_torch.sizes import ProblemError
+from .emitter import Emitter, Node, Rule, is_real, standard
+from .fixed_point import (
+    activation_range,
+    centred,
+    grid_range,
+    quantized,
+    real_values,
+    rescaled,
+)
+from .rules_activation import activated, formula, regridded, tabulated, unary
+
+
+def binary(kind: Any) -> Rule:
+    """A rule for an op of two operands with a fused activation."""
+    return lambda e, node: activated(e, node, e.add(kind(node[0], node[1])))
+
+
+def like(op: str, **attributes: Any) -> Rule:
+    """A rule for what an operator of ONNX does."""
+    return lambda e, node: standard(e, op, node.inputs, **attributes)
+
+
+def _compare(predicate: str) -> Rule:
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        return standard(e, _PREDICATES[predicate], node.inputs) if predicate in _PREDICATES else (
+            e.add(tensor.NotOp(standard(e, "Equal", node.inputs))))  # fmt: skip
+
+    return rule
+
+
+_PREDICATES = {
+    "eq": "Equal",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+    "lt": "Less",
+    "le": "LessOrEqual",
+}
+
+
+def _floor_div(e: Emitter, node: Node) -> SSAValue:
+    x, y = node[0], node[1]
+    if is_real(x):
+        return e.add(tensor.FloorOp(e.add(tensor.DivOp(x, y))))
+    rest = e.add(tensor.ModOp(x, y))
+    return e.add(tensor.DivOp(e.add(tensor.SubOp(x, rest)), y))
+
+
+def _add_n(e: Emitter, node: Node) -> SSAValue:
+    made = node[0]
+    for index in range(1, len(node.inputs)):
+        made = e.add(tensor.AddOp(made, node[index]))
+    return made
+
+
+def _cast(e: Emitter, node: Node) -> SSAValue:
+    return e.convert(node[0], node.element)
+
+
+def _where(e: Emitter, node: Node) -> SSAValue:
+    condition, x = node[0], node[1]
+    if node.kind == "SELECT" and e.rank(condition) == 1 and e.rank(x) > 1:
+        condition = e.along(condition, 0, e.rank(x))
+    return e.add(tensor.WhereOp(condition, x, node[2]))
+
+
+def _zeros(e: Emitter, node: Node) -> SSAValue:
+    return e.add(tensor.SubOp(node[0], node[0]))
+
+
+# Between grids.
+
+
+def _quantize(e: Emitter, node: Node) -> SSAValue:
+    x, given = node[0], node.given[0]
+    if is_real(x):
+        return quantized(e, x, node.result_scales(), node.element)
+    if given is None or given.quantization is None:
+        raise ProblemError("its input has no scale")
+    return regridded(e, x, node.scales(0), node.result_scales(), node)
+
+
+def _dequantize(e: Emitter, node: Node) -> SSAValue:
+    x = node[0]
+    if is_real(x):
+        return e.convert(x, f32)
+    return real_values(e, x, node.scales(0))
+
+
+# Integers on grids.
+
+
+def _sum(sign: int) -> Rule:
+    """ADD and SUB: both operands on one fine grid, then one rescaling of the sum."""
+
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        scales = [node.scales(0), node.scales(1)]
+        result, element = node.result_scales(), node.element
+        if grid_range(element)[1] == 32767 and any(s.zero for s in (*scales, result)):
+            raise ProblemError("its 16-bit operands have zero points")
+        fine = 15 if grid_range(element)[1] == 32767 else 20
+        largest = 2.0 * max(float(s.scale[0]) for s in scales)
+        parts: list[SSAValue] = []
+        for index, grid in enumerate(scales):
+            factor = np.float64(grid.scale[0]) / largest * 2.0**fine
+            wide = centred(e, node[index], grid)
+            parts.append(rescaled(e, wide, factor, 0, i32))
+        kind = tensor.AddOp if sign > 0 else tensor.SubOp
+        total = e.add(kind(parts[0], parts[1]))
+        factor = largest / (2.0**fine * np.float64(result.scale[0]))
+        bounds = activation_range(node)
+        return rescaled(e, total, factor, result.zero, element, bounds)
+
+    return rule
+
+
+def _product(e: Emitter, node: Node) -> SSAValue:
+    scales, result = [node.scales(0), node.scales(1)], node.result_scales()
+    wide = [centred(e, node[index], scales[index]) for index in (0, 1)]
+    # In float32, as LiteRT computes it.
+    factor = scales[0].scale[0] * scales[1].scale[0] / result.scale[0]
+    return rescaled(
+        e, e.add(tensor.MulOp(*wide)), np.float64(factor), result.zero, node.element,
+        activation_range(node),
+    )  # fmt: skip
+
+
+def _same_grid(kind: Any) -> Rule:
+    """MAXIMUM and MINIMUM: on integers of one grid."""
+
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        values = [regridded(e, node[i], node.scales(i), node.result_scales(), node) for i in (0, 1)]
+        return e.add(kind(*values))
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "ABS": unary(tensor.AbsOp),
+    "ADD": binary(tensor.AddOp),
+    "ADD_N": _add_n,
+    "BITWISE_XOR": like("BitwiseXor"),
+    "CAST": _cast,
+    "CEIL": like("Ceil"),
+    "COS": like("Cos"),
+    "DEQUANTIZE": _dequantize,
+    "DIV": binary(tensor.DivOp),
+    "EQUAL": _compare("eq"),
+    "EXP": unary(tensor.ExpOp),
+    "FLOOR": unary(tensor.FloorOp),
+    "FLOOR_DIV": _floor_div,
+    "FLOOR_MOD": lambda e, node: e.add(tensor.ModOp(node[0], node[1])),
+    "GREATER": _compare("gt"),
+    "GREATER_EQUAL": _compare("ge"),
+    "LESS": _compare("lt"),
+    "LESS_EQUAL": _compare("le"),
+    "LOG": unary(tensor.LogOp),
+    "LOGICAL_AND": lambda e, node: e.add(tensor.AndOp(node[0], node[1])),
+    "LOGICAL_NOT": unary(tensor.NotOp),
+    "LOGICAL_OR": lambda e, node: e.add(tensor.OrOp(node[0], node[1])),
+    "MAXIMUM": binary(tensor.MaximumOp),
+    "MINIMUM": binary(tensor.MinimumOp),
+    "MUL": binary(tensor.MulOp),
+    "NEG": unary(tensor.NegOp),
+    "NOT_EQUAL": _compare("ne"),
+    "POW": like("Pow"),
+    "QUANTIZE": _quantize,
+    "ROUND": unary(tensor.RoundOp),
+    "RSQRT": unary(tensor.RsqrtOp),
+    "SELECT": _where,
+    "SELECT_V2": _where,
+    "SIGN": unary(tensor.SignOp),
+    "SIN": like("Sin"),
+    "SQRT": unary(tensor.SqrtOp),
+    "SQUARE": formula(lambda x, node: x * x),
+    "SQUARED_DIFFERENCE": lambda e, node: _squared(Formula(e, node[0]) - Formula(e, node[1])),
+    "SUB": binary(tensor.SubOp),
+    "ZEROS_LIKE": _zeros,
+}
+"""By the name of the operator."""
+
+
+def _squared(x: Formula) -> SSAValue:
+    return (x * x).value
+
+
+INTEGER: dict[str, Rule] = {
+    "ADD": _sum(1),
+    "DEQUANTIZE": _dequantize,
+    "MAXIMUM": _same_grid(tensor.MaximumOp),
+    "MINIMUM": _same_grid(tensor.MinimumOp),
+    "MUL": _product,
+    "QUANTIZE": _quantize,
+    "SELECT": _where,
+    "SELECT_V2": _where,
+    "SUB": _sum(-1),
+    **{
+        name: tabulated(RULES[name])
+        for name in ("ABS", "CEIL", "COS", "EXP", "FLOOR", "LOG", "NEG", "ROUND", "RSQRT", "SIGN",
+                     "SIN", "SQRT", "SQUARE")
+    },
+}  # fmt: skip
+"""Those with an integer form, by the name of the operator; the others go through floats."""

@@ -1,0 +1,306 @@
+"""Rules of products: fully connected layers, convolutions, products of matrices.
+
+Each is floats, integers on grids (sums of i32, then one rescaling), or floats by stored integers,
+for which LiteRT rounds the activations in each run (`dynamic_range`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import i8, i16, i32, i64
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ..from_onnx.calls import Call
+from ..from_onnx.rules_linear import integer_product, linear
+from ..from_onnx.rules_window import Window, convolution
+from ..from_onnx.sizes import Free, Size, product
+from ..from_torch.sizes import ProblemError
+from .dynamic_range import rounded_activations
+from .emitter import Emitter, Node, Rule, is_real, standard
+from .fixed_point import (
+    LARGEST_SUM,
+    activation_range,
+    centred,
+    grid_range,
+    real_values,
+    rescaled,
+    rescaled_wide,
+)
+from .model import Quantization
+from .rules_activation import activated
+
+Array = NDArray[Any]
+
+SAME = 0
+"""The kind of pads that keeps sizes, by its number in the schema; 1 has none."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of an operator's first input with a weight.
+
+    Attributes:
+        x: the input, laid out as `multiply` takes it.
+        weight: the weight, laid out so.
+        inputs: which inputs of the node x, the weight and the bias are.
+        outputs: the axis of the weight that counts outputs.
+        axis: the axis of the result that does.
+        multiply: makes the product of x, a weight and, for floats, a bias.
+    """
+
+    x: SSAValue
+    weight: SSAValue
+    inputs: tuple[int, int, int]
+    outputs: int
+    axis: int
+    multiply: Callable[[SSAValue, SSAValue, SSAValue | None], SSAValue]
+
+    def made(self, e: Emitter, node: Node) -> SSAValue:
+        """The result, activation included."""
+        if not is_real(self.x):
+            return self._integers(e, node)
+        _, weight, bias = self.inputs
+        added = node.optional(bias)
+        if is_real(self.weight):
+            sums = self.multiply(self.x, self.weight, added)
+        else:
+            sums = self._mixed(e, node, node.scales(weight), added)
+        return activated(e, node, sums)
+
+    def _mixed(
+        self, e: Emitter, node: Node, scales: Quantization, bias: SSAValue | None
+    ) -> SSAValue:
+        """Floats by stored integers."""
+        signed = tensor_type(self.weight).element_type == i8 and not scales.zero_point.any()
+        if not (e.rounds_activations and signed and e.is_known(self.weight)):
+            weight = self._real_weight(e, scales)
+            return self.multiply(self.x, weight, bias)
+        is_rows = node.kind == "FULLY_CONNECTED"
+        symmetric = is_rows or not scales.is_per_axis
+        if node.options.get("asymmetricQuantizeInputs"):
+            symmetric = False
+        rank = e.rank(self.x)
+        axes = [rank - 1] if is_rows else list(range(1, rank))
+        steps, step = rounded_activations(e, self.x, axes, symmetric=symmetric)
+        sums = self.multiply(steps, e.convert(self.weight, i32), None)
+        rank = e.rank(sums)
+        scale = e.known(scales.scale.astype(np.float32))
+        scale = (
+            e.along(scale, self.axis % rank, rank) if scales.is_per_axis else e.reshape(scale, ())
+        )
+        made = e.add(tensor.MulOp(e.convert(sums, step), e.add(tensor.MulOp(step, scale))))
+        if bias is None:
+            return made
+        return e.add(tensor.AddOp(made, e.along(bias, self.axis % rank, rank)))
+
+    def _real_weight(self, e: Emitter, scales: Quantization) -> SSAValue:
+        laid = Quantization(scales.scale, scales.zero_point, self.outputs)
+        return real_values(e, self.weight, laid)
+
+    def _integers(self, e: Emitter, node: Node) -> SSAValue:
+        """Integers on grids."""
+        place, index, last = self.inputs
+        scales, weights, result = node.scales(place), node.scales(index), node.result_scales()
+        if weights.is_per_axis and weights.zero_point.any():
+            raise ProblemError("its weights have a zero point for each channel")
+        if is_real(self.weight):
+            raise ProblemError("it multiplies integers by floats")
+        x, weight = centred(e, self.x, scales), centred(e, self.weight, weights)
+        bias = node.optional(last)
+        largest = self._largest(e, scales, weight, bias)
+        wide = bias is not None and tensor_type(bias).element_type == i64
+        if wide and largest > LARGEST_SUM:
+            x, weight = e.convert(x, i64), e.convert(weight, i64)
+        sums = self.multiply(x, weight, None)
+        if bias is not None:
+            # A bias beyond 32 bits only stands where the sums are wide too.
+            added = e.along(e.convert(bias, sums), self.axis % e.rank(sums), e.rank(sums))
+            sums = e.add(tensor.AddOp(sums, added))
+        factors = self._factors(node, scales, weights, result)
+        bounds, axis = activation_range(node), self.axis % e.rank(sums)
+        if wide and tensor_type(self.x).element_type == i16:
+            return rescaled_wide(e, e.convert(sums, i64), factors, bounds, node.element, axis)
+        once = largest if node.kind == "FULLY_CONNECTED" else None
+        return rescaled(
+            e, sums, factors, result.zero, node.element, bounds, largest=once, axis=axis
+        )
+
+    def _factors(
+        self, node: Node, scales: Quantization, weights: Quantization, result: Quantization
+    ) -> Array:
+        if weights.scale.size == 1 and node.kind == "FULLY_CONNECTED":
+            # LiteRT multiplies these two in float32.
+            both = (scales.scale[0] * weights.scale).astype(np.float32).astype(np.float64)
+        else:
+            both = np.float64(scales.scale[0]) * weights.scale.astype(np.float64)
+        return both / np.float64(result.scale[0])
+
+    def _largest(
+        self, e: Emitter, scales: Quantization, weight: SSAValue, bias: SSAValue | None
+    ) -> int:
+        """The largest sum there may be."""
+        known = e.arrays.get(weight)
+        if known is None or (bias is not None and bias not in e.arrays):
+            return LARGEST_SUM
+        low, high = grid_range(tensor_type(self.x).element_type)
+        reach = max(high - scales.zero, scales.zero - low)
+        axes = tuple(a for a in range(known.ndim) if a != self.outputs % max(known.ndim, 1))
+        sums = np.abs(known.astype(np.int64)).sum(axis=axes) * reach
+        if bias is not None:
+            sums = sums + np.abs(e.arrays[bias].astype(np.int64))
+        return int(np.max(sums, initial=0))
+
+
+# Fully connected layers.
+
+
+def _fully_connected(e: Emitter, node: Node) -> SSAValue:
+    x, stored = node[0], node[1]
+    if node.options.get("weightsFormat"):
+        raise ProblemError("its weights are shuffled")
+    if e.rank(stored) != 2:
+        raise ProblemError(f"its weight has rank {e.rank(stored)}")
+    width = e.sizes(stored)[1]
+    weight, sizes = e.permute(stored, [1, 0]), e.sizes(x)
+    if not node.option("keepNumDims"):
+        if e.rank(x) != 2 or sizes[1] != width:
+            x = e.reshape(x, (_quotient(product(sizes), width), width))
+        x, weight = _unlaid(e, x, weight)
+
+    def multiply(x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
+        if is_real(x):
+            return linear(e, x, weight, bias)
+        if tensor_type(x).element_type == i64:
+            return e.add(tensor.MatmulOp(x, weight))
+        return integer_product(e, x, weight)
+
+    return Product(x, weight, (0, 1, 2), 1, -1, multiply).made(e, node)
+
+
+def _quotient(whole: Size, part: Size) -> Size:
+    if isinstance(whole, Free):
+        return whole // part
+    if isinstance(part, Free) or part == 0 or whole % part:
+        raise ProblemError(f"{whole} elements are no rows of {part}")
+    return whole // part
+
+
+def _unlaid(e: Emitter, x: SSAValue, weight: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """Rows of a known weight in the order of images channels first, where x is such, flattened."""
+    flat = x.owner
+    if not isinstance(flat, tensor.ReshapeToOp) or not e.is_known(weight):
+        return x, weight
+    before = e.permuted(flat.operand)
+    if before is None or before[1][0] != 0 or e.sizes(before[0])[0] != e.sizes(x)[0]:
+        return x, weight
+    source, perm = before
+    inner = [size for size in e.sizes(source)[1:] if not isinstance(size, Free)]
+    if len(inner) != len(perm) - 1:
+        return x, weight
+    order = [axis - 1 for axis in perm[1:]]
+    places = np.arange(int(np.prod(inner))).reshape([inner[axis] for axis in order])
+    rows = places.transpose(np.argsort(order)).reshape(-1)
+    moved = e.add(tensor.GatherRowsOp(weight, e.indices(rows)))
+    e.stored.add(moved)
+    return e.reshape(source, e.sizes(x)), moved
+
+
+# Convolutions.
+
+
+def window(e: Emitter, node: Node, x: SSAValue, kernel: list[int]) -> Window:
+    """The window of an operator over the image x, channels first."""
+    image = list(e.sizes(x)[2:])
+    strides = [int(node.option("strideH")), int(node.option("strideW"))]
+    dilation = [int(node.options.get(f"dilation{axis}Factor", 1)) for axis in "HW"]
+    same = int(node.option("padding")) == SAME
+    attributes: dict[str, Any] = {"strides": strides, "dilations": dilation}
+    if same and any(isinstance(size, Free) for size in image) and strides == [1, 1]:
+        # Without strides the pads do not depend on the image.
+        total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+        attributes["pads"] = [*(n // 2 for n in total), *(n - n // 2 for n in total)]
+    else:
+        attributes["auto_pad"] = "SAME_UPPER" if same else "VALID"
+    return Window(e, Call("", "", 21, [], attributes), kernel, image)
+
+
+def _kernel(e: Emitter, weight: SSAValue) -> list[int]:
+    return e.shape(weight, "kernel")[2:]
+
+
+def _check_images(e: Emitter, *values: SSAValue) -> None:
+    if any(e.rank(value) != 4 for value in values):
+        raise ProblemError("it takes images and weights of rank 4")
+
+
+def _conv(e: Emitter, node: Node) -> SSAValue:
+    depthwise = node.kind == "DEPTHWISE_CONV_2D"
+    _check_images(e, node[0], node[1])
+    x = e.first(node[0])
+    weight = e.permute(node[1], [3, 0, 1, 2] if depthwise else [0, 3, 1, 2])
+    channels, (depth,) = e.sizes(x)[1], e.shape(weight)[1:2]
+    if isinstance(channels, Free) or not depth or channels % depth:
+        raise ProblemError(f"{channels} channels do not fall into groups of {depth}")
+    groups = channels // depth
+
+    def multiply(x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
+        # A window is used up by a convolution.
+        place = window(e, node, x, _kernel(e, weight))
+        return convolution(e, x, weight, bias, place, groups)
+
+    return e.last(Product(x, weight, (0, 1, 2), 0, 1, multiply).made(e, node))
+
+
+def _transpose_conv(e: Emitter, node: Node) -> SSAValue:
+    _check_images(e, node[2], node[1])
+    shape = e.size_list(node[0], "output shape")
+    x, weight = e.first(node[2]), e.permute(node[1], [3, 0, 1, 2])
+    strides = [int(node.option("strideH")), int(node.option("strideW"))]
+    sizes = [size for size in shape[1:3] if not isinstance(size, Free)]
+    if len(shape) != 4 or len(sizes) != 2:
+        raise ProblemError("the sizes of its result must be fixed")
+
+    def multiply(x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
+        options: dict[str, Any] = {"strides": strides, "output_shape": sizes}
+        return standard(e, "ConvTranspose", [x, weight, bias], auto_pad="SAME_UPPER", **options)
+
+    return e.last(Product(x, weight, (2, 1, 3), 1, 1, multiply).made(e, node))
+
+
+# Products of matrices.
+
+
+def _batch_matmul(e: Emitter, node: Node) -> SSAValue:
+    values = [node[0], node[1]]
+    for index, name in enumerate(("adjX", "adjY")):
+        if node.option(name):
+            values[index] = e.move_axis(values[index], -1, -2)
+    x, y = values
+    if not is_real(x):
+        if not node.is_quantized:
+            return e.add(tensor.MatmulOp(e.convert(x, node.element), e.convert(y, node.element)))
+        scales = [node.scales(0), node.scales(1), node.result_scales()]
+        sums = e.add(tensor.MatmulOp(centred(e, x, scales[0]), centred(e, y, scales[1])))
+        factor = np.float32(scales[0].scale[0]) * np.float32(scales[1].scale[0])
+        factor = np.float64(factor) / np.float64(scales[2].scale[0])
+        return rescaled(e, sums, factor, scales[2].zero, node.element)
+    if not is_real(y):
+        y = real_values(e, y, node.scales(1))
+    return linear(e, x, y) if e.rank(y) == 2 else e.add(tensor.MatmulOp(x, y))
+
+
+RULES: dict[str, Rule] = {
+    "BATCH_MATMUL": _batch_matmul,
+    "CONV_2D": _conv,
+    "DEPTHWISE_CONV_2D": _conv,
+    "FULLY_CONNECTED": _fully_connected,
+    "TRANSPOSE_CONV": _transpose_conv,
+}
+"""By the name of the operator; all have an integer form."""

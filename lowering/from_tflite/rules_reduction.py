@@ -1,0 +1,140 @@
+"""Rules of reductions, along the axes that the operand had before a permutation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import i1, i32
+from xdsl.ir import SSAValue
+
+from ..from_onnx.sizes import product, static
+from ..from_torch.sizes import ProblemError
+from .emitter import Emitter, Node, Rule, standard
+from .fixed_point import centred, grid_range, multiplied, multiplier_of, rescaled
+from .rules_activation import regridded
+
+
+def reduced(e: Emitter, node: Node, x: SSAValue, op: str) -> SSAValue:
+    """The reduction `op` of ONNX of x over the node's axes."""
+    rank, keep = e.rank(x), bool(node.option("keepDims"))
+    axes = _axes(e, node, rank)
+    if not axes:
+        return x
+    before = e.permuted(x)
+    if before is None:
+        return standard(e, op, [x, e.indices(axes)], keepdims=int(keep))
+    source, perm = before
+    inner = sorted(perm[axis] for axis in axes)
+    made = standard(e, op, [source, e.indices(inner)], keepdims=int(keep))
+    if keep:
+        return e.permute(made, perm)
+    left = [axis for axis in range(rank) if axis not in inner]
+    return e.permute(made, [left.index(perm[axis]) for axis in range(rank) if axis not in axes])
+
+
+def _axes(e: Emitter, node: Node, rank: int) -> list[int]:
+    axes = sorted({axis + rank if axis < 0 else axis for axis in e.int_list(node[1], "axes")})
+    if any(not 0 <= axis < rank for axis in axes):
+        raise ProblemError(f"its axes {axes} are outside a tensor of rank {rank}")
+    return axes
+
+
+def reduction(op: str) -> Rule:
+    """A rule for a reduction of ONNX."""
+    return lambda e, node: reduced(e, node, node[0], op)
+
+
+def _logical(op: str) -> Rule:
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        return e.convert(reduced(e, node, e.convert(node[0], i32), op), i1)
+
+    return rule
+
+
+def _argument(op: str) -> Rule:
+    """The place of the greatest or least element; the first where several are."""
+
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        (axis,) = e.int_list(node[1], "axis")
+        made = standard(e, op, [node[0]], axis=axis, keepdims=0)
+        return e.convert(made, node.element)
+
+    return rule
+
+
+def _cumulated(e: Emitter, node: Node) -> SSAValue:
+    options = {name: int(node.option(name)) for name in ("exclusive", "reverse")}
+    return standard(e, "CumSum", [node[0], node[1]], **options)
+
+
+def _top(e: Emitter, node: Node) -> Any:
+    count = e.reshape(node[1], (1,))
+    values, places = standard(e, "TopK", [node[0], count], 2)
+    return values, e.convert(places, i32)
+
+
+def _scaled_sum(is_mean: bool) -> Rule:
+    """MEAN and SUM of integers on grids: one rescaling of the sum."""
+
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        x, scales, result = node[0], node.scales(0), node.result_scales()
+        sizes, count = e.sizes(x), 1
+        if is_mean:
+            axes = _axes(e, node, len(sizes))
+            (count,) = static([product([sizes[axis] for axis in axes])], "sizes")
+        sums = reduced(e, node, centred(e, x, scales), "ReduceSum")
+        factor = np.float64(scales.scale[0] / result.scale[0])
+        if not is_mean or e.rounding == "once":
+            return rescaled(e, sums, factor / max(count, 1), result.zero, node.element)
+        multiplier, exponent = _shared_multiplier(factor, max(count, 1))
+        bounds = grid_range(node.element)
+        made = multiplied(e, sums, multiplier, exponent, result.zero, bounds, node.element)
+        return e.convert(made, node.element)
+
+    return rule
+
+
+def _shared_multiplier(factor: Any, count: int) -> tuple[Any, Any]:
+    """A factor over a count, in the whole numbers that LiteRT takes: the quotient is cut off."""
+    multiplier, exponent = multiplier_of(np.asarray(factor, np.float64))
+    shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
+    shared = (int(multiplier) << shift) // count
+    return np.asarray(shared, np.int64), exponent - shift
+
+
+def _same_grid(op: str) -> Rule:
+    """A reduction that picks elements."""
+
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        made = reduced(e, node, node[0], op)
+        return regridded(e, made, node.scales(0), node.result_scales(), node)
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "ARG_MAX": _argument("ArgMax"),
+    "ARG_MIN": _argument("ArgMin"),
+    "CUMSUM": _cumulated,
+    "MEAN": reduction("ReduceMean"),
+    "REDUCE_ALL": _logical("ReduceMin"),
+    "REDUCE_ANY": _logical("ReduceMax"),
+    "REDUCE_MAX": reduction("ReduceMax"),
+    "REDUCE_MIN": reduction("ReduceMin"),
+    "REDUCE_PROD": reduction("ReduceProd"),
+    "SUM": reduction("ReduceSum"),
+    "TOPK_V2": _top,
+}
+"""By the name of the operator."""
+
+INTEGER: dict[str, Rule] = {
+    "ARG_MAX": RULES["ARG_MAX"],
+    "ARG_MIN": RULES["ARG_MIN"],
+    "MEAN": _scaled_sum(True),
+    "REDUCE_MAX": _same_grid("ReduceMax"),
+    "REDUCE_MIN": _same_grid("ReduceMin"),
+    "SUM": _scaled_sum(False),
+    "TOPK_V2": _top,
+}
+"""Those with an integer form, by the name of the operator; the others go through floats."""

@@ -1,0 +1,468 @@
+"""Rules of new shapes, parts, and orders: what moves values and computes none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ..from_onnx.rules_shape import check_size, counted, expanded, padded, take
+from ..from_onnx.sizes import Free, Size, product, show, static
+from ..from_torch.sizes import ProblemError
+from .emitter import Emitter, Node, Rule, is_real, standard
+from .rules_activation import activated, regridded
+
+
+def _axis(e: Emitter, axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
+    return axis % rank
+
+
+# Shapes.
+
+
+def _reshape(e: Emitter, node: Node) -> SSAValue:
+    x = node[0]
+    if node.optional(1) is not None:
+        wanted = e.size_list(node[1], "shape")
+    else:
+        wanted = list(node.options.get("newShape") or [])
+    given = e.sizes(x)
+    frees = [size for size in given if isinstance(size, Free)]
+    fixed = not any(isinstance(size, Free) for size in wanted) and -1 not in wanted
+    if frees and fixed and wanted and wanted[0] == 1 and isinstance(given[0], Free):
+        # A file for one sample, read for a free batch.
+        rest = product(given[1:])
+        if rest == product(wanted[1:]):
+            wanted[0] = given[0]
+    if -1 in wanted or any(isinstance(size, Free) for size in (*given, *wanted)):
+        return _with_rest(e, x, wanted)
+    if product(wanted) != product(given):
+        raise ProblemError(f"{show(given)} cannot take the shape {show(wanted)}")
+    return e.reshape(x, wanted)
+
+
+def _with_rest(e: Emitter, x: SSAValue, wanted: list[Size]) -> SSAValue:
+    """A reshape where sizes are free, or one is what is left over."""
+    given = e.sizes(x)
+    if wanted.count(-1) > 1:
+        raise ProblemError(f"its shape is {show(wanted)}")
+    if -1 in wanted:
+        place = wanted.index(-1)
+        whole, rest = product(given), product([n for n in wanted if n != -1])
+        if isinstance(whole, Free):
+            wanted[place] = whole // rest
+        elif isinstance(rest, Free) or rest == 0 or whole % rest:
+            raise ProblemError(f"{show(given)} cannot take the shape {show(wanted)}")
+        else:
+            wanted[place] = whole // rest
+    if product(wanted) != product(given):
+        raise ProblemError(f"{show(given)} cannot take the shape {show(wanted)}")
+    return e.reshape(x, wanted)
+
+
+def _squeeze(e: Emitter, node: Node) -> SSAValue:
+    sizes = e.sizes(node[0])
+    given = node.option("squeezeDims") or [a for a, size in enumerate(sizes) if size == 1]
+    axes = {_axis(e, axis, len(sizes)) for axis in given}
+    if any(sizes[axis] != 1 for axis in axes):
+        raise ProblemError(f"it takes axes {sorted(axes)} away from {show(sizes)}")
+    return e.reshape(node[0], [size for axis, size in enumerate(sizes) if axis not in axes])
+
+
+def _expand_dims(e: Emitter, node: Node) -> SSAValue:
+    (axis,) = e.int_list(node[1], "axis")
+    return _with_axis(e, node[0], _axis(e, axis, e.rank(node[0]) + 1))
+
+
+def _with_axis(e: Emitter, x: SSAValue, axis: int) -> SSAValue:
+    sizes = e.sizes(x)
+    return e.reshape(x, (*sizes[:axis], 1, *sizes[axis:]))
+
+
+def _transpose(e: Emitter, node: Node) -> SSAValue:
+    perm = [_axis(e, axis, e.rank(node[0])) for axis in e.int_list(node[1], "permutation")]
+    if sorted(perm) != list(range(e.rank(node[0]))):
+        raise ProblemError(f"its permutation is {perm}")
+    return e.permute(node[0], perm)
+
+
+def _shape(e: Emitter, node: Node) -> SSAValue:
+    return standard(e, "Shape", [node[0]])
+
+
+def _rank(e: Emitter, node: Node) -> SSAValue:
+    return e.number(e.rank(node[0]), i32)
+
+
+def _broadcast_to(e: Emitter, node: Node) -> SSAValue:
+    return expanded(e, node[0], e.size_list(node[1], "shape"))
+
+
+def _broadcast_args(e: Emitter, node: Node) -> SSAValue:
+    shapes = [e.int_list(node[index], "shape") for index in (0, 1)]
+    try:
+        return e.indices(np.broadcast_shapes(*(tuple(s) for s in shapes)))
+    except ValueError:
+        raise ProblemError(f"{shapes[0]} does not broadcast with {shapes[1]}") from None
+
+
+def _fill(e: Emitter, node: Node) -> SSAValue:
+    shape = e.size_list(node[0], "shape")
+    check_size(shape)
+    return expanded(e, e.reshape(node[1], [1] * len(shape)), shape)
+
+
+def _tile(e: Emitter, node: Node) -> SSAValue:
+    return standard(e, "Tile", [node[0], e.indices(e.int_list(node[1], "multiples"))])
+
+
+def _range(e: Emitter, node: Node) -> SSAValue:
+    return standard(e, "Range", [node[0], node[1], node[2]])
+
+
+# Parts.
+
+
+def _slice(e: Emitter, node: Node) -> SSAValue:
+    x = node[0]
+    begins, counts = e.int_list(node[1], "begin"), e.size_list(node[2], "size")
+    sizes = e.sizes(x)
+    if len(begins) != len(sizes) or len(counts) != len(sizes):
+        raise ProblemError(f"it has {len(begins)} bounds for {len(sizes)} axes")
+    for axis, (begin, count) in enumerate(zip(begins, counts, strict=True)):
+        if (begin == 0 and count in (-1, sizes[axis])) or count == sizes[axis]:
+            continue
+        if isinstance(count, Free) or begin < 0 or count < -1:
+            raise ProblemError(f"it takes {count} elements from {begin}")
+        end = tensor.shape.SLICE_END if count == -1 else begin + count
+        x = e.cut(x, axis, begin, end)
+    return x
+
+
+def _strided_slice(e: Emitter, node: Node) -> SSAValue:
+    x = node[0]
+    begins, ends = e.size_list(node[1], "begin"), e.size_list(node[2], "end")
+    steps = e.int_list(node[3], "strides")
+    if not len(begins) == len(ends) == len(steps):
+        raise ProblemError("its bounds and strides differ in number")
+    if node.option("offset"):
+        ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
+    masks = {
+        name: int(node.option(f"{name}Mask"))
+        for name in ("begin", "end", "ellipsis", "newAxis", "shrinkAxis")
+    }
+
+    def has(name: str, place: int) -> bool:
+        return bool(masks[name] >> place & 1)
+
+    named = sum(not has("newAxis", n) and not has("ellipsis", n) for n in range(len(begins)))
+    axis, kept = 0, list[bool]()
+    for place, step in enumerate(steps):
+        if has("ellipsis", place):
+            left = e.rank(x) - axis - named
+            kept += [True] * left
+            axis += left
+            continue
+        if has("newAxis", place):
+            x = _with_axis(e, x, axis)
+            kept.append(True)
+            axis += 1
+            continue
+        if axis >= e.rank(x):
+            raise ProblemError("it has more bounds than its input has axes")
+        named -= 1
+        if has("shrinkAxis", place):
+            x = _one(e, x, axis, static([begins[place]], "bounds")[0])
+        else:
+            begin = None if has("begin", place) else begins[place]
+            x = _steps(e, x, axis, begin, None if has("end", place) else ends[place], step)
+        kept.append(not has("shrinkAxis", place))
+        axis += 1
+    kept += [True] * (e.rank(x) - axis)
+    if all(kept):
+        return x
+    return e.reshape(x, [size for size, keep in zip(e.sizes(x), kept, strict=True) if keep])
+
+
+def _one(e: Emitter, x: SSAValue, axis: int, place: int) -> SSAValue:
+    size = e.sizes(x)[axis]
+    if not isinstance(size, Free) and not -size <= place < size:
+        raise ProblemError(f"it takes element {place} of {size}")
+    if x in e.symbolic:
+        return e.sizes_value(e.symbolic[x][place : place + 1 or None])
+    return e.cut(x, axis, place, place + 1 if place != -1 else tensor.shape.SLICE_END)
+
+
+def _steps(
+    e: Emitter, x: SSAValue, axis: int, begin: Size | None, end: Size | None, step: int
+) -> SSAValue:
+    size = e.sizes(x)[axis]
+    if x in e.symbolic:
+        bounds = [None if n is None else static([n], "bounds")[0] for n in (begin, end)]
+        return e.sizes_value(e.symbolic[x][slice(bounds[0], bounds[1], step or None)])
+    end = None if end == size and step > 0 else end
+    (low,) = static([0 if begin is None else begin], "bounds")
+    high = None if end is None else static([end], "bounds")[0]
+    if step == 0:
+        raise ProblemError("it has a step of 0")
+    if step > 0:
+        last = tensor.shape.SLICE_END if high is None else high
+        return x if (low, last, step) == (0, tensor.shape.SLICE_END, 1) else e.cut(
+            x, axis, low, last, step)  # fmt: skip
+    (count,) = static([size], "size along an axis that is turned round")
+    start = None if begin is None else low
+    return _taken(e, x, axis, counted(count)[slice(start, high, step)])
+
+
+def _taken(e: Emitter, x: SSAValue, axis: int, places: Any) -> SSAValue:
+    """Known places along an axis."""
+    return take(e, x, axis, places)
+
+
+def _reverse(e: Emitter, node: Node) -> SSAValue:
+    x = node[0]
+    for axis in e.int_list(node[1], "axes"):
+        axis = _axis(e, axis, e.rank(x))
+        (count,) = static([e.sizes(x)[axis]], "size along an axis that is turned round")
+        x = _taken(e, x, axis, counted(count)[::-1])
+    return x
+
+
+def _reverse_sequence(e: Emitter, node: Node) -> SSAValue:
+    return standard(
+        e, "ReverseSequence", [node[0], node[1]],
+        time_axis=int(node.option("seqDim")), batch_axis=int(node.option("batchDim")),
+    )  # fmt: skip
+
+
+def _gather(e: Emitter, node: Node) -> SSAValue:
+    if node.option("batchDims"):
+        raise ProblemError("it picks other places for each batch")
+    x, places = node[0], node[1]
+    return standard(e, "Gather", [x, places], axis=_axis(e, int(node.option("axis")), e.rank(x)))
+
+
+def _gather_nd(e: Emitter, node: Node) -> SSAValue:
+    return standard(e, "GatherND", [node[0], node[1]])
+
+
+def _scatter_nd(e: Emitter, node: Node) -> SSAValue:
+    shape = e.int_list(node[2], "shape")
+    check_size(shape)
+    empty = e.stretch(e.reshape(e.number(0, node[1]), [1] * len(shape)), shape)
+    return standard(e, "ScatterND", [empty, node[0], node[1]], reduction="add")
+
+
+def _embedding(e: Emitter, node: Node) -> SSAValue:
+    return standard(e, "Gather", [node[1], node[0]], axis=0)
+
+
+def _one_hot(e: Emitter, node: Node) -> SSAValue:
+    ends = [e.reshape(node[index], (1,)) for index in (3, 2)]
+    values = e.add(tensor.ConcatenateOp(ends, 0))
+    axis = int(node.option("axis"))
+    return standard(e, "OneHot", [node[0], node[1], values], axis=axis)
+
+
+def _split(e: Emitter, node: Node) -> Any:
+    x, count = node[1], int(node.option("numSplits"))
+    axis = _axis(e, e.int_list(node[0], "axis")[0], e.rank(x))
+    (size,) = static([e.sizes(x)[axis]], "size along the axis")
+    if count != len(node.outputs) or count < 1 or size % count:
+        raise ProblemError(f"it splits {size} elements into {count} parts")
+    return parts_of(e, x, axis, [size // count] * count)
+
+
+def _split_v(e: Emitter, node: Node) -> Any:
+    x, parts = node[0], e.int_list(node[1], "sizes")
+    axis = _axis(e, e.int_list(node[2], "axis")[0], e.rank(x))
+    if -1 in parts:
+        (size,) = static([e.sizes(x)[axis]], "size along the axis")
+        parts[parts.index(-1)] = size - sum(n for n in parts if n != -1)
+    if len(parts) != len(node.outputs):
+        raise ProblemError(f"it gives {len(node.outputs)} parts of {len(parts)} sizes")
+    return parts_of(e, x, axis, parts)
+
+
+def parts_of(e: Emitter, x: SSAValue, axis: int, parts: Sequence[int]) -> Any:
+    """x cut into parts along one axis."""
+    if (before := e.permuted(x)) is not None:
+        source, perm = before
+        made = parts_of(e, source, perm[axis], parts)
+        return tuple(e.permute(part, perm) for part in made)
+    return tuple(e.add_all(tensor.SplitOp(x, axis, list(parts))))
+
+
+# Several in one.
+
+
+def joined(e: Emitter, values: Sequence[SSAValue], axis: int) -> SSAValue:
+    """Values one behind the other along an axis."""
+    if len(values) == 1:
+        return values[0]
+    inner, perm = e.shared_order(values)
+    if perm is not None:
+        return e.permute(joined(e, [v for v in inner if v is not None], perm[axis]), perm)
+    return e.add(tensor.ConcatenateOp(list(values), axis))
+
+
+def _concatenation(e: Emitter, node: Node) -> SSAValue:
+    values = [node[index] for index in range(len(node.inputs))]
+    if node.is_quantized:
+        result = node.result_scales()
+        values = [
+            regridded(e, value, node.scales(index), result, node)
+            for index, value in enumerate(values)
+        ]
+    axis = _axis(e, int(node.option("axis")), e.rank(values[0]))
+    made = joined(e, values, axis)
+    return made if node.is_quantized else activated(e, node, made)
+
+
+def _pack(e: Emitter, node: Node) -> SSAValue:
+    values = [node[index] for index in range(len(node.inputs))]
+    axis = _axis(e, int(node.option("axis")), e.rank(values[0]) + 1)
+    return joined(e, [_with_axis(e, value, axis) for value in values], axis)
+
+
+def _unpack(e: Emitter, node: Node) -> Any:
+    x = node[0]
+    axis, sizes = _axis(e, int(node.option("axis")), e.rank(x)), e.sizes(x)
+    if sizes[axis] != len(node.outputs):
+        raise ProblemError(f"it gives {len(node.outputs)} parts of {sizes[axis]}")
+    left = (*sizes[:axis], *sizes[axis + 1 :])
+    return tuple(e.reshape(_one(e, x, axis, place), left) for place in range(len(node.outputs)))
+
+
+# Pads and blocks.
+
+
+def _pad(e: Emitter, node: Node) -> SSAValue:
+    x = node[0]
+    pads = _pads(e, node)
+    fill: Any = 0
+    if node.optional(2) is not None:
+        fill = e.array(node[2], "fill").reshape(-1)[0]
+    elif not is_real(x) and node.given[0] is not None and node.given[0].integers is not None:
+        fill = node.scales(0).zero
+    return permuted_pads(e, x, [low for low, _ in pads], [high for _, high in pads], fill)
+
+
+def _pads(e: Emitter, node: Node) -> list[tuple[int, int]]:
+    flat, rank = e.int_list(node[1], "pads"), e.rank(node[0])
+    if len(flat) != 2 * rank or min(flat, default=0) < 0:
+        raise ProblemError(f"it has the pads {flat} for {rank} axes")
+    check_size([size + 1 for size in flat])
+    fixed = [n for n in e.sizes(node[0]) if not isinstance(n, Free)]
+    check_size([n + sum(flat) for n in fixed])
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def permuted_pads(e: Emitter, x: SSAValue, low: list[int], high: list[int], fill: Any) -> SSAValue:
+    """`padded`, before a permutation."""
+    if (before := e.permuted(x)) is None:
+        return padded(e, x, low, high, fill)
+    source, perm = before
+    inner = [[sides[perm.index(axis)] for axis in range(len(perm))] for sides in (low, high)]
+    return e.permute(padded(e, source, inner[0], inner[1], fill), perm)
+
+
+def _mirror_pad(e: Emitter, node: Node) -> SSAValue:
+    mode = ("reflect", "symmetric")[int(node.option("mode")) & 1]
+    x = node[0]
+    for axis, (before, behind) in enumerate(_pads(e, node)):
+        if before == behind == 0:
+            continue
+        (size,) = static([e.sizes(x)[axis]], "size along a padded axis")
+        if max(before, behind) > size - (mode == "reflect"):
+            raise ProblemError(f"it mirrors {before} and {behind} of {size} elements")
+        places = np.pad(counted(size), (before, behind), mode)  # type: ignore[call-overload]
+        x = _taken(e, x, axis, places)
+    return x
+
+
+def _space_to_batch(e: Emitter, node: Node) -> SSAValue:
+    """Blocks of an image become samples, their place in the block the outer index."""
+    x = node[0]
+    blocks, pads = e.int_list(node[1], "blocks"), e.int_list(node[2], "pads")
+    count = len(blocks)
+    low, high = [0] * e.rank(x), [0] * e.rank(x)
+    if len(pads) != 2 * count or min((*pads, *(n - 1 for n in blocks))) < 0:
+        raise ProblemError(f"it has blocks {blocks} and pads {pads}")
+    low[1 : 1 + count], high[1 : 1 + count] = pads[::2], pads[1::2]
+    x = permuted_pads(e, x, low, high, node.scales(0).zero if node.is_quantized else 0)
+    batch, *rest = e.sizes(x)
+    image = static(rest[:count], "image")
+    if any(size % block for size, block in zip(image, blocks, strict=True)):
+        raise ProblemError(f"an image of {image} has no blocks of {blocks}")
+    apart = [n for s, b in zip(image, blocks, strict=True) for n in (s // b, b)]
+    x = e.reshape(x, (batch, *apart, *rest[count:]))
+    inner = [2 + 2 * axis for axis in range(count)]
+    outer = [1 + 2 * axis for axis in range(count)]
+    x = e.permute(x, [*inner, 0, *outer, *range(1 + 2 * count, e.rank(x))])
+    wanted = [size // block for size, block in zip(image, blocks, strict=True)]
+    return e.reshape(x, (batch * int(np.prod(blocks)), *wanted, *rest[count:]))
+
+
+def _batch_to_space(e: Emitter, node: Node) -> SSAValue:
+    """The way back; then `crops` are cut away."""
+    x = node[0]
+    blocks, crops = e.int_list(node[1], "blocks"), e.int_list(node[2], "crops")
+    count, (batch, *rest) = len(blocks), e.sizes(x)
+    if len(crops) != 2 * count or min((*crops, *(n - 1 for n in blocks))) < 0:
+        raise ProblemError(f"it has blocks {blocks} and crops {crops}")
+    each = int(np.prod(blocks))
+    if not isinstance(batch, Free) and batch % each:
+        raise ProblemError(f"{batch} samples are no blocks of {blocks}")
+    samples = batch // each
+    x = e.reshape(x, (*blocks, samples, *rest))
+    mixed = [n for axis in range(count) for n in (count + 1 + axis, axis)]
+    x = e.permute(x, [count, *mixed, *range(2 * count + 1, e.rank(x))])
+    image = [size * block for size, block in zip(rest[:count], blocks, strict=True)]
+    x = e.reshape(x, (samples, *image, *rest[count:]))
+    for axis in range(count):
+        low, high = crops[2 * axis : 2 * axis + 2]
+        if low or high:
+            x = e.cut(x, 1 + axis, low, -high if high else tensor.shape.SLICE_END)
+    return x
+
+
+RULES: dict[str, Rule] = {
+    "BATCH_TO_SPACE_ND": _batch_to_space,
+    "BROADCAST_ARGS": _broadcast_args,
+    "BROADCAST_TO": _broadcast_to,
+    "CONCATENATION": _concatenation,
+    "EMBEDDING_LOOKUP": _embedding,
+    "EXPAND_DIMS": _expand_dims,
+    "FILL": _fill,
+    "GATHER": _gather,
+    "GATHER_ND": _gather_nd,
+    "MIRROR_PAD": _mirror_pad,
+    "ONE_HOT": _one_hot,
+    "PACK": _pack,
+    "PAD": _pad,
+    "PADV2": _pad,
+    "RANGE": _range,
+    "RANK": _rank,
+    "RESHAPE": _reshape,
+    "REVERSE_SEQUENCE": _reverse_sequence,
+    "REVERSE_V2": _reverse,
+    "SCATTER_ND": _scatter_nd,
+    "SHAPE": _shape,
+    "SLICE": _slice,
+    "SPACE_TO_BATCH_ND": _space_to_batch,
+    "SPLIT": _split,
+    "SPLIT_V": _split_v,
+    "SQUEEZE": _squeeze,
+    "STRIDED_SLICE": _strided_slice,
+    "TILE": _tile,
+    "TRANSPOSE": _transpose,
+    "UNPACK": _unpack,
+}
+"""By the name of the operator; all move integers on grids as they are."""

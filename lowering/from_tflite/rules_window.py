@@ -1,0 +1,229 @@
+"""Rules of pooling, of new sizes of images, and of what normalises over channels."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ..from_onnx.rules_activation import Formula
+from ..from_onnx.rules_shape import counted, padded
+from ..from_onnx.rules_window import Window
+from ..from_onnx.sizes import static
+from ..from_torch.sizes import ProblemError
+from .emitter import Emitter, Node, Rule, standard
+from .fixed_point import activation_range, clamped, grid_range
+from .rules_activation import activated, regridded
+from .rules_products import window
+
+MOST_PLACES = 4096
+"""A window of integers has at most this many elements."""
+
+
+def _window(e: Emitter, node: Node, x: SSAValue) -> Window:
+    kernel = [int(node.option("filterHeight")), int(node.option("filterWidth"))]
+    return window(e, node, x, kernel)
+
+
+def _image(e: Emitter, node: Node) -> SSAValue:
+    if e.rank(node[0]) != 4:
+        raise ProblemError(f"its image has rank {e.rank(node[0])}")
+    return e.first(node[0])
+
+
+def pool(op: str, **attributes: Any) -> Rule:
+    """A rule for a pool of floats: that of ONNX."""
+
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        x = _image(e, node)
+        place = _window(e, node, x)
+        made = standard(
+            e, op, [x], kernel_shape=place.kernel, strides=place.strides, pads=place.pads(),
+            **attributes,
+        )  # fmt: skip
+        return e.last(activated(e, node, made))
+
+    return rule
+
+
+# Integers on grids.
+
+
+def _max_pool(e: Emitter, node: Node) -> SSAValue:
+    """The largest integer of each window."""
+    x = _image(e, node)
+    place = _window(e, node, x)
+    made = standard(
+        e, "MaxPool", [x], kernel_shape=place.kernel, strides=place.strides, pads=place.pads()
+    )
+    scales = node.scales(0)
+    if not scales.is_same(node.result_scales()):
+        raise ProblemError("its input and result are on different grids")
+    return e.last(regridded(e, made, scales, scales, node, activation_range(node)))
+
+
+def _average_pool(e: Emitter, node: Node) -> SSAValue:
+    """The sum of each window over its elements inside the image, halves away from zero."""
+    x = _image(e, node)
+    if not node.scales(0).is_same(node.result_scales()):
+        raise ProblemError("its input and result are on different grids")
+    place = _window(e, node, x)
+    wide = e.convert(x, i32)
+    sums, counts = _sums(e, wide, place)
+    bounds = activation_range(node)
+    reach = max(abs(bound) for bound in grid_range(tensor_type(x).element_type))
+    if isinstance(counts, int):
+        made = _divided(e, sums, counts, reach * counts)
+    else:
+        # Half of the count, of the sign of the sum, then a division toward zero.
+        halves = e.known(counts // 2, i32)
+        moved = Formula(e, sums) + Formula(e, sums).of(tensor.SignOp) * Formula(e, halves)
+        made = (moved / Formula(e, e.known(counts, i32))).value
+    return e.last(clamped(e, made, *bounds, node.element))
+
+
+def _divided(e: Emitter, x: SSAValue, count: int, largest: int) -> SSAValue:
+    """x / count, halves away from zero, for |x| ≤ largest.
+
+    ⌈2^s/count⌉/2^s exceeds 1/count by less than 2^-s, so that no |x| < 2^(s-1)/count reaches the
+    next half: with 31 bits of multiplier for all windows up to `MOST_PLACES`.
+    """
+    if count == 1:
+        return x
+    shift = 30 + (count - 1).bit_length() - 1
+    multiplier = -(-(1 << shift) // count)
+    if largest >= (1 << (shift - 1)) // count:
+        raise ProblemError(f"its window of {count} elements is too large")
+    sign = e.add(tensor.SignOp(x)) if count % 2 == 0 else None
+    size = x if sign is None else e.add(tensor.AbsOp(x))
+    m, s = (e.known(np.asarray(value, np.int32), i32) for value in (multiplier, shift))
+    low = -(1 << 30) if sign is None else 0
+    made = e.add(tensor.RequantizeOp(size, m, s, e.number(0, i32), axis=1, low=low, high=1 << 30))
+    return made if sign is None else e.add(tensor.MulOp(made, sign))
+
+
+def _sums(e: Emitter, x: SSAValue, place: Window) -> tuple[SSAValue, int | Any]:
+    """The sums of the windows, and how many elements each has: one number or an array."""
+    image, pads = place.image, place.pads()
+    count = prod(place.kernel)
+    if place.kernel == image and not any(pads):
+        return e.add(tensor.ReduceSumOp(x, [2, 3], keepdims=True)), count
+    if count > MOST_PLACES:
+        raise ProblemError(f"its window {place.kernel} is too large")
+    high, wide = static(image, "image")
+    filled = padded(e, x, [0, 0, *pads[:2]], [0, 0, *pads[2:]], 0)
+    counted(max(high, wide) + max(pads))
+    outputs = [
+        (size + pads[a] + pads[2 + a] - place.kernel[a]) // place.strides[a] + 1
+        for a, size in enumerate((high, wide))
+    ]
+    counts: Any = np.ones((1, 1, *outputs), np.int32)
+    for axis in (0, 1):
+        step, size = place.strides[axis], outputs[axis]
+        total: SSAValue | None = None
+        for start in range(place.kernel[axis]):
+            part = e.cut(filled, 2 + axis, start, start + (size - 1) * step + 1, step)
+            total = part if total is None else e.add(tensor.AddOp(total, part))
+        assert total is not None
+        filled = total
+        line = np.pad(np.ones((high, wide)[axis], np.int32), (pads[axis], pads[2 + axis]))
+        along = [line[step * n : step * n + place.kernel[axis]].sum() for n in range(size)]
+        counts = counts * np.asarray(along, np.int32).reshape([-1, 1] if axis == 0 else [-1])
+    return filled, count if (counts == count).all() else counts
+
+
+# New sizes.
+
+
+def _resize(mode: str) -> Rule:
+    def rule(e: Emitter, node: Node) -> SSAValue:
+        x = _image(e, node)
+        sizes = e.int_list(node[1], "sizes")
+        if len(sizes) != 2 or min(sizes) < 1:
+            raise ProblemError(f"its new sizes are {sizes}")
+        how = "asymmetric"
+        if node.option("halfPixelCenters"):
+            how = "half_pixel" if mode == "linear" else "tf_half_pixel_for_nn"
+        elif node.option("alignCorners"):
+            how = "align_corners"
+        near = "round_prefer_ceil" if node.option("alignCorners") else "floor"
+        wanted = e.indices(sizes)
+        made = standard(
+            e, "Resize", [x, None, None, wanted], mode=mode, axes=[2, 3], nearest_mode=near,
+            coordinate_transformation_mode=how,
+        )  # fmt: skip
+        return e.last(made)
+
+    return rule
+
+
+def _space_to_depth(e: Emitter, node: Node) -> SSAValue:
+    return e.last(
+        standard(e, "SpaceToDepth", [_image(e, node)], blocksize=int(node.option("blockSize")))
+    )
+
+
+def _depth_to_space(e: Emitter, node: Node) -> SSAValue:
+    block = int(node.option("blockSize"))
+    return e.last(standard(e, "DepthToSpace", [_image(e, node)], blocksize=block, mode="DCR"))
+
+
+# Over channels.
+
+
+def _l2_normalization(e: Emitter, node: Node) -> SSAValue:
+    """x / √max(Σ x², 10^-6) over the last axis."""
+    x = Formula(e, node[0])
+    axis = e.rank(node[0]) - 1
+    total = Formula(e, e.add(tensor.ReduceSumOp((x * x).value, [axis], keepdims=True)))
+    return activated(e, node, (x / total.maximum(1e-6).of(tensor.SqrtOp)).value)
+
+
+def _local_response(e: Emitter, node: Node) -> SSAValue:
+    radius = int(node.option("radius"))
+    size = 2 * radius + 1
+    return e.last(standard(
+        e, "LRN", [_image(e, node)], size=size, alpha=float(node.option("alpha")) * size,
+        beta=float(node.option("beta")), bias=float(node.option("bias")),
+    ))  # fmt: skip
+
+
+def _l2_pool(e: Emitter, node: Node) -> SSAValue:
+    """√ of the mean of squares."""
+    x = _image(e, node)
+    place = _window(e, node, x)
+    squares = e.add(tensor.MulOp(x, x))
+    made = standard(
+        e, "AveragePool", [squares], kernel_shape=place.kernel, strides=place.strides,
+        pads=place.pads(),
+    )  # fmt: skip
+    return e.last(activated(e, node, e.add(tensor.SqrtOp(made))))
+
+
+RULES: dict[str, Rule] = {
+    "AVERAGE_POOL_2D": pool("AveragePool"),
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "L2_NORMALIZATION": _l2_normalization,
+    "L2_POOL_2D": _l2_pool,
+    "LOCAL_RESPONSE_NORMALIZATION": _local_response,
+    "MAX_POOL_2D": pool("MaxPool"),
+    "RESIZE_BILINEAR": _resize("linear"),
+    "RESIZE_NEAREST_NEIGHBOR": _resize("nearest"),
+    "SPACE_TO_DEPTH": _space_to_depth,
+}
+"""By the name of the operator."""
+
+INTEGER: dict[str, Rule] = {
+    "AVERAGE_POOL_2D": _average_pool,
+    "MAX_POOL_2D": _max_pool,
+    **{
+        name: RULES[name]
+        for name in ("DEPTH_TO_SPACE", "RESIZE_NEAREST_NEIGHBOR", "SPACE_TO_DEPTH")
+    },
+}
+"""Those with an integer form, by the name of the operator; the others go through floats."""
