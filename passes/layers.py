@@ -27,6 +27,11 @@ Layer: TypeAlias = (
 
 Synapse: TypeAlias = spike.LinearOp | spike.ConvOp
 
+PlainLayer: TypeAlias = tensor.LinearOp | tensor.MatmulOp | tensor.ConvOp
+"""A product with a weight that may be of floats."""
+
+TernaryLayer: TypeAlias = ternary.LinearOp | ternary.MatmulOp | ternary.ConvOp
+
 
 def is_layer(op: object) -> TypeGuard[Layer]:
     """Whether `op` is a layer."""
@@ -109,3 +114,32 @@ def _build(op: Layer, fields: dict[str, Any]) -> InferredOp:
             groups=op.groups.value.data,
         )
     return tensor.LinearOp(**fields)
+
+
+def as_ternary(
+    op: PlainLayer, trits: SSAValue, scale: SSAValue | None, bias: SSAValue | None
+) -> TernaryLayer:
+    """The op that computes what `op` does with trits for its weight, not inserted.
+
+    Args:
+        op: the layer.
+        trits: in the shape of its weight.
+        scale: one number, or one an output channel.
+        bias: one number an output channel; only where the weight is one matrix.
+    """
+    if isinstance(op, tensor.ConvOp):
+        return ternary.ConvOp(
+            op.input,
+            trits,
+            strides=op.strides.get_values(),
+            padding=op.padding.get_values(),
+            dilation=op.dilation.get_values(),
+            groups=op.groups.value.data,
+            scale=scale,
+            bias=bias,
+        )
+    if isinstance(op, tensor.LinearOp):
+        return ternary.LinearOp(op.input, trits, scale=scale, bias=bias)
+    if _is_linear(op.lhs, op.rhs):
+        return ternary.LinearOp(op.lhs, trits, scale=scale, bias=bias)
+    return ternary.MatmulOp(op.lhs, trits, scale=scale)

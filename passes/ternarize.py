@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from pathlib import Path
+from typing import ClassVar, TypeAlias, TypeGuard
 
 import numpy as np
 from xdsl.context import Context
@@ -13,20 +14,28 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import spike, tensor, ternary
+from ..dialects.calibration import bind_samples
 from ..dialects.inference import tensor_type
-from ..dialects.parameters import dense_constant, parameters
+from ..dialects.parameters import Array, dense_constant, parameters
+from ..dialects.ranges import clear_ranges
 from ..dialects.shapes import is_float
 from ..dialects.spike.rebuild import rebuilt
 from ..dialects.spike.types import is_train
 from ..dialects.ternary.storage import RULES, SCALES
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, PassError
+from ..ir.interpreter import entry_function
 from ..ir.pipeline import did_you_mean
+from ..ir.samples import read_samples
+from .calibrate import no_samples
+from .compensated_rounding import Compensation
+from .compensated_ternarization import Plan, compensate
 from .fold_constants import fold
-from .layers import Synapse
+from .layers import PlainLayer, Synapse, TernaryLayer, as_ternary, is_layer
 from .replacement import erase_unused, insert_before, replace
 
-FloatLayer: TypeAlias = tensor.LinearOp | tensor.MatmulOp | tensor.ConvOp | Synapse
-TernaryLayer: TypeAlias = ternary.LinearOp | ternary.MatmulOp | ternary.ConvOp
+FloatLayer: TypeAlias = PlainLayer | Synapse
+
+METHODS = ("rule", "gptq")
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,11 @@ class TernarizePass(ModulePass):
 
     `spike.linear` and `spike.conv` without a scale get trits and a scale too. A weight is a
     `tensor.parameter`, or a permuted, reshaped or sliced one. The result approximates the float
-    program: retrain, or fine-tune, before or after.
+    program: retrain, or fine-tune, before or after. Recorded ranges of activations are dropped.
+
+    With `method=gptq`, trits, scales and biases are chosen layer after layer so that the sums of
+    the layer, on sample inputs and behind the layers that are ternary already, stay near the float
+    ones (`compensated_rounding`). That takes no labels and no training.
 
         // ternarize{rule=twn scale=channel}
         %w = tensor.parameter "fc.weight" : tensor<784x10xf32>
@@ -62,6 +75,9 @@ class TernarizePass(ModulePass):
     threshold: float | int | None = None
     """Δ of the rule `fixed`: weights with |w| ≤ Δ become 0."""
 
+    method: str = "rule"
+    """`rule` rounds each weight by itself; `gptq` looks at the layer's inputs on `data`."""
+
     rule: str | None = None
     """`twn` (Δ = 0.7·mean|w|, the default), `absmean` (BitNet b1.58), `fixed` (by threshold)."""
 
@@ -76,6 +92,28 @@ class TernarizePass(ModulePass):
 
     skip: tuple[str, ...] = ()
     """Keys of parameters to leave in float; quote those with dots: skip="fc1.weight"."""
+
+    data: str | None = None
+    """For `method=gptq`: a `.npz`, `.safetensors` or `.npy` file of sample inputs: one array an
+    argument of the function, under its name; the first axis counts the samples."""
+
+    samples: int | None = None
+    """For `method=gptq`: use the first so many samples; all by default."""
+
+    batch: int = 64
+    """For `method=gptq`: samples run at a time."""
+
+    damping: int | float = 0.01
+    """For `method=gptq`: what is added to the inputs' second moments, as a share of their mean."""
+
+    sweeps: int = 20
+    """For `method=gptq`: rounds of coordinate descent over all trits of a layer, at most."""
+
+    correct_bias: bool = True
+    """For `method=gptq`: keep the mean result of each channel, by a bias."""
+
+    function: str = "forward"
+    """For `method=gptq`: the function to run and to change."""
 
     def __post_init__(self) -> None:
         if self.rule is not None and self.rule not in RULES:
@@ -92,8 +130,70 @@ class TernarizePass(ModulePass):
             raise OptionError(f"ternarize takes no threshold with the rule '{self.rule}'")
         if self.threshold is not None and not self.threshold >= 0:
             raise OptionError(f"ternarize expects a threshold of at least 0, got {self.threshold}")
+        if self.method not in METHODS:
+            raise OptionError(
+                f"ternarize expects method one of {', '.join(METHODS)}, got '{self.method}'"
+            )
+        if self.method == "gptq":
+            self._check_compensation()
+
+    def _check_compensation(self) -> None:
+        if self.rule is not None or self.threshold is not None or self.scale != "channel":
+            raise OptionError(
+                "ternarize{method=gptq} finds trits and a scale a channel by itself: "
+                "leave out 'rule', 'threshold' and 'scale'"
+            )
+        for what, value in (("samples", self.samples), ("batch", self.batch)):
+            if value is not None and value < 1:
+                raise OptionError(f"ternarize expects {what} of at least 1, got {value}")
+        if not 0 < self.damping < np.inf:
+            raise OptionError(f"ternarize expects a damping above 0, got {self.damping}")
+        if self.sweeps < 0:
+            raise OptionError(f"ternarize expects sweeps of at least 0, got {self.sweeps}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.method == "rule":
+            self.ternarize(self.chosen(op))
+            clear_ranges(op)
+            return
+        chosen = self.chosen(op)
+        if chosen and self.data is None:
+            raise PassError(no_samples(self.name))
+        if self.data is not None:
+            function = entry_function(op, self.function)
+            arrays = read_samples(Path(self.data))
+            batches = bind_samples(function, arrays, size=self.batch, limit=self.samples)
+            self.compensate(op, batches)
+
+    def compensate(
+        self, module: ModuleOp, batches: Iterable[Sequence[Array]], *, progress: bool = True
+    ) -> None:
+        """Make the layers that the options choose ternary, by what their inputs are on samples.
+
+        Products that have no single matrix for a weight, and synapses of spike trains, are rounded
+        by the rule `twn`.
+
+        Args:
+            module: the program, with weights.
+            batches: samples, each with one array an argument of the function.
+            progress: show a bar on stderr when it is a terminal.
+
+        Raises:
+            PassError: there are no samples, they lead to infinite values or NaN, or a layer stands
+                in a region or another function.
+        """
+        function = entry_function(module, self.function)
+        chosen = [layer for layer in self.chosen(module) if self._takes(layer)]
+        layers = {op: _key(op) for op in chosen if _has_one_matrix(op)}
+        sources = [op for layer in layers for op in _producers(_weight(layer))]
+        self.ternarize([layer for layer in chosen if layer not in layers])
+        plan = Plan(layers, Compensation(self.damping, self.sweeps), self.correct_bias)
+        compensate(module, function, plan, batches, progress=progress)
+        erase_unused([*dict.fromkeys(sources)])
+        clear_ranges(module)
+
+    def chosen(self, op: ModuleOp) -> list[FloatLayer]:
+        """The layers that the options ask for, in order."""
         self._check_skipped(op)
         chosen: list[FloatLayer] = []
         for layers in _layers_by_function(op):
@@ -102,7 +202,7 @@ class TernarizePass(ModulePass):
                 kept = (layer is first and self.keep_first) or (layer is last and self.keep_last)
                 if isinstance(layer, FloatLayer) and not kept:
                     chosen.append(layer)
-        self.ternarize(chosen)
+        return chosen
 
     def ternarize(self, layers: Sequence[FloatLayer]) -> None:
         """Make those of `layers` ternary that can be; layers that share a weight go on sharing."""
@@ -156,7 +256,11 @@ class TernarizePass(ModulePass):
             assert isinstance(owner, Operation) and owner.parent is not None
             owner.parent.insert_op_after(op, owner)
             op.location = owner.location
-        replace(layer, _ternary_layer(layer, op))
+        if isinstance(layer, Synapse):
+            replace(layer, _ternary_synapse(layer, op))
+        else:
+            bias = None if isinstance(layer, tensor.MatmulOp) else layer.bias
+            replace(layer, as_ternary(layer, op.trits, op.scale, bias))
 
 
 def _ternary_synapse(layer: Synapse, weight: ternary.TernarizeOp) -> Synapse:
@@ -185,6 +289,17 @@ def _weight(layer: FloatLayer) -> SSAValue:
     return layer.rhs if isinstance(layer, tensor.MatmulOp) else layer.weight
 
 
+def _has_one_matrix(layer: FloatLayer) -> TypeGuard[PlainLayer]:
+    return isinstance(layer, PlainLayer) and is_layer(layer)
+
+
+def _key(layer: FloatLayer) -> str:
+    """The key of the parameter that a layer's weight comes from."""
+    (parameter, *_) = _producers(_weight(layer))
+    assert isinstance(parameter, tensor.ParameterOp)
+    return parameter.key.data
+
+
 _RESHAPING = (
     tensor.PermuteOp
     | tensor.ReshapeToOp
@@ -205,25 +320,3 @@ def _producers(weight: SSAValue) -> list[Operation]:
     if not isinstance(owner, tensor.ParameterOp):
         return []
     return [owner, *reversed(chain)]
-
-
-def _ternary_layer(layer: FloatLayer, weight: ternary.TernarizeOp) -> TernaryLayer | Synapse:
-    """The op that computes what `layer` does, with trits."""
-    if isinstance(layer, Synapse):
-        return _ternary_synapse(layer, weight)
-    if isinstance(layer, tensor.ConvOp):
-        return ternary.ConvOp(
-            layer.input,
-            weight.trits,
-            strides=layer.strides.get_values(),
-            padding=layer.padding.get_values(),
-            dilation=layer.dilation.get_values(),
-            groups=layer.groups.value.data,
-            scale=weight.scale,
-            bias=layer.bias,
-        )
-    if isinstance(layer, tensor.LinearOp):
-        return ternary.LinearOp(layer.input, weight.trits, scale=weight.scale, bias=layer.bias)
-    if tensor_type(layer.lhs).get_num_dims() >= 2 and tensor_type(layer.rhs).get_num_dims() == 2:
-        return ternary.LinearOp(layer.lhs, weight.trits, scale=weight.scale)
-    return ternary.MatmulOp(layer.lhs, weight.trits, scale=weight.scale)

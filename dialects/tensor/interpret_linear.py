@@ -67,12 +67,7 @@ def convolve(
     Floats in their own type, integers exact modulo 2^64, as int64.
     """
     spatial = x.ndim - 2
-    pads = [(0, 0), (0, 0), *zip(padding[:spatial], padding[spatial:], strict=True)]
-    padded = np.pad(x, pads)
-    spans = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
-    windows = sliding_window_view(padded, spans, axis=tuple(range(2, 2 + spatial)))
-    steps = [slice(None, None, s) for s in (*strides, *dilation)]
-    windows = windows[(slice(None), slice(None), *steps)]  # N, C, positions…, kernel…
+    windows = conv_windows(x, weight.shape[2:], strides, padding, dilation)
     matrix = weight.reshape(groups, weight.shape[0] // groups, -1).transpose(0, 2, 1)
 
     outputs = windows.shape[2 : 2 + spatial]
@@ -83,15 +78,37 @@ def convolve(
     for start in range(0, x.shape[0], images):
         part = windows[start : start + images]
         count = part.shape[0]
-        grouped = part.reshape(count, groups, -1, *part.shape[2:])
-        # groups, N, positions…, channels, kernel…
-        kernel_axes = range(3 + spatial, 3 + 2 * spatial)
-        order = (1, 0, *range(3, 3 + spatial), 2, *kernel_axes)
-        columns = grouped.transpose(order).reshape(groups, count * math.prod(outputs), -1)
-        values = product(columns, matrix).reshape(groups, count, *outputs, -1)
+        values = product(window_rows(part, groups), matrix).reshape(groups, count, *outputs, -1)
         values = np.moveaxis(values, -1, 2).swapaxes(0, 1)
         result[start : start + count] = values.reshape(count, weight.shape[0], *outputs)
     return result
+
+
+def conv_windows(
+    x: Array,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Array:
+    """What each position of a convolution sees: a view [N, C, positions…, kernel…] of padded x."""
+    spatial = x.ndim - 2
+    pads = [(0, 0), (0, 0), *zip(padding[:spatial], padding[spatial:], strict=True)]
+    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    windows = sliding_window_view(np.pad(x, pads), spans, axis=tuple(range(2, 2 + spatial)))
+    steps = [slice(None, None, s) for s in (*strides, *dilation)]
+    return windows[(slice(None), slice(None), *steps)]
+
+
+def window_rows(windows: Array, groups: int) -> Array:
+    """Windows of `conv_windows` as rows [groups, N·positions, C/groups·kernel], copied."""
+    spatial = windows.ndim // 2 - 1
+    count, positions = windows.shape[0], windows.shape[2 : 2 + spatial]
+    grouped = windows.reshape(count, groups, -1, *windows.shape[2:])
+    # groups, N, positions…, channels, kernel…
+    kernel_axes = range(3 + spatial, 3 + 2 * spatial)
+    order = (1, 0, *range(3, 3 + spatial), 2, *kernel_axes)
+    return grouped.transpose(order).reshape(groups, count * math.prod(positions), -1)
 
 
 def along_channels(vector: Array, rank: int, axis: int = 1) -> Array:

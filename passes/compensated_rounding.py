@@ -1,0 +1,242 @@
+"""Trits and scales for the weights of a layer, from what its inputs are on samples.
+
+A layer computes y = x·Wᵀ. Its rounded weights S·T (trits T, a scale for each row) are chosen so
+that the squared error of the sums, not of the weights, is small:
+
+    minimise Σ (y - S·T·x̂ - b)² = (w - s·t)·H·(w - s·t) + const for each row, H = Σ x̂·x̂ᵀ,
+
+where x̂ are the inputs that the layer will really see. Steps, for each row:
+
+1. The real weights that are best for x̂ (for x̂ = x the given ones; Li et al. 2025, GPTAQ).
+2. Rounding column by column, the error of each spread over the columns that are still free by the
+   Cholesky factor of the damped inverse of H (Frantar et al. 2022, GPTQ, algorithm 1), the columns
+   with the largest inputs first ("activation order"). This is done with several scales; the best
+   one is kept for each row.
+3. Coordinate descent: each trit in turn takes its best value, then the scale, until nothing
+   changes.
+
+Every step keeps or lowers the error, and plain rounding is among the candidates: the result is
+never worse than it. Not here: where inputs come from (`compensated_ternarization`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+BLOCK = 128
+"""Columns whose effect on later ones is gathered into one product."""
+
+FACTORS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5)
+"""The scales that rounding is tried with, as shares of the scale that is best for the weights."""
+
+
+@dataclass(frozen=True)
+class Compensation:
+    """How hard to look.
+
+    Attributes:
+        damping: what is added to the diagonal of H, as a share of its mean.
+        sweeps: rounds of coordinate descent, at most.
+    """
+
+    damping: float = 0.01
+    sweeps: int = 20
+
+
+class Moments:
+    """Sums over samples of the inputs of a layer and of the results that are wanted.
+
+    Attributes:
+        count: rows seen.
+        squares: [groups, ins, ins]: Σ x·xᵀ.
+        products: [groups, outs, ins]: Σ y·xᵀ.
+        inputs: [groups, ins]: Σ x.
+        targets: [groups, outs]: Σ y.
+    """
+
+    def __init__(self, groups: int, ins: int, outs: int) -> None:
+        self.count = 0
+        self.squares = np.zeros((groups, ins, ins))
+        self.products = np.zeros((groups, outs, ins))
+        self.inputs = np.zeros((groups, ins))
+        self.targets = np.zeros((groups, outs))
+
+    def add(self, inputs: Array, targets: Array) -> None:
+        """Take in rows of inputs [groups, rows, ins] and of results [groups, rows, outs]."""
+        x, y = inputs.astype(np.float64), targets.astype(np.float64)
+        self.count += x.shape[1]
+        self.squares += x.transpose(0, 2, 1) @ x
+        self.products += y.transpose(0, 2, 1) @ x
+        self.inputs += x.sum(axis=1)
+        self.targets += y.sum(axis=1)
+
+    def means(self) -> tuple[Floats, Floats]:
+        """Of inputs [groups, ins] and results [groups, outs]."""
+        return self.inputs / max(self.count, 1), self.targets / max(self.count, 1)
+
+    def of_group(self, group: int, *, centred: bool) -> tuple[Floats, Floats]:
+        """H [ins, ins] and Σ y·xᵀ [outs, ins], over the rows; `centred` about the means."""
+        count = max(self.count, 1)
+        squares, products = self.squares[group] / count, self.products[group] / count
+        if centred:
+            x, y = (means[group] for means in self.means())
+            squares, products = squares - np.outer(x, x), products - np.outer(y, x)
+        return squares, products
+
+
+def rounded(
+    weights: Array, hessian: Floats, products: Floats | None, options: Compensation
+) -> tuple[NDArray[np.int8], Floats]:
+    """Trits [outs, ins] and scales [outs], at least 0, for the weights of one group.
+
+    Args:
+        weights: [outs, ins], the given ones.
+        hessian: [ins, ins], mean of x̂·x̂ᵀ.
+        products: [outs, ins], mean of y·x̂ᵀ; `None` where x̂ are the inputs that y comes from.
+        options: how hard to look.
+    """
+    given = weights.astype(np.float64)
+    hessian, added = damped(hessian, options.damping)
+    if products is None:
+        products, best = given @ hessian, given
+    else:
+        products = products + added * given
+        best = solved(hessian, products.T).T
+    candidates = [_by_size(best), *_plain(given)]
+    if options.damping > 0:
+        candidates += _sequential(best, hessian, _scales(best))
+    trits, scales = _choose(candidates, hessian, products)
+    return _descended(trits, scales, hessian, products, options.sweeps)
+
+
+def damped(hessian: Floats, damping: float) -> tuple[Floats, float]:
+    """H with a share of the mean of its diagonal added to it, and how much that is."""
+    added = damping * float(np.mean(np.diagonal(hessian)))
+    if not added > 0:
+        added = 1.0 if not np.any(hessian) else 0.0
+    return hessian + added * np.eye(len(hessian)), added
+
+
+def solved(hessian: Floats, products: Floats) -> Floats:
+    """H⁻¹·products."""
+    linalg: Any = np.linalg
+    return linalg.solve(hessian, products)
+
+
+def squared_error(trits: Array, scales: Array, hessian: Floats, products: Floats) -> Floats:
+    """The error of each row [outs], but for what is the same for all trits."""
+    approximate = trits * scales[:, None]
+    return np.sum(approximate @ hessian * approximate - 2 * approximate * products, axis=1)
+
+
+def fitted(trits: Array, hessian: Floats, products: Floats) -> Floats:
+    """The scale of each row [outs] with the least error; negative where the trits point away."""
+    energy = np.sum(trits @ hessian * trits, axis=1)
+    wanted = np.sum(trits * products, axis=1)
+    return np.divide(wanted, energy, out=np.zeros(len(trits)), where=energy > 0)
+
+
+def _by_size(weights: Floats) -> Floats:
+    """The trits nearest to the weights for the best scale of each row, [outs, ins]."""
+    return np.sign(weights) * (np.abs(weights) > _scales(weights)[:, None] / 2)
+
+
+def _scales(weights: Floats) -> Floats:
+    """The scale of each row that leaves the least squared error of the weights.
+
+    The k largest magnitudes become ±1; their mean is the scale. All k are tried.
+    """
+    sizes = -np.sort(-np.abs(weights), axis=1)
+    kept = np.arange(1, sizes.shape[1] + 1, dtype=np.float64)
+    sums = np.cumsum(sizes, axis=1)
+    best = np.argmax(sums**2 / kept, axis=1)
+    return np.take_along_axis(sums, best[:, None], axis=1)[:, 0] / kept[best]
+
+
+def _plain(weights: Floats) -> list[Floats]:
+    """The trits of the rules `twn` and `absmean`, each row by itself."""
+    sizes = np.abs(weights)
+    mean = sizes.mean(axis=1, keepdims=True)
+    return [np.sign(weights) * (sizes > share * mean) for share in (0.7, 0.5)]
+
+
+def _sequential(weights: Floats, hessian: Floats, scales: Floats) -> list[Floats]:
+    """The trits [outs, ins] of GPTQ for each of `FACTORS`."""
+    order = np.argsort(-np.diagonal(hessian), kind="stable")
+    linalg: Any = np.linalg
+    upper: Floats = linalg.cholesky(linalg.inv(hessian[np.ix_(order, order)])).T
+    outs, ins = weights.shape
+    steps = np.concatenate([scales * factor for factor in FACTORS])
+    divisors = np.where(steps > 0, steps, 1.0)
+    # Columns of the weights are rows here: each is changed as a whole.
+    free = np.ascontiguousarray(np.tile(weights[:, order].T, len(FACTORS)))
+    trits = np.zeros_like(free)
+    for start in range(0, ins, BLOCK):
+        stop = min(start + BLOCK, ins)
+        errors = np.empty((stop - start, free.shape[1]))
+        for column in range(start, stop):
+            trits[column] = np.clip(np.rint(free[column] / divisors), -1, 1)
+            error = (free[column] - trits[column] * steps) / upper[column, column]
+            free[column:stop] -= upper[column, column:stop, None] * error
+            errors[column - start] = error
+        free[stop:] -= upper[start:stop, stop:].T @ errors
+    found = np.empty_like(trits)
+    found[order] = trits
+    return [found[:, n * outs : (n + 1) * outs].T for n in range(len(FACTORS))]
+
+
+def _choose(candidates: list[Floats], hessian: Floats, products: Floats) -> tuple[Floats, Floats]:
+    """For each row the trits with the least error, each with its best scale; the first if equal."""
+    chosen, scales, least = candidates[0], np.empty(0), np.empty(0)
+    for number, trits in enumerate(candidates):
+        fit = fitted(trits, hessian, products)
+        error = squared_error(trits, fit, hessian, products)
+        if not number:
+            scales, least = fit, error
+            continue
+        better = error < least
+        chosen = np.where(better[:, None], trits, chosen)
+        scales, least = np.where(better, fit, scales), np.where(better, error, least)
+    return chosen, scales
+
+
+def _descended(
+    trits: Floats, scales: Floats, hessian: Floats, products: Floats, sweeps: int
+) -> tuple[NDArray[np.int8], Floats]:
+    """Trits and scales after coordinate descent; scales are not negative."""
+    trits = np.ascontiguousarray(trits.T)  # [ins, outs]
+    curvature = np.diagonal(hessian)
+    for _ in range(sweeps):
+        trits, scales = trits * np.where(scales < 0, -1, 1), np.abs(scales)
+        slope = np.ascontiguousarray((products - (trits.T * scales[:, None]) @ hessian).T)
+        changed = _sweep(trits, np.where(scales > 0, scales, 1.0), hessian, slope, curvature)
+        scales = fitted(trits.T, hessian, products)
+        if not changed:
+            break
+    trits, scales = trits.T * np.where(scales < 0, -1, 1)[:, None], np.abs(scales)
+    return trits.astype(np.int8), scales
+
+
+def _sweep(
+    trits: Floats, scales: Floats, hessian: Floats, slope: Floats, curvature: Floats
+) -> bool:
+    """Give each trit in turn its best value, in place; whether any changed."""
+    changed = False
+    for column in range(len(trits)):
+        if curvature[column] <= 0:
+            continue
+        best = trits[column] + slope[column] / (curvature[column] * scales)
+        step = np.clip(np.rint(best), -1, 1) - trits[column]
+        rows = np.flatnonzero(step)
+        if rows.size:
+            slope[:, rows] -= hessian[:, column, None] * (step[rows] * scales[rows])
+            trits[column] += step
+            changed = True
+    return changed
