@@ -74,6 +74,13 @@ def pack_bits(values: Array, bits: int) -> Array:
     return np.bitwise_or.reduce(padded.reshape(-1, count) << shifts, axis=-1, dtype=np.uint8)
 
 
+def unpack_bits(packed: Array, bits: int, count: int) -> Array:
+    """The way back from `pack_bits`: `count` signed integers as int8."""
+    shifts = np.arange(8 // bits, dtype=np.uint8) * np.uint8(bits)
+    codes = (packed.view(np.uint8)[:, None] >> shifts).reshape(-1)[:count] << (8 - bits)
+    return codes.astype(np.uint8).view(np.int8) >> np.int8(8 - bits)
+
+
 def stored_bytes(tensor: Tensor) -> bytes:
     """The bytes of a tensor's values in the file."""
     assert tensor.data is not None
