@@ -154,7 +154,9 @@ class _Importer:
             for key, value in enumerate(found or []):
                 shown = info.name if groups[-1] is None else f"{info.name}.{key}"
                 results.append((shown, value))
-        module = assembled(self.emitter, name, self.arguments, results, self._location("results", 0))
+        module = assembled(
+            self.emitter, name, self.arguments, results, self._location("results", 0)
+        )
         return Imported(module, self.problems, list(self.needed), groups)
 
     def _opsets(self, entries: Any) -> dict[str, int]:

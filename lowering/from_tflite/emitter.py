@@ -148,7 +148,10 @@ class Node:
 
     def result_scales(self) -> Quantization:
         """How the integers of the first result stand for real numbers."""
-        return _scales(self.outputs[0], "its result")
+        scales = _scales(self.outputs[0], "its result")
+        if (scales.scale < 0).any():
+            raise ProblemError("its result has a scale below 0")
+        return scales
 
     @property
     def is_quantized(self) -> bool:

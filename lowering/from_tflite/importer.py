@@ -237,11 +237,24 @@ class _Importer:
             raise ProblemError(REFUSED.get(node.kind) or f"{node.kind} is not known")
         if not node.outputs:
             raise ProblemError("it has no result")
+        node = replace(node, inputs=self._sizes_alike(node.inputs))
         if node.kind not in ELEMENTWISE:
             return rule(self.emitter, node)
         inputs, perm = self.emitter.shared_order(node.inputs)
         made = rule(self.emitter, replace(node, inputs=inputs))
         return made if perm is None else self.emitter.permute(made, perm)
+
+    def _sizes_alike(self, inputs: Sequence[SSAValue | None]) -> list[SSAValue | None]:
+        """Operands with the known ones as i64, where another is a tensor of free sizes."""
+        emitter = self.emitter
+        if not any(value in emitter.symbolic for value in inputs if value is not None):
+            return list(inputs)
+        return [
+            emitter.convert(value, i64)
+            if value is not None and value in emitter.arrays and is_integer(tensor_type(value))
+            else value
+            for value in inputs
+        ]
 
     def _typed(self, index: int, value: SSAValue) -> SSAValue:
         """`value` with the element type that the file states; sizes are counted in any."""
@@ -262,7 +275,10 @@ class _Importer:
 
     def _problem(self, what: str, name: str, problem: Exception) -> None:
         reason = " ".join(str(problem).split())
+        name = name.partition(";")[0]
         self.problems.append((what, f"'{name}' of {self.model.where}", reason))
 
     def _location(self, name: str, index: int) -> Any:
+        # Fused operators are named after all that went into them; the first is enough for a place.
+        name = name.partition(";")[0]
         return NameLoc(StringAttr(name), FileLineColLoc(self.file, IntAttr(index), IntAttr(1)))

@@ -163,10 +163,9 @@ class Model:
             ProblemError: the IR has no such elements.
         """
         raw = self.raw(tensor.buffer)
-        count = prod(max(size, 1) for size in tensor.shape)
         if raw is None:
-            empty = 0 in tensor.shape and tensor.buffer > 0
-            return np.empty(tensor.shape, tensor.element.dtype) if empty else None
+            # Nothing is stored of what has no elements.
+            return np.empty(tensor.shape, tensor.element.dtype) if 0 in tensor.shape else None
         if tensor.sparse:
             raise ProblemError("its values are stored sparsely; store them densely")
         element = tensor.element
@@ -324,6 +323,6 @@ class _Reader:
             raise self.fail(f"tensor '{name}' has {scale.size} scales and {zero.size} zero points")
         if zero.size == 1:
             zero = np.broadcast_to(zero, scale.shape)
-        if not np.isfinite(scale).all() or (scale < 0).any():
-            raise self.fail(f"tensor '{name}' has a scale that is negative or no number")
+        if not np.isfinite(scale).all():
+            raise self.fail(f"tensor '{name}' has a scale that is no number")
         return Quantization(scale, zero, int(table.scalar(6, "i")))

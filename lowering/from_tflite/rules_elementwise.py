@@ -177,6 +177,7 @@ RULES: dict[str, Rule] = {
     "NOT_EQUAL": _compare("ne"),
     "POW": like("Pow"),
     "QUANTIZE": _quantize,
+    "RIGHT_SHIFT": like("BitShift", direction="RIGHT"),
     "ROUND": unary(tensor.RoundOp),
     "RSQRT": unary(tensor.RsqrtOp),
     "SELECT": _where,
