@@ -66,6 +66,20 @@ class _Scope:
         return last
 
 
+@dataclass
+class _Needs:
+    """What a register reads: data, conditions to take it, reset and its value, clock."""
+
+    data: SSAValue
+    conditions: list[tuple[SSAValue, bool]]
+    reset: tuple[SSAValue, SSAValue] | None
+    clock: SSAValue
+
+    def __post_init__(self) -> None:
+        conditions = [condition for condition, _ in self.conditions]
+        self.values = [self.data, *conditions, *(self.reset or ()), self.clock]
+
+
 Task = tuple[_Scope, SSAValue]
 
 
@@ -103,6 +117,7 @@ class _Elaborator:
         self.kept: dict[str, hw.HWModuleOp] = {}
         self.unknown: dict[str, tuple[str, str, str]] = {}
         self.cut: list[tuple[_Scope, seq.CompRegOp]] = []
+        self.needs: dict[seq.CompRegOp, _Needs] = {}
         self.known_registers: dict[tuple[object, ...], Bits] = {}
 
     def run(self, top: hw.HWModuleOp) -> None:
@@ -114,7 +129,7 @@ class _Elaborator:
         ]
         while self.cut:
             owner, op = self.cut.pop()
-            for value in _needed(op):
+            for value in self._needs(op).values:
                 self.value(owner, value)
             self._connect(owner, op)
 
@@ -195,7 +210,7 @@ class _Elaborator:
                 assert isinstance(value, OpResult)
                 needed = [(child, child.outputs.inputs[value.index])]
             elif isinstance(op, seq.CompRegOp):
-                needed = [(scope, operand) for operand in _needed(op)]
+                needed = [(scope, operand) for operand in self._needs(op).values]
             else:
                 needed = [(scope, operand) for operand in op.operands]
         return [task for task in needed if task[1] not in task[0].values]
@@ -288,15 +303,24 @@ class _Elaborator:
 
     def _controls(self, scope: _Scope, op: seq.CompRegOp) -> tuple[Bits, int, int, Bits, int]:
         """Data, enable, reset, the value after a reset, and the clock."""
-        values = scope.values
-        data, conditions = _kept(op)
+        values, needs = scope.values, self._needs(op)
         enable = TRUE
-        for condition, polarity in conditions:
+        for condition, polarity in needs.conditions:
             enable = self.netlist.both(enable, values[condition][0] ^ (not polarity))
-        reset, value = FALSE, [FALSE] * len(values[data])
-        if op.reset is not None and op.reset_value is not None:
-            reset, value = values[op.reset][0], values[op.reset_value]
-        return values[data], enable, reset, value, values[op.clk][0]
+        data = values[needs.data]
+        reset, value = FALSE, [FALSE] * len(data)
+        if needs.reset is not None:
+            reset, value = values[needs.reset[0]][0], values[needs.reset[1]]
+        return data, enable, reset, value, values[needs.clock][0]
+
+    def _needs(self, op: seq.CompRegOp) -> _Needs:
+        if op not in self.needs:
+            data, conditions = _kept(op)
+            reset = None
+            if op.reset is not None and op.reset_value is not None:
+                reset = (op.reset, op.reset_value)
+            self.needs[op] = _Needs(data, conditions, reset, op.clk)
+        return self.needs[op]
 
 
 def _kept(op: seq.CompRegOp) -> tuple[SSAValue, list[tuple[SSAValue, bool]]]:
@@ -304,20 +328,13 @@ def _kept(op: seq.CompRegOp) -> tuple[SSAValue, list[tuple[SSAValue, bool]]]:
     value = op.input
     conditions: list[tuple[SSAValue, bool]] = []
     while isinstance(value.owner, comb.MuxOp):
-        choice = value.owner
-        if choice.false_value is op.data:
-            conditions.append((choice.cond, True))
-            value = choice.true_value
-        elif choice.true_value is op.data:
-            conditions.append((choice.cond, False))
-            value = choice.false_value
+        condition, yes, no = value.owner.operands
+        if no is op.data:
+            conditions.append((condition, True))
+            value = yes
+        elif yes is op.data:
+            conditions.append((condition, False))
+            value = no
         else:
             break
     return value, conditions
-
-
-def _needed(op: seq.CompRegOp) -> list[SSAValue]:
-    """What must be known before a register is."""
-    value, conditions = _kept(op)
-    others = [other for other in (op.clk, op.reset, op.reset_value) if other is not None]
-    return [value, *(condition for condition, _ in conditions), *others]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
 from xdsl.dialects import hw
@@ -89,7 +91,21 @@ def estimate(module: ModuleOp, family: str = "ultrascale+", top: str | None = No
         LoweringError: no such module, or none at all.
         UnsupportedError: ops whose size is not known.
     """
-    return _estimate(module, family_of(family), _top(module, top))
+    known, outermost = family_of(family), _top(module, top)
+    with _no_collection():
+        return _estimate(module, known, outermost)
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Keep Python from looking through the whole IR for garbage whenever gates have been made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:

@@ -16,10 +16,10 @@ from .netlist import LEAF, Netlist
 
 Cut = frozenset[int]
 
-_KEPT = 8
+_KEPT = 4
 """Cuts of a gate that are looked at further."""
 
-_ROUNDS = 3
+_ROUNDS = 2
 """How often cuts are chosen, each time with the uses that the last choice gave."""
 
 
@@ -77,8 +77,8 @@ class _Cuts:
         self.order = order
         self.costs = (0, *family.costs)
         self.widest = len(family.costs)
-        self.flow: dict[int, float] = {}
-        self.depth: dict[int, int] = {}
+        self.flow = [0.0] * len(netlist.kinds)
+        self.depth = [0] * len(netlist.kinds)
         self.best: dict[int, Cut] = {}
         self.uses = self._fanouts(netlist)
         self.found: dict[int, list[Cut]] = {}
@@ -97,7 +97,7 @@ class _Cuts:
         kinds, widest = netlist.kinds, self.widest
         for node in self.order:
             below = [literal >> 1 for literal in netlist.inputs[node] if literal > 1]
-            if all(kinds[n] == LEAF for n in below):
+            if all([kinds[n] == LEAF for n in below]):
                 self.found[node] = [frozenset(below)]
                 self.best[node] = self.found[node][0]
                 self.depth[node] = 1
@@ -125,9 +125,9 @@ class _Cuts:
 
     def _measures(self, cut: Cut) -> tuple[float, int, int]:
         """Area flow, size, depth."""
-        flow, depth = self.flow, self.depth
-        area = self.costs[len(cut)] + sum([flow.get(n, 0.0) for n in cut])
-        return area, len(cut), 1 + max([depth.get(n, 0) for n in cut], default=0)
+        size = len(cut)
+        area = self.costs[size] + sum(map(self.flow.__getitem__, cut))
+        return area, size, 1 + max(map(self.depth.__getitem__, cut), default=0)
 
     def choose(self) -> None:
         """Choose again, knowing the uses of each node, and how deep it may be."""
