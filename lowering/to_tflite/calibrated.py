@@ -1,9 +1,9 @@
 """Integers throughout for a finished graph, on scales from samples.
 
 The float graph runs in LiteRT on the samples; the range of each activation gives its grid: 8 bits,
-signed, with a zero point. Weights are symmetric with a scale a channel, biases int32. Operators
-that LiteRT has no integer kernel for stay in float32, between `DEQUANTIZE` and `QUANTIZE`, and so
-do those that compute integers on float kernels already.
+signed, with a zero point, or 16 without. Weights are symmetric with a scale a channel, biases int32
+or int64. Operators that LiteRT has no integer kernel for stay in float32, between `DEQUANTIZE` and
+`QUANTIZE`, and so do those that compute integers on float kernels already.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...ir.errors import BackendError, LoweringError
 from .flatbuffer import ModelInfo, serialize
 from .fusion import PRODUCTS
 from .graph import Array, Element, Graph, Operator, Quantization, Tensor
-from .precision import channel_axis, quantized_weight
+from .precision import BITS_8, Arithmetic, channel_axis, fitting, quantized_weight
 
 BATCH = 32
 """Samples that run together."""
@@ -34,6 +34,7 @@ MOVES = (
     "SQUEEZE",
     "EXPAND_DIMS",
     "PAD",
+    "PADV2",
     "MAX_POOL_2D",
     "AVERAGE_POOL_2D",
     "GATHER",
@@ -43,9 +44,6 @@ MOVES = (
 COMPUTED = ("ADD", "SUB", "MUL", "MEAN", "RELU", "RELU6", "CONCATENATION")
 """Operators whose result has a grid of its own."""
 
-FIXED = {"SOFTMAX": (1 / 256, -128), "LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
-"""Operators whose kernels have one grid alone: scale and zero point."""
-
 
 def calibrate(
     graph: Graph,
@@ -53,15 +51,17 @@ def calibrate(
     samples: Mapping[str, Array],
     orders: Sequence[Sequence[int]],
     types: tuple[Element, Element],
+    how: Arithmetic = BITS_8,
 ) -> tuple[Array, ...]:
-    """Make the arithmetic of `graph` that of 8-bit integers, in place; the first batch of samples.
+    """Make the arithmetic of `graph` that of integers, in place; the first batch of samples.
 
     Args:
         graph: a finished graph of floats.
         function: what it was made from, for the names and shapes of the samples.
         samples: arrays by argument name; the first axis counts samples.
         orders: of each input's axes in the graph.
-        types: of inputs and outputs: FLOAT32, INT8 or UINT8.
+        types: of inputs and outputs: FLOAT32, the type of activations, or UINT8 for 8 bits.
+        how: which integers.
 
     Raises:
         OptionError: the samples do not fit the arguments.
@@ -70,7 +70,7 @@ def calibrate(
     batches = bind_samples(function, samples, size=BATCH)
     laid = [[x.transpose(o) for x, o in zip(batch, orders, strict=True)] for batch in batches]
     ranges = observed(graph, laid)
-    _Integers(graph, ranges).rewrite(types)
+    _Integers(graph, ranges, how).rewrite(types)
     return batches[0]
 
 
@@ -86,7 +86,10 @@ def observed(graph: Graph, batches: Sequence[Sequence[Array]]) -> dict[Tensor, R
     )
 
     data = serialize(graph, ModelInfo("", {}))
-    tensors = {i: t for i, t in enumerate(graph.tensors()) if _is_activation(t)}
+    # What is padded has the range of what is inside; a pool's pads are infinite.
+    padded = {op.outputs[0] for op in graph.operators if op.kind == "PADV2"}
+    found = enumerate(graph.tensors())
+    tensors = {i: t for i, t in found if _is_activation(t) and t not in padded}
     # The plain kernels: a delegate does not keep what it joins.
     plain_kernels: Any = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter: Any = Interpreter(
@@ -124,8 +127,9 @@ def _is_activation(tensor: Tensor) -> bool:
 class _Integers:
     """Rewrites operators in order; a tensor has a float form, an integer form, or both."""
 
-    def __init__(self, graph: Graph, ranges: Mapping[Tensor, Range]) -> None:
+    def __init__(self, graph: Graph, ranges: Mapping[Tensor, Range], how: Arithmetic) -> None:
         self.graph = graph
+        self.how = how
         self.ranges = ranges
         self.made: list[Operator] = []
         self.integers: dict[Tensor, Tensor] = {}
@@ -146,7 +150,7 @@ class _Integers:
         graph.drop_unused()
 
     def _has_kernel(self, op: Operator) -> bool:
-        known = (*PRODUCTS, *MOVES, *COMPUTED, *FIXED)
+        known = (*PRODUCTS, *MOVES, *COMPUTED, *self.how.fixed)
         floats = op.outputs[0].element is Element.FLOAT32 and op.inputs[0] is not None
         if op.exact or op.kind not in known or not floats:
             return False
@@ -177,8 +181,8 @@ class _Integers:
         assert first is not None
         if op.kind in MOVES:
             grid = first.quantization
-        elif op.kind in FIXED:
-            scale, zero = FIXED[op.kind]
+        elif op.kind in self.how.fixed:
+            scale, zero = self.how.fixed[op.kind]
             grid = Quantization(np.array([scale], np.float32), zero)
         else:
             grid = self._grid(output)
@@ -186,9 +190,25 @@ class _Integers:
             given = [t for t in inputs if t is not None]
             grid = grid if any(_differ(t, first) for t in given) else first.quantization
             inputs = [self._on(t, grid) if grid is not t.quantization else t for t in given]
-        made = Tensor(output.name, Element.INT8, output.shape, None, grid)
-        self.made.append(Operator(op.kind, list(inputs), [made], op.options))
+        if op.kind == "PADV2":
+            inputs[2] = self._fill(inputs[2], first)
+        options = dict(op.options)
+        if op.kind in ("ADD", "SUB") and self.how.element is Element.INT16:
+            options["potScaleInt16"] = False
+        made = Tensor(output.name, self.how.element, output.shape, None, grid)
+        self.made.append(Operator(op.kind, list(inputs), [made], options))
         self.integers[output] = made
+
+    def _fill(self, value: Tensor | None, padded: Tensor) -> Tensor:
+        """A stored number on the grid of `padded`; -inf is the least level."""
+        assert value is not None and value.data is not None and padded.quantization is not None
+        levels = self._levels(value.data, padded.quantization)
+        return Tensor(value.name, self.how.element, value.shape, levels, padded.quantization)
+
+    def _levels(self, values: Array, grid: Quantization) -> Array:
+        bounds = np.iinfo(self.how.element.dtype)
+        levels = np.rint(values / grid.scale) + grid.zero_point
+        return np.clip(levels, bounds.min, bounds.max).astype(bounds.dtype).reshape(values.shape)
 
     def _product_inputs(self, op: Operator) -> list[Tensor | None]:
         given, weight, bias = op.inputs
@@ -198,13 +218,17 @@ class _Integers:
         stored = source.inputs[0] if source is not None else quantized_weight(weight, axis)
         assert stored is not None and stored.quantization is not None
         assert x.quantization is not None
+        stored = fitting(op.kind, self.how.element, stored)
+        assert stored.quantization is not None
         channels = weight.shape[axis]
         scale = stored.quantization.scale * x.quantization.scale
         values = np.zeros(channels) if bias is None or bias.data is None else bias.data
-        levels = np.clip(np.rint(values / scale), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+        # Sums of 16-bit products take 40 bits and more; the kernels add the bias in 64.
+        most = 2**31 - 1 if self.how.bias is Element.INT32 else 2**47
+        levels = np.clip(np.rint(values / scale), -most, most).astype(self.how.bias.dtype)
         how = Quantization(np.broadcast_to(scale, (channels,)).astype(np.float32))
         name = "bias" if bias is None else bias.name
-        return [x, stored, Tensor(name, Element.INT32, (channels,), levels, how)]
+        return [x, stored, Tensor(name, self.how.bias, (channels,), levels, how)]
 
     def _float_operator(self, op: Operator) -> None:
         op.inputs = [None if t is None else self._float(t) for t in op.inputs]
@@ -212,29 +236,31 @@ class _Integers:
         self.floats |= {output: output for output in op.outputs}
 
     def _grid(self, tensor: Tensor) -> Quantization:
-        found = Grid(symmetric=False).quantization(self.ranges[tensor])
+        return self._grid_of(self.ranges[tensor])
+
+    def _grid_of(self, range: Range) -> Quantization:
+        found = Grid(self.how.element.bits, symmetric=self.how.symmetric).quantization(range)
         return Quantization(np.array([found.scale], np.float32), found.zero_point)
 
     def _integer(self, tensor: Tensor) -> Tensor:
-        """The int8 form of a float tensor."""
+        """The integer form of a float tensor."""
         if tensor not in self.integers:
             if tensor.data is not None:
                 low, high = float(tensor.data.min(initial=0)), float(tensor.data.max(initial=0))
-                found = Grid(symmetric=False).quantization(Range(low, high))
-                levels = np.rint(tensor.data / found.scale) + found.zero_point
-                values = np.clip(levels, -128, 127).astype(np.int8)
-                how = Quantization(np.array([found.scale], np.float32), found.zero_point)
-                made = Tensor(tensor.name, Element.INT8, tensor.shape, values, how)
+                grid = self._grid_of(Range(low, high))
+                values = self._levels(tensor.data, grid)
+                made = Tensor(tensor.name, self.how.element, tensor.shape, values, grid)
             else:
-                made = Tensor(f"{tensor.name}.int8", Element.INT8, tensor.shape)
+                name = f"{tensor.name}.{self.how.element.name.lower()}"
+                made = Tensor(name, self.how.element, tensor.shape)
                 made.quantization = self._grid(tensor)
                 self.made.append(Operator("QUANTIZE", [self._float(tensor)], [made]))
             self.integers[tensor] = made
         return self.integers[tensor]
 
     def _on(self, tensor: Tensor, grid: Quantization | None) -> Tensor:
-        """An int8 tensor on another grid."""
-        made = Tensor(f"{tensor.name}.regrid", Element.INT8, tensor.shape, None, grid)
+        """A tensor of integers on another grid."""
+        made = Tensor(f"{tensor.name}.regrid", self.how.element, tensor.shape, None, grid)
         self.made.append(Operator("QUANTIZE", [tensor], [made]))
         return made
 
@@ -249,7 +275,7 @@ class _Integers:
         if tensor.element is not Element.FLOAT32 or element is Element.FLOAT32:
             return tensor
         grid = self._grid(tensor)
-        self.integers[tensor] = Tensor(tensor.name, Element.INT8, tensor.shape, None, grid)
+        self.integers[tensor] = Tensor(tensor.name, self.how.element, tensor.shape, None, grid)
         return self._as(self.integers[tensor], element, given=True)
 
     def _output(self, tensor: Tensor, element: Element) -> Tensor:
@@ -258,8 +284,8 @@ class _Integers:
         return self._as(self._integer(tensor), element, given=False)
 
     def _as(self, tensor: Tensor, element: Element, *, given: bool) -> Tensor:
-        """An int8 port as `element`: uint8 is shifted by 128."""
-        if element is Element.INT8:
+        """A port as `element`: uint8 is int8 shifted by 128."""
+        if element is self.how.element:
             return tensor
         assert tensor.quantization is not None
         how = Quantization(tensor.quantization.scale, tensor.quantization.zero_point + 128)
@@ -270,7 +296,7 @@ class _Integers:
 
 
 def _differ(tensor: Tensor, other: Tensor) -> bool:
-    """Whether two int8 tensors stand on different grids."""
+    """Whether two tensors of integers stand on different grids."""
     return tensor.quantization is not other.quantization
 
 

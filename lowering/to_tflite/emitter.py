@@ -33,7 +33,7 @@ from .kernels import compute_type
 from .layout import Layout, image_order, is_free, moves, plain
 
 Storage: TypeAlias = str
-"""How weights of trits are stored: `auto`, `2bit` or `int8`."""
+"""How weights of trits are stored: `auto`, `2bit`, `4bit` or `int8`."""
 
 
 class Inexpressible(Exception):
@@ -78,14 +78,17 @@ class Emitter:
         hint = op.results[0].name_hint if op.results else None
         self._hint = hint or op.name.rpartition(".")[2]
 
-    def two_bits(self, depth: int, *, floating: bool) -> bool:
-        """Whether a fully connected layer over `depth` inputs stores its trits in 2 bits.
+    def stored_trits(self, depth: int, *, floating: bool, connected: bool = True) -> Element:
+        """The type that trits are stored in, for sums over `depth` inputs.
 
-        By default only where XNNPACK multiplies them: in integer arithmetic, for rows of whole
-        bytes. Elsewhere they would be multiplied by LiteRT's plain kernels, which are slow.
+        By default 2 bits only where XNNPACK multiplies them: in fully connected layers
+        (`connected`) of integer arithmetic, for rows of whole bytes. Elsewhere they would be
+        multiplied by LiteRT's plain kernels, which are slow.
         """
-        fast = self.narrow and floating and depth % 4 == 0
-        return fast if self.storage == "auto" else self.storage == "2bit"
+        if self.storage != "auto":
+            return {"2bit": Element.INT2, "4bit": Element.INT4, "int8": Element.INT8}[self.storage]
+        fast = connected and self.narrow and floating and depth % 4 == 0
+        return Element.INT2 if fast else Element.INT8
 
     @contextmanager
     def exactly(self) -> Generator[None]:

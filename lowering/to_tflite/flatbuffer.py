@@ -14,8 +14,9 @@ import numpy as np
 
 from ...dialects.shapes import DYNAMIC
 from ...ir.errors import BackendError, LoweringError
-from .graph import Array, Element, Graph, Operator, Tensor
-from .kernels import OPTIONS, version
+from .graph import Array, Graph, Operator, Tensor
+from .kernels import OPTIONS
+from .versions import runtime, version
 
 ALIGNMENT = 16
 """What kernels and memory-mapping expect of stored values."""
@@ -25,9 +26,6 @@ FILE_LIMIT = 1 << 31
 
 SIGNATURE = "serving_default"
 """The key of the one signature."""
-
-RUNTIMES: dict[Element, str] = {Element.INT2: "2.1.6", Element.INT4: "2.11.0"}
-"""The runtime that brought an element type; see `_runtime`."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ class _Writer:
         model.description = self.info.description
         model.subgraphs = [subgraph]
         model.signatureDefs = [self._signature(index)]
-        model.metadata = self._metadata(tensors)
+        model.metadata = self._metadata()
         model.operatorCodes = [self._code(kind, number) for kind, number in self.codes]
         model.buffers = [_AlignedBuffer(schema, content) for content in self.contents]
         return self._pack(model)
@@ -194,9 +192,9 @@ class _Writer:
         signature.outputs = maps(self.graph.outputs, self.graph.output_names)
         return signature
 
-    def _metadata(self, tensors: list[Tensor]) -> list[Any]:
-        runtime = _runtime(tensors).encode()
-        entries = {"min_runtime_version": runtime + bytes(max(16 - len(runtime), 0))}
+    def _metadata(self) -> list[Any]:
+        oldest = runtime(self.graph.operators).encode()
+        entries = {"min_runtime_version": oldest + bytes(max(16 - len(oldest), 0))}
         entries |= {name: text.encode() for name, text in sorted(self.info.metadata.items())}
         made: list[Any] = []
         for name, content in entries.items():
@@ -239,11 +237,3 @@ class _AlignedBuffer:
         if data is not None:
             schema.BufferAddData(builder, data)
         return schema.BufferEnd(builder)
-
-
-def _runtime(tensors: list[Tensor]) -> str:
-    """The oldest runtime that knows the element types."""
-    elements = {tensor.element for tensor in tensors}
-    if Element.INT2 in elements:
-        return RUNTIMES[Element.INT2]
-    return RUNTIMES[Element.INT4] if Element.INT4 in elements else "1.14.0"

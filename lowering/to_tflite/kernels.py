@@ -1,4 +1,4 @@
-"""Which element types LiteRT's kernels compute each operator in, and the operators' versions.
+"""Which element types LiteRT's kernels compute each operator in, and the tables of options.
 
 Measured with ai-edge-litert 2.3.0 on models of one operator. Types that a kernel takes for
 quantised numbers alone (8 and 16 bits in arithmetic) are left out: there integers without a scale
@@ -8,7 +8,7 @@ between casts; float16 in float32.
 
 from __future__ import annotations
 
-from .graph import Element, Operator
+from .graph import Element
 
 _B, _U8, _I8, _I16 = Element.BOOL, Element.UINT8, Element.INT8, Element.INT16
 _I32, _I64, _F32 = Element.INT32, Element.INT64, Element.FLOAT32
@@ -56,84 +56,6 @@ def compute_type(kind: str, element: Element) -> Element | None:
     if element in supported:
         return element
     return next((wide for wide in _WIDER.get(element, ()) if wide in supported), None)
-
-
-def version(operator: Operator) -> int:
-    """The lowest version of the operator that has its types; LiteRT refuses versions it lacks."""
-    given = [tensor for tensor in operator.inputs if tensor is not None]
-    elements = {tensor.element for tensor in (*given, *operator.outputs)}
-    rule = _VERSIONS.get(operator.kind)
-    if rule is None:
-        return _by_weights(operator)
-    return max((rule.get(element, 1) for element in elements), default=1)
-
-
-_VERSIONS: dict[str, dict[Element, int]] = {
-    "ADD": {_I8: 2, _I64: 4, _I16: 5},
-    "SUB": {_I8: 2, _I64: 4, _I16: 5},
-    "MUL": {_I8: 2, _I64: 6, _I16: 5},
-    "MAXIMUM": {_I8: 2, _I16: 4},
-    "MINIMUM": {_I8: 2, _I16: 4},
-    "CONCATENATION": {_I8: 2, _I16: 3, _B: 4},
-    "RESHAPE": {},
-    "TRANSPOSE": {_I8: 2, _B: 3, _I16: 4},
-    "PAD": {_I8: 2, _I16: 3, _B: 4},
-    "PADV2": {_I8: 2, _I16: 3, _B: 4},
-    "SLICE": {_I8: 2, _I16: 4},
-    "STRIDED_SLICE": {_I8: 2, _B: 3, _I16: 4},
-    "GATHER": {_I8: 2, _B: 3, _I16: 4},
-    "SOFTMAX": {_I8: 2, _I16: 3},
-    "LOGISTIC": {_I8: 2, _I16: 3},
-    "TANH": {_I8: 2, _I16: 3},
-    "AVERAGE_POOL_2D": {_I8: 2, _I16: 3},
-    "MAX_POOL_2D": {_I8: 2, _I16: 3},
-    "MEAN": {_I8: 2, _I16: 3},
-    "SUM": {_I8: 2, _I16: 3},
-    "REDUCE_MAX": {_I8: 2, _I16: 3},
-    "REDUCE_MIN": {_I8: 2, _I16: 3},
-    "RELU": {_I8: 2, _I16: 3},
-    "RELU6": {_I8: 2, _I16: 3},
-    "QUANTIZE": {_I8: 1, _I16: 2},
-    "BROADCAST_TO": dict.fromkeys(Element, 2),
-    "BATCH_MATMUL": {_I8: 2, _I16: 3},
-    "EQUAL": {_I8: 2, _B: 1},
-    "ARG_MAX": {_I8: 2, _B: 3},
-    "FLOOR_MOD": {_I64: 1, _I8: 2},
-    "LEAKY_RELU": {_I8: 2},
-    "HARD_SWISH": {},
-    "GELU": {_I8: 2},
-}
-
-
-def _by_weights(operator: Operator) -> int:
-    """The version of products and of DEQUANTIZE, by activations and weights."""
-    first = operator.inputs[0]
-    assert first is not None
-    if operator.kind == "DEQUANTIZE":
-        per_channel = first.quantization is not None and first.quantization.scale.size > 1
-        small = first.element in (Element.INT2, Element.INT4)
-        by_type = {_F16: 3, _I8: 2, _I16: 3}
-        return 6 if small else 5 if per_channel else by_type.get(first.element, 1)
-    if len(operator.inputs) < 2 or operator.inputs[1] is None:
-        return 1
-    weights = operator.inputs[1]
-    small = {Element.INT4: 0, Element.INT2: 1}.get(weights.element)
-    hybrid = first.element is _F32 and weights.element is not _F32
-    match operator.kind:
-        case "FULLY_CONNECTED":
-            plain = 12 if hybrid else {_I8: 4, _I16: 7}.get(first.element, 1)
-            if operator.options.get("keepNumDims"):
-                plain = max(plain, 5)
-            return plain if small is None else (10, 14)[small]
-        case "CONV_2D":
-            plain = 5 if hybrid else {_I8: 3, _I16: 4}.get(first.element, 1)
-            return plain if small is None else 7
-        case "DEPTHWISE_CONV_2D":
-            dilated = (operator.options["dilationHFactor"], operator.options["dilationWFactor"])
-            plain = 2 if dilated != (1, 1) else 1
-            return 6 if hybrid else {_I8: 3, _I16: 5}.get(first.element, plain)
-        case _:
-            return 1
 
 
 OPTIONS: dict[str, str] = {

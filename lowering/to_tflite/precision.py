@@ -1,16 +1,20 @@
 """Narrower arithmetic for a finished graph: float16 weights, or weights of 8 bits and less.
 
 In `dynamic-int8` LiteRT rounds the activations of products to 8 bits in each run, and multiplies
-integers. Weights of trits keep their 2 bits in FULLY_CONNECTED; nothing else does: CONV_2D gives
-NaN with INT2, DEPTHWISE_CONV_2D refuses it.
+integers. Which stored weights its kernels multiply rightly, `fitting` knows. Not here: activations
+on scales from samples (`calibrated`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
+from ..integer_weights import symmetric
 from .fusion import PRODUCTS
-from .graph import Array, Element, Graph, Operator, Quantization, Tensor
+from .graph import Element, Graph, Operator, Quantization, Tensor
 
 SMALLEST = 256
 """Weights of fewer elements stay as they are: nothing is gained."""
@@ -47,6 +51,76 @@ def _is_large_float(tensor: Tensor) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Arithmetic:
+    """Integer arithmetic of LiteRT.
+
+    Attributes:
+        element: the type of activations.
+        bias: that of biases, and of sums.
+        symmetric: whether the zero point is always 0.
+        fixed: the one grid that an operator's kernel has: scale and zero point.
+    """
+
+    element: Element
+    bias: Element
+    symmetric: bool
+    fixed: Mapping[str, tuple[float, int]]
+
+
+BITS_8 = Arithmetic(
+    Element.INT8,
+    Element.INT32,
+    False,
+    {"SOFTMAX": (1 / 256, -128), "LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)},
+)
+BITS_16 = Arithmetic(
+    Element.INT16,
+    Element.INT64,
+    True,
+    dict.fromkeys(("SOFTMAX", "LOGISTIC", "TANH"), (1 / 32768, 0)),
+)
+
+_RIGHT: dict[str, Mapping[Element, frozenset[Element]]] = {
+    "CONV_2D": dict.fromkeys(
+        (Element.FLOAT32, Element.INT8, Element.INT16), frozenset({Element.INT8, Element.INT4})
+    ),
+    "DEPTHWISE_CONV_2D": {
+        Element.FLOAT32: frozenset({Element.INT8}),
+        Element.INT8: frozenset({Element.INT8, Element.INT4}),
+        Element.INT16: frozenset({Element.INT8}),
+    },
+}
+"""Stored weights that a product's kernel multiplies rightly, by the type of activations.
+
+FULLY_CONNECTED takes all. With others LiteRT refuses the model, gives NaN or wrong numbers.
+"""
+
+
+def fitting(kind: str, activations: Element, weight: Tensor) -> Tensor:
+    """A stored integer weight in a type that the product's kernel multiplies rightly."""
+    right = _RIGHT.get(kind)
+    if right is None or weight.element in right[activations]:
+        return weight
+    return Tensor(weight.name, Element.INT8, weight.shape, weight.data, weight.quantization)
+
+
+def store_weights(graph: Graph, bits: int) -> None:
+    """Store the dense weights of products as integers of 8 or 4 bits, a scale an output channel."""
+    widened: dict[tuple[Tensor, int], Operator] = {}
+    for op in graph.operators:
+        weight = op.inputs[1] if op.kind in PRODUCTS and not op.exact else None
+        if weight is None or not _is_large_float(weight):
+            continue
+        key = (weight, channel_axis(op))
+        if key not in widened:
+            stored = quantized_weight(*key, bits)
+            wide = Tensor(f"{weight.name}.float32", Element.FLOAT32, weight.shape)
+            widened[key] = Operator("DEQUANTIZE", [stored], [wide])
+        op.inputs[1] = widened[key].outputs[0]
+    graph.operators = [*widened.values(), *graph.operators]
+
+
 def to_dynamic_int8(graph: Graph) -> None:
     """Give products integer weights, so that LiteRT rounds their activations to 8 bits."""
     producers = graph.producers()
@@ -62,7 +136,7 @@ def to_dynamic_int8(graph: Graph) -> None:
             stored = source.inputs[0]
             assert stored is not None
             if stored.quantization is not None and stored.quantization.axis == axis:
-                op.inputs[1] = stored
+                op.inputs[1] = fitting(op.kind, Element.FLOAT32, stored)
         elif _is_large_float(weight):
             if (weight, axis) not in made:
                 made[weight, axis] = quantized_weight(weight, axis)
@@ -82,18 +156,9 @@ def channel_axis(op: Operator) -> int:
     return 3 if op.kind == "DEPTHWISE_CONV_2D" else 0
 
 
-def quantized_weight(weight: Tensor, axis: int) -> Tensor:
-    """A float32 weight as INT8, symmetric, with a scale for each position on `axis`."""
+def quantized_weight(weight: Tensor, axis: int, bits: int = 8) -> Tensor:
+    """A float32 weight as INT8 or INT4, symmetric, with a scale for each position on `axis`."""
     assert weight.data is not None
-    values, scale = symmetric(weight.data, axis)
-    return Tensor(weight.name, Element.INT8, weight.shape, values, Quantization(scale, 0, axis))
-
-
-def symmetric(values: Array, axis: int) -> tuple[Array, Array]:
-    """Levels from -127 to 127, and the scale of each position on `axis`."""
-    others = tuple(a for a in range(values.ndim) if a != axis)
-    most = np.abs(values).max(axis=others, initial=0.0)
-    scale = np.where(most > 0, most / 127, 1.0).astype(np.float32)
-    shape = [-1 if a == axis else 1 for a in range(values.ndim)]
-    levels = np.rint(values / scale.reshape(shape))
-    return np.clip(levels, -127, 127).astype(np.int8), scale
+    values, scale = symmetric(weight.data, axis, bits)
+    element = Element.INT8 if bits == 8 else Element.INT4
+    return Tensor(weight.name, element, weight.shape, values, Quantization(scale, 0, axis))

@@ -34,45 +34,47 @@ from .flatbuffer import ModelInfo, serialize
 from .fusion import fuse
 from .graph import Element, Graph, Tensor, element_type
 from .layout import Layout, channels_last, plain
-from .precision import to_dynamic_int8, to_float16
+from .precision import BITS_8, BITS_16, store_weights, to_dynamic_int8, to_float16
 from .rules import write
-
-Precision = Literal["float32", "float16", "dynamic-int8", "int8"]
 
 
 @dataclass(frozen=True)
 class TFLiteOptions(TargetOptions):
     """Options of the target `tflite`."""
 
-    precision: Literal["float32", "float16", "dynamic-int8", "int8"] = option(
+    precision: Literal["float32", "float16", "dynamic-int8", "int8", "int16"] = option(
         "float32",
         "float32; float16: weights in half precision; dynamic-int8: LiteRT rounds activations of "
-        "products to 8 bits; int8: integers throughout, on scales from `calibration`",
+        "products to 8 bits; int8: integers throughout, on scales from `calibration`; int16: the "
+        "same with activations of 16 bits",
     )
-    storage: Literal["auto", "2bit", "int8"] = option(
+    weights: Literal["auto", "int8", "int4"] = option(
+        "auto", "dense weights in the file; auto: as `precision` says, 8 bits in integer arithmetic"
+    )
+    storage: Literal["auto", "2bit", "4bit", "int8"] = option(
         "auto", "trits in the file; auto: 2 bits where LiteRT multiplies them fast, else int8"
     )
     layout: Literal["nchw", "nhwc"] = option(
         "nchw", "order of image inputs and outputs; nhwc needs no transpose"
     )
     calibration: str | None = option(
-        None, "samples for precision=int8: .npy, .npz or .safetensors, by argument name"
+        None, "samples for precision=int8 or int16: .npy, .npz or .safetensors, by argument name"
     )
-    input_type: Literal["float32", "int8", "uint8"] = option(
-        "float32", "type of inputs with precision=int8"
+    input_type: Literal["float32", "int8", "uint8", "int16"] = option(
+        "float32", "type of inputs with precision=int8 (int8, uint8) or int16"
     )
-    output_type: Literal["float32", "int8", "uint8"] = option(
-        "float32", "type of outputs with precision=int8"
+    output_type: Literal["float32", "int8", "uint8", "int16"] = option(
+        "float32", "type of outputs with precision=int8 (int8, uint8) or int16"
     )
     self_check: bool = option(
         True, "run the file in LiteRT on generated inputs and compare with the interpreter"
     )
 
     def __post_init__(self) -> None:
-        full = self.precision == "int8"
+        full = self.precision in ("int8", "int16")
         if full and self.calibration is None:
             raise OptionError(
-                "target 'tflite': precision=int8 takes its scales from samples; "
+                f"target 'tflite': precision={self.precision} takes its scales from samples; "
                 "give calibration=FILE (.npy, .npz or .safetensors)"
             )
         if not full and (self.calibration, self.input_type, self.output_type) != (
@@ -80,8 +82,20 @@ class TFLiteOptions(TargetOptions):
         ):  # fmt: skip
             raise OptionError(
                 "target 'tflite': the options 'calibration', 'input-type' and 'output-type' belong "
-                "to precision=int8"
+                "to precision=int8 and int16"
             )
+        if self.precision == "float16" and self.weights != "auto":
+            raise OptionError(
+                "target 'tflite': precision=float16 stores dense weights in half precision; "
+                "leave 'weights' out or take another precision"
+            )
+        ports = ("float32", "int16") if self.precision == "int16" else ("float32", "int8", "uint8")
+        for name, type in (("input-type", self.input_type), ("output-type", self.output_type)):
+            if type not in ports:
+                raise OptionError(
+                    f"target 'tflite': {name}={type} does not go with precision={self.precision}; "
+                    f"expected one of {', '.join(ports)}"
+                )
 
 
 class TFLiteTarget(Target):
@@ -109,23 +123,26 @@ class TFLiteTarget(Target):
         graph, orders = build_graph(function, options)
         fuse(graph)
         inputs = None
+        if options.weights != "auto":
+            store_weights(graph, int(options.weights.removeprefix("int")))
         match options.precision:
             case "float16":
                 to_float16(graph)
             case "dynamic-int8":
                 to_dynamic_int8(graph)
-            case "int8":
+            case "int8" | "int16":
                 assert options.calibration is not None
                 samples = read_samples(Path(options.calibration))
                 types = (Element[options.input_type.upper()], Element[options.output_type.upper()])
-                inputs = calibrate(graph, function, samples, orders[0], types)
+                how = BITS_8 if options.precision == "int8" else BITS_16
+                inputs = calibrate(graph, function, samples, orders[0], types, how)
             case _:
                 pass
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
         metadata = {"source_layer": name, "module_sha256": source_hash(module)}
         data = serialize(graph, ModelInfo(f"{name}, by triton-dsl", metadata))
         if options.self_check:
-            coarse = options.precision != "float32"
+            coarse = options.precision != "float32" or options.weights != "auto"
             if (options.input_type, options.output_type) == ("float32", "float32"):
                 self_check(data, module, function, orders, coarse=coarse, inputs=inputs)
         manifest = {"input_axes": orders[0], "output_axes": orders[1]}
@@ -165,7 +182,7 @@ def build_graph(function: func.FuncOp, options: TFLiteOptions) -> tuple[Graph, O
         UnsupportedError: names every op without a form.
     """
     graph = Graph()
-    narrow = options.precision in ("dynamic-int8", "int8")
+    narrow = options.precision in ("dynamic-int8", "int8", "int16")
     emitter = Emitter(graph, options.storage, narrow=narrow)
     inputs = [
         _input(emitter, argument, name, options.layout)

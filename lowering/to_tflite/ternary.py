@@ -1,8 +1,9 @@
 """TFLite forms of the `ternary` dialect: products with stored trits, and trits at run time.
 
-Trits are stored as INT8, or as INT2, four to a byte, where the product is FULLY_CONNECTED (see
-`Emitter.two_bits`): LiteRT's convolutions give NaN or wrong numbers with INT2. A 1x1 convolution
-may be a FULLY_CONNECTED; any other is one on `columns` where `storage=2bit` asks for it.
+Trits are stored as INT8, INT4 or INT2 (see `Emitter.stored_trits`). LiteRT's convolutions of
+integers give NaN or wrong numbers with INT2: there a 1x1 convolution is a FULLY_CONNECTED, and any
+other is one on `columns` where `storage=2bit` asks for it. In float32 LiteRT unpacks once what is
+stored, and convolves.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def _by_trits(
     x, rows = vector_input(e, input, trits)
     known = None if scale is None else e.array(scale)
     floating = is_float(tensor_type(input))
-    two_bits = e.two_bits(len(rows), floating=floating)
-    stored = _stored_trits(e, rows.T, known, 0, weight, two_bits=two_bits)
+    element = e.stored_trits(len(rows), floating=floating)
+    stored = _stored_trits(e, rows.T, known, 0, weight, element)
     if floating:
         wide = e.float32(x)
         return e.cast(fully_connected(e, wide, stored, None), x.element), known is not None
@@ -96,14 +97,13 @@ def _exact(
 
 
 def _stored_trits(
-    e: Emitter, trits: Array, scale: Array | None, axis: int, weight: SSAValue, *, two_bits: bool
+    e: Emitter, trits: Array, scale: Array | None, axis: int, weight: SSAValue, element: Element
 ) -> Tensor:
     """Trits as float32, dequantised from what is stored, with a scale a channel on `axis`."""
     channels = trits.shape[axis]
     scales = np.broadcast_to(np.ones(()) if scale is None else scale, (channels,))
     key = getattr(weight.owner, "key", None)
     hint = key.data if key is not None else weight.name_hint or "trits"
-    element = Element.INT2 if two_bits else Element.INT8
     return dequantized(e, trits, element, scales, axis, hint)
 
 
@@ -147,17 +147,18 @@ def conv(e: Emitter, op: ternary.ConvOp) -> None:
     scale = None if op.scale is None else e.array(op.scale)
     order = lifted(trits.transpose(weight_order(x, groups, rank)))
     sized = DYNAMIC not in window.outputs(x)
-    flat = e.two_bits(x.shape[3], floating=floating) and (window.is_point or e.storage == "2bit")
-    if groups == 1 and flat and (window.is_point or sized):
+    element = e.stored_trits(x.shape[3], floating=floating, connected=window.is_point)
+    flat = window.is_point or (sized and e.narrow and floating)
+    if groups == 1 and element is Element.INT2 and flat:
         rows = order.reshape(order.shape[0], -1)
-        stored = _stored_trits(e, rows, scale, 0, op.weight, two_bits=True)
+        stored = _stored_trits(e, rows, scale, 0, op.weight, element)
 
         def product(part: Tensor) -> Tensor:
             laid = part if window.is_point else columns(e, part, window)
             return fully_connected(e, laid, stored, None)
     else:
         axis = 3 if is_depthwise(x, groups) else 0
-        stored = _stored_trits(e, order, scale, axis, op.weight, two_bits=False)
+        stored = _stored_trits(e, order, scale, axis, op.weight, element)
 
         def product(part: Tensor) -> Tensor:
             return convolution(e, part, stored, None, window, groups)
@@ -201,7 +202,7 @@ def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
     if greatest <= 1:
         ones = np.ones(matrix.shape[1])
         name = f"{e.hint}.matrix"
-        element = Element.INT2 if e.storage == "2bit" else Element.INT8
+        element = e.stored_trits(len(matrix), floating=x.element.is_float)
         weight = dequantized(e, matrix.T, element, ones, 0, name)
     else:
         weight = e.constant(np.ascontiguousarray(matrix.T).astype(np.float32), f"{e.hint}.matrix")

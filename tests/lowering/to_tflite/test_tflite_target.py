@@ -235,6 +235,89 @@ def test_full_integers_on_samples(net: ModuleOp, tmp_path: Path, bench: Any, sto
     assert "DEQUANTIZE" not in bench.kinds(data)
 
 
+def test_full_integers_of_16_bits(net: ModuleOp, tmp_path: Path, bench: Any) -> None:
+    """Closer than 8 bits, by far; trits are exact, so activations alone are rounded."""
+    samples = floats((64, 3, 8, 8))
+    np.savez(tmp_path / "samples.npz", x=samples)
+    options = {"calibration": str(tmp_path / "samples.npz"), "storage": "2bit"}
+    (want,) = run_module(net, [samples])
+    off: dict[str, float] = {}
+    for precision in ("int8", "int16"):
+        data = file_of(net, precision=precision, **options)
+        (got,) = bench.run(data, [samples])
+        off[precision] = float(np.abs(got - want).max() / np.abs(want).max())
+        assert bench.kinds(data).count("QUANTIZE") == 1
+    assert off["int16"] < 1e-3 < 10 * off["int16"] < off["int8"]
+    data = file_of(net, precision="int16", input_type="int16", output_type="int16", **options)
+    made = bench.read(data).subgraphs[0]
+    grids = [made.tensors[i].quantization for i in (*made.inputs, *made.outputs)]
+    assert all(grid.zeroPoint[0] == 0 for grid in grids)
+    levels = np.rint(samples / grids[0].scale[0]).clip(-32767, 32767).astype(np.int16)
+    (got,) = bench.run(data, [levels])
+    assert got.dtype == np.int16
+    assert np.abs(got * grids[1].scale[0] - want).max() < 1e-3 * np.abs(want).max()
+
+
+DENSE_NET = """
+layer Net {
+    let conv = Conv2d(3, 16, 3, padding=1)
+    let depthwise = Conv2d(16, 16, 5, padding=2, groups=16)
+    let point = Conv2d(16, 32, 1)
+    let fc = Linear(512, 10)
+
+    fn forward(x: Tensor[N, 3, 8, 8]) -> Tensor[N, 10] {
+        let h = relu(depthwise(relu(conv(x))))
+        return fc(flatten(max_pool2d(point(h), 2)))
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("weights", ["int8", "int4"])
+@pytest.mark.parametrize("precision", ["float32", "dynamic-int8", "int8", "int16"])
+def test_dense_weights_in_few_bits(
+    weights: str, precision: str, tmp_path: Path, bench: Any
+) -> None:
+    net = model(DENSE_NET)
+    samples = floats((64, 3, 8, 8))
+    np.savez(tmp_path / "samples.npz", x=samples)
+    options: dict[str, str] = {"precision": precision, "weights": weights}
+    if precision.startswith("int"):
+        options["calibration"] = str(tmp_path / "samples.npz")
+    data = file_of(net, **options)
+    (want,) = run_module(net, [samples])
+    for delegates in (True, False):
+        (got,) = bench.run(data, [samples], delegates=delegates)
+        limit = {"int8": 0.03, "int4": 0.2}[weights]
+        assert np.abs(got - want).mean() < limit * np.abs(want).max()
+    tensors = bench.read(data).subgraphs[0].tensors
+    found = Counter(tensor.type for tensor in tensors if tensor.name.endswith(b"weight"))
+    fewer = 17 if weights == "int4" else 9
+    # LiteRT has no right kernel for INT4 in a depthwise convolution of float32 or int16.
+    depthwise = 9 if precision in ("dynamic-int8", "int16") else fewer
+    assert found[fewer] == 3 + (depthwise == fewer)
+    assert len(data) < {"int8": 13_500, "int4": 10_000}[weights]
+
+
+@pytest.mark.parametrize("storage", ["2bit", "4bit", "int8"])
+@pytest.mark.parametrize("groups", [1, 4, 16])
+@pytest.mark.parametrize("precision", ["float32", "dynamic-int8"])
+def test_every_storage_of_trits(storage: str, groups: int, precision: str, bench: Any) -> None:
+    shape = (16, 16 // groups, 3, 3)
+    trits = np.random.default_rng(0).integers(-1, 2, shape).astype(np.int8)
+
+    def body(add: Any, x: Any) -> Any:
+        w = add(ternary.ParameterOp("w", shape))
+        return add(ternary.ConvOp(x, w, padding=[1, 1, 1, 1], groups=groups))
+
+    module = bench.build([TensorType(f32, [ANY, 16, 6, 6])], body, {"w": pack_trits(trits)})
+    x = floats((2, 16, 6, 6))
+    (want,) = run_module(module, [x])
+    (got,) = bench.run(file_of(module, storage=storage, precision=precision), [x])
+    tolerance = 1e-5 if precision == "float32" or groups == 4 else 0.02
+    assert np.abs(got - want).max() < tolerance * np.abs(want).max()
+
+
 def test_the_self_check_finds_another_program(net: ModuleOp, layer: ModuleOp, bench: Any) -> None:
     doubled = bench.build([TensorType(f32, [2, 2])], lambda add, x: add(tensor.AddOp(x, x)))
     squared = bench.build([TensorType(f32, [2, 2])], lambda add, x: add(tensor.MulOp(x, x)))
@@ -257,7 +340,13 @@ def test_weights_must_be_given() -> None:
         ({"precision": "int8"}, "give calibration=FILE"),
         ({"calibration": "x.npy"}, "belong to precision=int8"),
         ({"output_type": "uint8"}, "belong to precision=int8"),
-        ({"storage": "3bit"}, "option 'storage' expects one of auto, 2bit, int8"),
+        ({"precision": "int16"}, "precision=int16 takes its scales from samples"),
+        ({"precision": "float16", "weights": "int4"}, "leave 'weights' out"),
+        (
+            {"precision": "int16", "calibration": "x.npy", "input_type": "uint8"},
+            "input-type=uint8 does not go with precision=int16; expected one of float32, int16",
+        ),
+        ({"storage": "3bit"}, "option 'storage' expects one of auto, 2bit, 4bit, int8"),
     ],
 )
 def test_options_that_contradict(layer: ModuleOp, options: dict[str, str], message: str) -> None:
