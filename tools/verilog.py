@@ -32,7 +32,7 @@ def run_verilog(
 
     Args:
         artifact: a folder of the target `verilog`.
-        inputs: of `@forward`, in order; a free leading axis is one beat an element.
+        inputs: of `@forward`, in order; a free leading axis is one frame an element.
         simulator: see `runtime.verilog.simulate`.
 
     Raises:
@@ -54,28 +54,30 @@ def run_verilog(
 def _simulated(
     artifact: Artifact, interface: Interface, words: Sequence[int], simulator: str | None
 ) -> tuple[str, list[int]]:
-    """The simulator, and a result for each word."""
-    sent = [*words, *words[-1:]] if len(words) == 1 else list(words)
+    """The simulator, and the words of the results."""
+    once = len(words) == interface.beats_in
+    sent = [*words, *words] if once else list(words)
+    frames = len(sent) // interface.beats_in
     rtl = {
         Path(name).name: artifact.text(name) for name in artifact.files if name.startswith("rtl/")
     }
-    tests = vector_files(interface, sent, [0] * len(sent))
+    wanted = frames * interface.beats_out
+    tests = vector_files(interface, sent, [0] * wanted)
     with TemporaryDirectory() as folder:
         run = simulate({**rtl, **tests}, f"{interface.name}_tb", Path(folder), simulator)
         written = Path(folder) / f"{interface.name}_results.mem"
         lines = written.read_text().split() if written.exists() else []
-    if len(lines) != len(sent) or "latency is" in run.output or "tlast" in run.output:
+    said = ("latency is", "interval is", "tlast")
+    if len(lines) != wanted or any(text in run.output for text in said):
         last = run.output.strip().splitlines()[-1:]
-        raise BackendError(
-            f"the circuit gave {len(lines)} of {len(sent)} results: {' '.join(last)}"
-        )
+        raise BackendError(f"the circuit gave {len(lines)} of {wanted} beats: {' '.join(last)}")
     if not all(set(line) <= set("0123456789abcdef") for line in lines):
         raise BackendError("the circuit gave undefined bits")
-    return run.engine, [int(line, 16) for line in lines[: len(words)]]
+    return run.engine, [int(line, 16) for line in lines[: wanted // 2 if once else wanted]]
 
 
 def _quantized(port: Port, x: Array) -> Array:
-    """The integers [beats, elements] of an input, as `tensor.quantize` makes them."""
+    """The integers [frames, elements] of an input, as `tensor.quantize` makes them."""
     how = port.quantized
     if how is not None:
         scale, zero_point = _along(how, x.ndim, np.float32)

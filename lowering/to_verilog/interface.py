@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -38,13 +37,14 @@ class Port:
 
     Attributes:
         name: what the program calls it.
-        shape: of one beat; a free leading axis is 1.
-        free: whether a leading axis counts beats.
-        low: the least value of each element.
+        shape: of one frame; a free leading axis is 1.
+        free: whether a leading axis counts frames.
+        low: the least value of each element of a beat.
         high: the largest one; elements that can be negative are in two's complement.
         dtype: NumPy's name of the element type.
         quantized: how the caller makes the integers of an input from floats, or what those of an
             output stand for; `None` where the program's own values are integers.
+        axes: those that the beats of a frame run over, row-major; none where a beat is a frame.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Port:
     high: tuple[int, ...]
     dtype: str
     quantized: Quantization | None
+    axes: tuple[int, ...] = ()
 
     @property
     def widths(self) -> list[int]:
@@ -74,6 +75,7 @@ class Port:
             "widths": widths,
             "first_bits": offsets,
             "quantized": None if self.quantized is None else dict(self.quantized),
+            "beat_axes": list(self.axes),
         }
 
     @staticmethod
@@ -87,7 +89,28 @@ class Port:
             tuple(data["high"]),
             data["dtype"],
             data["quantized"],
+            tuple(data["beat_axes"]),
         )
+
+    def beats(self, frames: Array) -> Array:
+        """Frames [frames, elements] as beats [frames · beats, elements of a beat]."""
+        if not self.axes:
+            return frames
+        moved = np.moveaxis(frames.reshape(len(frames), *self.shape), *self._sides)
+        return moved.reshape(-1, len(self.low))
+
+    def frames(self, beats: Array) -> Array:
+        """The inverse of `beats`."""
+        if not self.axes:
+            return beats
+        kept = [n for axis, n in enumerate(self.shape) if axis not in self.axes]
+        moved = beats.reshape(-1, *(self.shape[axis] for axis in self.axes), *kept)
+        return np.moveaxis(moved, *self._sides[::-1]).reshape(len(moved), -1)
+
+    @property
+    def _sides(self) -> tuple[list[int], list[int]]:
+        """The axes of beats in an array of frames, and where they are before its elements."""
+        return [axis + 1 for axis in self.axes], [index + 1 for index in range(len(self.axes))]
 
 
 @dataclass(frozen=True)
@@ -96,7 +119,11 @@ class Interface:
 
     Attributes:
         name: of the module with the streams.
-        latency: cycles from a vector to its result, while nobody waits.
+        latency: cycles from the first beat of a frame to the last one of its result, while nobody
+            waits.
+        interval: cycles from frame to frame then.
+        beats_in: of a frame that comes in.
+        beats_out: of a frame of results.
         pipeline: levels of adders between registers; 0 for no registers.
         inputs: in `s_axis_tdata`, the first in the lowest bits.
         outputs: in `m_axis_tdata`.
@@ -105,6 +132,9 @@ class Interface:
 
     name: str
     latency: int
+    interval: int
+    beats_in: int
+    beats_out: int
     pipeline: int
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -125,7 +155,9 @@ class Interface:
         return {
             "name": self.name,
             "latency_cycles": self.latency,
-            "initiation_interval": 1,
+            "initiation_interval": self.interval,
+            "beats_in": self.beats_in,
+            "beats_out": self.beats_out,
             "pipeline": self.pipeline,
             "s_axis_tdata_bits": self.input_width,
             "m_axis_tdata_bits": self.output_width,
@@ -140,6 +172,9 @@ class Interface:
         return Interface(
             data["name"],
             data["latency_cycles"],
+            data["initiation_interval"],
+            data["beats_in"],
+            data["beats_out"],
             data["pipeline"],
             tuple(Port.from_dict(port) for port in data["inputs"]),
             tuple(Port.from_dict(port) for port in data["outputs"]),
@@ -164,8 +199,16 @@ def noted_interface(module: ModuleOp) -> Interface:
         for side in ("inputs", "outputs")
     }
     layers = tuple(entries["layers"])
+    beats_in, beats_out = entries["beats"]
     return Interface(
-        entries["name"], entries["latency"], entries["pipeline"], **ports, layers=layers
+        entries["name"],
+        entries["latency"],
+        entries["interval"],
+        beats_in,
+        beats_out,
+        entries["pipeline"],
+        **ports,
+        layers=layers,
     )
 
 
@@ -179,6 +222,7 @@ def _port(noted: DictionaryAttr) -> Port:
         tuple(data["high"]),
         numpy_dtype(noted.data["element"]).name,
         data.get("quantized"),
+        tuple(data["axes"]),
     )
 
 
@@ -201,16 +245,16 @@ def _plain(value: Any) -> Any:
 
 
 def pack(ports: Sequence[Port], arrays: Sequence[Array]) -> list[int]:
-    """The words of a stream, one a beat, from integer arrays [beats, elements], one a port.
+    """The words of a stream, one a beat, from integer arrays [frames, elements], one a port.
 
     Raises:
         LoweringError: a number does not fit its element.
     """
-    beats = len(arrays[0]) if arrays else 1
-    words = [0] * beats
+    parts = [port.beats(array) for port, array in zip(ports, arrays, strict=True)]
+    words = [0] * (len(parts[0]) if parts else 1)
     place = 0
-    for port, array in zip(ports, arrays, strict=True):
-        flat = array.reshape(beats, prod(port.shape)).astype(object)
+    for port, part in zip(ports, parts, strict=True):
+        flat = part.astype(object)
         for column, (low, high) in enumerate(zip(port.low, port.high, strict=True)):
             width = width_of(low, high)
             for beat, value in enumerate(flat[:, column]):
@@ -226,11 +270,11 @@ def pack(ports: Sequence[Port], arrays: Sequence[Array]) -> list[int]:
 
 
 def unpack(ports: Sequence[Port], words: Sequence[int]) -> list[Array]:
-    """The integer arrays int64 [beats, elements] in the words of a stream, one a port."""
+    """The integer arrays int64 [frames, elements] in the words of a stream, one a port."""
     arrays: list[Array] = []
     place = 0
     for port in ports:
-        columns = np.zeros((len(words), prod(port.shape)), np.int64)
+        columns = np.zeros((len(words), len(port.low)), np.int64)
         for column, (low, high) in enumerate(zip(port.low, port.high, strict=True)):
             width = width_of(low, high)
             for beat, word in enumerate(words):
@@ -238,5 +282,5 @@ def unpack(ports: Sequence[Port], words: Sequence[int]) -> list[Array]:
                 negative = low < 0 and number >> (width - 1)
                 columns[beat, column] = number - (1 << width) if negative else number
             place += width
-        arrays.append(columns)
+        arrays.append(port.frames(columns))
     return arrays

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -35,11 +36,17 @@ class VerilogOptions(TargetOptions):
         "bits", "what to make small in products: bits of adders, adders, or levels"
     )
     time_budget: float = option(1.0, "about how many seconds to search adders for a layer")
-    vectors: int = option(64, "vectors of the test bench")
+    vectors: int | None = option(
+        None, "frames of the test bench; by default 64, of large images fewer"
+    )
     seed: int = option(0, "of those vectors")
     form: Literal["folder", "file"] | None = option(
         None, "a folder with test bench and report, or all modules in one file"
     )
+
+
+_BEATS = 4096
+"""Of all frames of a test bench together, unless more are asked for."""
 
 
 class VerilogTarget(Target):
@@ -70,7 +77,8 @@ class VerilogTarget(Target):
             Stage("adders", f"optimize-adder-graph{{{search}}}"),
             Stage(
                 "hardware",
-                f"convert-ternary-to-hw{{pipeline={options.pipeline} keep-function=true{bits}}}",
+                f"convert-ternary-to-hw{{pipeline={options.pipeline} {search} "
+                f"keep-function=true{bits}}}",
             ),
         )
 
@@ -81,9 +89,10 @@ class VerilogTarget(Target):
             OptionError: fewer than two vectors.
             UnsupportedError: names every op without Verilog.
         """
-        if options.vectors < 2:
+        if options.vectors is not None and options.vectors < 2:
             raise OptionError(f"target 'verilog' expects at least 2 vectors, got {options.vectors}")
         interface = noted_interface(module)
+        vectors = options.vectors or max(2, min(64, _BEATS // interface.beats_in))
         found = modules(module)
         check_printable(found)
         texts = {m.sym_name.data: verilog(m) for m in found}
@@ -93,28 +102,30 @@ class VerilogTarget(Target):
             name = f"{interface.name}.v"
             return Artifact(interface.name, {name: content.encode()}, manifest={"report": data})
         files = {f"rtl/{name}.v": text for name, text in texts.items()}
-        inputs = random_inputs(interface, options.vectors, options.seed)
+        inputs = random_inputs(interface, vectors, options.seed)
         expected = golden(module, interface, inputs)
-        vectors = vector_files(
+        test = vector_files(
             interface, pack(interface.inputs, inputs), pack(interface.outputs, expected)
         )
-        files |= {f"test/{name}": text for name, text in vectors.items()}
+        files |= {f"test/{name}": text for name, text in test.items()}
         files |= {"report.json": json_text(data), "report.md": markdown(data)}
         files["synth.ys"] = _script(interface.name, found)
         contents = {name: text.encode() for name, text in files.items()}
         return Artifact(interface.name, contents, manifest={"report": data})
 
 
-def random_inputs(interface: Interface, beats: int, seed: int) -> list[Array]:
-    """Integers within the bounds of the inputs, int64 [beats, elements], one array a port.
+def random_inputs(interface: Interface, frames: int, seed: int) -> list[Array]:
+    """Integers within the bounds of the inputs, int64 [frames, elements], one array a port.
 
-    The first beat has every element at its least, the second at its largest value.
+    The first frame has every element at its least, the second at its largest value.
     """
     rng = np.random.default_rng(seed)
     arrays: list[Array] = []
     for port in interface.inputs:
-        low, high = np.array(port.low, np.int64), np.array(port.high, np.int64)
-        array = rng.integers(low, high + 1, (beats, len(low)), dtype=np.int64)
+        beats = prod(port.shape) // len(port.low)
+        ends = (np.array([end] * beats, np.int64) for end in (port.low, port.high))
+        low, high = (port.frames(end).reshape(-1) for end in ends)
+        array = rng.integers(low, high + 1, (frames, len(low)), dtype=np.int64)
         array[0], array[1] = low, high
         arrays.append(array)
     return arrays

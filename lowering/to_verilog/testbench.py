@@ -1,7 +1,7 @@
-"""A test bench that checks itself: vectors in, results against those of the interpreter.
+"""A test bench that checks itself: frames in, results against those of the interpreter.
 
-The first half of the vectors goes through without waiting, which shows the latency; then sender and
-receiver wait at random.
+The first half of the frames goes through without waiting, which shows the latency and the interval
+from frame to frame; then sender and receiver wait at random. A vector is a frame of one beat.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from collections.abc import Sequence
 from .interface import Interface
 
 TEMPLATE = """\
-// Test of {name}: sends {beats} vectors and compares the results. Prints PASS or FAIL.
+// Test of {name}: sends {frames} frames and compares the results. Prints PASS or FAIL.
 module {name}_tb;
-  localparam BEATS = {beats};
+  localparam FRAMES = {frames};
+  localparam FREE = FRAMES / 2;  // frames that nobody waits in
+  localparam IN = {beats_in};  // beats of a frame
+  localparam OUT = {beats_out};
   localparam LATENCY = {latency};
+  localparam INTERVAL = {interval};
 
   reg aclk, aresetn;
   reg [{in_top}:0] s_axis_tdata;
@@ -30,10 +34,10 @@ module {name}_tb;
     .m_axis_tready(m_axis_tready), .m_axis_tlast(m_axis_tlast)
   );
 
-  reg [{in_top}:0] inputs [0:BEATS-1];
-  reg [{out_top}:0] expected [0:BEATS-1];
+  reg [{in_top}:0] inputs [0:FRAMES*IN-1];
+  reg [{out_top}:0] expected [0:FRAMES*OUT-1];
   reg [15:0] random;
-  integer sent, received, errors, cycle, first_in, first_out, results;
+  integer sent, received, errors, cycle, first_in, first_out, before, results;
 
   initial begin
     $readmemh("{name}_inputs.mem", inputs);
@@ -42,6 +46,7 @@ module {name}_tb;
     aclk = 0; aresetn = 0; random = 16'hace1;
     s_axis_tdata = 0; s_axis_tvalid = 0; s_axis_tlast = 0; m_axis_tready = 0;
     sent = 0; received = 0; errors = 0; cycle = 0; first_in = -1; first_out = -1;
+    before = -1;
     #42 aresetn = 1;
   end
 
@@ -52,41 +57,48 @@ module {name}_tb;
     random <= {{random[14:0], random[15] ^ random[13] ^ random[12] ^ random[10]}};
     if (aresetn) begin
       if (!s_axis_tvalid || s_axis_tready) begin
-        if (sent < BEATS && (sent < BEATS / 2 || random[0])) begin
+        if (sent < FRAMES * IN && (sent < FREE * IN || random[0])) begin
           s_axis_tvalid <= 1;
           s_axis_tdata <= inputs[sent];
-          s_axis_tlast <= sent == BEATS - 1;
+          s_axis_tlast <= {sent_last};
           sent <= sent + 1;
         end else
           s_axis_tvalid <= 0;
       end
-      m_axis_tready <= received < BEATS / 2 || random[3];
+      m_axis_tready <= received < FREE * OUT || random[3];
       if (s_axis_tvalid && s_axis_tready && first_in < 0) first_in = cycle;
       if (m_axis_tvalid && m_axis_tready) begin
-        if (first_out < 0) first_out = cycle;
+        if (received == OUT - 1) first_out = cycle;
+        if (received % OUT == OUT - 1) begin
+          if ({steady} && received == FREE * OUT - 1 && cycle - before != INTERVAL) begin
+            errors = errors + 1;
+            $display("interval is %0d, expected %0d", cycle - before, INTERVAL);
+          end
+          before = cycle;
+        end
         $fdisplay(results, "%h", m_axis_tdata);
         if (m_axis_tdata !== expected[received]) begin
           errors = errors + 1;
-          $display("vector %0d: got %h, expected %h", received, m_axis_tdata, expected[received]);
+          $display("beat %0d: got %h, expected %h", received, m_axis_tdata, expected[received]);
         end
-        if (m_axis_tlast !== (received == BEATS - 1)) begin
+        if (m_axis_tlast !== ({received_last})) begin
           errors = errors + 1;
-          $display("vector %0d: tlast is %b", received, m_axis_tlast);
+          $display("beat %0d: tlast is %b", received, m_axis_tlast);
         end
         received <= received + 1;
-        if (received == BEATS - 1) begin
+        if (received == FRAMES * OUT - 1) begin
           if (first_out - first_in != LATENCY) begin
             errors = errors + 1;
             $display("latency is %0d, expected %0d", first_out - first_in, LATENCY);
           end
-          if (errors == 0) $display("PASS: %0d vectors, latency %0d", BEATS, LATENCY);
+          if (errors == 0) $display("PASS: %0d frames, latency %0d", FRAMES, LATENCY);
           else $display("FAIL: %0d errors", errors);
           $fclose(results);
           $finish;
         end
       end
-      if (cycle > 1000 + LATENCY + 40 * BEATS) begin
-        $display("FAIL: only %0d of %0d results came", received, BEATS);
+      if (cycle > 1000 + LATENCY + 40 * FRAMES * (INTERVAL + OUT)) begin
+        $display("FAIL: only %0d of %0d beats came", received, FRAMES * OUT);
         $finish;
       end
     end
@@ -95,14 +107,29 @@ endmodule
 """
 
 
-def testbench(interface: Interface, beats: int) -> str:
-    """The test bench for so many vectors, in the files NAME_inputs.mem and NAME_expected.mem."""
+_STEADY = 4
+"""So many frames without waiting show the interval from frame to frame."""
+
+
+def testbench(interface: Interface, frames: int) -> str:
+    """The test bench for so many frames, in the files NAME_inputs.mem and NAME_expected.mem.
+
+    A network of stages marks the last beat of every frame; a single circuit passes the sender's
+    mark on, which stands on the last vector here.
+    """
+    marks = interface.beats_in > 1 or interface.beats_out > 1 or interface.interval > 1
     return TEMPLATE.format(
         name=interface.name,
-        beats=beats,
+        frames=frames,
+        beats_in=interface.beats_in,
+        beats_out=interface.beats_out,
         latency=interface.latency,
+        interval=interface.interval,
         in_top=interface.input_width - 1,
         out_top=interface.output_width - 1,
+        steady=int(frames // 2 >= _STEADY),
+        sent_last="sent % IN == IN - 1" if marks else "sent == FRAMES * IN - 1",
+        received_last="received % OUT == OUT - 1" if marks else "received == FRAMES * OUT - 1",
     )
 
 
@@ -118,7 +145,7 @@ def vector_files(
     """The test bench and its two files of vectors, by name."""
     name = interface.name
     return {
-        f"{name}_tb.v": testbench(interface, len(inputs)),
+        f"{name}_tb.v": testbench(interface, len(inputs) // interface.beats_in),
         f"{name}_inputs.mem": memory(inputs, interface.input_width),
         f"{name}_expected.mem": memory(expected, interface.output_width),
     }

@@ -21,7 +21,9 @@ from ...ir.interpreter import entry_function
 from ..expose_integers import ExposeIntegersPass
 from ..optimize_adder_graph import OptimizeAdderGraphPass
 from .conversion import Conversion
-from .ports import INTERFACE, layer_attribute
+from .ports import INTERFACE, layer_attribute, numbers
+from .stages.conversion import FrameConversion, needs_stages
+from .stages.products import Search
 
 __all__ = ["INTERFACE", "ConvertTernaryToHwPass"]
 
@@ -63,6 +65,12 @@ class ConvertTernaryToHwPass(ModulePass):
     pipeline: int = 1
     """A register after so many levels of adders; 0 for none at all."""
 
+    cost: str = "bits"
+    """What to make small in products on images, see `optimize-adder-graph`."""
+
+    time_budget: float | int = 1.0
+    """About how many seconds to search a product on images, see `optimize-adder-graph`."""
+
     keep_function: bool = False
     """Leave `@forward` beside the circuit, as what a test compares with."""
 
@@ -76,7 +84,7 @@ class ConvertTernaryToHwPass(ModulePass):
         ExposeIntegersPass().apply(ctx, op)
         OptimizeAdderGraphPass().apply(ctx, op)
         function = entry_function(op, "forward")
-        conversion = Conversion(op, function, self.input_bits, self.pipeline)
+        conversion = self._conversion(op, function)
         conversion.check()
         modules = conversion.convert()
         if not self.keep_function:
@@ -88,9 +96,17 @@ class ConvertTernaryToHwPass(ModulePass):
             {
                 "name": StringAttr(conversion.name),
                 "latency": IntegerAttr(conversion.latency, i64),
+                "interval": IntegerAttr(conversion.interval, i64),
+                "beats": numbers(conversion.beats),
                 "pipeline": IntegerAttr(self.pipeline, i64),
                 "inputs": ArrayAttr([port.to_attribute() for port in conversion.inputs]),
                 "outputs": ArrayAttr([port.to_attribute() for port in conversion.outputs]),
                 "layers": ArrayAttr([layer_attribute(layer) for layer in conversion.layers]),
             }
         )
+
+    def _conversion(self, module: ModuleOp, function: FuncOp) -> Conversion:
+        if not needs_stages(function):
+            return Conversion(module, function, self.input_bits, self.pipeline)
+        search = Search(self.cost, float(self.time_budget))
+        return FrameConversion(module, function, self.input_bits, self.pipeline, search)

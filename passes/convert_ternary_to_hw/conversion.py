@@ -47,6 +47,11 @@ class Conversion:
         function: integer, of one block.
         input_bits: of inputs of integer type; by default those of the type.
         pipeline: a register after so many levels of adders.
+
+    Attributes:
+        latency: cycles from the first beat of a frame to the last one of its result.
+        interval: cycles from frame to frame.
+        beats: of a frame, coming in and going out.
     """
 
     def __init__(
@@ -58,6 +63,8 @@ class Conversion:
         self.name = identifier(module.sym_name.data if module.sym_name else "network")
         self.values: dict[SSAValue, Signals] = {}
         self.latency = 0
+        self.interval = 1
+        self.beats = (1, 1)
 
     def check(self) -> None:
         """Refuse what cannot become hardware, everything at once.
@@ -69,7 +76,7 @@ class Conversion:
         for op in self.function.body.walk():
             if is_literal(op) or isinstance(op, func.ReturnOp):
                 continue
-            reason = refusal(op, lambda value: literal_value(value) is not None)
+            reason = self.refusal(op)
             if reason is not None:
                 problems.append((op.name, location_text(op), reason))
         for argument in self.function.args:
@@ -78,6 +85,10 @@ class Conversion:
                 problems.append(("func.func", location_text(self.function), reason))
         if problems:
             raise UnsupportedError("verilog", problems)
+
+    def refusal(self, op: Operation) -> str | None:
+        """Why an op cannot become hardware; `None` if it can."""
+        return refusal(op, is_known)
 
     def _misfit(self, argument: SSAValue) -> str | None:
         type = argument.type
@@ -92,8 +103,8 @@ class Conversion:
 
     def convert(self) -> list[Operation]:
         """The modules: adders on their own where there are some, arithmetic, stream."""
-        inputs = [self._input(i) for i in range(len(self.function.args))]
-        inputs = _distinct(inputs, {"clock", "enable"})
+        inputs = [self.input_port(i) for i in range(len(self.function.args))]
+        inputs = distinct(inputs, {"clock", "enable"})
         types: list[tuple[str, TypeAttribute]] = [("clock", seq.clock), ("enable", i1)]
         types += [(port.name, IntegerType(sum(port.widths))) for port in inputs]
         block = Block(arg_types=[type for _, type in types])
@@ -117,7 +128,8 @@ class Conversion:
     def _sides(ports: list[Port]) -> list[tuple[str, int]]:
         return [(port.name, sum(port.widths)) for port in ports]
 
-    def _input(self, index: int) -> Port:
+    def input_port(self, index: int) -> Port:
+        """What comes in for an argument, all of it in one beat."""
         argument = self.function.args[index]
         attributes = _attributes(self.function.arg_attrs, index)
         quantized = attributes.get(QUANTIZED)
@@ -183,29 +195,16 @@ class Conversion:
         ports: list[Port] = []
         signals: list[list[Signal]] = []
         for index, value in enumerate(returned.operands):
-            attributes = _attributes(self.function.res_attrs, index)
-            quantized = attributes.get(QUANTIZED)
-            name = identifier(_name(attributes) or (f"y{index}" if index else "y"))
             array = self._signals(value)
+            name = self.output_name(index)
             circuit.begin(name, f"output {name}")
             with circuit.element(None):
                 flat = [plain(circuit, s) for s in array.reshape(-1)]
             signals.append(flat)
             bounds = tuple(signal.bounds for signal in flat)
-            free = DYNAMIC in tensor_type(value).get_shape()
-            element = tensor_type(value).element_type
-            ports.append(
-                Port(
-                    name,
-                    array.shape,
-                    free,
-                    bounds,
-                    element,
-                    quantized if isinstance(quantized, DictionaryAttr) else None,
-                )
-            )
+            ports.append(self.output_port(index, value, bounds))
         taken = {identifier(str(argument.name_hint)) for argument in circuit.block.args}
-        ports = _distinct(ports, taken)
+        ports = distinct(ports, taken)
         wires = [s.wire for flat in signals for s in flat if s.wire is not None]
         self.latency = max(
             (wire.cycle + bool(self.pipeline and wire.level) for wire in wires), default=0
@@ -215,6 +214,24 @@ class Conversion:
         ]
         circuit.block.add_op(hw.OutputOp(results))
         return ports
+
+    def output_name(self, index: int) -> str:
+        """What a result is called."""
+        attributes = _attributes(self.function.res_attrs, index)
+        return identifier(_name(attributes) or (f"y{index}" if index else "y"))
+
+    def output_port(self, index: int, value: SSAValue, bounds: tuple[tuple[int, int], ...]) -> Port:
+        """What goes out for a result, given the bounds of a beat's elements."""
+        quantized = _attributes(self.function.res_attrs, index).get(QUANTIZED)
+        shape, free = _beat(tensor_type(value))
+        return Port(
+            self.output_name(index),
+            shape,
+            free,
+            bounds,
+            tensor_type(value).element_type,
+            quantized if isinstance(quantized, DictionaryAttr) else None,
+        )
 
     def _packed(self, circuit: Circuit, port: Port, signals: list[Signal]) -> SSAValue:
         parts: list[SSAValue] = []
@@ -228,7 +245,13 @@ class Conversion:
         return circuit.put(comb.ConcatOp(parts[::-1], IntegerType(sum(port.widths))))
 
 
-def _distinct(ports: list[Port], taken: set[str]) -> list[Port]:
+def is_known(value: SSAValue) -> bool:
+    """Whether a value is known before the program runs."""
+    return literal_value(value) is not None
+
+
+def distinct(ports: list[Port], taken: set[str]) -> list[Port]:
+    """The ports, each with a name of its own that nobody has taken."""
     result: list[Port] = []
     for port in ports:
         name = port.name

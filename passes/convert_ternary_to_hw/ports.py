@@ -30,9 +30,9 @@ class Port:
 
     Attributes:
         name: what the program calls it.
-        shape: of one beat; a free leading axis is 1.
+        shape: of one frame; a free leading axis is 1.
         free: whether that axis is the batch of the program.
-        bounds: of each element, in order.
+        bounds: of each element of a beat, in order.
         element: the element type of the program.
         quantized: how the caller makes the integers, or what they stand for; `None` if they are
             the program's own.
@@ -44,6 +44,8 @@ class Port:
     bounds: tuple[tuple[int, int], ...]
     element: Attribute
     quantized: DictionaryAttr | None
+    axes: tuple[int, ...] = ()
+    """The axes that the beats of a frame run over, row-major; none where a beat is a frame."""
 
     @property
     def widths(self) -> list[int]:
@@ -59,6 +61,7 @@ class Port:
             "low": numbers([low for low, _ in self.bounds]),
             "high": numbers([high for _, high in self.bounds]),
             "element": self.element,
+            "axes": numbers(self.axes),
         }
         if self.quantized is not None:
             entries["quantized"] = self.quantized

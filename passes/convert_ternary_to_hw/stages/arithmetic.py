@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import IntegerType, StringAttr, i1
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from ..arithmetic import plain
 from ..circuit import COMMENT, Circuit
 from ..signals import Signal, Wire
 from ..stream import adder_module, hw_module
 from .body import StageBody
-from .stage import Layout, Stage
+from .stage import AnyModule, Layout, Stage
 from .timing import PipelineTiming
 
 
@@ -91,7 +91,7 @@ class ArithmeticStage:
         adders = [adder_module(*adder) for adder in sorted(circuit.adder_widths)]
         return self._stage([*adders, module], core, layout, latency)
 
-    def _stage(self, parts: Sequence[Operation], core: str, layout: Layout, latency: int) -> Stage:
+    def _stage(self, parts: Sequence[AnyModule], core: str, layout: Layout, latency: int) -> Stage:
         body = StageBody([self.input.width], [layout.width])
         advance = body.out_ready[0]
         valid = body.in_valid[0]

@@ -41,38 +41,26 @@ class Counter:
     count: int
 
 
-class StageBody:
-    """The module of a stage while it is being written.
+class ModuleBody:
+    """The inside of a module while it is being written.
 
     Values are of type i*n*. A register is declared with `state`, read at once, and driven later.
 
     Args:
-        inputs: the bits of each input.
-        outputs: the bits of each output.
+        inputs: the types of its inputs.
 
     Attributes:
+        block: where the ops go.
         clock: of all registers.
         reset: 1 in the cycles in which the registers with a first value take it.
-        in_data: of each input.
-        in_valid: of each input.
-        out_ready: of each output.
         register_bits: of all registers so far.
     """
 
-    def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        self._names = port_names("in", len(inputs)), port_names("out", len(outputs))
-        self._outputs = [IntegerType(bits) for bits in outputs]
-        ports: list[tuple[str, TypeAttribute]] = [("clock", seq.clock), ("reset", i1)]
-        for name, bits in zip(self._names[0], inputs, strict=True):
-            ports += [(f"{name}_data", IntegerType(bits)), (f"{name}_valid", i1)]
-        ports += [(f"{name}_ready", i1) for name in self._names[1]]
-        self._ports = ports
-        self.block = Block(arg_types=[type for _, type in ports])
-        self.clock, self.reset, *rest = self.block.args
-        taken = 2 * len(inputs)
-        self.in_data: list[SSAValue] = list(rest[:taken:2])
-        self.in_valid: list[SSAValue] = list(rest[1:taken:2])
-        self.out_ready: list[SSAValue] = list(rest[taken:])
+    clock: SSAValue
+    reset: SSAValue
+
+    def __init__(self, inputs: Sequence[TypeAttribute]) -> None:
+        self.block = Block(arg_types=inputs)
         self.register_bits = 0
         self._constants: dict[tuple[int, int], SSAValue] = {}
         self._states: dict[SSAValue, seq.CompRegOp] = {}
@@ -213,6 +201,35 @@ class StageBody:
         for result, (port, _) in zip(op.results, results, strict=True):
             result.name_hint = f"{name}_{port}"
         return op.results
+
+
+class StageBody(ModuleBody):
+    """The module of a stage while it is being written.
+
+    Args:
+        inputs: the bits of each input.
+        outputs: the bits of each output.
+
+    Attributes:
+        in_data: of each input.
+        in_valid: of each input.
+        out_ready: of each output.
+    """
+
+    def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self._names = port_names("in", len(inputs)), port_names("out", len(outputs))
+        self._outputs = [IntegerType(bits) for bits in outputs]
+        ports: list[tuple[str, TypeAttribute]] = [("clock", seq.clock), ("reset", i1)]
+        for name, bits in zip(self._names[0], inputs, strict=True):
+            ports += [(f"{name}_data", IntegerType(bits)), (f"{name}_valid", i1)]
+        ports += [(f"{name}_ready", i1) for name in self._names[1]]
+        self._ports = ports
+        super().__init__([type for _, type in ports])
+        self.clock, self.reset, *rest = self.block.args
+        taken = 2 * len(inputs)
+        self.in_data: list[SSAValue] = list(rest[:taken:2])
+        self.in_valid: list[SSAValue] = list(rest[1:taken:2])
+        self.out_ready: list[SSAValue] = list(rest[taken:])
 
     def finish(
         self,

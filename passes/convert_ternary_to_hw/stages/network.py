@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from ....ir.errors import LoweringError
@@ -17,7 +16,7 @@ from ..circuit import LayerCount
 from .body import StageBody, port_names
 from .links import fifo_stage
 from .schedule import Node, Schedule, schedule
-from .stage import Layout, Stage
+from .stage import AnyModule, Layout, Stage
 from .timing import FifoTiming
 
 
@@ -43,7 +42,7 @@ class BuiltNetwork:
         output: what goes out.
     """
 
-    modules: tuple[Operation, ...]
+    modules: tuple[AnyModule, ...]
     schedule: Schedule
     layers: tuple[LayerCount, ...]
     input: Layout
@@ -144,16 +143,16 @@ class Network:
         self, places: Sequence[_Place], found: Schedule, source: int, sink: int
     ) -> BuiltNetwork:
         stages = [place.stage for place in places if place.stage]
-        modules: dict[str, Operation] = {}
+        modules: dict[str, AnyModule] = {}
         for stage in stages:
             for module in (*stage.parts, stage.module):
-                modules.setdefault(_symbol(module), module)
+                modules.setdefault(module.sym_name.data, module)
         module = self._module(places, source, sink)
         layers = tuple(layer for stage in stages for layer in stage.layers)
         ends = self.layouts[source], self.layouts[sink]
         return BuiltNetwork((*modules.values(), module), found, layers, *ends)
 
-    def _module(self, places: Sequence[_Place], source: int, sink: int) -> Operation:
+    def _module(self, places: Sequence[_Place], source: int, sink: int) -> AnyModule:
         body = StageBody([self.layouts[source].width], [self.layouts[sink].width])
         data = {source: body.in_data[0]}
         valid = {source: body.in_valid[0]}
@@ -191,9 +190,3 @@ class Network:
             [data[sink]],
             [valid[sink]],
         )
-
-
-def _symbol(module: Operation) -> str:
-    name = module.attributes["sym_name"]
-    assert isinstance(name, StringAttr)
-    return name.data

@@ -110,7 +110,7 @@ class Partition:
         placed = [value for value in op.operands if value in self._home]
         if not placed:
             return
-        if isinstance(op, WindowOp) and not _is_pointwise(op):
+        if isinstance(op, WindowOp) and (not _is_pointwise(op) or self._is_misplaced(op)):
             self._window(op)
             return
         homes = [self._home[value] for value in placed]
@@ -132,6 +132,12 @@ class Partition:
             self._gathered(value)
         home = max((self._whole[value] for value in placed), key=self.parts.index)
         self._append(op, home, placed, self._whole)
+
+    def _is_misplaced(self, op: WindowOp) -> bool:
+        """Whether the operand of an op on an image is not there position by position."""
+        spatial = _spatial(op.operands[0])
+        home = self._home[op.operands[0]]
+        return home.spatial != spatial and prod(_grid(op.operands[0], spatial)) > 1
 
     def _moved(self, op: Operation, home: Part, after: Spatial) -> None:
         """The results of an op lie on other axes: they are in a part of their own."""
@@ -173,7 +179,7 @@ class Partition:
         value = op.operands[0]
         home = self._home[value]
         spatial = _spatial(value)
-        if home.spatial != spatial and prod(_grid(value, spatial)) > 1:
+        if self._is_misplaced(op):
             self._gathered(value)
             scatter = self._new("scatter", spatial, _grid(value, spatial))
             scatter.take(self._whole[value], value)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdsl.dialects import hw
-from xdsl.ir import Operation
 
 from ...adder_graph.graph import width_of
 from ..circuit import LayerCount
 from .timing import Timing
+
+AnyModule = hw.HWModuleOp | hw.HWModuleExternOp
+"""A module with a body, or a memory."""
 
 
 @dataclass(frozen=True)
@@ -56,5 +58,5 @@ class Stage:
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
     timing: Timing
-    parts: tuple[Operation, ...] = ()
+    parts: tuple[AnyModule, ...] = ()
     layers: tuple[LayerCount, ...] = field(default=())

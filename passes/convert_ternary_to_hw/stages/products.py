@@ -1,0 +1,194 @@
+"""What is computed on one window: convolutions as products with a matrix, maxima, padding.
+
+A window's elements come in the order of the window stage: rows of taps, taps of a row, channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import TensorType, i32
+from xdsl.ir import Block
+
+from ....dialects import tensor, ternary
+from ....dialects.inference import tensor_type
+from ....dialects.shapes import DYNAMIC
+from ...adder_graph import InputRange, optimize_matrix
+from ...compile_time import literal_value
+from ..arithmetic import add, larger, scaled
+from ..circuit import Circuit
+from ..rescaling import signed_digits
+from ..rules import RULES, Signals
+from ..signals import Signal
+from .window import WindowShape
+
+ConvOp = ternary.ConvOp | tensor.ConvOp
+
+
+@dataclass(frozen=True)
+class Search:
+    """How adders are searched for, see `optimize_matrix`."""
+
+    cost: str = "bits"
+    time_budget: float = 1.0
+
+
+def window_shape(op: ConvOp | tensor.MaxPoolOp | tensor.PadToOp) -> WindowShape:
+    """The geometry of an op's windows; images of one axis are one row high."""
+    size = tensor_type(op.operands[0]).get_shape()[2:]
+    rank = len(size)
+    dilation: Sequence[int] = [1] * rank
+    match op:
+        case tensor.PadToOp():
+            kernel: Sequence[int] = [1] * rank
+            strides: Sequence[int] = [1] * rank
+            low, high = op.low.get_values()[2:], op.high.get_values()[2:]
+        case tensor.MaxPoolOp():
+            kernel, strides = op.kernel.get_values(), op.strides.get_values()
+            low, high = op.padding.get_values()[:rank], op.padding.get_values()[rank:]
+        case _:
+            kernel, strides = tensor_type(op.weight).get_shape()[2:], op.strides.get_values()
+            low, high = op.padding.get_values()[:rank], op.padding.get_values()[rank:]
+            dilation = op.dilation.get_values()
+    return WindowShape(
+        _pair(size, 1),
+        _pair(kernel, 1),
+        _pair(strides, 1),
+        _pair(low, 0),
+        _pair(high, 0),
+        _pair(dilation, 1),
+    )
+
+
+def _pair(values: Sequence[int], missing: int) -> tuple[int, int]:
+    """Rows and columns; of an image of one axis `missing` rows."""
+    return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
+
+
+def paddings(
+    op: ConvOp | tensor.MaxPoolOp | tensor.PadToOp, bounds: Sequence[tuple[int, int]]
+) -> list[int]:
+    """What stands beyond the border, for each channel with those bounds."""
+    match op:
+        case tensor.MaxPoolOp():
+            return [low for low, _ in bounds]
+        case tensor.PadToOp():
+            return [int(op.value.value.data)] * len(bounds)
+        case _:
+            return [0] * len(bounds)
+
+
+def on_window(
+    circuit: Circuit,
+    op: ConvOp | tensor.MaxPoolOp | tensor.PadToOp,
+    window: Sequence[Signal],
+    search: Search,
+) -> Signals:
+    """An op's result at one position, from the elements of its window."""
+    match op:
+        case tensor.PadToOp():
+            found = list(window)
+        case tensor.MaxPoolOp():
+            found = _largest(circuit, window, tensor_type(op.result).get_shape()[1])
+        case _:
+            found = _convolved(circuit, op, window, search)
+    result = np.empty(len(found), dtype=object)
+    result[:] = found
+    shape = tensor_type(op.results[0]).get_shape()
+    return result.reshape(1, len(found), *[1] * (len(shape) - 2))
+
+
+def _largest(circuit: Circuit, window: Sequence[Signal], channels: int) -> list[Signal]:
+    found: list[Signal] = []
+    for channel in range(channels):
+        level = list(window[channel::channels])
+        with circuit.element(channel):
+            while len(level) > 1:
+                paired = [
+                    larger(circuit, a, b, circuit.name("max"))
+                    for a, b in zip(level[::2], level[1::2], strict=False)
+                ]
+                level = paired + (level[-1:] if len(level) % 2 else [])
+        found.append(level[0])
+    return found
+
+
+def _convolved(
+    circuit: Circuit, op: ConvOp, window: Sequence[Signal], search: Search
+) -> list[Signal]:
+    weight = literal_value(op.weight)
+    assert weight is not None
+    groups = op.groups.value.data
+    outputs, depth = weight.shape[0] // groups, weight.shape[1]
+    channels = depth * groups
+    found: list[Signal] = []
+    for group in range(groups):
+        own = weight[group * outputs : (group + 1) * outputs].astype(np.int64)
+        matrix = np.moveaxis(own, (0, 1), (-1, -2)).reshape(-1, outputs)
+        row = [
+            signal
+            for start in range(group * depth, len(window), channels)
+            for signal in window[start : start + depth]
+        ]
+        found += times_matrix(circuit, row, matrix, search)
+    return found
+
+
+def times_matrix(
+    circuit: Circuit, row: Sequence[Signal], matrix: NDArray[np.int64], search: Search
+) -> list[Signal]:
+    """A row of numbers times a known matrix of integers [K, N].
+
+    Weights of several digits become a digit of trits each, whose sums are shifted and added.
+    """
+    planes: dict[int, NDArray[np.int8]] = {}
+    for index, value in np.ndenumerate(matrix):
+        for place, digit in signed_digits(int(value)):
+            plane = planes.setdefault(place, np.zeros(matrix.shape, np.int8))
+            plane[index] = digit
+    if not planes:
+        return [Signal.constant(0)] * matrix.shape[1]
+    stacked = np.concatenate([planes[place] for place in sorted(planes)], axis=1)
+    sums = _trit_products(circuit, row, stacked, search)
+    count = matrix.shape[1]
+    results: list[Signal] = []
+    for column in range(count):
+        with circuit.element(column):
+            terms = [
+                scaled(circuit, sums[index * count + column], 1 << place)
+                for index, place in enumerate(sorted(planes))
+            ]
+            total = terms[0]
+            for term in terms[1:]:
+                total = add(circuit, total, term)
+        results.append(total)
+    return results
+
+
+def _trit_products(
+    circuit: Circuit, row: Sequence[Signal], matrix: NDArray[np.int8], search: Search
+) -> list[Signal]:
+    low = min(signal.bounds[0] for signal in row)
+    high = max(signal.bounds[1] for signal in row)
+    graph = optimize_matrix(
+        matrix,
+        cost=search.cost,
+        time_budget=search.time_budget,
+        inputs=InputRange(low, max(high, low + 1)),
+    )
+    operand = Block(arg_types=[TensorType(i32, (1, len(row)))]).args[0]
+    op = ternary.AdderGraphOp(operand, graph.inputs, graph.nodes, graph.outputs)
+    signals = np.empty((1, len(row)), dtype=object)
+    signals[0, :] = row
+    return list(RULES[ternary.AdderGraphOp](circuit, op, [signals])[0])
+
+
+def position_shape(op_shape: Sequence[int], spatial: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a value at one position: 1 along the batch and along axes of positions."""
+    places = {axis + len(op_shape) for axis in spatial}
+    return tuple(
+        1 if size == DYNAMIC or axis in places else size for axis, size in enumerate(op_shape)
+    )
