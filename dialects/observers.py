@@ -31,6 +31,9 @@ BINS = 4096
 SHARES = 100
 """How many shares of the extremes the observer `mse` tries."""
 
+LEAST_SHARE = 16
+"""`entropy` keeps at least one part in so many of the extremes, as TensorRT's 128 of 2048 bins."""
+
 CANDIDATES = 512
 """How many thresholds the observer `entropy` tries, at most."""
 
@@ -166,7 +169,7 @@ def entropy_threshold(counts: NDArray[np.int64], levels: int) -> int:
     and Q the first i bins merged into `levels` of them and spread again, evenly, over those that
     hold something. The i with the least KL(P‖Q) is taken (Migacz 2017, "Pseudocode"); the first bin
     counts as much as the second, as in NVIDIA's pytorch-quantization: exact zeros, which any grid
-    represents, would outweigh all else.
+    represents, would outweigh all else. No candidate is below a sixteenth of all bins.
 
     Args:
         counts: [bins], the last one above 0.
@@ -175,7 +178,8 @@ def entropy_threshold(counts: NDArray[np.int64], levels: int) -> int:
     histogram = counts.astype(np.float64)
     if len(histogram) > 1:
         histogram[0] = min(histogram[0], histogram[1])
-    total, first = histogram.sum(), min(levels, len(histogram))
+    first = min(max(levels, len(histogram) // LEAST_SHARE), len(histogram))
+    total = histogram.sum()
     step = max(1, -(-(len(histogram) - first) // CANDIDATES))
     best, least = len(histogram), np.inf
     for kept in range(len(histogram), first - 1, -step):

@@ -7,7 +7,8 @@ computes, or says in its docstring what it changes. Not here: patterns that belo
 Files that hold no pass serve several: `compile_time` (values known before the program runs),
 `replacement` (one op in the place of another), `layers` (products with weights, seen alike),
 `channel_vectors` (arithmetic on scales and biases), `prunable`, `channel_paths`, `channel_edges`
-(what is left of layers without their zeros), `compensated_rounding`, `compensated_ternarization`
+(what is left of layers without their zeros), `bias_correction` (mean results as they were),
+`compensated_rounding`, `compensated_ternarization`
 (trits that make up for each other's errors), `silence` (neurons that never fire), `integer_neurons`
 (neurons on whole numbers), `integer_products`, `integer_forms`, `integer_emitter`,
 `requantize_fusion` (float arithmetic as integers), `network_ops` (what a network is made of, as

@@ -20,14 +20,17 @@ from ..dialects.grids import Grid, Quantization
 from ..dialects.inference import tensor_type
 from ..dialects.observers import OBSERVERS
 from ..dialects.parameters import Array
-from ..dialects.ranges import Range
+from ..dialects.ranges import Range, recorded_calibration, recorded_range
 from ..dialects.shapes import is_float
 from ..ir.errors import OptionError, PassError
 from ..ir.interpreter import entry_function
 from ..ir.locations import error_at
 from ..ir.samples import read_samples
+from .bias_correction import correct_biases, correctable, mean_sums
+from .calibrate import no_samples
 from .compile_time import is_literal, literal, literal_value
 from .integer_products import IntegerProduct
+from .layers import Layer
 from .replacement import (
     erase_unused_except,
     insert_before,
@@ -95,7 +98,8 @@ class QuantizeActivationsPass(ModulePass):
 
     data: str | None = None
     """A `.npz`, `.safetensors` or `.npy` file of sample inputs: one array an argument of the
-    function, under its name; the first axis counts the samples."""
+    function, under its name; the first axis counts the samples. By default the ranges are those
+    that `calibrate` recorded."""
 
     samples: int | None = None
     """Use the first so many samples; all by default."""
@@ -104,8 +108,8 @@ class QuantizeActivationsPass(ModulePass):
     """Samples run at a time."""
 
     observer: str = "minmax"
-    """How a range follows from what was seen: `minmax`, `percentile` (leave out outliers) or `mse`
-    (least squared error)."""
+    """How a range follows from what was seen: `minmax`, `percentile` (leave out outliers),
+    `entropy` (least information lost) or `mse` (least squared error)."""
 
     percentile: int | float = 99.9
     """For `observer=percentile`: leave out what lies beyond this percentile and its mirror."""
@@ -121,6 +125,9 @@ class QuantizeActivationsPass(ModulePass):
 
     keep_last: bool = False
     """Leave the last product of the function in float."""
+
+    correct_bias: bool = False
+    """Keep the mean result of each channel of a product on the samples of `data`, by its bias."""
 
     dense: bool = False
     """Also put the inputs of `tensor.linear` and `tensor.conv` on a grid; these products stay in
@@ -151,18 +158,18 @@ class QuantizeActivationsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ranges: Mapping[str, Range] = {}
+        samples: Sequence[Sequence[Array]] = ()
         if activations(op, self):
-            if self.data is None:
-                raise PassError(
-                    f"{self.name} needs sample inputs to calibrate with: give a file, as in "
-                    f"'{self.name}{{data=\"samples.npz\"}}', that holds one array an input of "
-                    f"the model (.npz, .safetensors, or .npy for a single input)"
-                )
             function = entry_function(op, self.function)
-            arrays = read_samples(Path(self.data))
-            samples = bind_samples(function, arrays, size=self.batch, limit=self.samples)
-            ranges = calibrate(op, samples, self)
-        quantize(op, ranges, self)
+            if self.data is not None:
+                arrays = read_samples(Path(self.data))
+                samples = bind_samples(function, arrays, size=self.batch, limit=self.samples)
+                ranges = calibrate(op, samples, self, progress=True)
+            elif recorded_calibration(function) is not None:
+                ranges = recorded(op, self)
+            else:
+                raise PassError(f"{no_samples(self.name)}; or run 'calibrate' before")
+        quantize(op, ranges, self, samples)
 
 
 def activations(
@@ -196,6 +203,8 @@ def calibrate(
     module: ModuleOp,
     samples: Iterable[Sequence[Array]],
     options: QuantizeActivationsPass | None = None,
+    *,
+    progress: bool = False,
 ) -> dict[str, Range]:
     """The range of each of the module's `activations` on sample batches.
 
@@ -203,6 +212,7 @@ def calibrate(
         module: the program, with weights.
         samples: batches, each with one array an argument of the function.
         options: what to observe and how; the defaults of the pass otherwise.
+        progress: show a bar on stderr when it is a terminal.
 
     Raises:
         PassError: there are no samples, or an activation is not finite on them.
@@ -216,18 +226,43 @@ def calibrate(
         observer=options.observer,
         percentile=options.percentile,
         grid=options.grid,
+        progress=progress,
     )
+
+
+def recorded(module: ModuleOp, options: QuantizeActivationsPass | None = None) -> dict[str, Range]:
+    """The range of each of the module's `activations` as `calibrate` recorded it in the program.
+
+    Raises:
+        PassError: some have none.
+    """
+    values = activations(module, options)
+    found = {name: recorded_range(value) for name, value in values.items()}
+    missing = [name for name, range in found.items() if range is None]
+    if missing:
+        raise PassError(
+            f"no range is recorded for the input of {', '.join(missing)}: it was made after "
+            "'calibrate', or became infinite or NaN; run 'calibrate' right before"
+        )
+    return {name: seen for name, seen in found.items() if seen is not None}
 
 
 def quantize(
     module: ModuleOp,
     ranges: Mapping[str, Range],
     options: QuantizeActivationsPass | None = None,
+    samples: Sequence[Sequence[Array]] = (),
 ) -> None:
     """Rewrite `module` in place, with the ranges that `calibrate` gave.
 
+    Args:
+        module: the program.
+        ranges: by the names of `activations`.
+        options: what to put on a grid, and on which.
+        samples: for the option `correct_bias`: batches as for `calibrate`.
+
     Raises:
-        PassError: an activation has no range.
+        PassError: an activation has no range, or there are no samples to correct biases with.
     """
     options = options or QuantizeActivationsPass()
     values = activations(module, options)
@@ -240,8 +275,15 @@ def quantize(
     block = _block(entry_function(module, options.function))
     kept = unused_ops(block)
     products = list(_selected(block, options))
+    function = entry_function(module, options.function)
+    layers: list[Layer] = [p for p in products if options.correct_bias and correctable(p)]
+    means = mean_sums(module, function, layers, samples)
     for name, value in values.items():
         _insert_pair(module, block, value, options.grid.quantization(ranges[name]))
+    if layers:
+        wanted = zip(layers, means, strict=True)
+        replaced = correct_biases(module, function, dict(wanted), samples)
+        products = [cast(Product, replaced.get(op, op)) for op in products]
     for product in products:
         if not isinstance(product, tensor.LinearOp | tensor.ConvOp):
             _make_integer(module, product)
