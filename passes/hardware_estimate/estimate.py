@@ -13,12 +13,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.errors import LoweringError
 from .cleanup import dissolve_small, infer_controls, remove_dead
+from .delays import DELAYS, Delays, delays
 from .elaborate import Elaboration, Part, elaborate
 from .families import Family, family_of
-from .mapping import Cover, cover
+from .mapping import cover
 from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
 from .shifting import shift_registers, shift_size
 from .storage import BLOCK, DISTRIBUTED, block_memories, memory_tables
+from .timing import Timing
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,23 @@ class Estimate:
         total: everything.
         parts: of each module and layer that takes something, in the order of the circuit. Gates
             that layers share are counted where they came first.
+        periods: for each of them the least clock period of the paths that end in it, in ns.
     """
 
     family: Family
     total: Resources
     parts: Mapping[Part, Resources]
+    periods: Mapping[Part, float]
+
+    @property
+    def period(self) -> float:
+        """The least clock period, in nanoseconds."""
+        return max(self.periods.values(), default=0.0)
+
+    @property
+    def frequency(self) -> float:
+        """The highest clock frequency, in MHz; 0 where nothing has to be waited for."""
+        return 1e3 / self.period if self.period else 0.0
 
     def layers(self) -> dict[str, Resources]:
         """By layer of the program; what belongs to none is under an empty name."""
@@ -78,22 +92,29 @@ class Estimate:
         return sums
 
 
-def estimate(module: ModuleOp, family: str = "ultrascale+", top: str | None = None) -> Estimate:
-    """How large a circuit is.
+def estimate(
+    module: ModuleOp,
+    family: str = "ultrascale+",
+    top: str | None = None,
+    grade: str | None = None,
+) -> Estimate:
+    """How large a circuit is, and how fast it may run.
 
     Args:
         module: holds modules of `hw`, `comb` and `seq`.
         family: see `families.FAMILIES`.
         top: the symbol of the outermost one; by default the last that no other one uses.
+        grade: whose delays count, see `delays.DELAYS`; by default the family's first.
 
     Raises:
-        OptionError: no such family.
+        OptionError: no such family or grade.
         LoweringError: no such module, or none at all.
         UnsupportedError: ops whose size is not known.
     """
     known, outermost = family_of(family), _top(module, top)
+    first = next(name for name in DELAYS if name.startswith(family))
     with _no_collection():
-        return _estimate(module, known, outermost)
+        return _estimate(module, known, outermost, delays(grade or first))
 
 
 @contextmanager
@@ -125,23 +146,30 @@ def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
     )
 
 
-def _estimate(module: ModuleOp, family: Family, top: hw.HWModuleOp) -> Estimate:
+def _estimate(module: ModuleOp, family: Family, top: hw.HWModuleOp, known: Delays) -> Estimate:
     elaborated = elaborate(module, top, family)
     netlist = elaborated.netlist
     infer_controls(netlist, family)
     remove_dead(netlist)
     dissolve_small(netlist, family)
-    kept = {name: _estimate(module, family, inner).total for name, inner in elaborated.kept.items()}
-    return _Count(elaborated, family, kept).result()
+    kept = {
+        name: _estimate(module, family, inner, known) for name, inner in elaborated.kept.items()
+    }
+    return _Count(elaborated, family, known, kept).result()
 
 
 class _Count:
     """Counts what is in a netlist that has been cleaned up."""
 
     def __init__(
-        self, elaborated: Elaboration, family: Family, kept: Mapping[str, Resources]
+        self,
+        elaborated: Elaboration,
+        family: Family,
+        known: Delays,
+        kept: Mapping[str, Estimate],
     ) -> None:
         self.family = family
+        self.known = known
         self.parts = elaborated.parts
         self.netlist = elaborated.netlist
         self.kept = kept
@@ -159,7 +187,15 @@ class _Count:
             for part, counts in zip(self.parts, self.counts, strict=True)
             if any(counts.values())
         }
-        return Estimate(self.family, sum(sizes.values(), Resources()), sizes)
+        periods = {self.parts[group]: time for group, time in self._periods().items()}
+        return Estimate(self.family, sum(sizes.values(), Resources()), sizes, periods)
+
+    def _periods(self) -> dict[int, float]:
+        # Inside a kept module its inputs and outputs counted as registers.
+        outside = self.known.clock_to_q + self.known.setup + self.known.net
+        through = {name: max(0.0, e.period - outside) for name, e in self.kept.items()}
+        timing = Timing(self.netlist, self.cover, self.family, self.known, through)
+        return timing.periods()
 
     def _tables(self) -> None:
         groups = self.netlist.groups
@@ -224,7 +260,7 @@ class _Count:
                 count["luts"] += luts
                 count["memory_luts"] += luts
             elif block.kind in self.kept:
-                size = self.kept[block.kind]
+                size = self.kept[block.kind].total
                 count.update({f.name: getattr(size, f.name) for f in fields(size)})
 
 
@@ -249,6 +285,3 @@ def reading(netlist: Netlist, family: Family) -> list[int]:
 def roots(netlist: Netlist, family: Family) -> set[int]:
     """Literals that look-up tables, inverters, registers or inputs have to give."""
     return {literal for literal in reading(netlist, family) if literal > TRUE}
-
-
-__all__ = ["Cover", "Estimate", "Resources", "estimate"]

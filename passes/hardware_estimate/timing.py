@@ -1,0 +1,141 @@
+"""The longest path from register to register of a covered netlist.
+
+Inputs and outputs of the circuit count as registers outside, as in a larger design. Not here: the
+numbers (`delays`). A net takes the same time wherever it goes: fan-out and distance are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .delays import Delays
+from .families import Family
+from .mapping import Cover
+from .netlist import TRUE, Block, Chain, Netlist
+from .storage import BLOCK
+
+
+class Timing:
+    """When each node has its value, in nanoseconds after the clock edge.
+
+    Args:
+        netlist: cleaned up.
+        cover: its look-up tables.
+        family: of devices.
+        known: its delays.
+        kept: for each module that stays whole, how long it takes from input to output.
+    """
+
+    def __init__(
+        self,
+        netlist: Netlist,
+        cover: Cover,
+        family: Family,
+        known: Delays,
+        kept: Mapping[str, float],
+    ) -> None:
+        self.netlist = netlist
+        self.tables = cover.tables
+        self.family = family
+        self.known = known
+        self.kept = kept
+        self.given: dict[int, Chain | Block] = {}
+        for chain in netlist.chains:
+            self.given |= {node: chain for node in (*chain.outputs, chain.top) if node >= 0}
+        for block in netlist.blocks:
+            self.given |= dict.fromkeys(block.outputs, block)
+        self.times: dict[int, float] = {0: 0.0}
+
+    def periods(self) -> dict[int, float]:
+        """For each group the least clock period of the paths that end in it."""
+        found: dict[int, float] = {}
+        setup, net = self.known.setup, self.known.net
+
+        def ends(group: int, literal: int, more: float) -> None:
+            if literal > TRUE:
+                found[group] = max(found.get(group, 0.0), self.time(literal) + more)
+
+        for register in self.netlist.registers:
+            near = register.data >> 1 in self.tables or register.data >> 1 in self.given
+            ends(register.group, register.data, setup + (0.0 if near else net))
+            for control in (register.enable, register.reset):
+                ends(register.group, control, setup + net)
+        for block in self.netlist.blocks:
+            if block.kind not in self.kept:
+                for literal in block.inputs:
+                    ends(block.group, literal, setup + net)
+        for literal in self.netlist.outputs:
+            if literal > TRUE:
+                ends(self.netlist.groups[literal >> 1], literal, setup)
+        return found
+
+    def time(self, literal: int) -> float:
+        """When a bit is known."""
+        stack = [literal >> 1]
+        while stack:
+            node = stack[-1]
+            if node in self.times:
+                stack.pop()
+                continue
+            missing = [n for n in self._needed(node) if n not in self.times]
+            if missing:
+                stack += missing
+            else:
+                self._compute(node)
+                stack.pop()
+        return self.times[literal >> 1]
+
+    def _needed(self, node: int) -> Sequence[int]:
+        if node in self.tables:
+            return tuple(self.tables[node])
+        match self.given.get(node):
+            case Chain() as chain:
+                return [x >> 1 for x in (*chain.first, *chain.second, chain.carry)]
+            case Block() as block if block.kind in self.kept:
+                return [x >> 1 for x in block.inputs]
+            case _:
+                return ()
+
+    def _compute(self, node: int) -> None:
+        times, known = self.times, self.known
+        if node in self.tables:
+            cut = self.tables[node]
+            wide = known.wide * max(0, len(cut) - known.inputs)
+            last = max((times[n] for n in cut), default=0.0)
+            times[node] = last + known.net + known.lut + wide
+            return
+        match self.given.get(node):
+            case Chain() as chain:
+                self._chain(chain)
+            case Block() as block if block.kind in self.kept:
+                last = max((times[x >> 1] for x in block.inputs if x > TRUE), default=0.0)
+                through = last + known.net + self.kept[block.kind]
+                times.update(dict.fromkeys(block.outputs, through))
+            case Block() as block:
+                stored = block.kind.startswith(f"{BLOCK} ")
+                times[node] = known.memory if stored else known.clock_to_q + known.lut
+            case _:
+                times[node] = known.clock_to_q
+
+    def _chain(self, chain: Chain) -> None:
+        known = self.known
+        own = self.family.own_adder
+        start = known.carry_start + known.net if own else known.carry_start - known.lut
+        carry = self.times[chain.carry >> 1] if chain.carry > TRUE else 0.0
+        for i, pair in enumerate(zip(chain.first, chain.second, strict=True)):
+            entering = [self._entering(literal) for literal in pair if literal > TRUE]
+            block = known.carry_block
+            step = known.carry_bit if i < block else known.carry_pass / block
+            carry = max(carry + (step if i else 0.0), *entering, 0.0)
+            if chain.outputs[i] >= 0:
+                self.times[chain.outputs[i]] = carry + start
+        if chain.top >= 0:
+            self.times[chain.top] = carry + start
+
+    def _entering(self, literal: int) -> float:
+        """When a bit is at the chain; one without a look-up table before passes through one."""
+        node = literal >> 1
+        time = self.times[node]
+        if self.family.own_adder or node in self.tables:
+            return time
+        return time + self.known.net + self.known.lut
