@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...passes.convert_ternary_to_hw.rules import LUT_PER_ADDER_BIT
+from ...passes.convert_ternary_to_hw.products import LUT_PER_ADDER_BIT
 from .interface import Interface
 
 COUNTS = (

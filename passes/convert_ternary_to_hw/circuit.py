@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import comb, hw, seq
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialects.shapes import bit_width
@@ -61,6 +61,7 @@ class Circuit:
         clock: of all registers.
         enable: an i1; registers keep their value while it is 0.
         pipeline: a register after so many levels of adders; 0 for none.
+        lut_inputs: of the device that it is for, six or four.
         adder_widths: the widths for which `adder_symbol` names a module with one adder: sums of
             sums in one clock cycle go through those, so that synthesis keeps them apart.
     """
@@ -69,11 +70,13 @@ class Circuit:
     clock: SSAValue
     enable: SSAValue
     pipeline: int
+    lut_inputs: int = 6
     layers: list[LayerCount] = field(default_factory=list[LayerCount])
     adder_widths: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _extended: dict[tuple[SSAValue, bool, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _delayed: dict[SSAValue, list[SSAValue]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _bits: dict[tuple[SSAValue, int, bool], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _names: Counter[str] = field(default_factory=Counter[str], init=False)
     _origins: dict[SSAValue, tuple[SSAValue, int]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _comment: str | None = field(default=None, init=False)
@@ -295,6 +298,61 @@ class Circuit:
         parts = [top.value, self.bits(low, width)]
         value = self.put(comb.ConcatOp(parts, IntegerType(top.width + width)), name)
         return self.made(value, 0, (top.high << width) + (1 << width) - 1, [top, low], 0)
+
+    def start_of(self, wires: Sequence[Wire]) -> tuple[int, int]:
+        """The cycle and the level in which all of the wires are there."""
+        cycle = max((wire.cycle for wire in wires), default=0)
+        return cycle, max((wire.level for wire in wires if wire.cycle == cycle), default=0)
+
+    def slot(self, start: tuple[int, int], step: int) -> tuple[int, int]:
+        """The cycle and the level where a level of adders begins, `step` levels after `start`."""
+        cycle, level = start
+        if not self.pipeline:
+            return cycle, level + step
+        return cycle + (level + step) // self.pipeline, (level + step) % self.pipeline
+
+    def bit(self, value: SSAValue, index: int, *, inverted: bool) -> SSAValue:
+        """One bit of a value, or the inverse of it; asked for again, the same op."""
+        key = (value, index, inverted)
+        if key not in self._bits:
+            if inverted:
+                plain = self.bit(value, index, inverted=False)
+                self._bits[key] = self.put(comb.XorOp([plain, self.constant(1, 1)]))
+            else:
+                self._bits[key] = value if value.type == i1 else self.extract(value, index, 1)
+        return self._bits[key]
+
+    def concatenated(
+        self, parts: Sequence[SSAValue], width: int, name: str | None = None
+    ) -> SSAValue:
+        """The parts, the highest first, below as many zeros as make `width` bits."""
+        missing = width - sum(bit_width(part.type) or 0 for part in parts)
+        found = [self.constant(0, missing), *parts] if missing else list(parts)
+        if len(found) == 1:
+            return found[0]
+        return self.put(comb.ConcatOp(found, IntegerType(width)), name)
+
+    def row(
+        self,
+        first: SSAValue,
+        second: Sequence[SSAValue],
+        carry: Sequence[SSAValue],
+        width: int,
+        name: str,
+    ) -> SSAValue:
+        """first + second + carry, unsigned, in so many bits; `second` is bits, highest first.
+
+        Written as a difference from the inverse, with the carry in a place below the lowest one.
+        A synthesis tool may swap the operands of a sum, but of a difference it keeps the first one
+        at the carry chain, and then what makes the second one becomes part of the adder's look-up
+        tables. Nor does it merge such rows into one sum of many operands.
+        """
+        below = list(carry) or [self.constant(0, 1)]
+        left = self.concatenated([first, *below], width + 1)
+        right = self.concatenated([*second, *below], width + 1)
+        ones = self.constant(-1, width + 1)
+        inverse = self.put(comb.XorOp([right, ones]))
+        return self.extract(self.put(comb.SubOp(left, inverse)), 1, width, name)
 
     def gathered(self, bits: Sequence[SSAValue], of: Sequence[Wire]) -> Wire:
         """Bits of one cycle as an unsigned number, the lowest first, made from the wires `of`."""

@@ -1,133 +1,224 @@
-"""Sums of single bits, by compressors: six bits of one weight become three, in a LUT each.
+"""Sums of columns of bits: each bit of the inputs' numbers is counted on its own, by `popcounts`.
 
-For inputs of one bit this takes fewer LUTs than any shared graph of adders that is known, as adders
-of few bits waste theirs on carries. Dadda 1965 for the idea, with 6:3 counters for LUTs of six
-inputs. Not here: which layers are summed so (`rules`).
+For inputs of one bit or two this takes fewer look-up tables than any shared graph of adders that is
+known, as adders of few bits waste theirs on carries. A subtracted bit is counted inverted, which
+costs nothing: -b = ~b - 1. Not here: which layers are summed so (`rules`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
-from ..adder_graph.graph import width_of
 from .circuit import Circuit
+from .popcounts import Plan, Planner
 from .signals import Signal, Wire
 
-Heap = list[list[Wire]]
-"""For each weight 2^i the bits of that weight."""
+
+@dataclass(frozen=True)
+class Bit:
+    """One bit of a wire, as it is or inverted."""
+
+    wire: Wire
+    index: int = 0
+    inverted: bool = False
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The bits of one weight in a column: Σ plus - Σ minus, all times 2^weight."""
+
+    weight: int
+    plus: tuple[Bit, ...]
+    minus: tuple[Bit, ...]
+
+    @property
+    def bits(self) -> int:
+        """The number of bits."""
+        return len(self.plus) + len(self.minus)
+
+
+def planes(column: Sequence[tuple[Wire, int]]) -> list[Plane]:
+    """The bits of Σ sign·wire, by weight; the top bit of a signed wire counts negative."""
+    sides: dict[int, tuple[list[Bit], list[Bit]]] = {}
+    for wire, sign in column:
+        for index in range(wire.width):
+            negative = wire.low < 0 and index == wire.width - 1
+            plus, minus = sides.setdefault(index, ([], []))
+            (plus if (sign > 0) != negative else minus).append(Bit(wire, index))
+    return [Plane(weight, tuple(p), tuple(m)) for weight, (p, m) in sorted(sides.items())]
+
+
+class ColumnSums:
+    """Sums of columns in the same rows: all of them are ready after the same number of stages.
+
+    Args:
+        circuit: where they go.
+        columns: the planes of each.
+        exact: whether the sums are wanted as they are, and not with an offset that costs nothing
+            where thresholds follow.
+    """
+
+    def __init__(self, circuit: Circuit, columns: Sequence[list[Plane]], *, exact: bool) -> None:
+        self.circuit = circuit
+        self.planner = Planner(circuit.lut_inputs)
+        self.exact = exact
+        self.columns = columns
+        found = [plane for column in columns for plane in column]
+        self.stages = max(
+            self.planner.together([plane.bits for plane in found]),
+            max((self._least_exact(p) for p in found), default=0) if exact else 0,
+        )
+        wires = [bit.wire for p in found for bit in (*p.plus, *p.minus)]
+        self.start = circuit.start_of(wires)
+
+    @property
+    def luts(self) -> int:
+        """About the look-up tables of all columns."""
+        return sum(
+            self._plane_luts(plane) + (plane.bits.bit_length() if index else 0)
+            for column in self.columns
+            for index, plane in enumerate(column)
+        )
+
+    def _plane_luts(self, plane: Plane) -> int:
+        sizes, stages = [plane.bits], self.stages
+        if self.exact and plane.minus:
+            sizes, stages = [len(plane.plus), len(plane.minus)], stages - 1
+        plans = [self.planner.plan(size, stages) for size in sizes if size]
+        joint = max(sizes).bit_length() if len(sizes) == 2 else 0
+        return joint + sum(plan.luts for plan in plans if plan is not None)
+
+    def _least_exact(self, plane: Plane) -> int:
+        """The stages of a difference of two counts."""
+        sizes = (len(plane.plus), len(plane.minus))
+        if not sizes[1]:
+            return self.planner.least_stages(sizes[0])
+        return 1 + max(self.planner.least_stages(size) for size in sizes)
+
+    def total(self, column: list[Plane]) -> Signal:
+        """Σ 2^weight · (Σ plus - Σ minus)."""
+        result = Signal.constant(0)
+        for plane in column:
+            number = self._plane(plane)
+            offset = result.offset + (number.offset << plane.weight)
+            wire = number.wire
+            if wire is not None:
+                wire = self.circuit.shifted(wire, plane.weight)
+                if result.wire is not None:
+                    wire = self.circuit.added(result.wire, wire, 1, self.circuit.name("acc"))
+            result = Signal(wire or result.wire, 1, offset)
+        return result
+
+    def _plane(self, plane: Plane) -> Signal:
+        plus, minus = list(plane.plus), list(plane.minus)
+        if self.exact and minus:
+            return Signal(self._difference(plus, minus))
+        bits = _Pool(plus, minus)
+        plan = self.planner.plan(plane.bits, self.stages)
+        assert plan is not None
+        return Signal(self._number(plan, bits, self.stages), 1, -len(minus))
+
+    def _difference(self, plus: list[Bit], minus: list[Bit]) -> Wire:
+        """Two counts, and a row that subtracts one from the other."""
+        numbers: list[Wire | None] = []
+        for side in (plus, minus):
+            plan = self.planner.plan(len(side), self.stages - 1) if side else None
+            numbers.append(
+                None if plan is None else self._number(plan, _Pool(side, []), self.stages - 1)
+            )
+        first, second = numbers
+        assert second is not None
+        if first is None:
+            first = self.circuit.number(0, second)
+        return self.circuit.added(first, second, -1, self.circuit.name("acc"))
+
+    def _number(self, plan: Plan, bits: _Pool, stage: int) -> Wire:
+        """What a plan counts, ready after so many stages, with bits taken from the pool."""
+        circuit = self.circuit
+        cycle, _ = circuit.slot(self.start, max(stage - 1, 0))
+        if plan.kind == "bit":
+            return self._bit(bits.plain(), cycle)
+        name = circuit.name("acc" if stage == self.stages else "count")
+        if plan.kind == "table":
+            wires = [self._bit(bit, cycle) for bit in bits.any(plan.count)]
+            circuit.layer.compressor_bits += plan.width
+            value = circuit.concatenated(self._counted(wires), plan.width, name)
+            return circuit.made(value, 0, plan.count, wires, 1)
+        assert plan.number is not None
+        number = circuit.at(self._number(plan.number, bits, stage - 1), cycle)
+        carry = [self._bit(bits.plain(), cycle) for _ in range(plan.carry)]
+        if plan.other is not None:
+            wires = [circuit.at(self._number(plan.other, bits, stage - 1), cycle)]
+            second = [wires[0].value]
+        else:
+            wires = [self._bit(bit, cycle) for bit in bits.any(plan.counted)]
+            second = self._counted(wires)
+        circuit.layer.compressor_bits += plan.row_luts
+        value = circuit.row(number.value, second, [wire.value for wire in carry], plan.width, name)
+        return circuit.made(value, 0, plan.count, [number, *wires, *carry], 1)
+
+    def _bit(self, bit: Bit, cycle: int) -> Wire:
+        wire = self.circuit.at(bit.wire, cycle)
+        value = self.circuit.bit(wire.value, bit.index, inverted=bit.inverted)
+        return Wire(value, 0, 1, wire.cycle, wire.level)
+
+    def _counted(self, wires: Sequence[Wire]) -> list[SSAValue]:
+        """How many of up to six bits are 1, as bits, the highest first."""
+        values = [wire.value for wire in wires]
+        if len(values) < 2:
+            return values
+        low, *carries = self._full(values[:3])
+        if len(values) > 3:
+            other, *more = self._full(values[3:])
+            low, last = self._full([low, other])
+            carries += [*more, last]
+        found = [low, *(carries if len(carries) == 1 else self._full(carries))]
+        return found[: len(values).bit_length()][::-1]
+
+    def _full(self, bits: Sequence[SSAValue]) -> list[SSAValue]:
+        """The sum and the carry of two or three bits; of one, that bit."""
+        circuit = self.circuit
+        if len(bits) == 1:
+            return list(bits)
+        total = circuit.put(comb.XorOp(list(bits)), circuit.name("xor"))
+        if len(bits) == 2:
+            return [total, circuit.put(comb.AndOp(list(bits)), circuit.name("both"))]
+        a, b, c = bits
+        pairs = [circuit.put(comb.AndOp([x, y])) for x, y in ((a, b), (a, c), (b, c))]
+        return [total, circuit.put(comb.OrOp(pairs), circuit.name("most"))]
 
 
 def compressed_sum(circuit: Circuit, plus: Sequence[Wire], minus: Sequence[Wire]) -> Signal:
-    """The number of ones in `plus`, less that in `minus`; each is one bit.
-
-    -b = ~b - 1: the bits of `minus` go in inverted, which costs nothing in a LUT, and their number
-    is the offset of the signal.
-    """
-    bits = [*plus, *(_inverted(circuit, wire) for wire in minus)]
-    if not bits:
+    """The number of ones in `plus`, less that in `minus`; each is one bit."""
+    if not plus and not minus:
         return Signal.constant(0)
-    heap: Heap = [bits]
-    while max(len(column) for column in heap) > 2:
-        heap = _compressed(circuit, heap)
-    return Signal(_added(circuit, heap, len(bits)), 1, -len(minus))
+    plane = Plane(0, tuple(map(Bit, plus)), tuple(map(Bit, minus)))
+    return ColumnSums(circuit, [[plane]], exact=False).total([plane])
 
 
 def luts_of(count: int) -> int:
-    """The LUTs that the sum of so many bits takes."""
-    heights, luts = [count], 0
-    while max(heights) > 2:
-        after = [0] * (len(heights) + 2)
-        for weight, height in enumerate(heights):
-            for size in _groups(height):
-                outputs = _outputs(size)
-                luts += outputs if size > 1 else 0
-                for place in range(outputs):
-                    after[weight + place] += 1
-        heights = after[: max(i for i, height in enumerate(after) if height) + 1]
-    twos = [i for i, height in enumerate(heights) if height == 2]
-    return luts + (count.bit_length() - twos[0] if twos else 0)
+    """The look-up tables, of six inputs, that count so many bits."""
+    planner = Planner()
+    plan = planner.plan(count, planner.together([count])) if count else None
+    return 0 if plan is None else plan.luts
 
 
-def _groups(height: int) -> list[int]:
-    """How the bits of one weight are taken together: six, or three to five; pairs wait."""
-    groups = [6] * (height // 6)
-    rest = height % 6
-    return groups + ([rest] if rest > 2 else [1] * rest)
+class _Pool:
+    """The bits of a column that are not counted yet."""
 
+    def __init__(self, plus: Sequence[Bit], minus: Sequence[Bit]) -> None:
+        self._bits = [*plus[::-1], *(replace(bit, inverted=True) for bit in minus)]
 
-def _outputs(size: int) -> int:
-    return size.bit_length()
+    def any(self, count: int) -> list[Bit]:
+        """Bits for look-up tables: those that go in inverted first."""
+        taken = self._bits[len(self._bits) - count :]
+        del self._bits[len(self._bits) - count :]
+        return taken[::-1]
 
-
-def _compressed(circuit: Circuit, heap: Heap) -> Heap:
-    """The heap after one level of compressors."""
-    after: Heap = [[] for _ in range(len(heap) + 2)]
-    for weight, column in enumerate(heap):
-        taken = 0
-        # The bits that came first wait least.
-        ordered = sorted(column, key=lambda wire: (wire.cycle, wire.level))
-        for size in _groups(len(column)):
-            group = ordered[taken : taken + size]
-            taken += size
-            for place, wire in enumerate(group if size == 1 else _counted(circuit, group)):
-                after[weight + place].append(wire)
-    while not after[-1]:
-        after.pop()
-    return after
-
-
-def _counted(circuit: Circuit, group: Sequence[Wire]) -> list[Wire]:
-    """How many of three to six bits are 1, lowest bit first."""
-    wires = circuit.together(group)
-    values = [wire.value for wire in wires]
-    low, *carries = _full(circuit, values[:3])
-    if len(values) > 3:
-        other, *more = _full(circuit, values[3:])
-        low, last = _full(circuit, [low, other])
-        carries += [*more, last]
-    found = [low, *(carries if len(carries) == 1 else _full(circuit, carries))]
-    circuit.layer.compressor_bits += len(found)
-    return [circuit.made(value, 0, 1, wires, 1) for value in found]
-
-
-def _full(circuit: Circuit, bits: Sequence[SSAValue]) -> list[SSAValue]:
-    """The sum and the carry of two or three bits; of one, that bit."""
-    if len(bits) == 1:
-        return list(bits)
-    total = circuit.put(comb.XorOp(list(bits)), circuit.name("xor"))
-    if len(bits) == 2:
-        return [total, circuit.put(comb.AndOp(list(bits)), circuit.name("both"))]
-    a, b, c = bits
-    pairs = [circuit.put(comb.AndOp([x, y])) for x, y in ((a, b), (a, c), (b, c))]
-    return [total, circuit.put(comb.OrOp(pairs), circuit.name("most"))]
-
-
-def _inverted(circuit: Circuit, wire: Wire) -> Wire:
-    value = circuit.put(comb.XorOp([wire.value, circuit.constant(1, 1)]), circuit.name("not"))
-    return Wire(value, 0, 1, wire.cycle, wire.level)
-
-
-def _added(circuit: Circuit, heap: Heap, most: int) -> Wire:
-    """The sum of a heap of at most two bits a weight, which is at most `most`."""
-    rows = [[column[row] if row < len(column) else None for column in heap] for row in range(2)]
-    first, second = (_number(circuit, row) for row in rows)
-    assert first is not None
-    total = first if second is None else circuit.added(first, second, 1, circuit.name("acc"))
-    value = circuit.bits(total, width_of(0, most))
-    return Wire(value, 0, most, total.cycle, total.level)
-
-
-def _number(circuit: Circuit, row: Sequence[Wire | None]) -> Wire | None:
-    """Bits of rising weights as one number; where there is none, 0."""
-    known = [wire for wire in row if wire is not None]
-    if not known:
-        return None
-    top = max(i for i, wire in enumerate(row) if wire is not None)
-    together = circuit.together(known, 0)
-    wires = iter(together)
-    zero = circuit.constant(0, 1)
-    bits = [zero if wire is None else next(wires).value for wire in row[: top + 1]]
-    return circuit.gathered(bits, together)
+    def plain(self) -> Bit:
+        """A bit for an input of a carry chain, where inverting one may cost a look-up table."""
+        return self._bits.pop(0)

@@ -16,9 +16,8 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import interpret, tensor, ternary
 from ...dialects.inference import tensor_type
-from ..adder_graph import InputRange
-from ..compile_time import is_literal
 from ..adder_graph.graph import AdderGraph
+from ..compile_time import is_literal
 from .arithmetic import (
     add,
     clamp,
@@ -32,7 +31,7 @@ from .arithmetic import (
     smaller,
 )
 from .circuit import Circuit
-from .compressors import ColumnSums, Plane, planes
+from .products import graph_row
 from .rescaling import Rescaling
 from .signals import Signal
 
@@ -42,12 +41,6 @@ Signals = NDArray[Any]
 Reduction = tensor.ReduceSumOp | tensor.ReduceMaxOp | tensor.ReduceMinOp
 
 Rule = Callable[[Circuit, Any, Sequence[Signals]], Signals]
-
-WIDEST_COUNTED = 2
-"""The most bits of a number that is summed bit by bit."""
-
-LUT_PER_ADDER_BIT = 0.85
-"""Measured with Yosys (synth_xilinx) on shared graphs of adders with a register a level."""
 
 MOVES = (
     tensor.ConcatenateOp,
@@ -61,9 +54,6 @@ MOVES = (
     tensor.UnsqueezeOp,
 )
 """Ops that only move elements: wires."""
-
-_TRANSPARENT = (tensor.ConvertOp, tensor.NegOp, *MOVES)
-"""Ops that a known addend passes through."""
 
 
 def moved(op: Operation, operands: Sequence[Signals]) -> Sequence[Signals]:
@@ -95,57 +85,28 @@ def _each(circuit: Circuit, function: Callable[..., Signal], *arrays: Signals) -
 
 
 def adder_graph(circuit: Circuit, op: ternary.AdderGraphOp, operands: Sequence[Signals]) -> Signals:
-    """`ternary.adder_graph`: one adder a node, for each row."""
+    """`ternary.adder_graph`, for each row: shared adders, or sums of single bits."""
     (x,) = operands
-    inputs = op.inputs.value.data
-    nodes = np.array(op.nodes.get_values(), dtype=np.int64).reshape(-1, 4).tolist()
-    outputs = np.array(op.outputs.get_values(), dtype=np.int64).reshape(-1, 2).tolist()
-    matrix = op.matrix()
-    flat: list[Signal] = []
-    for row in x.reshape(-1, inputs):
-        counted = _column_sums(circuit, list(row), matrix, op)
-        flat += counted or _graph_row(circuit, list(row), nodes, outputs)
-    return _array(flat, (*x.shape[:-1], len(outputs)))
+    graph = _graph(op)
+    exact = not _takes_offsets(op.result)
+    rows = [
+        graph_row(circuit, graph, list(row), exact=exact) for row in x.reshape(-1, graph.inputs)
+    ]
+    flat = [signal for row in rows for signal in row]
+    return _array(flat, (*x.shape[:-1], len(graph.outputs)))
 
 
-def _column_sums(
-    circuit: Circuit, row: Sequence[Signal], matrix: NDArray[Any], op: ternary.AdderGraphOp
-) -> list[Signal] | None:
-    """The columns summed bit by bit, equal ones once; `None` if shared adders take fewer LUTs."""
-    known = [s for s in row if s.wire is not None]
-    if not known or not matrix.size or np.abs(matrix).max() > 1:
-        return None
-    if max(s.wire.width for s in known if s.wire is not None) > WIDEST_COUNTED:
-        return None
-    columns: dict[bytes, list[Plane]] = {}
-    for column in matrix.T:
-        pairs = [
-            (s.wire, s.sign * m)
-            for s, m in zip(row, column.tolist(), strict=True)
-            if m and s.wire is not None
-        ]
-        columns.setdefault(column.tobytes(), planes(pairs))
-    sums = ColumnSums(circuit, list(columns.values()), exact=not takes_offsets(op.result))
-    numbers = op.nodes.get_values()
-    nodes = tuple((a, b, s, k) for a, b, s, k in np.reshape(numbers, (-1, 4)).tolist())
-    low, high = (
-        pick(end)
-        for pick, end in zip((min, max), zip(*(s.bounds for s in known), strict=True), strict=True)
+def _graph(op: ternary.AdderGraphOp) -> AdderGraph:
+    nodes = np.reshape(op.nodes.get_values(), (-1, 4)).tolist()
+    outputs = np.reshape(op.outputs.get_values(), (-1, 2)).tolist()
+    return AdderGraph(
+        op.inputs.value.data,
+        tuple((a, b, sign, shift) for a, b, sign, shift in nodes),
+        tuple((value, sign) for value, sign in outputs),
     )
-    bits = AdderGraph(op.inputs.value.data, nodes, ()).bits(InputRange(low, high))
-    if sums.luts >= LUT_PER_ADDER_BIT * bits:
-        return None
-    offsets = np.array([s.offset for s in row]) @ matrix
-    found: dict[bytes, Signal] = {}
-    for index, (column, offset) in enumerate(zip(matrix.T, offsets.tolist(), strict=True)):
-        key = column.tobytes()
-        if key not in found:
-            with circuit.element(index):
-                found[key] = sums.total(columns[key]).plus(offset)
-    return [found[column.tobytes()] for column in matrix.T]
 
 
-def takes_offsets(value: SSAValue) -> bool:
+def _takes_offsets(value: SSAValue) -> bool:
     """Whether all users of a value take a known addend in for nothing."""
     return all(_takes_offset(use.operation, use.index) for use in value.uses)
 
@@ -157,28 +118,9 @@ def _takes_offset(user: Operation, index: int) -> bool:
         return _is_rectified(user.result)
     if isinstance(user, tensor.AddOp | tensor.SubOp):
         others = [operand for operand in user.operands if operand is not user.operands[index]]
-        return all(is_literal(o.owner) for o in others) and takes_offsets(user.result)
-    return isinstance(user, _TRANSPARENT) and takes_offsets(user.results[0])
-
-
-def _graph_row(
-    circuit: Circuit, values: list[Signal], nodes: list[list[int]], outputs: list[list[int]]
-) -> list[Signal]:
-    inputs = len(values)
-    columns: dict[int, int] = {}
-    for column, (value, sign) in enumerate(outputs):
-        if sign:
-            columns.setdefault(value, column)
-    for index, (a, b, sign, shift) in enumerate(nodes, inputs):
-        column = columns.get(index)
-        with circuit.element(column):
-            name = circuit.name("add" if column is None else "acc")
-            other = scaled(circuit, values[b], sign << shift)
-            values.append(add(circuit, values[a], other, name))
-    return [
-        Signal.constant(0) if not sign else values[value] if sign > 0 else values[value].negated()
-        for value, sign in outputs
-    ]
+        return all(is_literal(o.owner) for o in others) and _takes_offsets(user.result)
+    passed = isinstance(user, (tensor.ConvertOp, tensor.NegOp, *MOVES))
+    return passed and all(_takes_offsets(result) for result in user.results)
 
 
 def along(values: Signals, rank: int, axis: int) -> Signals:
