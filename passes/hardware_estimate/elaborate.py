@@ -32,7 +32,8 @@ class Part:
 
     Attributes:
         module: the symbol of an `hw.module`.
-        layer: of the program, as the comment before its first op names it; empty for ops before.
+        layer: the comment before the layer's first op: its name, a colon, and what it is; empty for
+            ops before the first comment.
     """
 
     module: str
@@ -147,7 +148,7 @@ class _Elaborator:
         for op in module.body.block.ops:
             comment = op.attributes.get(COMMENT)
             if isinstance(comment, StringAttr):
-                group = self._group(Part(name, comment.data.partition(":")[0]))
+                group = self._group(Part(name, comment.data))
             found[op] = group
         return found
 

@@ -35,6 +35,7 @@ class Resources:
         carry_bits: bits of carry chains.
         carries: carry cells: `CARRY8`, `CARRY4`, `CCU2C`, `SB_CARRY`.
         block_memories: blocks.
+        cells: of families with one look-up table and one register a cell; 0 of others.
     """
 
     luts: int = 0
@@ -44,6 +45,7 @@ class Resources:
     carry_bits: int = 0
     carries: int = 0
     block_memories: int = 0
+    cells: int = 0
 
     def __add__(self, other: Resources) -> Resources:
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
@@ -182,6 +184,8 @@ class _Count:
         self._registers()
         self._chains()
         self._blocks()
+        if self.family.paired:
+            self._cells()
         sizes = {
             part: Resources(**counts)
             for part, counts in zip(self.parts, self.counts, strict=True)
@@ -248,6 +252,21 @@ class _Count:
         if self.family.carry_bits > 1:
             return cells * self.family.carry_bits
         return sum(output >= 0 for output in chain.outputs)
+
+    def _cells(self) -> None:
+        """Tables with the registers that take them, other registers, carries without a sum."""
+        summed = {node for chain in self.netlist.chains for node in chain.outputs}
+        used = self._uses()
+        for register in self.netlist.registers:
+            node = register.data >> 1
+            given = node in self.cover.tables or node in summed
+            if not given or register.data & 1 or used[node] > 1:
+                self.counts[register.group]["cells"] += 1
+        for chain in self.netlist.chains:
+            bits = chain.outputs if chain.top >= 0 else chain.outputs[:-1]
+            self.counts[chain.group]["cells"] += sum(output < 0 for output in bits)
+        for count in self.counts:
+            count["cells"] += count["luts"]
 
     def _blocks(self) -> None:
         for block in self.netlist.blocks:

@@ -32,8 +32,9 @@ class Family:
         inverts: an adder's cell inverts the second number itself.
         shift_registers: a look-up table can be a shift register.
         gated_reset: a reset can wait for the enable (and only so); else it never waits.
+        paired: a cell has one look-up table and one register, which takes the table's output or
+            leaves it unused.
         carry_bits: bits in a carry cell.
-        block_bits: of a block memory, with its data widths `block_widths` by depth.
         block_widths: for each depth of a block its greatest width.
         distributed_bits: of one look-up table as memory; 0 for none.
     """
@@ -48,6 +49,7 @@ class Family:
     inverts: bool
     shift_registers: bool
     gated_reset: bool
+    paired: bool
     carry_bits: int
     block_widths: Mapping[int, int]
     distributed_bits: int
@@ -59,7 +61,7 @@ class Family:
 
 
 _XILINX_COSTS = (2, 2, 3, 5, 5, 5)
-_RAMB18 = {512: 36, 1024: 18, 2048: 9, 4096: 4, 8192: 2, 16384: 1}
+_EIGHTEEN_KBIT = {512: 36, 1024: 18, 2048: 9, 4096: 4, 8192: 2, 16384: 1}
 
 FAMILIES: dict[FamilyName, Family] = {
     "ultrascale+": Family(
@@ -73,8 +75,9 @@ FAMILIES: dict[FamilyName, Family] = {
         inverts=False,
         shift_registers=True,
         gated_reset=False,
+        paired=False,
         carry_bits=8,
-        block_widths=_RAMB18,
+        block_widths=_EIGHTEEN_KBIT,
         distributed_bits=64,
     ),
     "7-series": Family(
@@ -88,8 +91,9 @@ FAMILIES: dict[FamilyName, Family] = {
         inverts=False,
         shift_registers=True,
         gated_reset=False,
+        paired=False,
         carry_bits=4,
-        block_widths=_RAMB18,
+        block_widths=_EIGHTEEN_KBIT,
         distributed_bits=64,
     ),
     "ecp5": Family(
@@ -103,8 +107,9 @@ FAMILIES: dict[FamilyName, Family] = {
         inverts=True,
         shift_registers=False,
         gated_reset=False,
+        paired=False,
         carry_bits=2,
-        block_widths={512: 36, 1024: 18, 2048: 9, 4096: 4, 8192: 2, 16384: 1},
+        block_widths=_EIGHTEEN_KBIT,
         distributed_bits=16,
     ),
     "ice40": Family(
@@ -118,6 +123,7 @@ FAMILIES: dict[FamilyName, Family] = {
         inverts=False,
         shift_registers=False,
         gated_reset=True,
+        paired=True,
         carry_bits=1,
         block_widths={256: 16, 512: 8, 1024: 4, 2048: 2},
         distributed_bits=0,
