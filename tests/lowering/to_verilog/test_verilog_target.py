@@ -165,7 +165,7 @@ def test_sums_of_bits_are_compressed(
     _, (actual,) = run_verilog(artifact, [x], "iverilog")
     assert np.array_equal(actual, by_numpy(x, values, 2, after, False))
     totals = json.loads(artifact.text("report.json"))["totals"]
-    assert (totals["compressor_bits"] > 0) == (inputs > 3)
+    assert totals["compressor_bits"] > 0
 
 
 ELEMENTWISE = {
