@@ -1,11 +1,16 @@
-"""How large a circuit is: JSON and Markdown, from the circuit alone, without synthesis."""
+"""What a circuit is and how large: JSON and Markdown, from the circuit alone, without synthesis.
+
+Not here: the estimate itself (`passes.hardware_estimate`).
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from ...passes.convert_ternary_to_hw.products import LUT_PER_ADDER_BIT
+from ...passes.hardware_estimate.devices import Device, needs
+from ...passes.hardware_estimate.elaborate import Part
+from ...passes.hardware_estimate.estimate import Estimate, Resources
 from .interface import Interface
 
 COUNTS = (
@@ -15,29 +20,70 @@ COUNTS = (
     "comparator_bits",
     "mux_bits",
     "compressor_bits",
-    "register_bits",
 )
 
+SIZES = ("luts", "shift_luts", "memory_luts", "flip_flops", "carries", "block_memories")
+"""What is told of each layer; the total has the rest of `Resources` too."""
 
-def report(interface: Interface) -> dict[str, Any]:
-    """The interface, sums over the layers, and an estimate of LUTs and flip-flops.
 
-    LUTs: 0.85 a bit of an adder, half of one a bit of a comparison, one a selected bit or
-    an output of a compressor. Flip-flops:
-    the bits of all registers, of which synthesis may make shift registers in LUTs.
+def report(interface: Interface, found: Estimate, device: Device | None) -> dict[str, Any]:
+    """The interface, sums over the layers, and the estimated size and speed.
+
+    Args:
+        interface: of the circuit.
+        found: its estimate, for the family of the device.
+        device: that it was made for, if any.
     """
-    totals = {name: sum(layer[name] for layer in interface.layers) for name in COUNTS}
-    control = 2 * interface.latency
-    luts = (
-        LUT_PER_ADDER_BIT * totals["adder_bits"]
-        + totals["comparator_bits"] / 2
-        + totals["mux_bits"]
-        + totals["compressor_bits"]
-    )
+    layers = [_layer(dict(layer), found) for layer in interface.layers]
+    named = {f"{layer['name']}: {layer['source']}" for layer in interface.layers}
+    rest = {part: size for part, size in found.parts.items() if part.layer not in named}
     return {
         **interface.to_dict(),
-        "totals": totals,
-        "estimate": {"luts": round(luts), "flip_flops": totals["register_bits"] + control},
+        "layers": layers,
+        "totals": {name: sum(layer[name] for layer in layers) for name in COUNTS},
+        "estimate": {
+            **_size(found.total, (*SIZES, "carry_bits", "cells")),
+            "memory_kbits": found.total.block_memories * found.family.block_bits // 1024,
+            "family": found.family.name,
+            "period_ns": round(found.period, 2),
+            "clock_mhz": round(found.frequency),
+            "slowest": _slowest(found),
+        },
+        "modules": {name: _size(size, SIZES) for name, size in found.modules().items()},
+        "control": _size(sum(rest.values(), Resources()), SIZES),
+        "device": None if device is None else _device(device, found.total),
+    }
+
+
+def _layer(layer: dict[str, Any], found: Estimate) -> dict[str, Any]:
+    comment = f"{layer['name']}: {layer['source']}"
+    size = sum((s for part, s in found.parts.items() if part.layer == comment), Resources())
+    times = [time for part, time in found.periods.items() if part.layer == comment]
+    period = max(times, default=0.0)
+    return layer | _size(size, SIZES) | {"clock_mhz": round(1e3 / period) if period else None}
+
+
+def _size(size: Resources, names: tuple[str, ...]) -> dict[str, int]:
+    return {name: getattr(size, name) for name in names}
+
+
+def _slowest(found: Estimate) -> str:
+    """The layer, or else the module, that the longest path ends in."""
+    if not found.periods:
+        return ""
+    part: Part = max(found.periods, key=lambda part: found.periods[part])
+    return part.layer.partition(":")[0] or part.module
+
+
+def _device(device: Device, total: Resources) -> dict[str, Any]:
+    return {
+        "name": device.name,
+        "part": device.part,
+        "family": device.family,
+        "resources": [
+            {"name": need.resource, "needs": need.needs, "has": need.has}
+            for need in needs(total, device)
+        ],
     }
 
 
@@ -48,28 +94,59 @@ def json_text(data: dict[str, Any]) -> str:
 
 def markdown(data: dict[str, Any]) -> str:
     """The report as a page to read."""
+    size = data["estimate"]
     lines = [
         f"# {data['name']}",
         "",
-        f"- latency: {data['latency_cycles']} cycles; a new vector every "
-        f"{data['initiation_interval']} cycle",
-        f"- estimate: {data['estimate']['luts']} LUTs, {data['estimate']['flip_flops']} flip-flops",
+        f"- latency: {data['latency_cycles']} cycles; a new frame every "
+        f"{data['initiation_interval']} cycles",
+        f"- beats of a frame: {data['beats_in']} in, {data['beats_out']} out",
         f"- streams: s_axis_tdata {data['s_axis_tdata_bits']} bits, "
         f"m_axis_tdata {data['m_axis_tdata_bits']} bits",
+        f"- estimate for {size['family']}: {size['luts']:,} LUTs (of them {size['shift_luts']:,} "
+        f"shift registers, {size['memory_luts']:,} memory), {size['flip_flops']:,} flip-flops, "
+        f"{size['memory_kbits']:,} kbit in {size['block_memories']:,} memory blocks",
+        f"- estimated clock: {size['clock_mhz']} MHz, held back by {size['slowest']}",
         "",
+        *_device_table(data["device"]),
         "| tensor | shape | values | bits | all bits | integers stand for |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for side in ("inputs", "outputs"):
         lines += [_port_row(port, side) for port in data[side]]
-    head = ["layer", "op", *(name.replace("_", " ") for name in COUNTS)]
-    lines += ["", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    for layer in data["layers"]:
-        cells = [layer["name"], layer["source"], *(f"{layer[name]:,}" for name in COUNTS)]
-        lines.append(f"| {' | '.join(cells)} |")
-    cells = ["all", "", *(f"{data['totals'][name]:,}" for name in COUNTS)]
-    lines.append(f"| {' | '.join(cells)} |")
+    shown = (*COUNTS, "luts", "flip_flops", "block_memories")
+    control = dict.fromkeys(shown, 0) | data["control"] | {"clock_mhz": None}
+    rows = [(layer["name"], layer["source"], layer) for layer in data["layers"]]
+    rows.append(("control", "streams and everything else", control))
+    all_of = data["totals"] | size
+    rows.append(("all", "", all_of))
+    lines += ["", *_table(("layer", "op"), shown, rows)]
+    modules = [(name, "", data["modules"][name]) for name in data["modules"]]
+    lines += ["", *_table(("module",), SIZES, modules)]
     return "\n".join(lines) + "\n"
+
+
+def _table(
+    first: tuple[str, ...], names: tuple[str, ...], rows: list[tuple[str, str, dict[str, Any]]]
+) -> list[str]:
+    clock = "clock_mhz" if "luts" in names and len(first) > 1 else None
+    head = [*first, *(name.replace("_", " ") for name in names), *(["MHz"] if clock else [])]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    for name, source, values in rows:
+        cells = [name, source][: len(first)] + [f"{values[key]:,}" for key in names]
+        cells += [str(values[clock] or "")] if clock else []
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _device_table(device: dict[str, Any] | None) -> list[str]:
+    if device is None:
+        return []
+    lines = [f"| {device['part']} | needs | has | share |", "| --- | --- | --- | --- |"]
+    for need in device["resources"]:
+        share = f"{100 * need['needs'] / need['has']:.1f} %" if need["has"] else ""
+        lines.append(f"| {need['name']} | {need['needs']:,} | {need['has']:,} | {share} |")
+    return [*lines, ""]
 
 
 def _port_row(port: dict[str, Any], side: str) -> str:

@@ -92,7 +92,7 @@ class VerilogTarget(Target):
         if options.vectors is not None and options.vectors < 2:
             raise OptionError(f"target 'verilog' expects at least 2 vectors, got {options.vectors}")
         interface = noted_interface(module)
-        vectors = options.vectors or max(2, min(64, _BEATS // interface.beats_in))
+        vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
         found = modules(module)
         check_printable(found)
         texts = {m.sym_name.data: verilog(m) for m in found}
