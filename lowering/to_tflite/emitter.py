@@ -92,7 +92,10 @@ class Emitter:
 
     @contextmanager
     def exactly(self) -> Generator[None]:
-        """Mark the operators written meanwhile: they compute integers on float kernels."""
+        """Mark the operators written meanwhile: no pass makes their arithmetic coarser.
+
+        They compute integers on float kernels, or what 8 bits are too few for.
+        """
         before, self._exact = self._exact, True
         try:
             yield
@@ -159,6 +162,11 @@ class Emitter:
         return self.reshape(
             self.transpose(spread, [0, rank - 1, *range(1, rank - 1)]), tensor.shape
         )
+
+    def is_positive(self, tensor: Tensor) -> bool:
+        """Whether a tensor is known to hold nothing below 0."""
+        made = next((op for op in reversed(self.graph.operators) if tensor in op.outputs), None)
+        return made is not None and made.kind in ("RELU", "RELU6", "LOGISTIC", "SOFTMAX")
 
     # Operators.
 

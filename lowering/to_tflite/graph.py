@@ -128,8 +128,8 @@ class Tensor:
 class Operator:
     """One operator, by its name in the schema's `BuiltinOperator`, with the fields of its options.
 
-    An input of `None` is left out. `exact` operators compute integers on float kernels: no pass may
-    make their arithmetic coarser.
+    An input of `None` is left out. `exact` operators compute integers on float kernels, or what 8
+    bits are too few for: no pass may make their arithmetic coarser.
     """
 
     kind: str

@@ -105,6 +105,54 @@ def image_order(image: Sequence[int]) -> NDArray[np.int64]:
     return np.moveaxis(places, 0, -1).reshape(-1)
 
 
+def regrouped(layout: Layout, shape: Shape, wanted: Shape) -> Layout | None:
+    """The order after a reshape that merges and splits axes which stand together as stored.
+
+    `None` where elements would have to move. So the patches of an image stored N, H, W, C become
+    tokens N, H·W, C of a value N, C, H·W without a transpose.
+    """
+    if layout.image is not None or max(shape.count(DYNAMIC), wanted.count(DYNAMIC)) > 1:
+        return None
+    groups = _groups(shape, wanted)
+    places = {axis: i for i, axis in enumerate(a for a in layout.order if shape[a] != 1)}
+    starts: list[tuple[int, list[int]]] = []
+    for axes, made in groups or []:
+        spots = [places[axis] for axis in axes]
+        if spots != list(range(spots[0], spots[0] + len(spots))):
+            return None
+        starts.append((spots[0], made))
+    return Layout(tuple(a for _, made in sorted(starts) for a in made)) if starts else None
+
+
+def _groups(shape: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]] | None:
+    """Which axes of `shape` become which of `wanted`; those of size 1 only join the latter."""
+    before, after = (
+        [axis for axis, size in enumerate(sizes) if size != 1] for sizes in (shape, wanted)
+    )
+    found: list[tuple[list[int], list[int]]] = []
+    while before and after:
+        axes, made = [before.pop(0)], [after.pop(0)]
+        left, right = shape[axes[0]], wanted[made[0]]
+        while left != right:
+            shorter, sizes = (before, shape) if left < right else (after, wanted)
+            if DYNAMIC in (left, right) or not shorter or sizes[shorter[0]] == DYNAMIC:
+                return None
+            if left < right:
+                left *= sizes[shorter[0]]
+                axes.append(shorter.pop(0))
+            else:
+                right *= sizes[shorter[0]]
+                made.append(shorter.pop(0))
+        found.append((axes, made))
+    if before or after or not found:
+        return None
+    for axis in (axis for axis, size in enumerate(wanted) if size == 1):
+        owner = next((m for _, m in reversed(found) if m[0] < axis), found[0][1])
+        owner.append(axis)
+        owner.sort()
+    return found
+
+
 def flattened(layout: Layout, shape: Shape, result: Shape) -> Layout | None:
     """The layout of N, C, … stored channels last and reshaped to N, C·…; `None` for other forms."""
     if not layout.is_channels_last or DYNAMIC in shape[1:]:

@@ -18,6 +18,7 @@ from .products import (
     convolution,
     exact_product,
     fully_connected,
+    last_in_place,
     lifted,
     stored_bias,
     weight_order,
@@ -29,7 +30,7 @@ def matmul(e: Emitter, op: tensor.MatmulOp) -> None:
     """FULLY_CONNECTED for a constant matrix, else BATCH_MATMUL."""
     known = e.array(op.rhs)
     if known is not None and known.ndim == 2:
-        e.bind(op.result, by_matrix(e, op.lhs, op.rhs, known, None))
+        e.bind(op.result, *by_matrix(e, op.lhs, op.rhs, known, None))
         return
     element = e.stored(op.lhs)[0].element
     if is_float(tensor_type(op.lhs)):
@@ -50,7 +51,7 @@ def linear(e: Emitter, op: tensor.LinearOp) -> None:
     """FULLY_CONNECTED; a computed matrix by BATCH_MATMUL."""
     known = e.array(op.weight)
     if known is not None:
-        e.bind(op.result, by_matrix(e, op.input, op.weight, known, op.bias))
+        e.bind(op.result, *by_matrix(e, op.input, op.weight, known, op.bias))
         return
     if not is_float(tensor_type(op.input)):
         raise Inexpressible("an integer product by computed weights has no form in LiteRT")
@@ -60,30 +61,34 @@ def linear(e: Emitter, op: tensor.LinearOp) -> None:
 
 def by_matrix(
     e: Emitter, input: SSAValue, weight: SSAValue, known: Array, bias: SSAValue | None
-) -> Tensor:
+) -> tuple[Tensor, Layout]:
     """x · W + b for a constant W [in, out]; its rows in the order in which x is stored."""
-    x, rows = vector_input(e, input, known)
+    x, rows, layout = vector_input(e, input, known)
     hint = e.stored(weight)[0].name
     if is_float(tensor_type(input)):
         stored = e.constant(np.ascontiguousarray(rows.T).astype(np.float32), hint)
         wide = e.float32(x)
         out = fully_connected(e, wide, stored, stored_bias(e, bias))
-        return e.cast(out, x.element)
+        return e.cast(out, x.element), layout
     reach = int(np.abs(rows.astype(np.int64)).sum(axis=0).max(initial=0))
     stored = e.constant(np.ascontiguousarray(rows.T).astype(np.float32), hint)
     bound = e.magnitudes.greatest(input)
     out = exact_product(e, x, bound, reach, lambda piece: fully_connected(e, piece, stored, None))
     if bias is not None:
         out = e.binary("ADD", out, e.cast(e.value(bias), Element.INT32))
-    return e.cast(out, x.element)
+    return e.cast(out, x.element), layout
 
 
-def vector_input(e: Emitter, input: SSAValue, rows: Array) -> tuple[Tensor, Array]:
-    """The operand of a linear layer as stored, and the rows of W [in, out] to match."""
+def vector_input(e: Emitter, input: SSAValue, rows: Array) -> tuple[Tensor, Array, Layout]:
+    """The operand of a linear layer, the rows of W [in, out] to match, the order of the result.
+
+    Only the last axis has to stand in its place.
+    """
     x, layout = e.stored(input)
     if layout.image is not None:
-        return x, rows[image_order(layout.image)]
-    return e.value(input), rows
+        return x, rows[image_order(layout.image)], plain(x.rank)
+    x, layout = last_in_place(e, input, 1)
+    return x, rows, layout
 
 
 def _batched(e: Emitter, lhs: SSAValue, rhs: SSAValue) -> Tensor:
@@ -208,16 +213,16 @@ def _contract(
 
 
 def attention(e: Emitter, op: tensor.ScaledDotProductAttentionOp) -> None:
-    """softmax(s·Q Kᵀ + mask)·V, written out."""
+    """softmax(s·Q Kᵀ + mask)·V, written out. In floats in every precision."""
     element = e.stored(op.query)[0].element
     query, key, value = (e.float32(e.value(v)) for v in (op.query, op.key, op.value))
     width = query.shape[-1]
     if op.scale is None and width == DYNAMIC:
         raise Inexpressible("attention over vectors of dynamic size needs a scale")
     scale = width**-0.5 if op.scale is None else op.scale.value.data
-    scores = batch_matmul(
-        e, e.binary("MUL", query, e.scalar(scale, Element.FLOAT32)), key, adjoint=True
-    )
+    with e.exactly():
+        query = e.binary("MUL", query, e.scalar(scale, Element.FLOAT32))
+    scores = batch_matmul(e, query, key, adjoint=True)
     hidden = e.scalar(-np.inf, Element.FLOAT32)
     if op.mask is not None:
         mask = e.value(op.mask)
@@ -231,7 +236,8 @@ def attention(e: Emitter, op: tensor.ScaledDotProductAttentionOp) -> None:
             raise Inexpressible("causal attention over a dynamic length; fix it with infer-shapes")
         seen = e.constant(np.tri(rows, columns, dtype=np.bool_), "causal")
         scores = e.choose(seen, scores, hidden)
-    weights = e.apply("SOFTMAX", [scores], beta=1.0)
+    with e.exactly():
+        weights = e.apply("SOFTMAX", [scores], beta=1.0)
     e.bind(op.result, e.cast(batch_matmul(e, weights, value), element))
 
 

@@ -9,7 +9,8 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from .emitter import Emitter, Rule
 from .graph import Array, Element, Tensor
-from .layout import plain
+from .layout import Layout, plain
+from .products import last_in_place
 
 
 def batch_norm(e: Emitter, op: tensor.BatchNormOp) -> None:
@@ -42,30 +43,34 @@ def _affine(operands: list[Array], epsilon: float) -> tuple[Array, Array]:
 
 
 def layer_norm(e: Emitter, op: tensor.LayerNormOp) -> None:
-    """Mean, squared difference, mean: the axes that `scale` covers."""
-    x, axes = _rows(e, op.input, op.scale)
-    mean = e.reduce("MEAN", x, axes, keepdims=True)
-    centred = e.binary("SUB", x, mean)
-    square = e.reduce("MEAN", e.binary("MUL", centred, centred), axes, keepdims=True)
-    out = e.binary("MUL", centred, _root(e, square, op.epsilon.value.data))
-    out = e.binary("MUL", out, e.float32(e.value(op.scale)))
-    if op.bias is not None:
-        out = e.binary("ADD", out, e.float32(e.value(op.bias)))
-    e.bind(op.result, e.cast(out, e.stored(op.input)[0].element))
+    """Mean, squared difference, mean: the axes that `scale` covers; floats in every precision."""
+    x, layout, axes = _rows(e, op.input, op.scale)
+    with e.exactly():
+        mean = e.reduce("MEAN", x, axes, keepdims=True)
+        centred = e.binary("SUB", x, mean)
+        square = e.reduce("MEAN", e.binary("MUL", centred, centred), axes, keepdims=True)
+        out = e.binary("MUL", centred, _root(e, square, op.epsilon.value.data))
+        out = e.binary("MUL", out, e.float32(e.value(op.scale)))
+        if op.bias is not None:
+            out = e.binary("ADD", out, e.float32(e.value(op.bias)))
+    e.bind(op.result, e.cast(out, e.stored(op.input)[0].element), layout)
 
 
 def rms_norm(e: Emitter, op: tensor.RmsNormOp) -> None:
-    """x/√(mean(x²) + ε)·scale."""
-    x, axes = _rows(e, op.input, op.scale)
-    square = e.reduce("MEAN", e.binary("MUL", x, x), axes, keepdims=True)
-    out = e.binary("MUL", x, _root(e, square, op.epsilon.value.data))
-    out = e.binary("MUL", out, e.float32(e.value(op.scale)))
-    e.bind(op.result, e.cast(out, e.stored(op.input)[0].element))
+    """x/√(mean(x²) + ε)·scale; floats in every precision."""
+    x, layout, axes = _rows(e, op.input, op.scale)
+    with e.exactly():
+        square = e.reduce("MEAN", e.binary("MUL", x, x), axes, keepdims=True)
+        out = e.binary("MUL", x, _root(e, square, op.epsilon.value.data))
+        out = e.binary("MUL", out, e.float32(e.value(op.scale)))
+    e.bind(op.result, e.cast(out, e.stored(op.input)[0].element), layout)
 
 
-def _rows(e: Emitter, input: SSAValue, scale: SSAValue) -> tuple[Tensor, list[int]]:
+def _rows(e: Emitter, input: SSAValue, scale: SSAValue) -> tuple[Tensor, Layout, list[int]]:
+    """The operand in an order in which the axes that `scale` covers stand last, and these."""
     rank, covered = (tensor_type(v).get_num_dims() for v in (input, scale))
-    return e.float32(e.value(input)), list(range(rank - covered, rank))
+    x, layout = last_in_place(e, input, covered)
+    return e.float32(x), layout, list(range(rank - covered, rank))
 
 
 def _root(e: Emitter, square: Tensor, epsilon: float) -> Tensor:

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from .emitter import Emitter, Inexpressible
 from .graph import Array, Element, Quantization, Tensor
+from .layout import Layout, plain
 from .shape import cut, pad, strided
 from .window import Window
 
@@ -51,6 +52,15 @@ def convolution(
         kind, options = "DEPTHWISE_CONV_2D", {**options, "depthMultiplier": channels // groups}
     out = e.node(kind, [padded, weight, stored], Element.FLOAT32, shape, **options)
     return out if bias is inside or bias is None else e.binary("ADD", out, bias)
+
+
+def last_in_place(e: Emitter, value: SSAValue, count: int) -> tuple[Tensor, Layout]:
+    """A value as stored where its last `count` axes stand last, else in the IR's order."""
+    x, layout = e.stored(value)
+    first = x.rank - count
+    if layout.image is None and layout.order[first:] == tuple(range(first, x.rank)):
+        return x, layout
+    return e.value(value), plain(x.rank)
 
 
 def is_depthwise(x: Tensor, groups: int) -> bool:

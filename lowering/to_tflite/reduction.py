@@ -54,14 +54,14 @@ def argmax(e: Emitter, op: tensor.ArgmaxOp) -> None:
 
 
 def max_pool(e: Emitter, op: tensor.MaxPoolOp) -> None:
-    """MAX_POOL_2D, on floats and what float32 holds; pads are the least value."""
+    """MAX_POOL_2D, on floats and what float32 holds; pads are the least value there can be."""
     x = _image(e, op)
     window = window_of(op, op.kernel.get_values())
     wide = x.element in (Element.INT32, Element.INT64)
     if wide and e.magnitudes.greatest(op.operand) > FLOAT_EXACT:
         raise Inexpressible(f"LiteRT pools no {x.element.name} beyond 2^24; convert to float32")
     element, x = x.element, e.float32(x)
-    x, same = window.padded(e, x, -np.inf)
+    x, same = window.padded(e, x, 0.0 if e.is_positive(x) else -np.inf)
     _pooled(e, op, e.cast(_pool(e, "MAX_POOL_2D", x, window, same, op), element))
 
 

@@ -13,7 +13,7 @@ from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.tensor.shape import SLICE_END
 from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element, Tensor
-from .layout import flattened, plain
+from .layout import flattened, plain, regrouped
 
 
 def reshape_to(e: Emitter, op: tensor.ReshapeToOp) -> None:
@@ -30,12 +30,16 @@ def flatten(e: Emitter, op: tensor.FlattenOp) -> None:
 
 
 def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: Sequence[int]) -> None:
-    """One RESHAPE, in stored order where the image is merely flattened."""
+    """One RESHAPE, in stored order where no element has to move, or an image is flattened."""
     x, have = e.stored(operand)
     shape, wanted = tensor_type(operand).get_shape(), tensor_type(result).get_shape()
     image = flattened(have, shape, wanted) if have.image is None else None
     if image is not None:
         e.bind(result, e.reshape(x, wanted), image)
+        return
+    layout = regrouped(have, shape, wanted)
+    if layout is not None:
+        e.bind(result, e.reshape(x, layout.stored(wanted)), layout)
         return
     x = e.value(operand)
     if wanted.count(DYNAMIC) <= 1:

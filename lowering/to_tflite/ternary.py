@@ -35,56 +35,57 @@ from .products import (
     weight_order,
 )
 from .quantization import Rescaling, count_thresholds, rescale
-from .shape import cut, pad
+from .shape import cut, pad, without
 from .window import lift, unlift, window_of
 
 
 def matmul(e: Emitter, op: ternary.MatmulOp) -> None:
     """A product with trits."""
-    out, scaled = _product(e, op.input, op.weight, op.scale)
+    out, layout, scaled = _product(e, op.input, op.weight, op.scale)
     if op.scale is not None and not scaled:
         out = e.binary("MUL", out, e.value(op.scale))
-    e.bind(op.result, out)
+    e.bind(op.result, out, layout)
 
 
 def linear(e: Emitter, op: ternary.LinearOp) -> None:
     """A product with trits and the steps behind it."""
-    out, scaled = _product(e, op.input, op.weight, op.scale)
-    _finish(e, op, out, plain(out.rank), scaled=scaled)
+    out, layout, scaled = _product(e, op.input, op.weight, op.scale)
+    _finish(e, op, out, layout, scaled=scaled)
 
 
 def _product(
     e: Emitter, input: SSAValue, weight: SSAValue, scale: SSAValue | None
-) -> tuple[Tensor, bool]:
-    """x · W, and whether the scale is in it."""
+) -> tuple[Tensor, Layout, bool]:
+    """x · W, its order of axes, and whether the scale is in it."""
     trits = e.array(weight)
     if trits is None:
-        return _computed_product(e, input, weight), False
+        out = _computed_product(e, input, weight)
+        return out, plain(out.rank), False
     if trits.ndim == 1:
-        out, scaled = _by_trits(e, input, trits[:, None], weight, None)
-        return e.reshape(out, out.shape[:-1]), scaled
+        out, layout, scaled = _by_trits(e, input, trits[:, None], weight, None)
+        return without(e, out, {out.rank - 1}), layout.without({out.rank - 1}), scaled
     if trits.ndim > 2:
-        return _batched(e, input, trits, weight), False
+        out = _batched(e, input, trits, weight)
+        return out, plain(out.rank), False
     return _by_trits(e, input, trits, weight, scale)
 
 
 def _by_trits(
     e: Emitter, input: SSAValue, trits: Array, weight: SSAValue, scale: SSAValue | None
-) -> tuple[Tensor, bool]:
-    x, rows = vector_input(e, input, trits)
+) -> tuple[Tensor, Layout, bool]:
+    x, rows, layout = vector_input(e, input, trits)
     known = None if scale is None else e.array(scale)
     floating = is_float(tensor_type(input))
     element = e.stored_trits(len(rows), floating=floating)
     stored = _stored_trits(e, rows.T, known, 0, weight, element)
     if floating:
         wide = e.float32(x)
-        return e.cast(fully_connected(e, wide, stored, None), x.element), known is not None
+        out = e.cast(fully_connected(e, wide, stored, None), x.element)
+        return out, layout, known is not None
     reach = int(np.abs(rows.astype(np.int64)).sum(axis=0).max(initial=0))
     bound = e.magnitudes.greatest(input)
-    return (
-        _exact(e, x, bound, reach, lambda part: fully_connected(e, part, stored, None)),
-        False,
-    )
+    out = _exact(e, x, bound, reach, lambda part: fully_connected(e, part, stored, None))
+    return out, layout, False
 
 
 def _exact(

@@ -193,6 +193,10 @@ def build(name: str, seed: int = 0) -> nn.Module:
         for module in model.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            elif isinstance(module, nn.TransformerEncoderLayer):  # all are copies of the first
+                for parameter in module.parameters():
+                    if parameter.ndim > 1:
+                        nn.init.normal_(parameter, std=0.05)
         for norm in norms:
             nn.init.uniform_(norm.weight, 0.6, 1.2)
             nn.init.normal_(norm.bias, std=0.2)
