@@ -64,7 +64,7 @@ class CalibratePass(ModulePass):
     """For `observer=percentile`: leave out what lies beyond this percentile and its mirror."""
 
     bits: int = 8
-    """For `entropy` and `mse`: bits of the grid the range is for, 2 to 8."""
+    """For `entropy` and `mse`: bits of the grid the range is for, 2 to 16."""
 
     symmetric: bool = True
     """For `entropy` and `mse`: the grid's zero point is 0."""
@@ -77,8 +77,8 @@ class CalibratePass(ModulePass):
     """The function to run."""
 
     def __post_init__(self) -> None:
-        if not 2 <= self.bits <= 8:
-            raise OptionError(f"{self.name} expects bits from 2 to 8, got {self.bits}")
+        if not 2 <= self.bits <= 16:
+            raise OptionError(f"{self.name} expects bits from 2 to 16, got {self.bits}")
         for what, value in (("samples", self.samples), ("batch", self.batch)):
             if value is not None and value < 1:
                 raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")

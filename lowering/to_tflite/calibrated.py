@@ -1,30 +1,23 @@
-"""Integers throughout for a finished graph, on scales from samples.
+"""Integers throughout for a finished graph, on the ranges that `calibrate` recorded.
 
-The float graph runs in LiteRT on the samples; the range of each activation gives its grid: 8 bits,
-signed, with a zero point, or 16 without. Weights are symmetric with a scale a channel, biases int32
-or int64. Operators that LiteRT has no integer kernel for stay in float32, between `DEQUANTIZE` and
-`QUANTIZE`, and so do those that compute integers on float kernels already.
+The range of each activation gives its grid: 8 bits, signed, with a zero point, or 16 without.
+Weights are symmetric with a scale a channel, biases int32 or int64. Operators stay in float32,
+between `DEQUANTIZE` and `QUANTIZE`, where LiteRT has no integer kernel, where they compute integers
+on float kernels already, and where no range of an operand or result is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from xdsl.dialects.func import FuncOp
 
-from ...dialects.calibration import bind_samples
 from ...dialects.grids import Grid
 from ...dialects.ranges import Range
-from ...ir.errors import BackendError, LoweringError
-from .flatbuffer import ModelInfo, serialize
+from ...ir.errors import LoweringError
 from .fusion import PRODUCTS
 from .graph import Array, Element, Graph, Operator, Quantization, Tensor
 from .precision import BITS_8, Arithmetic, channel_axis, fitting, quantized_weight
-
-BATCH = 32
-"""Samples that run together."""
 
 MOVES = (
     "RESHAPE",
@@ -45,83 +38,25 @@ COMPUTED = ("ADD", "SUB", "MUL", "MEAN", "RELU", "RELU6", "CONCATENATION")
 """Operators whose result has a grid of its own."""
 
 
-def calibrate(
+def to_integers(
     graph: Graph,
-    function: FuncOp,
-    samples: Mapping[str, Array],
-    orders: Sequence[Sequence[int]],
+    ranges: Mapping[Tensor, Range],
     types: tuple[Element, Element],
     how: Arithmetic = BITS_8,
-) -> tuple[Array, ...]:
-    """Make the arithmetic of `graph` that of integers, in place; the first batch of samples.
+) -> None:
+    """Make the arithmetic of `graph` that of integers, in place.
 
     Args:
         graph: a finished graph of floats.
-        function: what it was made from, for the names and shapes of the samples.
-        samples: arrays by argument name; the first axis counts samples.
-        orders: of each input's axes in the graph.
+        ranges: of the activations, as the pass `calibrate` recorded them. Operators whose operands
+            or results have none stay in float.
         types: of inputs and outputs: FLOAT32, the type of activations, or UINT8 for 8 bits.
         how: which integers.
 
     Raises:
-        OptionError: the samples do not fit the arguments.
-        LoweringError: an activation becomes infinite or NaN on the samples.
+        LoweringError: an input or output that is to be integer has no range.
     """
-    batches = bind_samples(function, samples, size=BATCH)
-    laid = [[x.transpose(o) for x, o in zip(batch, orders, strict=True)] for batch in batches]
-    ranges = observed(graph, laid)
     _Integers(graph, ranges, how).rewrite(types)
-    return batches[0]
-
-
-def observed(graph: Graph, batches: Sequence[Sequence[Array]]) -> dict[Tensor, Range]:
-    """The range of each computed float tensor over the batches, as LiteRT computes them.
-
-    Raises:
-        LoweringError: a value becomes infinite or NaN.
-    """
-    from ai_edge_litert.interpreter import (  # pyright: ignore[reportMissingImports]
-        Interpreter,
-        OpResolverType,
-    )
-
-    data = serialize(graph, ModelInfo("", {}))
-    # What is padded has the range of what is inside; a pool's pads are infinite.
-    padded = {op.outputs[0] for op in graph.operators if op.kind == "PADV2"}
-    found = enumerate(graph.tensors())
-    tensors = {i: t for i, t in found if _is_activation(t) and t not in padded}
-    # The plain kernels: a delegate does not keep what it joins.
-    plain_kernels: Any = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter: Any = Interpreter(
-        model_content=data,
-        experimental_op_resolver_type=plain_kernels,
-        experimental_preserve_all_tensors=True,
-    )
-    ranges: dict[Tensor, Range] = {}
-    for batch in batches:
-        for port, array in zip(interpreter.get_input_details(), batch, strict=True):
-            interpreter.resize_tensor_input(port["index"], array.shape)
-        interpreter.allocate_tensors()
-        for port, array in zip(interpreter.get_input_details(), batch, strict=True):
-            interpreter.set_tensor(port["index"], np.ascontiguousarray(array))
-        try:
-            interpreter.invoke()
-        except RuntimeError as error:
-            raise BackendError(f"LiteRT refuses the samples: {error}") from error
-        for index, tensor in tensors.items():
-            values = interpreter.get_tensor(index)
-            low, high = float(values.min(initial=0)), float(values.max(initial=0))
-            if not (np.isfinite(low) and np.isfinite(high)):
-                raise LoweringError(
-                    f"the activation '{tensor.name}' becomes NaN or infinite on the samples"
-                )
-            last = ranges.get(tensor, Range(low, high))
-            ranges[tensor] = Range(min(last.low, low), max(last.high, high))
-    return ranges
-
-
-def _is_activation(tensor: Tensor) -> bool:
-    return tensor.data is None and tensor.element is Element.FLOAT32
 
 
 class _Integers:
@@ -152,7 +87,7 @@ class _Integers:
     def _has_kernel(self, op: Operator) -> bool:
         known = (*PRODUCTS, *MOVES, *COMPUTED, *self.how.fixed)
         floats = op.outputs[0].element is Element.FLOAT32 and op.inputs[0] is not None
-        if op.exact or op.kind not in known or not floats:
+        if op.exact or op.kind not in known or not floats or not self._has_ranges(op):
             return False
         if op.kind in PRODUCTS:
             return self._constant_product(op)
@@ -161,6 +96,15 @@ class _Integers:
         if op.kind in MOVES:
             return first.data is None and first.element is Element.FLOAT32
         return all(t is not None and t.element is Element.FLOAT32 for t in _operands(op))
+
+    def _has_ranges(self, op: Operator) -> bool:
+        """Whether every grid that the operator needs follows from what was recorded."""
+        own = op.kind not in (*MOVES, *self.how.fixed, "CONCATENATION")
+        needed = [*_operands(op), *(op.outputs if own else ())]
+        return all(
+            t is None or t.data is not None or t in self.ranges or t in self.integers
+            for t in needed
+        )
 
     def _constant_product(self, op: Operator) -> bool:
         weight, bias = op.inputs[1], op.inputs[2]
@@ -184,12 +128,12 @@ class _Integers:
         elif op.kind in self.how.fixed:
             scale, zero = self.how.fixed[op.kind]
             grid = Quantization(np.array([scale], np.float32), zero)
+        elif op.kind == "CONCATENATION":
+            given = [t for t in inputs if t is not None]
+            grid = self._joined(output, given)
+            inputs = [self._on(t, grid) if grid is not t.quantization else t for t in given]
         else:
             grid = self._grid(output)
-        if op.kind == "CONCATENATION":
-            given = [t for t in inputs if t is not None]
-            grid = grid if any(_differ(t, first) for t in given) else first.quantization
-            inputs = [self._on(t, grid) if grid is not t.quantization else t for t in given]
         if op.kind == "PADV2":
             inputs[2] = self._fill(inputs[2], first)
         options = dict(op.options)
@@ -236,7 +180,24 @@ class _Integers:
         self.floats |= {output: output for output in op.outputs}
 
     def _grid(self, tensor: Tensor) -> Quantization:
+        if tensor not in self.ranges:
+            raise LoweringError(
+                f"no range is recorded for '{tensor.name}': run the pass 'calibrate' right before, "
+                "or give calibration=FILE"
+            )
         return self._grid_of(self.ranges[tensor])
+
+    def _joined(self, output: Tensor, parts: Sequence[Tensor]) -> Quantization | None:
+        """The grid of a concatenation: that of its parts if they have one in common."""
+        if not any(_differ(part, parts[0]) for part in parts):
+            return parts[0].quantization
+        if output in self.ranges:
+            return self._grid(output)
+        bounds = np.iinfo(self.how.element.dtype)
+        ends = np.array([bounds.min, bounds.max])
+        grids = [part.quantization for part in parts if part.quantization is not None]
+        real = np.concatenate([(ends - grid.zero_point) * grid.scale for grid in grids])
+        return self._grid_of(Range(float(real.min()), float(real.max())))
 
     def _grid_of(self, range: Range) -> Quantization:
         found = Grid(self.how.element.bits, symmetric=self.how.symmetric).quantization(range)

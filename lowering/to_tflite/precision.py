@@ -2,7 +2,7 @@
 
 In `dynamic-int8` LiteRT rounds the activations of products to 8 bits in each run, and multiplies
 integers. Which stored weights its kernels multiply rightly, `fitting` knows. Not here: activations
-on scales from samples (`calibrated`).
+on the ranges of samples (`calibrated`).
 """
 
 from __future__ import annotations

@@ -12,9 +12,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor, ternary
-from ...dialects.parameters import parameters, store_of
+from ...dialects.calibration import bind_samples
+from ...dialects.parameters import Array, parameters, store_of
+from ...dialects.ranges import Range, recorded_calibration, recorded_range
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
+from ...ir.pipeline import option_text
 from ...ir.samples import read_samples
 from ..artifact import Artifact
 from ..emission import (
@@ -27,7 +30,7 @@ from ..emission import (
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..targets import Target, source_hash
-from .calibrated import calibrate
+from .calibrated import to_integers
 from .emitter import Emitter, Inexpressible
 from .engine import self_check
 from .flatbuffer import ModelInfo, serialize
@@ -60,6 +63,9 @@ class TFLiteOptions(TargetOptions):
     calibration: str | None = option(
         None, "samples for precision=int8 or int16: .npy, .npz or .safetensors, by argument name"
     )
+    observer: Literal["minmax", "percentile", "entropy", "mse"] = option(
+        "minmax", "how ranges follow from `calibration`, see the pass `calibrate`"
+    )
     input_type: Literal["float32", "int8", "uint8", "int16"] = option(
         "float32", "type of inputs with precision=int8 (int8, uint8) or int16"
     )
@@ -72,11 +78,6 @@ class TFLiteOptions(TargetOptions):
 
     def __post_init__(self) -> None:
         full = self.precision in ("int8", "int16")
-        if full and self.calibration is None:
-            raise OptionError(
-                f"target 'tflite': precision={self.precision} takes its scales from samples; "
-                "give calibration=FILE (.npy, .npz or .safetensors)"
-            )
         if not full and (self.calibration, self.input_type, self.output_type) != (
             None, "float32", "float32",
         ):  # fmt: skip
@@ -106,9 +107,17 @@ class TFLiteTarget(Target):
     Options: ClassVar[type[TargetOptions]] = TFLiteOptions
 
     def stages(self, options: TFLiteOptions) -> Sequence[Stage]:
-        """Simplify, compute what is constant, fuse what follows a product."""
-        del options
-        return STAGES
+        """Simplify, compute what is constant, fuse what follows a product; look at samples."""
+        if options.calibration is None:
+            return STAGES
+        values = {
+            "data": options.calibration,
+            "observer": options.observer,
+            "bits": 8 if options.precision == "int8" else 16,
+            "symmetric": options.precision == "int16",
+        }
+        given = " ".join(option_text(name, (value,)) for name, value in values.items())
+        return (*STAGES, Stage("calibrate", f"calibrate{{{given}}}"))
 
     def emit(self, module: ModuleOp, options: TFLiteOptions) -> Artifact:
         """The `.tflite` file.
@@ -120,7 +129,7 @@ class TFLiteTarget(Target):
         """
         function = entry_function(module, self.name)
         _require_values(module)
-        graph, orders = build_graph(function, options)
+        graph, orders, ranges = build_graph(function, options)
         fuse(graph)
         inputs = None
         if options.weights != "auto":
@@ -131,11 +140,16 @@ class TFLiteTarget(Target):
             case "dynamic-int8":
                 to_dynamic_int8(graph)
             case "int8" | "int16":
-                assert options.calibration is not None
-                samples = read_samples(Path(options.calibration))
                 types = (Element[options.input_type.upper()], Element[options.output_type.upper()])
                 how = BITS_8 if options.precision == "int8" else BITS_16
-                inputs = calibrate(graph, function, samples, orders[0], types, how)
+                if recorded_calibration(function) is None:
+                    raise OptionError(
+                        f"target 'tflite': precision={options.precision} takes its scales from "
+                        "samples: give calibration=FILE (.npy, .npz or .safetensors), or run the "
+                        "pass 'calibrate' before"
+                    )
+                to_integers(graph, ranges, types, how)
+                inputs = _first_samples(function, options)
             case _:
                 pass
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
@@ -149,6 +163,9 @@ class TFLiteTarget(Target):
         return Artifact(name, {f"{name}.tflite": data}, manifest=manifest, primary=f"{name}.tflite")
 
 
+CHECKED = 32
+"""Samples of the calibration that the file is checked with."""
+
 STAGES: tuple[Stage, ...] = (
     Stage("spiking", "lower-network,inline-spike-layers,lower-recurrent,convert-spike-to-tensor"),
     Stage("simplify", "canonicalize,cse,dce"),
@@ -156,6 +173,14 @@ STAGES: tuple[Stage, ...] = (
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
 )
 """The pipeline before emission."""
+
+
+def _first_samples(function: func.FuncOp, options: TFLiteOptions) -> tuple[Array, ...] | None:
+    """Samples to check the file with."""
+    if options.calibration is None:
+        return None
+    samples = read_samples(Path(options.calibration))
+    return bind_samples(function, samples, size=CHECKED)[0]
 
 
 def _require_values(module: ModuleOp) -> None:
@@ -175,8 +200,10 @@ Orders = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
 """Of each input's and each output's axes in the file."""
 
 
-def build_graph(function: func.FuncOp, options: TFLiteOptions) -> tuple[Graph, Orders]:
-    """The graph of the entry function, and the order of axes of inputs and outputs.
+def build_graph(
+    function: func.FuncOp, options: TFLiteOptions
+) -> tuple[Graph, Orders, dict[Tensor, Range]]:
+    """The graph of the entry function, the order of axes of inputs and outputs, recorded ranges.
 
     Raises:
         UnsupportedError: names every op without a form.
@@ -201,7 +228,14 @@ def build_graph(function: func.FuncOp, options: TFLiteOptions) -> tuple[Graph, O
         for value, name in zip(end.arguments, result_names(function), strict=True)
     ]
     graph.drop_unused()
-    return graph, (inputs, outputs)
+    return graph, (inputs, outputs), _recorded(emitter, function)
+
+
+def _recorded(emitter: Emitter, function: func.FuncOp) -> dict[Tensor, Range]:
+    """The ranges that the program records, by the tensors of the values."""
+    values = [*function.args, *(result for op in function.body.block.ops for result in op.results)]
+    found = {value: recorded_range(value) for value in values}
+    return {emitter.stored(v)[0]: seen for v, seen in found.items() if seen is not None}
 
 
 def _free(name: str, taken: set[str]) -> str:

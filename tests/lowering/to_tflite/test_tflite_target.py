@@ -21,6 +21,7 @@ from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.engine import self_check
+from triton_dsl.lowering.to_tflite.target import STAGES
 from triton_dsl.tools.verify import verify_module
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -316,6 +317,18 @@ def test_every_storage_of_trits(storage: str, groups: int, precision: str, bench
     (got,) = bench.run(file_of(module, storage=storage, precision=precision), [x])
     tolerance = 1e-5 if precision == "float32" or groups == 4 else 0.02
     assert np.abs(got - want).max() < tolerance * np.abs(want).max()
+
+
+@pytest.mark.parametrize("observer", ["minmax", "entropy"])
+def test_recorded_ranges_stand_for_samples(net: ModuleOp, tmp_path: Path, observer: str) -> None:
+    np.savez(tmp_path / "samples.npz", x=floats((64, 3, 8, 8)))
+    data = str(tmp_path / "samples.npz")
+    at_once = file_of(net.clone(), precision="int8", calibration=data, observer=observer)
+    run_stages(net, [
+        *STAGES,
+        Stage("look", f'calibrate{{data="{data}" observer={observer} symmetric=false}}'),
+    ])  # fmt: skip
+    assert file_of(net, precision="int8") == at_once
 
 
 def test_the_self_check_finds_another_program(net: ModuleOp, layer: ModuleOp, bench: Any) -> None:
