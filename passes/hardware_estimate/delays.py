@@ -34,7 +34,8 @@ class Delays:
         carry_bit: more for each further bit.
         carry_block: the bits of a carry block.
         carry_pass: through a whole block, for adders of more than one.
-        net: a routed connection of a critical path, the mean over those in `source`.
+        net: a routed connection to one reader.
+        fanout: more for each doubling of the readers.
         clock_to_q: from the clock edge to a register's output.
         setup: before the edge; where registers take a look-up table's output, behind it.
         memory: from the clock edge to what a block memory without an output register gives.
@@ -50,6 +51,7 @@ class Delays:
     carry_block: int
     carry_pass: float
     net: float
+    fanout: float
     clock_to_q: float
     setup: float
     memory: float
@@ -67,11 +69,12 @@ DELAYS: dict[Grade, Delays] = {
         carry_block=8,
         carry_pass=0.07,
         net=0.35,
+        fanout=0.06,
         clock_to_q=0.08,
         setup=0.025,
         memory=1.0,
-        source="RapidWright's timing model of UltraScale+ (v0.5, intrasite_delay_terms.txt); the "
-        "net: its terms of a quad and two doubles, and the input pin",
+        source="RapidWright's timing model of UltraScale+ (v0.5, intrasite_delay_terms.txt); "
+        "nets: its terms of a quad and two doubles, and the input pin; fan-out: a guess",
     ),
     "7-series": Delays(
         inputs=6,
@@ -83,11 +86,13 @@ DELAYS: dict[Grade, Delays] = {
         carry_block=4,
         carry_pass=0.114,
         net=0.60,
+        fanout=0.12,
         clock_to_q=0.46,
         setup=0.06,
         memory=2.45,
         source="Artix-7, speed grade -1: Vivado's timing reports, and Project X-Ray's "
-        "CLBLL_L.sdf for CARRY4 (as in Yosys' xilinx/cells_sim.v); the net: Vivado's reports",
+        "CLBLL_L.sdf for CARRY4 (as in Yosys' xilinx/cells_sim.v); nets: Vivado's reports; "
+        "fan-out: a guess",
     ),
     "ecp5": Delays(
         inputs=4,
@@ -99,11 +104,12 @@ DELAYS: dict[Grade, Delays] = {
         carry_block=2,
         carry_pass=0.07,
         net=1.0,
+        fanout=0.14,
         clock_to_q=0.53,
         setup=0.0,
         memory=5.8,
-        source="Project Trellis, speed grade 6 (timing/speed_6/cells.json: SLOGICB, SCCU2C); the "
-        "net: nextpnr's critical paths",
+        source="Project Trellis, speed grade 6 (timing/speed_6/cells.json: SLOGICB, SCCU2C); "
+        "nets: critical paths of nextpnr",
     ),
     "ice40-hx": Delays(
         inputs=4,
@@ -115,10 +121,11 @@ DELAYS: dict[Grade, Delays] = {
         carry_block=8,
         carry_pass=1.20,
         net=1.0,
+        fanout=0.14,
         clock_to_q=0.54,
         setup=0.02,
         memory=2.15,
-        source="Project IceStorm, timings_hx8k.txt; the net: nextpnr's critical paths",
+        source="Project IceStorm, timings_hx8k.txt; nets: critical paths of nextpnr",
     ),
     "ice40-up": Delays(
         inputs=4,
@@ -130,10 +137,11 @@ DELAYS: dict[Grade, Delays] = {
         carry_block=8,
         carry_pass=2.78,
         net=2.0,
+        fanout=0.28,
         clock_to_q=1.39,
         setup=0.02,
         memory=1.18,
-        source="Project IceStorm, timings_up5k.txt; the net: nextpnr's critical paths",
+        source="Project IceStorm, timings_up5k.txt; nets: critical paths of nextpnr",
     ),
 }
 """For each grade its delays."""

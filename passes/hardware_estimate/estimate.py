@@ -198,7 +198,8 @@ class _Count:
         # Inside a kept module its inputs and outputs counted as registers.
         outside = self.known.clock_to_q + self.known.setup + self.known.net
         through = {name: max(0.0, e.period - outside) for name, e in self.kept.items()}
-        timing = Timing(self.netlist, self.cover, self.family, self.known, through)
+        readers = self._uses()
+        timing = Timing(self.netlist, self.cover, self.family, self.known, through, readers)
         return timing.periods()
 
     def _tables(self) -> None:

@@ -1,12 +1,13 @@
 """The longest path from register to register of a covered netlist.
 
-Inputs and outputs of the circuit count as registers outside, as in a larger design. Not here: the
-numbers (`delays`). A net takes the same time wherever it goes: fan-out and distance are not known.
+Inputs and outputs of the circuit count as registers outside, as in a larger design. A net takes the
+longer the more readers it has; how far they are is not known. Not here: the numbers (`delays`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log2
 
 from .delays import Delays
 from .families import Family
@@ -24,6 +25,7 @@ class Timing:
         family: of devices.
         known: its delays.
         kept: for each module that stays whole, how long it takes from input to output.
+        readers: of each node.
     """
 
     def __init__(
@@ -33,12 +35,14 @@ class Timing:
         family: Family,
         known: Delays,
         kept: Mapping[str, float],
+        readers: Mapping[int, int],
     ) -> None:
         self.netlist = netlist
         self.tables = cover.tables
         self.family = family
         self.known = known
         self.kept = kept
+        self.readers = readers
         self.given: dict[int, Chain | Block] = {}
         for chain in netlist.chains:
             self.given |= {node: chain for node in (*chain.outputs, chain.top) if node >= 0}
@@ -49,24 +53,25 @@ class Timing:
     def periods(self) -> dict[int, float]:
         """For each group the least clock period of the paths that end in it."""
         found: dict[int, float] = {}
-        setup, net = self.known.setup, self.known.net
+        setup = self.known.setup
 
-        def ends(group: int, literal: int, more: float) -> None:
+        def ends(group: int, literal: int, *, routed: bool) -> None:
             if literal > TRUE:
-                found[group] = max(found.get(group, 0.0), self.time(literal) + more)
+                time = self.time(literal) + setup + (self._net(literal >> 1) if routed else 0.0)
+                found[group] = max(found.get(group, 0.0), time)
 
         for register in self.netlist.registers:
             near = register.data >> 1 in self.tables or register.data >> 1 in self.given
-            ends(register.group, register.data, setup + (0.0 if near else net))
+            ends(register.group, register.data, routed=not near)
             for control in (register.enable, register.reset):
-                ends(register.group, control, setup + net)
+                ends(register.group, control, routed=True)
         for block in self.netlist.blocks:
             if block.kind not in self.kept:
                 for literal in block.inputs:
-                    ends(block.group, literal, setup + net)
+                    ends(block.group, literal, routed=True)
         for literal in self.netlist.outputs:
             if literal > TRUE:
-                ends(self.netlist.groups[literal >> 1], literal, setup)
+                ends(self.netlist.groups[literal >> 1], literal, routed=False)
         return found
 
     def time(self, literal: int) -> float:
@@ -101,15 +106,15 @@ class Timing:
         if node in self.tables:
             cut = self.tables[node]
             wide = known.wide * max(0, len(cut) - known.inputs)
-            last = max((times[n] for n in cut), default=0.0)
-            times[node] = last + known.net + known.lut + wide
+            last = max((times[n] + self._net(n) for n in cut), default=0.0)
+            times[node] = last + known.lut + wide
             return
         match self.given.get(node):
             case Chain() as chain:
                 self._chain(chain)
             case Block() as block if block.kind in self.kept:
-                last = max((times[x >> 1] for x in block.inputs if x > TRUE), default=0.0)
-                through = last + known.net + self.kept[block.kind]
+                ready = (times[x >> 1] + self._net(x >> 1) for x in block.inputs if x > TRUE)
+                through = max(ready, default=0.0) + self.kept[block.kind]
                 times.update(dict.fromkeys(block.outputs, through))
             case Block() as block:
                 stored = block.kind.startswith(f"{BLOCK} ")
@@ -120,7 +125,7 @@ class Timing:
     def _chain(self, chain: Chain) -> None:
         known = self.known
         own = self.family.own_adder
-        start = known.carry_start + known.net if own else known.carry_start - known.lut
+        start = known.carry_start if own else known.carry_start - known.lut
         carry = self.times[chain.carry >> 1] if chain.carry > TRUE else 0.0
         for i, pair in enumerate(zip(chain.first, chain.second, strict=True)):
             entering = [self._entering(literal) for literal in pair if literal > TRUE]
@@ -135,7 +140,11 @@ class Timing:
     def _entering(self, literal: int) -> float:
         """When a bit is at the chain; one without a look-up table before passes through one."""
         node = literal >> 1
-        time = self.times[node]
-        if self.family.own_adder or node in self.tables:
-            return time
-        return time + self.known.net + self.known.lut
+        if self.family.own_adder:
+            return self.times[node] + self._net(node)
+        if node in self.tables:
+            return self.times[node]
+        return self.times[node] + self._net(node) + self.known.lut
+
+    def _net(self, node: int) -> float:
+        return self.known.net + self.known.fanout * log2(max(1, self.readers[node]))

@@ -1,0 +1,250 @@
+"""Files for the tools of a device: constraints of the clock, scripts, a Makefile.
+
+The circuit is built out of context: its ports are nets inside a larger design, so constraints name
+the clock and no pins. Not here: the circuit and its test bench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...passes.hardware_estimate.devices import Device
+
+_SYNTHESIS = {
+    "ultrascale+": "synth_xilinx -family xcup -flatten -noiopad -nodsp",
+    "7-series": "synth_xilinx -family xc7 -flatten -noiopad -nodsp",
+    "ecp5": "synth_ecp5 -nodsp",
+    "ice40": "synth_ice40",
+}
+"""What Yosys runs for a family; products with trits need no multipliers."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """What the files are about.
+
+    Attributes:
+        name: of the module with the streams.
+        sources: files, relative to the folder.
+        frequency: of the clock, in MHz.
+        family: of devices.
+        device: the one to build for; without it there is synthesis, for the family, alone.
+        input_bits: of `s_axis_tdata`.
+        output_bits: of `m_axis_tdata`.
+    """
+
+    name: str
+    sources: Sequence[str]
+    frequency: float
+    family: str
+    device: Device | None
+    input_bits: int
+    output_bits: int
+
+    @property
+    def period(self) -> str:
+        """Of the clock, in nanoseconds."""
+        return f"{1e3 / self.frequency:.3f}"
+
+
+def project_files(project: Project) -> dict[str, str]:
+    """Names and texts; which ones depends on the device."""
+    files = {"synth.ys": _yosys(project), "Makefile": _makefile(project)}
+    if project.device is None:
+        return files | {
+            f"constraints/{project.name}.sdc": _sdc(project),
+            "quartus.tcl": _quartus(project),
+        }
+    for name, text in _OF_FAMILY[project.family].items():
+        files[name.format(name=project.name)] = text(project)
+    return files
+
+
+def _yosys(project: Project) -> str:
+    reads = "\n".join(f"read_verilog {source}" for source in project.sources)
+    lines = [f"# yosys synth.ys: what the circuit takes on {project.family}", reads]
+    top = project.name
+    if project.family == "ice40" and project.device is not None:
+        lines.append(f"read_verilog impl/{top}_pins.v")
+        top += "_pins"
+    lines.append(f"{_SYNTHESIS[project.family]} -top {top}")
+    if project.device is not None and project.device.flags:
+        lines.append(f"write_json {project.name}.json")
+    return "\n".join([*lines, "stat", ""])
+
+
+def _xdc(project: Project) -> str:
+    return (
+        "# Vivado, out of context: the clock; delays of ports are those of the design around.\n"
+        f"create_clock -period {project.period} -name aclk [get_ports aclk]\n"
+        "set_property HD.CLK_SRC BUFGCTRL_X0Y0 [get_ports aclk]\n"
+    )
+
+
+def _sdc(project: Project) -> str:
+    return (
+        f"create_clock -name aclk -period {project.period} [get_ports aclk]\n"
+        "derive_clock_uncertainty\n"
+        "set_false_path -from [get_ports {s_axis_* m_axis_tready aresetn}]\n"
+        "set_false_path -to [get_ports {m_axis_t* s_axis_tready}]\n"
+    )
+
+
+def _lpf(project: Project) -> str:
+    return f'FREQUENCY PORT "aclk" {project.frequency:.2f} MHZ;\n'
+
+
+def _pcf(project: Project) -> str:
+    return (
+        "# Pins are chosen by nextpnr; write 'set_io aclk 20' and so on for those of a board.\n"
+        f"set_frequency aclk {project.frequency:.2f}\n"
+    )
+
+
+def _vivado(project: Project) -> str:
+    assert project.device is not None
+    sources = " ".join(project.sources)
+    name = project.name
+    return f"""\
+# vivado -mode batch -source vivado.tcl: synthesis, placement and routing, out of context.
+set part [expr {{$argc > 0 ? [lindex $argv 0] : "{project.device.part}"}}]
+file mkdir build
+read_verilog [list {sources}]
+read_xdc -mode out_of_context constraints/{name}.xdc
+synth_design -top {name} -part $part -mode out_of_context -flatten_hierarchy rebuilt
+write_checkpoint -force build/{name}_synth.dcp
+report_utilization -file build/utilization_synth.txt
+opt_design
+place_design
+phys_opt_design
+route_design
+write_checkpoint -force build/{name}.dcp
+report_utilization -hierarchical -file build/utilization.txt
+report_timing_summary -file build/timing.txt
+set slack [get_property SLACK [get_timing_paths -max_paths 1 -setup]]
+puts [format "{name}: %.1f MHz" [expr {{1000.0 / ({project.period} - $slack)}}]]
+"""
+
+
+def _quartus(project: Project) -> str:
+    name = project.name
+    sources = "\n".join(
+        f"set_global_assignment -name VERILOG_FILE {source}" for source in project.sources
+    )
+    return f"""\
+# quartus_sh -t quartus.tcl [FAMILY [DEVICE]]: all ports are virtual pins.
+package require ::quartus::project
+package require ::quartus::flow
+set family [expr {{[llength $quartus(args)] > 0 ? [lindex $quartus(args) 0] : "Cyclone V"}}]
+set device [expr {{[llength $quartus(args)] > 1 ? [lindex $quartus(args) 1] : "AUTO"}}]
+project_new {name} -overwrite
+set_global_assignment -name FAMILY $family
+set_global_assignment -name DEVICE $device
+set_global_assignment -name TOP_LEVEL_ENTITY {name}
+set_global_assignment -name PROJECT_OUTPUT_DIRECTORY build
+{sources}
+set_global_assignment -name SDC_FILE constraints/{name}.sdc
+foreach port {{aresetn s_axis_* m_axis_*}} {{
+  set_instance_assignment -name VIRTUAL_PIN ON -to $port
+}}
+execute_flow -compile
+project_close
+"""
+
+
+def _pins(project: Project) -> str:
+    """Five pins instead of hundreds: the streams come and go bit by bit."""
+    name, wide, out = project.name, project.input_bits, project.output_bits
+    return f"""\
+// {name} with few pins, to place and route it alone: its streams go through shift registers.
+module {name}_pins (
+  input  wire aclk,
+  input  wire aresetn,
+  input  wire serial_in,
+  input  wire load,
+  output wire serial_out
+);
+  reg [{wide + 2}:0] taken;
+  reg [{out + 2}:0] given;
+  wire [{out - 1}:0] data;
+  wire ready, valid, last;
+  {name} circuit (
+    .aclk(aclk),
+    .aresetn(aresetn),
+    .s_axis_tdata(taken[{wide - 1}:0]),
+    .s_axis_tvalid(taken[{wide}]),
+    .s_axis_tlast(taken[{wide + 1}]),
+    .m_axis_tready(taken[{wide + 2}]),
+    .s_axis_tready(ready),
+    .m_axis_tdata(data),
+    .m_axis_tvalid(valid),
+    .m_axis_tlast(last)
+  );
+  always @(posedge aclk) begin
+    taken <= {{taken[{wide + 1}:0], serial_in}};
+    given <= load ? {{ready, valid, last, data}} : {{given[{out + 1}:0], 1'b0}};
+  end
+  assign serial_out = given[{out + 2}];
+endmodule
+"""
+
+
+def _makefile(project: Project) -> str:
+    name, device = project.name, project.device
+    sources = " ".join(project.sources)
+    parts = [
+        "# make synth: size by Yosys; make test: simulation by Icarus Verilog.",
+        ".PHONY: synth test clean",
+        f"synth: {sources}\n\tyosys -l synth.log synth.ys",
+        f"test:\n\tcd test && iverilog -o run {_up(project.sources)} {name}_tb.v && vvp run",
+    ]
+    made = "synth.log test/run"
+    if device is not None:
+        parts += _implementation(project, device)
+        made += f" build {name}.json {name}.config {name}.asc {name}.bit {name}.bin"
+    return "\n\n".join([*parts, f"clean:\n\trm -rf {made}", ""])
+
+
+def _up(sources: Sequence[str]) -> str:
+    return " ".join(f"../{source}" for source in sources)
+
+
+def _implementation(project: Project, device: Device) -> list[str]:
+    """The rules that place and route."""
+    name = project.name
+    flags = " ".join(device.flags)
+    netlist = f"{name}.json: {' '.join(project.sources)} synth.ys\n\tyosys -q synth.ys"
+    phony = ".PHONY: implement"
+    if device.family == "ecp5":
+        return [
+            phony,
+            netlist,
+            f"implement: {name}.json\n\tnextpnr-ecp5 {flags} --json {name}.json "
+            f"--lpf constraints/{name}.lpf --lpf-allow-unconstrained --out-of-context "
+            f"--textcfg {name}.config --timing-allow-fail",
+        ]
+    if device.family == "ice40":
+        return [
+            phony,
+            netlist,
+            f"implement: {name}.json\n\tnextpnr-ice40 {flags} --json {name}.json "
+            f"--pcf constraints/{name}.pcf --pcf-allow-unconstrained --asc {name}.asc "
+            "--timing-allow-fail",
+            f"{name}.bin: implement\n\ticepack {name}.asc {name}.bin",
+        ]
+    return [phony, "implement:\n\tvivado -mode batch -source vivado.tcl"]
+
+
+_XILINX: dict[str, Callable[[Project], str]] = {
+    "constraints/{name}.xdc": _xdc,
+    "vivado.tcl": _vivado,
+}
+
+_OF_FAMILY: dict[str, dict[str, Callable[[Project], str]]] = {
+    "ultrascale+": _XILINX,
+    "7-series": _XILINX,
+    "ecp5": {"constraints/{name}.lpf": _lpf},
+    "ice40": {"constraints/{name}.pcf": _pcf, "impl/{name}_pins.v": _pins},
+}
+"""What a folder for a device of a family has besides the script for Yosys and the Makefile."""
