@@ -19,8 +19,10 @@ from xdsl.passes import ModulePass
 from ...ir.errors import OptionError
 from ...ir.interpreter import entry_function
 from ..expose_integers import ExposeIntegersPass
+from ..hardware_estimate.delays import delays
 from ..optimize_adder_graph import OptimizeAdderGraphPass
 from .conversion import Conversion
+from .pacing import DEVICE, Pacing
 from .ports import INTERFACE, layer_attribute, numbers
 from .stages.conversion import FrameConversion, needs_stages
 from .stages.products import Search
@@ -65,6 +67,13 @@ class ConvertTernaryToHwPass(ModulePass):
     pipeline: int = 1
     """A register after so many levels of adders; 0 for none at all."""
 
+    clock: float | int | None = None
+    """In MHz: instead of `pipeline`, as few registers as let no path take longer than a period."""
+
+    device: str = DEVICE
+    """The family of FPGAs: `ultrascale+`, `7-series`, `ecp5`, `ice40-hx` or `ice40-up`. Its delays
+    count for `clock`, and sums of single bits are made for its look-up tables."""
+
     cost: str = "bits"
     """What to make small in products on images, see `optimize-adder-graph`."""
 
@@ -79,6 +88,9 @@ class ConvertTernaryToHwPass(ModulePass):
             raise OptionError(f"{self.name} expects input-bits in [1, 32], got {self.input_bits}")
         if self.pipeline < 0:
             raise OptionError(f"{self.name} expects pipeline of 0 or more, got {self.pipeline}")
+        if self.clock is not None and not 0 < self.clock < float("inf"):
+            raise OptionError(f"{self.name} expects clock in MHz, got {self.clock}")
+        delays(self.device)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ExposeIntegersPass().apply(ctx, op)
@@ -106,7 +118,9 @@ class ConvertTernaryToHwPass(ModulePass):
         )
 
     def _conversion(self, module: ModuleOp, function: FuncOp) -> Conversion:
+        clock = None if self.clock is None else float(self.clock)
+        pacing = Pacing(self.pipeline, clock, self.device)
         if not needs_stages(function):
-            return Conversion(module, function, self.input_bits, self.pipeline)
+            return Conversion(module, function, self.input_bits, pacing)
         search = Search(self.cost, float(self.time_budget))
-        return FrameConversion(module, function, self.input_bits, self.pipeline, search)
+        return FrameConversion(module, function, self.input_bits, pacing, search)

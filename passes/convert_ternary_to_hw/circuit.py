@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, i1
@@ -14,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialects.shapes import bit_width
 from ..adder_graph.graph import width_of
+from .pacing import Pacing
 from .signals import Wire
 
 NAME = "sv.namehint"
@@ -60,8 +62,7 @@ class Circuit:
         block: where they go.
         clock: of all registers.
         enable: an i1; registers keep their value while it is 0.
-        pipeline: a register after so many levels of adders; 0 for none.
-        lut_inputs: of the device that it is for, six or four.
+        pipeline: where registers are wanted, and for which device; a number is one of levels.
         adder_widths: the widths for which `adder_symbol` names a module with one adder: sums of
             sums in one clock cycle go through those, so that synthesis keeps them apart.
     """
@@ -69,8 +70,7 @@ class Circuit:
     block: Block
     clock: SSAValue
     enable: SSAValue
-    pipeline: int
-    lut_inputs: int = 6
+    pipeline: Pacing | int
     layers: list[LayerCount] = field(default_factory=list[LayerCount])
     adder_widths: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
@@ -81,6 +81,11 @@ class Circuit:
     _origins: dict[SSAValue, tuple[SSAValue, int]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _comment: str | None = field(default=None, init=False)
     _element: int | None = field(default=None, init=False)
+
+    @cached_property
+    def pacing(self) -> Pacing:
+        """Where registers are wanted."""
+        return Pacing(self.pipeline) if isinstance(self.pipeline, int) else self.pipeline
 
     @property
     def layer(self) -> LayerCount:
@@ -157,17 +162,16 @@ class Circuit:
         kept.operands[2] = result
         return result
 
-    def together(self, wires: Sequence[Wire], levels: int = 1) -> list[Wire]:
-        """The wires in the first cycle that has room for so many more levels."""
-        cycle = max(wire.cycle for wire in wires)
-        level = max(wire.level for wire in wires if wire.cycle == cycle)
-        if self.pipeline and level and level + levels > self.pipeline:
+    def together(self, wires: Sequence[Wire], cost: float = 1) -> list[Wire]:
+        """The wires in the first cycle that has room for an op of that cost (see `Pacing`)."""
+        cycle, level = self.start_of(wires)
+        if not self.pacing.fits(level, cost):
             cycle += 1
         return [self.at(wire, cycle) for wire in wires]
 
-    def made(self, value: SSAValue, low: int, high: int, of: Sequence[Wire], levels: int) -> Wire:
-        """A wire for `value`, computed from wires of one cycle by so many levels."""
-        return Wire(value, low, high, of[0].cycle, max(wire.level for wire in of) + levels)
+    def made(self, value: SSAValue, low: int, high: int, of: Sequence[Wire], cost: float) -> Wire:
+        """A wire for `value`, computed from wires of one cycle at that cost."""
+        return Wire(value, low, high, of[0].cycle, max(wire.level for wire in of) + cost)
 
     def bits(self, wire: Wire, width: int) -> SSAValue:
         """The wire's value in so many bits: extended by its sign, or cut where it fits in fewer."""
@@ -214,15 +218,16 @@ class Circuit:
 
     def added(self, a: Wire, b: Wire, sign: int, name: str) -> Wire:
         """a + sign·b, exactly."""
-        a, b = self.together([a, b])
         other = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
         low, high = a.low + other[0], a.high + other[1]
         width = width_of(low, high)
+        cost = self.pacing.cost("add", width)
+        a, b = self.together([a, b], cost)
         operands = self.bits(a, width), self.bits(b, width)
         value = self._adder(operands, sign, width, name, chained=bool(a.level or b.level))
         self.layer.adders += 1
         self.layer.adder_bits += width
-        return self.made(value, low, high, [a, b], 1)
+        return self.made(value, low, high, [a, b], cost)
 
     def _adder(
         self,
@@ -249,19 +254,21 @@ class Circuit:
 
     def compared(self, a: Wire, b: Wire, predicate: str) -> Wire:
         """a ⋈ b as a bit; the predicate is `ge`, `gt` or `eq`."""
-        a, b = self.together([a, b])
         low, high = min(a.low, b.low), max(a.high, b.high)
         width = width_of(low, high)
+        cost = self.pacing.cost("compare", width)
+        a, b = self.together([a, b], cost)
         value = self._comparison(self.bits(a, width), self.bits(b, width), predicate, low, width)
-        return self.made(value, 0, 1, [a, b], 1)
+        return self.made(value, 0, 1, [a, b], cost)
 
     def compared_with(self, wire: Wire, number: int, predicate: str) -> Wire:
         """wire ⋈ number as a bit, for a number that the wire can hold; `le` may be asked too."""
-        (wire,) = self.together([wire])
         width = wire.width
+        cost = self.pacing.cost("compare", width)
+        (wire,) = self.together([wire], cost)
         bound = self.constant(number, width)
         value = self._comparison(wire.value, bound, predicate, wire.low, width)
-        return self.made(value, 0, 1, [wire], 1)
+        return self.made(value, 0, 1, [wire], cost)
 
     def _comparison(
         self, a: SSAValue, b: SSAValue, predicate: str, low: int, width: int
@@ -284,13 +291,14 @@ class Circuit:
 
         A choice is a level of its own where `levels` says so, else part of the comparison's.
         """
-        condition, yes, no = self.together([condition, yes, no], levels)
+        cost = self.pacing.cost("mux", levels=levels)
+        condition, yes, no = self.together([condition, yes, no], cost)
         width = width_of(*bounds)
         value = self.put(
             comb.MuxOp(condition.value, self.bits(yes, width), self.bits(no, width)), name
         )
         self.layer.mux_bits += width
-        return self.made(value, *bounds, [condition, yes, no], levels)
+        return self.made(value, *bounds, [condition, yes, no], cost)
 
     def joined(self, top: Wire, low: Wire, width: int, name: str) -> Wire:
         """top · 2^width + low, for an unsigned `low` of at most `width` bits."""
@@ -299,17 +307,19 @@ class Circuit:
         value = self.put(comb.ConcatOp(parts, IntegerType(top.width + width)), name)
         return self.made(value, 0, (top.high << width) + (1 << width) - 1, [top, low], 0)
 
-    def start_of(self, wires: Sequence[Wire]) -> tuple[int, int]:
-        """The cycle and the level in which all of the wires are there."""
+    def start_of(self, wires: Sequence[Wire]) -> tuple[int, float]:
+        """The cycle in which all of the wires are there, and the level within it."""
         cycle = max((wire.cycle for wire in wires), default=0)
         return cycle, max((wire.level for wire in wires if wire.cycle == cycle), default=0)
 
-    def slot(self, start: tuple[int, int], step: int) -> tuple[int, int]:
-        """The cycle and the level where a level of adders begins, `step` levels after `start`."""
+    def slot(self, start: tuple[int, float], step: int, cost: float) -> int:
+        """The cycle of an op that comes after `step` others of the same cost, one by one."""
         cycle, level = start
-        if not self.pipeline:
-            return cycle, level + step
-        return cycle + (level + step) // self.pipeline, (level + step) % self.pipeline
+        for _ in range(step + 1):
+            if not self.pacing.fits(level, cost):
+                cycle, level = cycle + 1, 0
+            level += cost
+        return cycle
 
     def bit(self, value: SSAValue, index: int, *, inverted: bool) -> SSAValue:
         """One bit of a value, or the inverse of it; asked for again, the same op."""

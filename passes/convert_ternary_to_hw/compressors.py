@@ -64,7 +64,7 @@ class ColumnSums:
 
     def __init__(self, circuit: Circuit, columns: Sequence[list[Plane]], *, exact: bool) -> None:
         self.circuit = circuit
-        self.planner = Planner(circuit.lut_inputs)
+        self.planner = Planner(circuit.pacing.lut_inputs)
         self.exact = exact
         self.columns = columns
         found = [plane for column in columns for plane in column]
@@ -74,6 +74,8 @@ class ColumnSums:
         )
         wires = [bit.wire for p in found for bit in (*p.plus, *p.minus)]
         self.start = circuit.start_of(wires)
+        widest = max((plane.bits for plane in found), default=1).bit_length()
+        self.cost = circuit.pacing.cost("add", widest)
 
     @property
     def luts(self) -> int:
@@ -139,7 +141,7 @@ class ColumnSums:
     def _number(self, plan: Plan, bits: _Pool, stage: int) -> Wire:
         """What a plan counts, ready after so many stages, with bits taken from the pool."""
         circuit = self.circuit
-        cycle, _ = circuit.slot(self.start, max(stage - 1, 0))
+        cycle = circuit.slot(self.start, max(stage - 1, 0), self.cost)
         if plan.kind == "bit":
             return self._bit(bits.plain(), cycle)
         name = circuit.name("acc" if stage == self.stages else "count")
@@ -147,7 +149,7 @@ class ColumnSums:
             wires = [self._bit(bit, cycle) for bit in bits.any(plan.count)]
             circuit.layer.compressor_bits += plan.width
             value = circuit.concatenated(self._counted(wires), plan.width, name)
-            return circuit.made(value, 0, plan.count, wires, 1)
+            return circuit.made(value, 0, plan.count, wires, self.cost)
         assert plan.number is not None
         number = circuit.at(self._number(plan.number, bits, stage - 1), cycle)
         carry = [self._bit(bits.plain(), cycle) for _ in range(plan.carry)]
@@ -159,7 +161,7 @@ class ColumnSums:
             second = self._counted(wires)
         circuit.layer.compressor_bits += plan.row_luts
         value = circuit.row(number.value, second, [wire.value for wire in carry], plan.width, name)
-        return circuit.made(value, 0, plan.count, [number, *wires, *carry], 1)
+        return circuit.made(value, 0, plan.count, [number, *wires, *carry], self.cost)
 
     def _bit(self, bit: Bit, cycle: int) -> Wire:
         wire = self.circuit.at(bit.wire, cycle)

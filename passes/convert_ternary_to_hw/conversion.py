@@ -31,6 +31,7 @@ from ..optimize_adder_graph import input_range
 from .arithmetic import plain
 from .circuit import Circuit
 from .evaluation import LayerNames, check_batch, evaluate, identifier, literal_signals
+from .pacing import Pacing
 from .ports import Port
 from .rules import Signals, refusal
 from .signals import Signal, Wire
@@ -46,7 +47,7 @@ class Conversion:
         module: holds the function.
         function: integer, of one block.
         input_bits: of inputs of integer type; by default those of the type.
-        pipeline: a register after so many levels of adders.
+        pipeline: where registers are wanted; a number is one of levels of adders.
 
     Attributes:
         latency: cycles from the first beat of a frame to the last one of its result.
@@ -55,7 +56,11 @@ class Conversion:
     """
 
     def __init__(
-        self, module: ModuleOp, function: func.FuncOp, input_bits: int | None, pipeline: int
+        self,
+        module: ModuleOp,
+        function: func.FuncOp,
+        input_bits: int | None,
+        pipeline: Pacing | int,
     ) -> None:
         self.function = function
         self.input_bits = input_bits

@@ -18,14 +18,14 @@ class Wire:
         low: the least integer it can hold.
         high: the largest one.
         cycle: registers on the way from the inputs.
-        level: adders on the way from the last of those registers.
+        level: what is on the way from the last of those registers, in the unit of `Pacing`.
     """
 
     value: SSAValue
     low: int
     high: int
     cycle: int = 0
-    level: int = 0
+    level: float = 0
 
     @property
     def width(self) -> int:

@@ -14,6 +14,7 @@ from xdsl.ir import Block, SSAValue
 
 from ..arithmetic import plain
 from ..circuit import COMMENT, Circuit
+from ..pacing import Pacing
 from ..signals import Signal, Wire
 from ..stream import adder_module, hw_module
 from .body import StageBody
@@ -27,14 +28,14 @@ class ArithmeticStage:
     Args:
         name: of the stage.
         input: what comes in.
-        pipeline: a register after so many levels of adders.
+        pipeline: where registers are wanted; a number is one of levels of adders.
 
     Attributes:
         circuit: where the ops go; `circuit.begin` starts a layer.
         elements: the elements of the beat.
     """
 
-    def __init__(self, name: str, input: Layout, pipeline: int) -> None:
+    def __init__(self, name: str, input: Layout, pipeline: Pacing | int) -> None:
         self.name = name
         self.input = input
         self.block = Block(arg_types=[seq.clock, i1, IntegerType(input.width)])

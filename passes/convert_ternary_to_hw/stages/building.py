@@ -14,6 +14,7 @@ from ....dialects import tensor
 from ....dialects.inference import tensor_type
 from ...compile_time import literal_value
 from ..evaluation import LayerNames, check_range, evaluate, words
+from ..pacing import Pacing
 from ..rules import Signals, numbers
 from ..signals import Signal
 from .arithmetic import ArithmeticStage
@@ -44,11 +45,11 @@ class BuildOptions:
     """How stages are made.
 
     Attributes:
-        pipeline: a register after so many levels of adders.
+        pipeline: where registers are wanted; a number is one of levels of adders.
         search: how adders are searched for.
     """
 
-    pipeline: int
+    pipeline: Pacing | int
     search: Search
 
 

@@ -17,6 +17,7 @@ from ....ir.locations import location_text
 from ...compile_time import is_literal
 from ..conversion import Conversion, distinct, is_known
 from ..evaluation import LayerNames
+from ..pacing import Pacing
 from ..ports import Port
 from .axi import frame_stream_module
 from .building import Bounds, Building, BuildOptions
@@ -38,7 +39,7 @@ class FrameConversion(Conversion):
         module: holds the function.
         function: integer, of one block.
         input_bits: of inputs of integer type; by default those of the type.
-        pipeline: a register after so many levels of adders.
+        pipeline: where registers are wanted; a number is one of levels of adders.
         search: how adders are searched for.
     """
 
@@ -47,7 +48,7 @@ class FrameConversion(Conversion):
         module: ModuleOp,
         function: func.FuncOp,
         input_bits: int | None,
-        pipeline: int,
+        pipeline: Pacing | int,
         search: Search,
     ) -> None:
         super().__init__(module, function, input_bits, pipeline)

@@ -1,0 +1,74 @@
+"""How much may happen between two registers: so many levels of adders, or a period of the clock.
+
+Not here: where registers go (`circuit`), and the delays of devices (`passes.hardware_estimate`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...ir.errors import OptionError
+from ..hardware_estimate.delays import Grade, Kind, delay, delays
+
+DEVICE: Grade = "ultrascale+"
+"""The family that circuits are for where nothing else is said."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Pacing:
+    """Where registers are wanted. False if nowhere.
+
+    Attributes:
+        levels: a register after so many levels of adders; 0 for none. Without meaning with a
+            `clock`.
+        clock: in MHz: as few registers as let no path take longer than its period.
+        device: the family whose delays count, and whose look-up tables the circuit is made for.
+    """
+
+    levels: int = 1
+    clock: float | None = None
+    device: str = DEVICE
+
+    def __bool__(self) -> bool:
+        return bool(self.levels) or self.clock is not None
+
+    @cached_property
+    def limit(self) -> float:
+        """The most between two registers: levels, or nanoseconds."""
+        if self.clock is None:
+            return self.levels
+        return 1000 / self.clock - delay(self.device, "register")
+
+    @cached_property
+    def lut_inputs(self) -> int:
+        """The inputs of a look-up table."""
+        return delays(self.device).inputs
+
+    def cost(self, kind: Kind, width: int = 1, levels: int = 1) -> float:
+        """What an op takes of the limit.
+
+        Args:
+            kind: see `hardware_estimate.delays.delay`.
+            width: of the op.
+            levels: what counts without a clock.
+
+        Raises:
+            OptionError: no clock so fast is possible with the op between two registers.
+        """
+        if self.clock is None:
+            return levels
+        found = delay(self.device, "net") + delay(self.device, kind, width)
+        if found > self.limit + _ROUNDING:
+            most = int(1000 / (found + delay(self.device, "register")))
+            raise OptionError(
+                f"clock={self.clock:g} is too fast for {self.device}: one '{kind}' of {width} "
+                f"bits lets it run at {most} MHz"
+            )
+        return found
+
+    def fits(self, level: float, cost: float) -> bool:
+        """Whether an op can follow in the same cycle."""
+        return not self or not level or level + cost <= self.limit + _ROUNDING
