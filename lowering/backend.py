@@ -77,6 +77,11 @@ class CompiledModel:
 
 _backends: dict[str, type[BackendBase]] = {}
 
+_ALIASES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "fpga": ("verilog", {"target_device": "device"}),
+}
+"""Other names of targets, with other names of their options; registered back ends come first."""
+
 
 def register_backend(name: str, backend: type[BackendBase]) -> None:
     """Make `backend` available as `compile_model(backend=name)`; a later one replaces it.
@@ -134,6 +139,9 @@ def compile_model(
 
     options = dict(backend_options or {})
     targets, backends = get_all_targets(), get_all_backends()
+    if backend in _ALIASES and backend not in backends:
+        backend, names = _ALIASES[backend]
+        options = {names.get(name, name): value for name, value in options.items()}
     if not isinstance(source_file, str | Path):
         if layer is not None or weights is not None or trainable or backend in backends:
             raise OptionError(

@@ -14,12 +14,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.interpret import run_module
 from ...ir.errors import OptionError
+from ...passes.hardware_estimate.devices import Device, check_fits, find_device
+from ...passes.hardware_estimate.estimate import Estimate, estimate
 from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..targets import Target
 from .interface import Interface, noted_interface, pack
-from .printer import HardwareModule, check_printable, modules, verilog
+from .printer import check_printable, modules, verilog
+from .project import Project, project_files
 from .report import json_text, markdown, report
 from .testbench import vector_files
 
@@ -40,6 +43,7 @@ class VerilogOptions(TargetOptions):
         None, "frames of the test bench; by default 64, of large images fewer"
     )
     seed: int = option(0, "of those vectors")
+    device: str | None = option(None, "what it must fit on, as xcvu9p; chooses the scripts")
     form: Literal["folder", "file"] | None = option(
         None, "a folder with test bench and report, or all modules in one file"
     )
@@ -47,6 +51,9 @@ class VerilogOptions(TargetOptions):
 
 _BEATS = 4096
 """Of all frames of a test bench together, unless more are asked for."""
+
+_FREQUENCY = 100.0
+"""In MHz: what constraints ask for where no path limits the clock."""
 
 
 class VerilogTarget(Target):
@@ -82,12 +89,22 @@ class VerilogTarget(Target):
             ),
         )
 
+    def prepare(self, module: ModuleOp, options: VerilogOptions) -> None:
+        """Refuse a device that is not known before anything is compiled.
+
+        Raises:
+            OptionError: names those that are.
+        """
+        del module
+        _device(options)
+
     def emit(self, module: ModuleOp, options: VerilogOptions) -> Artifact:
         """The files.
 
         Raises:
             OptionError: fewer than two vectors.
             UnsupportedError: names every op without Verilog.
+            LoweringError: the device has no room for the circuit.
         """
         if options.vectors is not None and options.vectors < 2:
             raise OptionError(f"target 'verilog' expects at least 2 vectors, got {options.vectors}")
@@ -95,8 +112,10 @@ class VerilogTarget(Target):
         vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
         found = modules(module)
         check_printable(found)
+        device = _device(options)
+        size = _size(module, interface, device)
         texts = {m.sym_name.data: verilog(m) for m in found}
-        data = report(interface)
+        data = report(interface, size, device)
         if options.form == "file":
             content = "/* verilator lint_off DECLFILENAME */\n" + "\n".join(texts.values())
             name = f"{interface.name}.v"
@@ -109,7 +128,7 @@ class VerilogTarget(Target):
         )
         files |= {f"test/{name}": text for name, text in test.items()}
         files |= {"report.json": json_text(data), "report.md": markdown(data)}
-        files["synth.ys"] = _script(interface.name, found)
+        files |= project_files(_project(interface, [*texts], size, device))
         contents = {name: text.encode() for name, text in files.items()}
         return Artifact(interface.name, contents, manifest={"report": data})
 
@@ -145,9 +164,31 @@ def golden(module: ModuleOp, interface: Interface, inputs: Sequence[Array]) -> l
     ]
 
 
-def _script(name: str, found: Sequence[HardwareModule]) -> str:
-    files = "\n".join(f"read_verilog rtl/{module.sym_name.data}.v" for module in found)
-    return (
-        f"# yosys synth.ys: LUTs and flip-flops on UltraScale+\n{files}\n"
-        f"synth_xilinx -family xcup -flatten -noiopad -nodsp -top {name}\nstat\n"
+def _device(options: VerilogOptions) -> Device | None:
+    return None if options.device is None else find_device(options.device)
+
+
+def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Estimate:
+    """The estimate of the circuit, for UltraScale+ where no device is given."""
+    if device is None:
+        return estimate(module, top=interface.name)
+    found = estimate(module, device.family, interface.name, device.grade)
+    check_fits(found, device, f"circuit '{interface.name}'")
+    return found
+
+
+def _project(
+    interface: Interface, sources: Sequence[str], size: Estimate, device: Device | None
+) -> Project:
+    """What the scripts are about; constraints ask for the estimated clock, rounded down."""
+    frequency = size.frequency or _FREQUENCY
+    step = 10 ** max(0, len(str(int(frequency))) - 2)
+    return Project(
+        name=interface.name,
+        sources=[f"rtl/{name}.v" for name in sources],
+        frequency=max(1, frequency // step * step),
+        family=size.family.name,
+        device=device,
+        input_bits=interface.input_width,
+        output_bits=interface.output_width,
     )
