@@ -155,11 +155,11 @@ class TFLiteTarget(Target):
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
         metadata = {"source_layer": name, "module_sha256": source_hash(module)}
         data = serialize(graph, ModelInfo(f"{name}, by triton-dsl", metadata))
-        if options.self_check:
+        compared = False
+        if options.self_check and (options.input_type, options.output_type) == ("float32",) * 2:
             coarse = options.precision != "float32" or options.weights != "auto"
-            if (options.input_type, options.output_type) == ("float32", "float32"):
-                self_check(data, module, function, orders, coarse=coarse, inputs=inputs)
-        manifest = {"input_axes": orders[0], "output_axes": orders[1]}
+            compared = self_check(data, module, function, orders, coarse=coarse, inputs=inputs)
+        manifest = {"input_axes": orders[0], "output_axes": orders[1], "compared": compared}
         return Artifact(name, {f"{name}.tflite": data}, manifest=manifest, primary=f"{name}.tflite")
 
 
