@@ -1,4 +1,11 @@
 """The ONNX target: IR to a model of standard ONNX operators, with packed ternary weights.
 
-Not here: running the model in an engine (`runtime`).
+`graph` holds nodes and values, `emitter` what the rules write with; each family of ops has its file
+of rules, `rules` the table. `model` makes the bytes, `engine` runs them once. `export` and
+`optimize` are the Python interface. Not here: running models (`runtime.engines`).
 """
+
+from .export import export_to_onnx
+from .optimize import optimize_onnx_model
+
+__all__ = ["export_to_onnx", "optimize_onnx_model"]

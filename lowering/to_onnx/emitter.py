@@ -24,6 +24,7 @@ from ...dialects.parameters import (
     parameter_value,
     store_of,
 )
+from ...dialects.ranges import Range, recorded_range
 from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.types import TrainType, dense_type
 from ...dialects.ternary.types import is_trit
@@ -39,6 +40,8 @@ class Inexpressible(Exception):
     """An op, or a combination of types, that the target has no nodes for; says why."""
 
 
+Precision: TypeAlias = Literal["float32", "int8", "dynamic-int8"]
+
 Rule: TypeAlias = Callable[["Emitter", Any], None]
 """Writes the nodes of one op."""
 
@@ -49,12 +52,22 @@ class Emitter:
     Attributes:
         graph: what has been written.
         form: `exact`, or `fast` for ONNX Runtime's own 2-bit product.
+        precision: of products on floats, see `narrow`.
+        weight_bits: of float weights that become integers.
         magnitudes: bounds of the integer values.
     """
 
-    def __init__(self, graph: Graph, form: Literal["exact", "fast"] = "exact") -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        form: Literal["exact", "fast"] = "exact",
+        precision: Precision = "float32",
+        weight_bits: int = 8,
+    ) -> None:
         self.graph = graph
         self.form = form
+        self.precision = precision
+        self.weight_bits = weight_bits
         self.magnitudes = Magnitudes()
         self._root = graph
         self._values: dict[SSAValue, str] = {}
@@ -63,6 +76,7 @@ class Emitter:
         self._numbers: dict[tuple[str, Element], str] = {}
         self._packed: dict[SSAValue, str] = {}
         self._unpacked: dict[tuple[SSAValue, Element], str] = {}
+        self._rounded: dict[str, tuple[str, str, str]] = {}
         self._keys: dict[str, str] = {}
         self._parameters: set[str] = set()
         self._hint = "value"
@@ -219,6 +233,25 @@ class Emitter:
         if count % 4:
             trits = self.slice_axes(trits, [0], [count], [0], [1])
         return self.cast(self.reshape(trits, shape), element)
+
+    def rounded(self, name: str) -> tuple[str, str, str]:
+        """Floats as UINT8, with their scale and zero point of this run; once for each tensor."""
+        if name not in self._rounded:
+            elements = [Element.UINT8, Element.FLOAT, Element.UINT8]
+            wishes = [f"{name}.{part}" for part in ("levels", "scale", "zero")]
+            made = self.graph.add_node("DynamicQuantizeLinear", [name], elements, wishes, {})
+            self._rounded[name] = (made[0], made[1], made[2])
+        return self._rounded[name]
+
+    def ranges(self) -> dict[str, Range]:
+        """The recorded ranges of what has been written, by tensor."""
+        found = ((name, recorded_range(value)) for value, name in self._values.items())
+        return {name: range for name, range in found if range is not None}
+
+    def matrices(self) -> set[str]:
+        """The tensors of two axes among the values of the IR."""
+        pairs = self._values.items()
+        return {name for value, name in pairs if dense_type(value).get_num_dims() == 2}
 
     # Bodies.
 

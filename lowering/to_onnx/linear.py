@@ -15,11 +15,16 @@ from .elementwise import choose
 from .emitter import Emitter, Rule
 from .graph import Element
 from .integer import exact_product
+from .narrow import dynamic_product
 from .shape import arange
 
 
 def matmul(e: Emitter, op: tensor.MatmulOp) -> None:
     """MatMul; integers wrap around in their own type."""
+    product = dynamic_product(e, op.lhs, op.rhs)
+    if product is not None:
+        e.bind(op.result, product)
+        return
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     if not fails_when_empty(tensor_type(op.lhs), tensor_type(op.rhs)):
         e.bind(op.result, e.apply("MatMul", [lhs, rhs]))
@@ -35,7 +40,8 @@ def fails_when_empty(matrices: AnyTensor, vector: AnyTensor) -> bool:
 
 def linear(e: Emitter, op: tensor.LinearOp) -> None:
     """MatMul and Add."""
-    out = e.apply("MatMul", [e.value(op.input), e.value(op.weight)])
+    out = dynamic_product(e, op.input, op.weight)
+    out = out or e.apply("MatMul", [e.value(op.input), e.value(op.weight)])
     if op.bias is not None:
         out = e.apply("Add", [out, e.value(op.bias)])
     e.bind(op.result, out)

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from ...ir.errors import BackendError, LoweringError
-from .graph import DOMAIN, FOREIGN_DOMAIN, Array, AttributeValue, Element, Graph, Node, Port
+from .graph import (
+    DOMAIN,
+    FOREIGN_DOMAIN,
+    Array,
+    AttributeValue,
+    Graph,
+    Node,
+    Port,
+    element_of_array,
+)
 from .threefry import threefry_nodes
 
 IR_VERSIONS = {
@@ -25,6 +34,8 @@ IR_VERSIONS = {
     21: 10,
     22: 10,
     23: 11,
+    24: 12,
+    25: 13,
 }
 """The IR version that came with each opset; the opsets this target writes."""
 
@@ -36,7 +47,8 @@ FUNCTIONS = ("ternary.unpack", "ternary.matmul", "spike.threefry")
 
 _LARGE = 1 << 20
 _SMALLEST_MOVED = 1024
-_CHECK_WHOLE = 1 << 26
+_CHECK_WHOLE = 1 << 22
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -75,30 +87,40 @@ def serialize(graph: Graph, info: ModelInfo, *, external: bool) -> tuple[bytes, 
     Raises:
         LoweringError: the model does not pass the checks of `onnx`.
     """
-    onnx = require_onnx()
-    model = _model(graph, info)
+    places = _places(graph) if external else {}
+    blob = _joined(graph, places)
+    file = f"{info.name}-{sha256(blob).hexdigest()[:12]}.data"
+    model = _model(graph, info, _Beside(file, places))
     check(_without_large_values(graph, info) if _total(graph) > _CHECK_WHOLE else model)
-    if not external:
-        return model.SerializeToString(deterministic=True), {}
-    blob = bytearray()
-    moved = [t for t in model.graph.initializer if len(t.raw_data) >= _SMALLEST_MOVED]
-    places: list[dict[str, str]] = []
-    for tensor in moved:
-        blob.extend(b"\0" * (-len(blob) % 4096))
-        places.append({"offset": str(len(blob)), "length": str(len(tensor.raw_data))})
-        blob.extend(tensor.raw_data)
-    name = f"{info.name}-{sha256(blob).hexdigest()[:12]}.data"
-    for tensor, place in zip(moved, places, strict=True):
-        tensor.ClearField("raw_data")
-        tensor.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in {"location": name, **place}.items():
-            tensor.external_data.add(key=key, value=value)
-    return model.SerializeToString(deterministic=True), {name: bytes(blob)} if moved else {}
+    data = model.SerializeToString(deterministic=True)
+    return data, {file: blob} if places else {}
 
 
-def needs_external_data(graph: Graph) -> bool:
+def needs_external_data(graph: Graph, limit: int = FILE_LIMIT) -> bool:
     """Whether the values are too large for one file; structure is counted generously."""
-    return _total(graph) + 512 * len(graph.nodes) + (1 << 20) >= FILE_LIMIT
+    return _total(graph) + 512 * len(graph.nodes) + (1 << 20) >= limit
+
+
+def _places(graph: Graph) -> dict[str, int]:
+    """Where each value that is moved out starts, on whole pages."""
+    places: dict[str, int] = {}
+    end = 0
+    for name, array in graph.initializers.items():
+        if array.nbytes >= _SMALLEST_MOVED:
+            places[name] = end + -end % _PAGE
+            end = places[name] + array.nbytes
+    return places
+
+
+def _joined(graph: Graph, places: Mapping[str, int]) -> bytes:
+    """The file beside the model; values are copied once."""
+    parts: list[Any] = []
+    end = 0
+    for name, start in places.items():
+        array = np.ascontiguousarray(graph.initializers[name])
+        parts += [b"\0" * (start - end), array.reshape(-1).view(np.uint8).data]
+        end = start + array.nbytes
+    return b"".join(parts)
 
 
 def check(model: Any) -> None:
@@ -138,10 +160,18 @@ def _without_large_values(graph: Graph, info: ModelInfo) -> Any:
     return _model(stripped, info)
 
 
-def _model(graph: Graph, info: ModelInfo) -> Any:
+@dataclass(frozen=True)
+class _Beside:
+    """The file beside a model, and where in it values start, by name."""
+
+    file: str
+    places: Mapping[str, int]
+
+
+def _model(graph: Graph, info: ModelInfo, beside: _Beside | None = None) -> Any:
     onnx = require_onnx()
     helper = onnx.helper
-    proto = _graph(graph, info.name, graph.initializers)
+    proto = _graph(graph, info.name, graph.initializers, beside)
     opsets = [helper.make_opsetid("", graph.opset)]
     if graph.functions:
         opsets.append(helper.make_opsetid(DOMAIN, 1))
@@ -160,13 +190,15 @@ def _model(graph: Graph, info: ModelInfo) -> Any:
     return model
 
 
-def _graph(graph: Graph, name: str, initializers: Mapping[str, Array]) -> Any:
+def _graph(
+    graph: Graph, name: str, initializers: Mapping[str, Array], beside: _Beside | None = None
+) -> Any:
     return require_onnx().helper.make_graph(
         [_node(node) for node in graph.nodes],
         name,
         [_port(port) for port in graph.inputs],
         [_port(port) for port in graph.outputs],
-        [_tensor(key, array) for key, array in initializers.items()],
+        [_tensor(key, array, beside) for key, array in initializers.items()],
     )
 
 
@@ -175,19 +207,18 @@ def _port(port: Port) -> Any:
     return require_onnx().helper.make_tensor_value_info(port.name, int(port.element), shape)
 
 
-def _tensor(name: str, array: Array) -> Any:
+def _tensor(name: str, array: Array, beside: _Beside | None = None) -> Any:
     onnx = require_onnx()
-    element = _element(array)
-    contiguous = np.ascontiguousarray(array)
-    return onnx.TensorProto(
-        name=name, dims=array.shape, data_type=int(element), raw_data=contiguous.tobytes()
-    )
-
-
-def _element(array: Array) -> Element:
-    from .graph import element_of_array
-
-    return element_of_array(array)
+    element = int(element_of_array(array))
+    tensor = onnx.TensorProto(name=name, dims=array.shape, data_type=element)
+    if beside is None or name not in beside.places:
+        tensor.raw_data = np.ascontiguousarray(array).tobytes()
+        return tensor
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    place = {"offset": beside.places[name], "length": array.nbytes}
+    for key, value in {"location": beside.file, **place}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
 
 
 def _node(node: Node) -> Any:

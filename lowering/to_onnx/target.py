@@ -13,9 +13,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor, ternary
 from ...dialects.parameters import parameters, store_of
+from ...dialects.ranges import Range
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
+from ...ir.pipeline import option_text
 from ..artifact import Artifact
 from ..emission import (
     UnsupportedOps,
@@ -28,9 +30,11 @@ from ..emission import (
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..targets import Target, source_hash
+from .calibrated import quantize_graph
 from .emitter import Emitter, Inexpressible
+from .engine import self_check
 from .graph import Graph, Port, element_type
-from .model import IR_VERSIONS, ModelInfo, needs_external_data, serialize
+from .model import FILE_LIMIT, IR_VERSIONS, ModelInfo, needs_external_data, serialize
 from .rules import write
 
 DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
@@ -41,14 +45,33 @@ DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
 class OnnxOptions(TargetOptions):
     """Options of the target `onnx`."""
 
-    opset: int = option(21, "version of the standard operators, 13 to 23")
+    opset: int = option(21, "version of the standard operators, 13 to 25")
     form: Literal["exact", "fast"] = option(
         "exact",
         "exact: standard operators; fast: ternary layers as com.microsoft.MatMulNBits, which "
         "rounds activations to 8 bits and needs ONNX Runtime 1.28 or later",
     )
+    precision: Literal["float32", "int8", "dynamic-int8"] = option(
+        "float32",
+        "int8: integers where ONNX Runtime has kernels, on ranges of the pass `calibrate` or of "
+        "`calibration`; dynamic-int8: it rounds activations of matrix products in each run",
+    )
+    calibration: str | None = option(
+        None, "samples for precision=int8: .npy, .npz or .safetensors, by argument name"
+    )
+    weight_bits: int = option(
+        8,
+        "of weights with precision=int8 and dynamic-int8; 7 for processors without VNNI, where "
+        "sums of two products of 8 bits saturate",
+    )
     external_data: Literal["auto", "always"] = option(
-        "auto", "put weights in a file beside the model: above 2 GB, or always"
+        "auto", "put weights in a file beside the model: above `external-limit`, or always"
+    )
+    external_limit: int = option(
+        FILE_LIMIT, "bytes of weights from which on they stand beside the model; 2 GB at most"
+    )
+    self_check: bool = option(
+        True, "run the file in ONNX Runtime on generated inputs and compare with the interpreter"
     )
 
     def __post_init__(self) -> None:
@@ -56,6 +79,19 @@ class OnnxOptions(TargetOptions):
             low, high = min(IR_VERSIONS), max(IR_VERSIONS)
             raise OptionError(
                 f"target 'onnx': option 'opset' expects {low} to {high}, got {self.opset}"
+            )
+        if self.weight_bits not in (7, 8):
+            raise OptionError(
+                f"target 'onnx': option 'weight-bits' expects 7 or 8, got {self.weight_bits}"
+            )
+        if self.calibration is not None and self.precision != "int8":
+            raise OptionError("target 'onnx': the option 'calibration' belongs to precision=int8")
+        if self.precision != "float32" and self.form == "fast":
+            raise OptionError("target 'onnx': give form=fast or a precision, not both")
+        if not 0 <= self.external_limit <= FILE_LIMIT:
+            raise OptionError(
+                f"target 'onnx': option 'external-limit' expects 0 to {FILE_LIMIT}, "
+                f"got {self.external_limit}"
             )
 
 
@@ -68,22 +104,25 @@ class OnnxTarget(Target):
 
     def stages(self, options: OnnxOptions) -> Sequence[Stage]:
         """Simplify, compute what is constant, fuse what follows a ternary product."""
-        del options
-        return STAGES
+        if options.precision != "int8" or options.calibration is None:
+            return STAGES
+        given = f"calibrate{{{option_text('data', (options.calibration,))}}}"
+        return (*STAGES, Stage("calibrate", given))
 
     def emit(self, module: ModuleOp, options: OnnxOptions) -> Artifact:
         """The `.onnx` file, and a file of weights beside it where one is not enough.
 
         Raises:
             UnsupportedError: names every op, or combination of element types, without a form.
-            LoweringError: parameters without values, or no `@forward`.
+            LoweringError: parameters without values, no `@forward`, or a failed self-check.
             BackendError: the `onnx` package is missing.
         """
         function = entry_function(module, self.name)
         _require_values(module)
         graph = build_graph(function, options)
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
-        external = options.external_data == "always" or needs_external_data(graph)
+        always = options.external_data == "always"
+        external = always or needs_external_data(graph, options.external_limit)
         info = ModelInfo(
             name,
             _doc(module, name),
@@ -95,6 +134,9 @@ class OnnxTarget(Target):
             },
         )
         data, beside = serialize(graph, info, external=external)
+        if options.self_check:
+            coarse = options.form == "fast" or options.precision != "float32"
+            self_check(data, beside, module, function, coarse=coarse)
         files = {f"{name}.onnx": data, **beside}
         return Artifact(name, files, primary=f"{name}.onnx")
 
@@ -137,7 +179,7 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
         UnsupportedError: names every op without a form.
     """
     graph = Graph(options.opset)
-    emitter = Emitter(graph, options.form)
+    emitter = Emitter(graph, options.form, options.precision, options.weight_bits)
     inputs = _symbols(function.args, function.arg_attrs, argument_names(function), None)
     for argument, (name, sizes) in zip(function.args, inputs, strict=True):
         element = element_type(dense_type(argument).element_type)
@@ -155,11 +197,24 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     ports = _symbols(end.arguments, function.res_attrs, outputs, batch)
     elements = [element_type(dense_type(value).element_type) for value in end.arguments]
     results = [emitter.numbers(*pair) for pair in zip(end.arguments, elements, strict=True)]
+    if options.precision == "int8":
+        called = quantize_graph(graph, _ranges(emitter), emitter.matrices(), options.weight_bits)
+        results = [called.get(name, name) for name in results]
     current: dict[str, str] = {}
     for made, element, name, (_, sizes) in zip(results, elements, outputs, ports, strict=True):
         current[made] = graph.add_output(current.get(made, made), Port(name, element, sizes))
     graph.drop_unused()
     return graph
+
+
+def _ranges(emitter: Emitter) -> dict[str, Range]:
+    found = emitter.ranges()
+    if not found:
+        raise LoweringError(
+            "precision=int8 takes its scales from samples: give calibration=FILE (.npy, .npz or "
+            ".safetensors), or run the pass 'calibrate' before"
+        )
+    return found
 
 
 def _reserve_keys(function: func.FuncOp, emitter: Emitter) -> None:

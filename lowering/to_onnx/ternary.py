@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import ternary
@@ -19,6 +20,7 @@ from .emitter import FUNCTION_OPSET, Emitter, Inexpressible, Rule, unpack_attrib
 from .graph import DOMAIN, FOREIGN_DOMAIN, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT, exact_product
 from .linear import fails_when_empty, window_attributes
+from .narrow import dynamic_trits, scaled_trits
 from .quantization import Rescaling, constant_of, count_thresholds, rescale
 from .reduction import reduce_axes
 
@@ -38,11 +40,24 @@ def linear(e: Emitter, op: ternary.LinearOp) -> None:
     """A product with trits and the steps behind it."""
     scale = op.scale
     blocks = _blocks(e, op)
+    rounded = dynamic_trits(e, op.input, op.weight, scale)
     if blocks is not None:
         out, scale = blocks, None
+    elif rounded is not None:
+        out, scale = rounded, None
+    elif _is_narrow(e, op.input, op.weight):
+        weight = scaled_trits(e, op.weight, scale, 1)
+        out, scale = e.apply("MatMul", [e.value(op.input), weight]), None
     else:
         out = _product(e, op.input, op.weight)
     _finish(e, op, out, scale)
+
+
+def _is_narrow(e: Emitter, input: SSAValue, weight: SSAValue) -> bool:
+    """Whether a product takes integers on both sides, once `calibrated` has seen it."""
+    matrices = tensor_type(input).get_num_dims() >= 2 and tensor_type(weight).get_num_dims() >= 2
+    known = e.packed(weight) is not None
+    return e.precision == "int8" and matrices and known and tensor_type(input).element_type == f32
 
 
 def _product(e: Emitter, input: SSAValue, weight: SSAValue) -> str:
@@ -141,13 +156,16 @@ def conv(e: Emitter, op: ternary.ConvOp) -> None:
     window = window_attributes(op)
     if is_float(tensor_type(op.input)):
         wide = Element.FLOAT if element is Element.BFLOAT16 else element
-        inputs = [e.cast(x, wide), e.trits(op.weight, wide)]
-        bias = op.bias
-        if bias is not None and op.scale is None and wide is element:
+        scale, bias = op.scale, op.bias
+        if _is_narrow(e, op.input, op.weight):
+            inputs, scale = [x, scaled_trits(e, op.weight, scale, 0)], None
+        else:
+            inputs = [e.cast(x, wide), e.trits(op.weight, wide)]
+        if bias is not None and scale is None and wide is element:
             inputs.append(e.value(bias))
             bias = None
         out = e.cast(e.apply("Conv", inputs, **window), element)
-        _finish(e, op, out, op.scale, bias_done=op.bias is not bias)
+        _finish(e, op, out, scale, bias_done=op.bias is not bias)
         return
     out = exact_product(
         e,
@@ -212,6 +230,10 @@ def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
 def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:
     """scale·t."""
     element = element_type(tensor_type(op.result).element_type)
+    packed = e.packed(op.operand) is not None
+    if e.precision == "int8" and packed and element is Element.FLOAT:
+        e.bind(op.result, scaled_trits(e, op.operand, op.scale, op.axis.value.data))
+        return
     out = e.trits(op.operand, element)
     if op.scale is not None:
         type = tensor_type(op.operand)

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ...ir.errors import OptionError
 from ..artifact import write_artifact
 from ..emission import argument_names, entry_function
+from ..programs import program_of
 from ..targets import compile_to_target
 from .graph import Array
 
@@ -88,7 +89,9 @@ def export_to_tflite(
         raise OptionError("give quantize or quantization_config, not both")
     config = quantization_config or (TFLiteQuantizationConfig() if quantize else None)
     batches = _batches(config)
-    module = _program(model, input_shape, example_inputs, batches)
+    if example_inputs is None and input_shape is None and batches:
+        example_inputs = (batches[0][0],)
+    module = program_of(model, input_shape, example_inputs)
     options: dict[str, object] = {
         "layout": layout,
         "self_check": self_check,
@@ -120,29 +123,6 @@ def _batches(config: TFLiteQuantizationConfig | None) -> list[tuple[Any, ...]]:
     if not found:
         raise OptionError("the representative data set is empty")
     return found
-
-
-def _program(
-    model: Any,
-    input_shape: Sequence[int] | None,
-    example_inputs: Any,
-    batches: Sequence[tuple[Any, ...]],
-) -> ModuleOp:
-    if isinstance(model, ModuleOp):
-        return model
-    if example_inputs is None:
-        if input_shape is not None:
-            import torch
-
-            size = max(int(input_shape[0]), 2)
-            example_inputs = (torch.zeros(size, *[int(n) for n in input_shape[1:]]),)
-        elif batches:
-            example_inputs = (batches[0][0],)
-        else:
-            raise OptionError("a PyTorch module needs input_shape or example_inputs")
-    from ..from_torch import from_torch
-
-    return from_torch(model, example_inputs)
 
 
 def _saved(module: ModuleOp, batches: Sequence[tuple[Any, ...]], folder: Path) -> Path:

@@ -283,9 +283,9 @@ def test_missing_weights_are_one_error() -> None:
         compile_to_target(import_tri(LINEAR_CLASSIFIER), "onnx")
 
 
-@pytest.mark.parametrize("opset", [12, 24, 0])
+@pytest.mark.parametrize("opset", [12, 26, 0])
 def test_opsets_out_of_range(classifier: ModuleOp, opset: int) -> None:
-    with pytest.raises(OptionError, match="13 to 23"):
+    with pytest.raises(OptionError, match="13 to 25"):
         compile_to_target(classifier, f"onnx{{opset={opset}}}")
 
 
@@ -370,6 +370,6 @@ layer L {
 }
 '''
 compile_to_target(import_tri(source, weights={"w": np.ones((4, 2), np.int8)}), "onnx")
-assert "onnx" in sys.modules and "torch" not in sys.modules and "onnxruntime" not in sys.modules
+assert "onnx" in sys.modules and "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,155 @@
+"""Runs a model in ONNX Runtime, and compares it with the interpreter before it is written.
+
+Models are run as users run them: on the CPU, with all optimisations that the runtime makes itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from ...dialects.interpret import run_module
+from ...ir.errors import BackendError, LoweringError, TritonError
+from ..comparison import disagreement, products, sample_inputs
+
+Array = NDArray[Any]
+
+MOST_PRODUCTS = 10**10
+"""Programs with more multiplications are loaded, and not run."""
+
+
+def require_runtime() -> Any:
+    """The `onnxruntime` package.
+
+    Raises:
+        BackendError: it is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise BackendError("ONNX Runtime is missing: pip install 'triton-dsl[onnx]'") from None
+    return onnxruntime
+
+
+def open_session(
+    model: bytes | Path,
+    beside: Mapping[str, bytes] | None = None,
+    *,
+    configure: Mapping[str, Any] | None = None,
+    entries: Mapping[str, str] | None = None,
+    without: Sequence[str] = (),
+) -> Any:
+    """An `onnxruntime.InferenceSession` on the CPU.
+
+    Args:
+        model: the bytes of a model, or its file.
+        beside: by name the files beside a model given as bytes.
+        configure: attributes of the session options.
+        entries: further session options, by their names in text.
+        without: optimisations that are left out.
+
+    Raises:
+        BackendError: onnxruntime is missing, or refuses the model.
+    """
+    onnxruntime = require_runtime()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    for name, value in (configure or {}).items():
+        setattr(options, name, value)
+    for name, value in (entries or {}).items():
+        options.add_session_config_entry(name, value)
+    if beside:
+        contents = list(beside.values())
+        options.add_external_initializers_from_files_in_memory(
+            list(beside), contents, list(map(len, contents))
+        )
+    source = str(model) if isinstance(model, Path) else model
+    try:
+        return onnxruntime.InferenceSession(
+            source,
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=list(without) or None,
+        )
+    except Exception as error:
+        # onnxruntime's exceptions share no base class but Exception.
+        raise BackendError(f"ONNX Runtime refuses the model: {_first_line(error)}") from error
+
+
+def run_session(session: Any, inputs: Sequence[Array]) -> list[Array]:
+    """The results of a session; inputs and outputs in the order of the graph.
+
+    Raises:
+        BackendError: onnxruntime refuses the inputs.
+    """
+    names = [port.name for port in session.get_inputs()]
+    try:
+        return list(session.run(None, dict(zip(names, inputs, strict=True))))
+    except Exception as error:
+        # onnxruntime's exceptions share no base class but Exception.
+        raise BackendError(f"ONNX Runtime refuses to run: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def self_check(
+    model: bytes,
+    beside: Mapping[str, bytes],
+    module: ModuleOp,
+    function: FuncOp,
+    *,
+    coarse: bool,
+    inputs: Sequence[Array] | None = None,
+) -> None:
+    """Load the model in ONNX Runtime, run it there and in the interpreter, and compare.
+
+    Nothing happens where ONNX Runtime is not installed. Large programs (`MOST_PRODUCTS`) are
+    loaded alone, and so are those that take or give bfloat16, which NumPy does not pass on.
+
+    Args:
+        model: the file.
+        beside: by name the files beside it.
+        module: the program that was emitted.
+        function: its entry.
+        coarse: whether the file rounds more than the program.
+        inputs: of the program; by default `sample_inputs`.
+
+    Raises:
+        LoweringError: ONNX Runtime refuses the model, or computes something else.
+    """
+    if find_spec("onnxruntime") is None:
+        return
+    try:
+        session = open_session(model, beside)
+    except BackendError as error:
+        raise LoweringError(f"the self-check of the ONNX model failed: {error}") from None
+    if products(function) > MOST_PRODUCTS:
+        return
+    inputs = sample_inputs(module, function) if inputs is None else inputs
+    try:
+        expected = run_module(module, inputs)
+    except TritonError:
+        return  # the sizes chosen here do not suit the program
+    if any(array.dtype.name == "bfloat16" for array in (*inputs, *expected)):
+        return
+    try:
+        actual = run_session(session, inputs)
+    except BackendError as error:
+        raise LoweringError(f"the self-check of the ONNX model failed: {error}") from None
+    laid = [np.asarray(array) for array in actual]
+    problem = disagreement(expected, laid, module, coarse=coarse)
+    if problem is not None:
+        raise LoweringError(
+            f"the self-check of the ONNX model failed: {problem}; the option self-check=false "
+            "writes it nevertheless"
+        )
