@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import comb, hw
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from ....dialects.shapes import bit_width
 from ...adder_graph.graph import width_of
@@ -19,7 +19,9 @@ from ..circuit import Circuit
 from ..memories import Memory, Style
 from ..signals import Wire
 from ..stages.body import StageBody, clog2
+from ..stages.stage import AnyModule
 from ..stream import adder_module
+from .rom_styles import rom_style
 
 
 @dataclass(frozen=True)
@@ -178,14 +180,14 @@ class SteppedBody(StageBody):
         """The word of an address, a step later; equal words need no memory."""
         if len(set(words)) == 1:
             return self.constant(words[0], width)
-        memory = Memory.rom(words, width, style)
+        memory = Memory.rom(words, width, style or rom_style(len(words), width))
         self.circuit.layer.memory_bits += memory.depth * memory.width
         self.memories[memory.symbol] = memory
         return self.memory(memory, name, [self.enable, address])
 
     def end(
         self, in_ready: SSAValue, done: SSAValue, last: SSAValue, data: SSAValue, *, at_once: bool
-    ) -> tuple[hw.HWModuleOp, list[Operation]]:
+    ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
         """The output; the stage's module, and the modules that it uses.
 
         Args:
@@ -204,7 +206,7 @@ class SteppedBody(StageBody):
 
     def end_with(
         self, in_ready: SSAValue, result: SSAValue, data: SSAValue
-    ) -> tuple[hw.HWModuleOp, list[Operation]]:
+    ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
         """The output where `data` is whole in the one step in which `result` is 1, from a register.
 
         The stage stands still until it is taken.
@@ -214,7 +216,7 @@ class SteppedBody(StageBody):
 
     def _whole(
         self, in_ready: SSAValue, data: SSAValue, result: SSAValue
-    ) -> tuple[hw.HWModuleOp, list[Operation]]:
+    ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
         module = self.finish(self.name, self.source, [in_ready], [data], [result])
         memories = [self.memories[symbol].declaration() for symbol in sorted(self.memories)]
         adders = [adder_module(*adder) for adder in sorted(self.circuit.adder_widths)]

@@ -63,18 +63,20 @@ class SerialProduct:
     @cached_property
     def width(self) -> int:
         """The bits of a two's complement in which every number that is used whole fits."""
-        low, high = self.product.ends
-        if isinstance(self.product.function, Staircase):
-            # Thresholds are asked of the graph's value, which may be the negative sum.
-            turned = np.array([sign < 0 for _, sign in self.graph.outputs])
-            low, high = np.where(turned, -high, low), np.where(turned, -low, high)
-        sums = width_of(min(int(low.min()), -1), int(high.max()))
-        return max(sums, self.product.width + (not self.product.signed))
+        return serial_width(self.product)
 
     @property
     def cycles(self) -> int:
         """Cycles a beat: digits of a sum."""
         return -(-self.width // self.digit)
+
+
+def serial_width(product: Product) -> int:
+    """The bits in which the sums of a product fit, whatever the signs in its graph."""
+    low, high = (int(f(end)) for f, end in zip((np.min, np.max), product.ends, strict=True))
+    both = isinstance(product.function, Staircase)
+    sums = width_of(min(low, -high if both else low, -1), max(high, -low if both else high))
+    return max(sums, product.width + (not product.signed))
 
 
 def serial_stage(name: str, source: str, serial: SerialProduct, *, keep_beat: bool = True) -> Stage:
@@ -98,21 +100,21 @@ class _Writer:
         self.body = SteppedBody(name, source, bits, 1)
         self.circuit = self.body.circuit
         self.keep_beat = keep_beat
+        self._restarts: dict[int, SSAValue] = {}
 
     def stage(self) -> Stage:
         body, circuit, graph = self.body, self.circuit, self.serial.graph
         beat = body.beats(self.serial.cycles, keep_beat=self.keep_beat)
         digits = self._digits(beat.data, beat.index)
-        self.first = self._noted(body.compare(beat.index.value, "eq", 0), "first")
-        at_end = self._noted(beat.at_end, "at_end")
+        goes_on = body.all_of(beat.busy, body.inverse(beat.at_end))
+        between = body.kept(body.inverse(goes_on), body.enable, "between")
+        self.between = Wire(between, 0, 1)
         index = body.kept(beat.index.value, body.enable, "digit")
         last = body.flag(body.all_of(beat.busy, beat.at_end), "last")
         values = self._graph(digits)
         columns = [self._signed(values[value], sign) for value, sign in graph.outputs]
         end = max((wire.cycle for wire, sign in columns if sign), default=0)
-        self.at_end = circuit.at(at_end, end)
         self.index = circuit.at(Wire(index, 0, self.serial.cycles - 1), end)
-        self.first = circuit.at(self.first, end)
         parts = [
             self._result(column, circuit.at(wire, end) if sign else wire, sign)
             for column, (wire, sign) in enumerate(columns)
@@ -128,10 +130,6 @@ class _Writer:
             tuple(used),
             (circuit.layer,),
         )
-
-    def _noted(self, bit: SSAValue, name: str) -> Wire:
-        """The bit in the cycle of the digits."""
-        return Wire(self.body.kept(bit, self.body.enable, name), 0, 1)
 
     def _digits(self, beat: SSAValue, index: Wire) -> list[Wire]:
         """The digit of each input in this step, a cycle later."""
@@ -169,19 +167,20 @@ class _Writer:
         body, circuit, digit = self.body, self.circuit, self.serial.digit
         cycle = max(a.cycle, b.cycle)
         a, b = circuit.at(a, cycle), circuit.at(b, cycle)
-        first = circuit.at(self.first, cycle).value
-        carry = body.state(1, f"{name}_carry")
-        other = b.value
-        if sign < 0:
-            other = body.inverse(other)
-            before = body.any_of(carry, first)
-        else:
-            before = body.all_of(carry, body.inverse(first))
-        total, after = self._added(a.value, other, before)
+        carry = self._remembered(f"{name}_carry", int(sign < 0), cycle)
+        other = b.value if sign > 0 else body.inverse(b.value)
+        total, after = self._added(a.value, other, carry)
         body.drive(carry, after, body.enable)
         circuit.layer.adders += 1
         circuit.layer.adder_bits += digit
         return self._wire(body.kept(total, body.enable, name), cycle + 1)
+
+    def _remembered(self, name: str, first: int, cycle: int) -> SSAValue:
+        """A bit that is kept from digit to digit; before each number it is `first`."""
+        if cycle not in self._restarts:
+            between = self.circuit.at(self.between, cycle).value
+            self._restarts[cycle] = self.body.all_of(between, self.body.enable)
+        return self.body.state(1, name, first, self._restarts[cycle])
 
     def _added(self, a: SSAValue, b: SSAValue, carry: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The sum of two digits and a carry, and its carry."""
@@ -246,10 +245,11 @@ class _Writer:
 
     def _top_inverted(self, digit: SSAValue) -> SSAValue:
         """The digit; of the highest one the highest bit, the sign, the other way."""
-        body, bits = self.body, self.serial.digit
-        if bits == 1:
-            return body.put(comb.XorOp([digit, self.at_end.value]))
-        flip = body.joined([body.constant(0, bits - 1), self.at_end.value])
+        body, bits, cycles = self.body, self.serial.digit, self.serial.cycles
+        at_end = body.constant(1, 1)
+        if cycles > 1:
+            at_end = body.compare(self.index.value, "eq", cycles - 1)
+        flip = at_end if bits == 1 else body.joined([body.constant(0, bits - 1), at_end])
         return body.put(comb.XorOp([digit, flip]))
 
     def _at_least(self, digit: SSAValue, bound: int, column: int) -> SSAValue:
@@ -261,7 +261,10 @@ class _Writer:
         ]
         other = body.picked(words, self.index)
         so_far = body.state(1, f"reached_{column}")
-        before = body.any_of(so_far, self.first.value)
+        before = body.constant(1, 1)
+        if cycles > 1:
+            # Of the step alone, so that the whole of it is a function of few bits.
+            before = body.any_of(so_far, body.compare(self.index.value, "eq", 0))
         same = body.all_of(body.compare(digit, "eq", other), before)
         body.drive(so_far, body.any_of(body.compare(digit, "ugt", other), same), body.enable)
         self.circuit.layer.comparators += 1

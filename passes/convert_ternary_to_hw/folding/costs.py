@@ -1,0 +1,177 @@
+"""What each form of a product takes, by closed formulas: for a search over thousands of them.
+
+LUTs of six inputs, as Yosys maps to UltraScale+; `hardware_estimate` counts a finished circuit
+more exactly. Not here: the choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import e, log2
+
+import numpy as np
+
+from ...adder_graph.graph import width_of
+from ..compressors import luts_of
+from .channel_functions import Bounded, Staircase
+from .product import Array, FoldedProduct, Product
+from .rom_styles import rom_blocks, rom_luts, rom_style
+
+LUT_PER_ADDER_BIT = 0.85
+"""Of shared graphs of adders with a register a level."""
+
+_CONTROL = 12
+"""LUTs of the flags of a stage."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What hardware takes.
+
+    Attributes:
+        luts: look-up tables.
+        flip_flops: bits of registers.
+        blocks: memories of 18 Kbit.
+    """
+
+    luts: int = 0
+    flip_flops: int = 0
+    blocks: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.luts + other.luts,
+            self.flip_flops + other.flip_flops,
+            self.blocks + other.blocks,
+        )
+
+
+def rom_cost(depth: int, width: int) -> Cost:
+    """What a ROM takes, of what it is best made of."""
+    if rom_style(depth, width) == "block":
+        return Cost(0, 0, rom_blocks(depth, width))
+    return Cost(rom_luts(depth, width), width if depth > 1 else 0)
+
+
+def folded_cost(folded: FoldedProduct, *, keep_beat: bool = True) -> Cost:
+    """What `folded_stage` makes."""
+    product, folding = folded.product, folded.folding
+    inputs, groups = folded.folds
+    width, cells = product.width, folding.pe * folding.simd
+    total = Cost(_CONTROL + 3 * folded.cycles.bit_length())
+    total += _beat(product, keep_beat=keep_beat)
+    total += Cost(round(folding.simd * width * _selection(inputs)), folding.simd * width)
+    total += rom_cost(folded.cycles, 2 * cells)
+    tree, levels = _tree(folding.simd, width)
+    luts, registers = folding.pe * tree[0], folding.pe * tree[1]
+    sums = folding.pe * product.sum_width
+    total += Cost(luts + sums, registers + sums + 2 * levels)
+    total += rom_cost(groups, sums)
+    total += _after(folded)
+    out = sum(width_of(*bounds) for bounds in product.outputs)
+    return total + Cost(groups if groups > 1 else 0, out)
+
+
+def _beat(product: Product, *, keep_beat: bool) -> Cost:
+    if not keep_beat:
+        return Cost()
+    return Cost(0, sum(width_of(*bounds) for bounds in product.inputs))
+
+
+def _selection(count: int) -> float:
+    """LUTs for a bit chosen from so many."""
+    return (count - 1) / 3
+
+
+def _tree(count: int, width: int) -> tuple[tuple[int, int], int]:
+    """LUTs and registers of the cells of a column and of their sum, and its levels."""
+    if width == 1:
+        return (count + (luts_of(count) if count > 1 else 0), luts_of(count) if count > 1 else 0), 2
+    luts, registers, levels = count * width, 0, 0
+    while count > 1:
+        pairs = count // 2
+        # The cells of two inputs and their adder share LUTs.
+        luts += pairs * (width + 1) if levels else pairs
+        registers += (pairs + count % 2) * (width + 1)
+        count, width, levels = pairs + count % 2, width + 1, levels + 1
+    return (luts, registers), levels
+
+
+def _after(folded: FoldedProduct) -> Cost:
+    product, pe = folded.product, folded.folding.pe
+    function = product.function
+    width = product.sum_width
+    if isinstance(function, Bounded):
+        bounds = (function.low is not None) + (function.high is not None)
+        return Cost(pe * bounds * (width + width // 2))
+    total = Cost()
+    for place in range(function.steps.bit_length()):
+        total += _times(rom_cost(folded.folds[1] << place, width), pe)
+        total += Cost(pe * width, pe * (width + place) if place else 0)
+    return total + (Cost(4 * pe) if function.base else Cost())
+
+
+def _times(cost: Cost, count: int) -> Cost:
+    return Cost(cost.luts * count, cost.flip_flops * count, cost.blocks * count)
+
+
+def graph_size(matrix: Array, width: int) -> tuple[int, int]:
+    """About how many adders the shared graph of a matrix takes, and their bits, without a search.
+
+    Almost all matrices with that share of zeros need n adders with n·log2((K + n)²·e / n) at least
+    the bits that tell such matrices apart; the graphs found have about 1.9 times as many.
+    """
+    k = len(matrix)
+    nonzeros = int(np.count_nonzero(matrix))
+    naive = max(nonzeros - int(np.count_nonzero(matrix.any(axis=0))), 0)
+    share = nonzeros / matrix.size if matrix.size else 0.0
+    if not share > 0:
+        return 0, 0
+    zeros = 0.0 if share == 1 else -(1 - share) * log2(1 - share)
+    told = matrix.size * (zeros - share * log2(share) + share)
+    least = max(told / 12, 1.0)
+    for _ in range(20):
+        least = told / (2 * log2(k + least) - log2(least) + log2(e))
+    adders = min(naive, round(1.9 * least))
+    return adders, round(adders * (width + 2.6))
+
+
+def serial_cost(product: Product, digit: int, cycles: int, *, keep_beat: bool = True) -> Cost:
+    """What `serial_stage` makes with digits of so many bits, in so many cycles a beat."""
+    adders, _ = graph_size(product.matrix, product.width)
+    total = Cost(_CONTROL + 2 * cycles.bit_length())
+    total += _beat(product, keep_beat=keep_beat)
+    inputs = len(product.inputs)
+    digits = min(cycles, -(-product.width // digit) + 1)
+    total += Cost(round(inputs * digit * (_selection(digits) + 0.7)), inputs * digit)
+    adder = digit + 1 if digit <= 2 else digit + 2
+    # About one value in eight waits a cycle for the one that it is added to.
+    total += Cost(adders * adder, round(adders * (1.1 * digit + 1)))
+    if isinstance(product.function, Staircase):
+        asked = sum(len(set(row)) for row in product.function.thresholds)
+        each = 1 if digit + cycles.bit_length() < 6 else digit
+        return total + Cost(round(asked * (each + 0.7)) + len(product.outputs), asked)
+    outputs = len(product.outputs)
+    return total + Cost(outputs * adder // 2, outputs * cycles * digit)
+
+
+def unrolled_cost(product: Product) -> Cost:
+    """What the product and its function take as an ordinary circuit, with a register a level."""
+    _, bits = graph_size(product.matrix, product.width)
+    luts = round(LUT_PER_ADDER_BIT * bits)
+    if product.width == 1 and not product.signed:
+        columns = {column.tobytes(): int((column != 0).sum()) for column in product.matrix.T}
+        luts = min(luts, sum(luts_of(count) for count in columns.values() if count))
+    return Cost(luts, round(1.3 * bits)) + _after_unrolled(product)
+
+
+def _after_unrolled(product: Product) -> Cost:
+    function, width = product.function, product.sum_width
+    outputs = sum(width_of(*bounds) for bounds in product.outputs)
+    if isinstance(function, Bounded):
+        bounds = (function.low is not None) + (function.high is not None)
+        adders = sum(map(bool, function.offsets))
+        count = len(product.outputs)
+        return Cost(round(width * (adders + bounds * count * 1.5)), outputs)
+    asked = sum(len(set(row)) for row in function.thresholds)
+    return Cost(round(asked * (width / 2 + 0.7)), outputs)
