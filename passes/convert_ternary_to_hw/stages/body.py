@@ -142,11 +142,15 @@ class ModuleBody:
         bits = sum(bit_width(value.type) or 0 for value in values)
         return self.put(comb.ConcatOp(list(reversed(values)), IntegerType(bits)), name)
 
-    def state(self, bits: int, name: str, first: int | None = None) -> SSAValue:
-        """A register; it takes `first` at reset, or holds anything until it is driven."""
-        reset = None if first is None else (self.reset, self.constant(first, bits))
+    def state(
+        self, bits: int, name: str, first: int | None = None, reset: SSAValue | None = None
+    ) -> SSAValue:
+        """A register; it takes `first` where `reset` is 1, by default the stage's; without
+        `first` it holds anything until it is driven."""
+        when = reset or self.reset
+        restart = None if first is None else (when, self.constant(first, bits))
         unknown = self.constant(0, bits)
-        op = seq.CompRegOp(unknown, self.clock, reset)
+        op = seq.CompRegOp(unknown, self.clock, restart)
         self._states[op.data] = op
         self.register_bits += bits
         return named(op.data, name)
