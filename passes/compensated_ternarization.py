@@ -51,6 +51,15 @@ class Plan:
     correct_bias: bool = True
 
 
+@dataclass(frozen=True)
+class TernaryWeights:
+    """What a layer got: trits in the shape of its weight, a scale and a bias for each channel."""
+
+    trits: Array
+    scale: Array
+    bias: Array | None
+
+
 def compensate(
     module: ModuleOp,
     function: FuncOp,
@@ -58,8 +67,8 @@ def compensate(
     batches: Iterable[Sequence[Array]],
     *,
     progress: bool = True,
-) -> None:
-    """Make layers of `function` ternary, in place.
+) -> list[tuple[str, TernaryWeights]]:
+    """Make layers of `function` ternary, in place; what each got, with the key of its weight.
 
     Args:
         module: the program, with weights.
@@ -85,7 +94,9 @@ def compensate(
     kept = [check_inputs(function, batch) for batch in batches]
     if not kept:
         raise PassError("calibration needs at least one sample")
-    _Walk(module, plan, kept).run(block, progress=progress)
+    walk = _Walk(module, plan, kept)
+    walk.run(block, progress=progress)
+    return walk.found
 
 
 class _Walk:
@@ -101,6 +112,7 @@ class _Walk:
         self.before: dict[SSAValue, list[Array]] = {}
         self.after: dict[SSAValue, list[Array]] = {}
         self.shared: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
+        self.found: list[tuple[str, TernaryWeights]] = []
 
     def run(self, block: Block, *, progress: bool) -> None:
         """Evaluate op by op, and replace the layers of the plan."""
@@ -159,6 +171,9 @@ class _Walk:
             shift = _shift(matrix, approximate, moments, fixed if exact else None)
             key = f"{self.plan.layers[layer]}.bias"
             bias = self._literal(layer, key, shift.astype(numpy_dtype(element)), element)
+        made = (self.after[value][0] for value in (trits, scale))
+        offset = None if bias is None else self.after[bias][0]
+        self.found.append((self.plan.layers[layer], TernaryWeights(*made, offset)))
         new = as_ternary(layer, trits, scale, bias)
         replace(layer, new)
         self.before[new.results[0]] = wanted

@@ -28,7 +28,7 @@ from ..ir.pipeline import did_you_mean
 from ..ir.samples import read_samples
 from .calibrate import no_samples
 from .compensated_rounding import Compensation
-from .compensated_ternarization import Plan, compensate
+from .compensated_ternarization import Plan, TernaryWeights, compensate
 from .fold_constants import fold
 from .layers import PlainLayer, Synapse, TernaryLayer, as_ternary, is_layer
 from .replacement import erase_unused, insert_before, replace
@@ -167,8 +167,11 @@ class TernarizePass(ModulePass):
 
     def compensate(
         self, module: ModuleOp, batches: Iterable[Sequence[Array]], *, progress: bool = True
-    ) -> None:
+    ) -> list[tuple[str, TernaryWeights]]:
         """Make the layers that the options choose ternary, by what their inputs are on samples.
+
+        Returns:
+            what each layer got, with the key of its weight, in order.
 
         Products that have no single matrix for a weight, and synapses of spike trains, are rounded
         by the rule `twn`.
@@ -188,9 +191,10 @@ class TernarizePass(ModulePass):
         sources = [op for layer in layers for op in _producers(_weight(layer))]
         self.ternarize([layer for layer in chosen if layer not in layers])
         plan = Plan(layers, Compensation(self.damping, self.sweeps), self.correct_bias)
-        compensate(module, function, plan, batches, progress=progress)
+        found = compensate(module, function, plan, batches, progress=progress)
         erase_unused([*dict.fromkeys(sources)])
         clear_ranges(module)
+        return found
 
     def chosen(self, op: ModuleOp) -> list[FloatLayer]:
         """The layers that the options ask for, in order."""
