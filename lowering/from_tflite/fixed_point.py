@@ -119,11 +119,15 @@ def _once(
     axis: int,
 ) -> SSAValue:  # fmt: skip
     """One rounding, halves up."""
+    multipliers, shifts = _fixed(real)
+    return _requantized(e, x, multipliers, shifts, zero, element, bounds, axis)
+
+
+def _fixed(real: Array) -> tuple[Array, Array]:
     try:
-        multipliers, shifts = fixed_points(real)
+        return fixed_points(real)
     except TritonError as error:
         raise ProblemError(str(error)) from None
-    return _requantized(e, x, multipliers, shifts, zero, element, bounds, axis)
 
 
 def _away(
@@ -135,7 +139,7 @@ def _away(
     This differs from halves up for a negative x whose product is a half exactly, which takes
     |x| ≥ 2^(s-1) with m odd: for most scales no x is as large.
     """
-    multipliers, shifts = fixed_points(real)
+    multipliers, shifts = _fixed(real)
     halves = (multipliers % 2 == 1) & (np.ldexp(1.0, shifts - 1) <= largest)
     if not halves.any():
         return _requantized(e, x, multipliers, shifts, zero, element, bounds, axis)

@@ -83,7 +83,9 @@ class Product:
             weight = self._real_weight(e, scales)
             return self.multiply(self.x, weight, bias)
         is_rows = node.kind == "FULLY_CONNECTED"
-        symmetric = is_rows or not scales.is_per_axis
+        # LiteRT takes the form for one scale where all are the same.
+        varied = bool((scales.scale != scales.scale[0]).any())
+        symmetric = is_rows or not (varied or node.kind == "DEPTHWISE_CONV_2D")
         if node.options.get("asymmetricQuantizeInputs"):
             symmetric = False
         rank = e.rank(self.x)
@@ -123,23 +125,19 @@ class Product:
             # A bias beyond 32 bits only stands where the sums are wide too.
             added = e.along(e.convert(bias, sums), self.axis % e.rank(sums), e.rank(sums))
             sums = e.add(tensor.AddOp(sums, added))
-        factors = self._factors(node, scales, weights, result)
+        factors = self._factors(scales, weights, result)
         bounds, axis = activation_range(node), self.axis % e.rank(sums)
-        if wide and tensor_type(self.x).element_type == i16:
+        rounds_once = node.kind == "FULLY_CONNECTED" and largest <= LARGEST_SUM
+        if wide and tensor_type(self.x).element_type == i16 and not rounds_once:
             return rescaled_wide(e, e.convert(sums, i64), factors, bounds, node.element, axis)
-        once = largest if node.kind == "FULLY_CONNECTED" else None
+        sums = e.convert(sums, i32)
+        once = largest if rounds_once else None
         return rescaled(
             e, sums, factors, result.zero, node.element, bounds, largest=once, axis=axis
         )
 
-    def _factors(
-        self, node: Node, scales: Quantization, weights: Quantization, result: Quantization
-    ) -> Array:
-        if weights.scale.size == 1 and node.kind == "FULLY_CONNECTED":
-            # LiteRT multiplies these two in float32.
-            both = (scales.scale[0] * weights.scale).astype(np.float32).astype(np.float64)
-        else:
-            both = np.float64(scales.scale[0]) * weights.scale.astype(np.float64)
+    def _factors(self, scales: Quantization, weights: Quantization, result: Quantization) -> Array:
+        both = np.float64(scales.scale[0]) * weights.scale.astype(np.float64)
         return both / np.float64(result.scale[0])
 
     def _largest(

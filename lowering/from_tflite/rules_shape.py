@@ -17,7 +17,7 @@ from .emitter import Emitter, Node, Rule, is_real, standard
 from .rules_activation import activated, regridded
 
 
-def _axis(e: Emitter, axis: int, rank: int) -> int:
+def _axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
     return axis % rank
@@ -69,7 +69,7 @@ def _with_rest(e: Emitter, x: SSAValue, wanted: list[Size]) -> SSAValue:
 def _squeeze(e: Emitter, node: Node) -> SSAValue:
     sizes = e.sizes(node[0])
     given = node.option("squeezeDims") or [a for a, size in enumerate(sizes) if size == 1]
-    axes = {_axis(e, axis, len(sizes)) for axis in given}
+    axes = {_axis(axis, len(sizes)) for axis in given}
     if any(sizes[axis] != 1 for axis in axes):
         raise ProblemError(f"it takes axes {sorted(axes)} away from {show(sizes)}")
     return e.reshape(node[0], [size for axis, size in enumerate(sizes) if axis not in axes])
@@ -77,7 +77,7 @@ def _squeeze(e: Emitter, node: Node) -> SSAValue:
 
 def _expand_dims(e: Emitter, node: Node) -> SSAValue:
     (axis,) = e.int_list(node[1], "axis")
-    return _with_axis(e, node[0], _axis(e, axis, e.rank(node[0]) + 1))
+    return _with_axis(node[0], _axis(axis, e.rank(node[0]) + 1))
 
 
 def _with_axis(e: Emitter, x: SSAValue, axis: int) -> SSAValue:
@@ -86,7 +86,7 @@ def _with_axis(e: Emitter, x: SSAValue, axis: int) -> SSAValue:
 
 
 def _transpose(e: Emitter, node: Node) -> SSAValue:
-    perm = [_axis(e, axis, e.rank(node[0])) for axis in e.int_list(node[1], "permutation")]
+    perm = [_axis(axis, e.rank(node[0])) for axis in e.int_list(node[1], "permutation")]
     if sorted(perm) != list(range(e.rank(node[0]))):
         raise ProblemError(f"its permutation is {perm}")
     return e.permute(node[0], perm)
@@ -170,7 +170,7 @@ def _strided_slice(e: Emitter, node: Node) -> SSAValue:
             axis += left
             continue
         if has("newAxis", place):
-            x = _with_axis(e, x, axis)
+            x = _with_axis(x, axis)
             kept.append(True)
             axis += 1
             continue
@@ -228,7 +228,7 @@ def _taken(e: Emitter, x: SSAValue, axis: int, places: Any) -> SSAValue:
 def _reverse(e: Emitter, node: Node) -> SSAValue:
     x = node[0]
     for axis in e.int_list(node[1], "axes"):
-        axis = _axis(e, axis, e.rank(x))
+        axis = _axis(axis, e.rank(x))
         (count,) = static([e.sizes(x)[axis]], "size along an axis that is turned round")
         x = _taken(e, x, axis, counted(count)[::-1])
     return x
@@ -245,7 +245,12 @@ def _gather(e: Emitter, node: Node) -> SSAValue:
     if node.option("batchDims"):
         raise ProblemError("it picks other places for each batch")
     x, places = node[0], node[1]
-    return standard(e, "Gather", [x, places], axis=_axis(e, int(node.option("axis")), e.rank(x)))
+    axis = _axis(int(node.option("axis")), e.rank(x))
+    known, size = e.arrays.get(places), e.sizes(x)[axis]
+    if known is not None and known.size and not isinstance(size, Free):
+        if known.min() < 0 or known.max() >= size:
+            raise ProblemError(f"it picks elements {known.min()} to {known.max()} of {size}")
+    return standard(e, "Gather", [x, places], axis=axis)
 
 
 def _gather_nd(e: Emitter, node: Node) -> SSAValue:
@@ -272,7 +277,7 @@ def _one_hot(e: Emitter, node: Node) -> SSAValue:
 
 def _split(e: Emitter, node: Node) -> Any:
     x, count = node[1], int(node.option("numSplits"))
-    axis = _axis(e, e.int_list(node[0], "axis")[0], e.rank(x))
+    axis = _axis(e.int_list(node[0], "axis")[0], e.rank(x))
     (size,) = static([e.sizes(x)[axis]], "size along the axis")
     if count != len(node.outputs) or count < 1 or size % count:
         raise ProblemError(f"it splits {size} elements into {count} parts")
@@ -281,7 +286,7 @@ def _split(e: Emitter, node: Node) -> Any:
 
 def _split_v(e: Emitter, node: Node) -> Any:
     x, parts = node[0], e.int_list(node[1], "sizes")
-    axis = _axis(e, e.int_list(node[2], "axis")[0], e.rank(x))
+    axis = _axis(e.int_list(node[2], "axis")[0], e.rank(x))
     if -1 in parts:
         (size,) = static([e.sizes(x)[axis]], "size along the axis")
         parts[parts.index(-1)] = size - sum(n for n in parts if n != -1)
@@ -320,20 +325,20 @@ def _concatenation(e: Emitter, node: Node) -> SSAValue:
             regridded(e, value, node.scales(index), result, node)
             for index, value in enumerate(values)
         ]
-    axis = _axis(e, int(node.option("axis")), e.rank(values[0]))
+    axis = _axis(int(node.option("axis")), e.rank(values[0]))
     made = joined(e, values, axis)
     return made if node.is_quantized else activated(e, node, made)
 
 
 def _pack(e: Emitter, node: Node) -> SSAValue:
     values = [node[index] for index in range(len(node.inputs))]
-    axis = _axis(e, int(node.option("axis")), e.rank(values[0]) + 1)
-    return joined(e, [_with_axis(e, value, axis) for value in values], axis)
+    axis = _axis(int(node.option("axis")), e.rank(values[0]) + 1)
+    return joined(e, [_with_axis(value, axis) for value in values], axis)
 
 
 def _unpack(e: Emitter, node: Node) -> Any:
     x = node[0]
-    axis, sizes = _axis(e, int(node.option("axis")), e.rank(x)), e.sizes(x)
+    axis, sizes = _axis(int(node.option("axis")), e.rank(x)), e.sizes(x)
     if sizes[axis] != len(node.outputs):
         raise ProblemError(f"it gives {len(node.outputs)} parts of {sizes[axis]}")
     left = (*sizes[:axis], *sizes[axis + 1 :])

@@ -117,7 +117,7 @@ def _sums(e: Emitter, x: SSAValue, place: Window) -> tuple[SSAValue, int | Any]:
         raise ProblemError(f"its window {place.kernel} is too large")
     high, wide = static(image, "image")
     filled = padded(e, x, [0, 0, *pads[:2]], [0, 0, *pads[2:]], 0)
-    counted(max(high, wide) + max(pads))
+    counted(high * wide)
     outputs = [
         (size + pads[a] + pads[2 + a] - place.kernel[a]) // place.strides[a] + 1
         for a, size in enumerate((high, wide))
@@ -131,9 +131,10 @@ def _sums(e: Emitter, x: SSAValue, place: Window) -> tuple[SSAValue, int | Any]:
             total = part if total is None else e.add(tensor.AddOp(total, part))
         assert total is not None
         filled = total
-        line = np.pad(np.ones((high, wide)[axis], np.int32), (pads[axis], pads[2 + axis]))
-        along = [line[step * n : step * n + place.kernel[axis]].sum() for n in range(size)]
-        counts = counts * np.asarray(along, np.int32).reshape([-1, 1] if axis == 0 else [-1])
+        starts = step * np.arange(size, dtype=np.int32) - pads[axis]
+        ends = np.minimum(starts + place.kernel[axis], (high, wide)[axis])
+        along = np.maximum(ends - np.maximum(starts, 0), 0)
+        counts = counts * along.astype(np.int32).reshape([-1, 1] if axis == 0 else [-1])
     return filled, count if (counts == count).all() else counts
 
 

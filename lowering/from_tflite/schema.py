@@ -58,6 +58,7 @@ CUSTOM = OPERATORS.index("CUSTOM")
 _ELEMENTS = """
 float32 float16 int32 uint8 int64 text bool int16 complex64 int8 float64 complex128 uint64
 resource variant uint32 uint16 int4 bfloat16 int2
+uint4 float8_e4m3fn float8_e5m2
 """
 
 ELEMENTS: tuple[str, ...] = tuple(_ELEMENTS.split())

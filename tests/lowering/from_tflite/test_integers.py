@@ -1,0 +1,262 @@
+"""Integers on grids: bit for bit what LiteRT's reference kernels give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.ir import Block
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.from_onnx.assembly import assembled
+from triton_dsl.lowering.from_tflite import from_tflite
+from triton_dsl.lowering.from_tflite.emitter import Emitter
+from triton_dsl.lowering.from_tflite.fixed_point import RANGES, rescaled
+from triton_dsl.lowering.to_tflite.graph import Element
+
+IMAGE = (8, 5, 5, 6)
+TYPES = {"int8": (Element.INT8, 3), "uint8": (Element.UINT8, 120), "int16": (Element.INT16, 0)}
+SCALES = [0.0123, 2.0**-4]
+"""One like those of trained models, and one whose products are halves exactly."""
+
+
+def ints(values: Any) -> Any:
+    """Whole numbers as the file stores them."""
+    return np.array(values, np.int32)
+
+
+@pytest.fixture(params=TYPES)
+def kind(request: pytest.FixtureRequest) -> tuple[Element, int]:
+    """An element type and a zero point."""
+    return TYPES[request.param]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("op", ["ADD", "MUL", "SUB"])
+def test_arithmetic(bench: Any, kind: tuple[Element, int], op: str, scale: float) -> None:
+    element, zero = kind
+    grids = [bench.grid(s, zero) for s in (scale, scale * 0.7, scale * 2.1)]
+    x, y, z = (bench.tensor(n, IMAGE, element, g) for n, g in zip("xyz", grids, strict=True))
+    # The reference kernel of SUB takes another way for uint8 where scales are powers of two.
+    steps = int(op == "SUB" and element is Element.UINT8)
+    for activation in (0, 1, 3):
+        bench.check(op, [x, y], z, steps=steps, fusedActivationFunction=activation)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_regridding_and_cut_off_functions(
+    bench: Any, kind: tuple[Element, int], scale: float
+) -> None:
+    element, zero = kind
+    x = bench.tensor("x", IMAGE, element, bench.grid(scale, zero))
+    y = bench.tensor("y", IMAGE, element, bench.grid(scale * 1.37, zero))
+    for op in ("QUANTIZE", "RELU", "RELU6"):
+        bench.check(op, [x], y)
+    bench.check("LEAKY_RELU", [x], y, alpha=0.1)
+    bench.check("DEQUANTIZE", [x], bench.tensor("y", IMAGE))
+    bench.check("QUANTIZE", [bench.tensor("x", IMAGE)], y)
+
+
+@pytest.mark.parametrize("op", ["GELU", "HARD_SWISH", "LOGISTIC", "SOFTMAX", "TANH"])
+@pytest.mark.parametrize("name", ["int8", "uint8"])
+def test_functions_by_tables_and_floats(bench: Any, name: str, op: str) -> None:
+    element, zero = TYPES[name]
+    low = -128 if element is Element.INT8 else 0
+    grids = {"LOGISTIC": bench.grid(1 / 256, low), "SOFTMAX": bench.grid(1 / 256, low),
+             "TANH": bench.grid(1 / 128, low + 128)}  # fmt: skip
+    x = bench.tensor("x", IMAGE, element, bench.grid(0.03, zero))
+    y = bench.tensor("y", IMAGE, element, grids.get(op, bench.grid(0.031, zero)))
+    bench.check(op, [x], y, steps=1, **({"beta": 1.0} if op == "SOFTMAX" else {}))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_means(bench: Any, kind: tuple[Element, int], scale: float) -> None:
+    element, zero = kind
+    x = bench.tensor("x", IMAGE, element, bench.grid(scale, zero))
+    for axes, shape in (([1, 2], (8, 1, 1, 6)), ([3], (8, 5, 5, 1)), ([1], (8, 1, 5, 6))):
+        y = bench.tensor("y", shape, element, bench.grid(scale / 2, zero))
+        bench.check("MEAN", [x, bench.constant(ints(axes))], y, keepDims=True)
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("window", [(2, 3), (3, 3), (4, 4), (5, 5)])
+def test_pools(
+    bench: Any, kind: tuple[Element, int], window: tuple[int, int], padding: int
+) -> None:
+    element, zero = kind
+    how = bench.grid(0.1, zero)
+    size = [3, 3] if padding == 0 else [(5 - n) // 2 + 1 for n in window]
+    y = bench.tensor("y", (8, *size, 6), element, how)
+    options = {"strideH": 2, "strideW": 2, "filterHeight": window[0], "filterWidth": window[1]}
+    for op in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        bench.check(op, [bench.tensor("x", IMAGE, element, how)], y, padding=padding, **options)
+
+
+def weights(bench: Any, element: Element, shape: tuple[int, ...], axis: int) -> Any:
+    """A weight for activations of `element`: one scale a channel, or one and a zero point."""
+    random = np.random.default_rng(3)
+    if element is Element.UINT8:
+        values = random.integers(0, 256, shape).astype(np.uint8)
+        return bench.constant(values, how=bench.grid(0.005, 99))
+    scale = np.linspace(0.001, 0.01, shape[axis])
+    values = random.integers(-127, 128, shape).astype(np.int8)
+    return bench.constant(values, how=bench.grid(scale, 0, axis))
+
+
+def biased(bench: Any, x: Any, weight: Any, count: int) -> Any:
+    """A bias: of 64 bits for activations of 16."""
+    numbers = np.random.default_rng(4).integers(-1000, 1000, count)
+    wide = Element.INT64 if x.element is Element.INT16 else Element.INT32
+    scale = weight.quantization.scale * x.quantization.scale
+    return bench.constant(numbers.astype(wide.dtype), how=bench.grid(scale))
+
+
+PLAIN = {"dilationWFactor": 1, "dilationHFactor": 1, "padding": 0, "strideW": 2, "strideH": 2}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("activation", [0, 1, 3])
+def test_convolutions(bench: Any, kind: tuple[Element, int], scale: float, activation: int) -> None:
+    element, zero = kind
+    x = bench.tensor("x", IMAGE, element, bench.grid(scale, zero))
+    fine = bench.grid(0.001 if element is Element.INT16 else 0.05, zero)
+    options = {**PLAIN, "fusedActivationFunction": activation}
+    w = weights(bench, element, (7, 3, 3, 6), 0)
+    y = bench.tensor("y", (8, 3, 3, 7), element, fine)
+    bench.check("CONV_2D", [x, w, biased(bench, x, w, 7)], y, **options)
+    w = weights(bench, element, (1, 3, 3, 6), 3)
+    y = bench.tensor("y", (8, 3, 3, 6), element, fine)
+    bench.check("DEPTHWISE_CONV_2D", [x, w, biased(bench, x, w, 6)], y, depthMultiplier=1,
+                **options)  # fmt: skip
+
+
+def test_transposed_convolutions(bench: Any, kind: tuple[Element, int]) -> None:
+    element, zero = kind
+    fine = bench.grid(0.001 if element is Element.INT16 else 0.05, zero)
+    x = bench.tensor("x", IMAGE, element, bench.grid(0.0123, zero))
+    w = weights(bench, element, (7, 3, 3, 6), 0)
+    sizes = bench.constant(ints([8, 10, 10, 7]))
+    y = bench.tensor("y", (8, 10, 10, 7), element, fine)
+    bench.check("TRANSPOSE_CONV", [sizes, w, x, biased(bench, x, w, 7)], y, padding=0,
+                strideW=2, strideH=2)  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_fully_connected_layers(bench: Any, kind: tuple[Element, int], scale: float) -> None:
+    element, zero = kind
+    x = bench.tensor("x", (40, 150), element, bench.grid(scale, zero))
+    random = np.random.default_rng(5)
+    for how, low, high in (
+        (bench.grid(0.005, 99 if element is Element.UINT8 else 0), -127, 128),
+        (bench.grid(2.0**-6, 99 if element is Element.UINT8 else 0), -3, 4),
+    ):
+        numbers = random.integers(low, high, (9, 150))
+        if element is Element.UINT8:
+            numbers = np.abs(numbers)
+        stored = Element.UINT8 if element is Element.UINT8 else Element.INT8
+        w = bench.constant(numbers.astype(stored.dtype), stored, how)
+        y = bench.tensor("y", (40, 9), element, bench.grid(0.25, zero))
+        bench.check("FULLY_CONNECTED", [x, w, biased(bench, x, w, 9)], y, keepNumDims=False)
+
+
+@pytest.mark.parametrize("element", [Element.INT4, Element.INT2])
+@pytest.mark.parametrize("name", ["int8", "int16"])
+def test_weights_of_less_than_a_byte(bench: Any, name: str, element: Element) -> None:
+    outer, zero = TYPES[name]
+    most = 7 if element is Element.INT4 else 1
+    numbers = np.random.default_rng(6).integers(-most, most + 1, (7, 64)).astype(np.int8)
+    w = bench.constant(numbers, element, bench.grid(0.005))
+    x = bench.tensor("x", (8, 64), outer, bench.grid(0.03, zero))
+    y = bench.tensor("y", (8, 7), outer, bench.grid(0.05, zero))
+    module = bench.check("FULLY_CONNECTED", [x, w, biased(bench, x, w, 7)], y,
+                         keepNumDims=False)  # fmt: skip
+    assert ("ternary.linear" in str(module)) == (element is Element.INT2)
+
+
+def test_moves_keep_integers_as_they_are(bench: Any, kind: tuple[Element, int]) -> None:
+    element, zero = kind
+    how = bench.grid(0.0123, zero)
+    x, y = (bench.tensor(n, IMAGE, element, how) for n in "xy")
+    bench.check("CONCATENATION", [x, y], bench.tensor("z", (8, 5, 5, 12), element, how), axis=3)
+    bench.check("MAXIMUM", [x, y], bench.tensor("z", IMAGE, element, how))
+    pads = bench.constant(ints([[0, 0], [1, 2], [0, 1], [0, 0]]))
+    bench.check("PAD", [x, pads], bench.tensor("z", (8, 8, 6, 6), element, how))
+
+
+def test_products_of_two_computed_matrices(bench: Any) -> None:
+    i8 = Element.INT8
+    x = bench.tensor("x", (2, 5, 7), i8, bench.grid(0.0123, 3))
+    y = bench.tensor("y", (2, 7, 4), i8, bench.grid(0.02, -5))
+    z = bench.tensor("z", (2, 5, 4), i8, bench.grid(0.1, 1))
+    bench.check("BATCH_MATMUL", [x, y], z, adjX=False, adjY=False)
+
+
+def test_comparisons_are_of_the_real_numbers(bench: Any) -> None:
+    i8 = Element.INT8
+    x = bench.tensor("x", IMAGE, i8, bench.grid(0.0123, 3))
+    y = bench.tensor("y", IMAGE, i8, bench.grid(0.031, -9))
+    bench.check("LESS", [x, y], bench.tensor("z", IMAGE, Element.BOOL))
+
+
+@pytest.mark.parametrize("op", ["CONV_2D", "FULLY_CONNECTED"])
+def test_rounding_once_is_one_op_and_at_most_a_step_off(bench: Any, op: str) -> None:
+    i8 = Element.INT8
+    x = bench.tensor("x", (64, 1, 1, 30), i8, bench.grid(0.0123, 3))
+    shape = (9, 1, 1, 30) if op == "CONV_2D" else (9, 30)
+    w = weights(bench, i8, shape, 0)
+    sizes = (64, 1, 1, 9) if op == "CONV_2D" else (64, 9)
+    y = bench.tensor("y", sizes, i8, bench.grid(0.05, 2))
+    options = PLAIN if op == "CONV_2D" else {"keepNumDims": False}
+    data = bench.one_operator(op, [x, w, biased(bench, x, w, 9)], [y], options)
+    given_ = [bench.values(x)]
+    module = from_tflite(data, rounding="once")
+    assert str(module).count("tensor.requantize") == 1 and "tensor.sign" not in str(module)
+    (got,) = run_module(module, given_)
+    for reference in (True, False):
+        (want,) = bench.litert(data, given_, reference=reference)
+        assert np.abs(got.astype(int) - want).max() <= 1
+
+
+# The arithmetic itself, beside whole numbers of any size.
+
+
+def rounded_away(value: int, shift: int) -> int:
+    """value / 2^shift, halves away from zero."""
+    half = (1 << shift) >> 1
+    return (abs(value) + half >> shift) * (1 if value >= 0 else -1)
+
+
+def two_steps(x: int, multiplier: int, exponent: int) -> int:
+    """gemmlowp's SaturatingRoundingDoublingHighMul, then RoundingDivideByPOT."""
+    part = ((x << max(exponent, 0)) * multiplier + (1 << 30)) >> 31
+    return rounded_away(part, max(-exponent, 0))
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.floats(2.0**-20, 8), min_size=1, max_size=4),
+    st.lists(st.integers(-(2**27), 2**27), min_size=1, max_size=8),
+    st.integers(-20, 20),
+)
+def test_rescaling_is_exact(factors: list[float], numbers: list[int], zero: int) -> None:
+    from xdsl.dialects.builtin import i8, i32
+
+    e = Emitter(Block(), ParameterStore.unsaved())
+    x = e.argument((len(numbers), len(factors)), i32)
+    made = rescaled(e, x, factors, zero, i8, (-100, 90))
+    module = assembled(e, "m", [("x", x)], [("y", made)], None)
+    given_ = np.broadcast_to(np.array(numbers, np.int32)[:, None], (len(numbers), len(factors)))
+    (got,) = run_module(module, [np.ascontiguousarray(given_)])
+    for column, factor in enumerate(factors):
+        mantissa, exponent = np.frexp(factor)
+        multiplier = int(np.floor(mantissa * 2**31 + 0.5))
+        if multiplier == 1 << 31:
+            multiplier, exponent = multiplier >> 1, exponent + 1
+        for row, number in enumerate(numbers):
+            want = two_steps(number, multiplier, int(exponent)) + zero
+            assert got[row, column] == min(max(want, -100), 90)
+    assert RANGES[i8] == (-128, 127)
