@@ -77,7 +77,7 @@ def _squeeze(e: Emitter, node: Node) -> SSAValue:
 
 def _expand_dims(e: Emitter, node: Node) -> SSAValue:
     (axis,) = e.int_list(node[1], "axis")
-    return _with_axis(node[0], _axis(axis, e.rank(node[0]) + 1))
+    return _with_axis(e, node[0], _axis(axis, e.rank(node[0]) + 1))
 
 
 def _with_axis(e: Emitter, x: SSAValue, axis: int) -> SSAValue:
@@ -170,7 +170,7 @@ def _strided_slice(e: Emitter, node: Node) -> SSAValue:
             axis += left
             continue
         if has("newAxis", place):
-            x = _with_axis(x, axis)
+            x = _with_axis(e, x, axis)
             kept.append(True)
             axis += 1
             continue
@@ -247,9 +247,9 @@ def _gather(e: Emitter, node: Node) -> SSAValue:
     x, places = node[0], node[1]
     axis = _axis(int(node.option("axis")), e.rank(x))
     known, size = e.arrays.get(places), e.sizes(x)[axis]
-    if known is not None and known.size and not isinstance(size, Free):
-        if known.min() < 0 or known.max() >= size:
-            raise ProblemError(f"it picks elements {known.min()} to {known.max()} of {size}")
+    fixed = known is not None and known.size > 0 and not isinstance(size, Free)
+    if known is not None and fixed and not 0 <= known.min() <= known.max() < size:
+        raise ProblemError(f"it picks elements {known.min()} to {known.max()} of {size}")
     return standard(e, "Gather", [x, places], axis=axis)
 
 
@@ -333,7 +333,7 @@ def _concatenation(e: Emitter, node: Node) -> SSAValue:
 def _pack(e: Emitter, node: Node) -> SSAValue:
     values = [node[index] for index in range(len(node.inputs))]
     axis = _axis(int(node.option("axis")), e.rank(values[0]) + 1)
-    return joined(e, [_with_axis(value, axis) for value in values], axis)
+    return joined(e, [_with_axis(e, value, axis) for value in values], axis)
 
 
 def _unpack(e: Emitter, node: Node) -> Any:

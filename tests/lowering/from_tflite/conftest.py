@@ -163,7 +163,8 @@ def rich(bench: Bench) -> bytes:
     def ints(*numbers: Any) -> Tensor:
         return constant(np.array(numbers, np.int32))
 
-    i8, stride = Element.INT8, {"strideW": 2, "strideH": 2, "padding": 0}
+    i8 = Element.INT8
+    stride: dict[str, Any] = {"strideW": 2, "strideH": 2, "padding": 0}
     weight = constant(random.integers(-127, 128, (3, 3, 3, 2)).astype(np.int8), i8,
                       grid([0.01, 0.015, 0.02]), "w")  # fmt: skip
     bias = constant(np.zeros(3, np.float32))
