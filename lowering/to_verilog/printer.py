@@ -16,7 +16,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...passes.convert_ternary_to_hw.circuit import COMMENT, name_of
 from ...passes.convert_ternary_to_hw.memories import memory_of
-from ...passes.convert_ternary_to_hw.stream import KEEP
 from ...passes.convert_ternary_to_hw.words import KEYWORDS
 from ..emission import Names, UnsupportedOps
 from .expressions import EXPRESSIONS, Expression, expression, width
@@ -209,8 +208,6 @@ class _Printer:
     def _head(self) -> list[str]:
         comment = self.module.attributes.get(COMMENT)
         lines = _comment(comment.data, "") if isinstance(comment, StringAttr) else []
-        if KEEP in self.module.attributes:
-            lines.append('(* keep_hierarchy = "yes" *)')
         ports = [
             f"  {'input ' if p.dir.data == hw.Direction.INPUT else 'output'} wire "
             f"{_range(p.type)}{p.port_name.data}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from xdsl.dialects import comb, hw, seq
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, i1
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialects.shapes import bit_width
@@ -63,8 +63,6 @@ class Circuit:
         clock: of all registers.
         enable: an i1; registers keep their value while it is 0.
         pipeline: where registers are wanted, and for which device; a number is one of levels.
-        adder_widths: the widths for which `adder_symbol` names a module with one adder: sums of
-            sums in one clock cycle go through those, so that synthesis keeps them apart.
     """
 
     block: Block
@@ -72,7 +70,6 @@ class Circuit:
     enable: SSAValue
     pipeline: Pacing | int
     layers: list[LayerCount] = field(default_factory=list[LayerCount])
-    adder_widths: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _extended: dict[tuple[SSAValue, bool, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _delayed: dict[SSAValue, list[SSAValue]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
@@ -224,33 +221,24 @@ class Circuit:
         cost = self.pacing.cost("add", width)
         a, b = self.together([a, b], cost)
         operands = self.bits(a, width), self.bits(b, width)
-        value = self._adder(operands, sign, width, name, chained=bool(a.level or b.level))
+        if a.level or b.level:
+            value = self._chained(operands, sign, width, name)
+        else:
+            value = self.put(comb.AddOp(operands) if sign > 0 else comb.SubOp(*operands), name)
         self.layer.adders += 1
         self.layer.adder_bits += width
         return self.made(value, low, high, [a, b], cost)
 
-    def _adder(
-        self,
-        operands: tuple[SSAValue, SSAValue],
-        sign: int,
-        width: int,
-        name: str,
-        *,
-        chained: bool,
+    def _chained(
+        self, operands: tuple[SSAValue, SSAValue], sign: int, width: int, name: str
     ) -> SSAValue:
-        if not chained:
-            op = comb.AddOp(operands) if sign > 0 else comb.SubOp(*operands)
-            return self.put(op, name)
-        kind = "add" if sign > 0 else "sub"
-        self.adder_widths.add((kind, width))
-        type = IntegerType(width)
-        instance = hw.InstanceOp(
-            name,
-            SymbolRefAttr(adder_symbol(kind, width)),
-            (("a", operands[0]), ("b", operands[1])),
-            (("y", type),),
-        )
-        return self.put(instance, name)
+        """A sum of sums of the same cycle, which synthesis must not merge into one: see `row`."""
+        first, second = operands
+        if sign > 0:
+            return self.row(first, [second], [], width, name)
+        one = self.constant(1, 1)
+        left, right = (self.concatenated([value, one], width + 1) for value in (first, second))
+        return self.extract(self.put(comb.SubOp(left, right)), 1, width, name)
 
     def compared(self, a: Wire, b: Wire, predicate: str) -> Wire:
         """a ⋈ b as a bit; the predicate is `ge`, `gt` or `eq`."""
@@ -375,11 +363,6 @@ class Circuit:
         """A constant as a wire that is there when `like` is."""
         width = width_of(value, value)
         return Wire(self.constant(value, width), value, value, like.cycle)
-
-
-def adder_symbol(kind: str, width: int) -> str:
-    """The module that holds one adder (`add`) or subtractor (`sub`) of that width."""
-    return f"triton_{kind}_{width}"
 
 
 def named(value: SSAValue, name: str) -> SSAValue:

@@ -35,7 +35,7 @@ from .pacing import Pacing
 from .ports import Port
 from .rules import Signals, refusal
 from .signals import Signal, Wire
-from .stream import adder_module, hw_module, stream_module
+from .stream import hw_module, stream_module
 
 NAME = "tensor.name"
 
@@ -107,7 +107,7 @@ class Conversion:
         return None
 
     def convert(self) -> list[Operation]:
-        """The modules: adders on their own where there are some, arithmetic, stream."""
+        """The modules: arithmetic, stream."""
         inputs = [self.input_port(i) for i in range(len(self.function.args))]
         inputs = distinct(inputs, {"clock", "enable"})
         types: list[tuple[str, TypeAttribute]] = [("clock", seq.clock), ("enable", i1)]
@@ -124,10 +124,9 @@ class Conversion:
         core, sides = f"{self.name}_core", (self._sides(inputs), self._sides(outputs))
         results: list[tuple[str, TypeAttribute]] = [(n, IntegerType(w)) for n, w in sides[1]]
         arithmetic = hw_module(core, (types, results), block)
-        adders = [adder_module(*adder) for adder in sorted(circuit.adder_widths)]
         stream = stream_module(self.name, core, *sides, self.latency)
         self.inputs, self.outputs, self.layers = inputs, outputs, circuit.layers
-        return [*adders, arithmetic, stream]
+        return [arithmetic, stream]
 
     @staticmethod
     def _sides(ports: list[Port]) -> list[tuple[str, int]]:

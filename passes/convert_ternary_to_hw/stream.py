@@ -11,17 +11,13 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     SymbolRefAttr,
-    UnitAttr,
     i1,
 )
 from xdsl.ir import Block, Operation, Region, SSAValue, TypeAttribute
 
 from ...dialects.shapes import bit_width
-from .circuit import COMMENT, adder_symbol, named
+from .circuit import COMMENT, named
 from .ports import stream_width
-
-KEEP = "verilog.keep_hierarchy"
-"""The attribute of a module that synthesis must not dissolve into its users."""
 
 InputsAndOutputs = tuple[Sequence[tuple[str, TypeAttribute]], Sequence[tuple[str, TypeAttribute]]]
 
@@ -39,20 +35,6 @@ def hw_module(name: str, ports: InputsAndOutputs, block: Block) -> hw.HWModuleOp
     for argument, (hint, _) in zip(block.args, inputs, strict=True):
         argument.name_hint = hint
     return hw.HWModuleOp(StringAttr(name), type, Region(block))
-
-
-def adder_module(kind: str, width: int) -> hw.HWModuleOp:
-    """A module with one adder, which synthesis does not merge with the next."""
-    type = IntegerType(width)
-    block = Block(arg_types=[type, type])
-    a, b = block.args
-    op = comb.AddOp([a, b]) if kind == "add" else comb.SubOp(a, b)
-    block.add_ops([op, hw.OutputOp([op.result])])
-    module = hw_module(
-        adder_symbol(kind, width), ([("a", type), ("b", type)], [("y", type)]), block
-    )
-    module.attributes[KEEP] = UnitAttr()
-    return module
 
 
 def stream_module(

@@ -19,7 +19,6 @@ from ...ir.errors import LoweringError, UnsupportedError
 from ...ir.locations import location_text
 from ..convert_ternary_to_hw.circuit import COMMENT
 from ..convert_ternary_to_hw.memories import MEMORY
-from ..convert_ternary_to_hw.stream import KEEP
 from .families import Family
 from .gates import Bits, Gates
 from .netlist import FALSE, TRUE, Block, Netlist, Register
@@ -223,7 +222,7 @@ class _Elaborator:
             module = self.symbols.get(name)
             if module is None:
                 raise LoweringError(f"hw.instance '{op.instance_name.data}': no module @{name}")
-            if not isinstance(module, hw.HWModuleOp) or KEEP in module.attributes:
+            if not isinstance(module, hw.HWModuleOp):
                 return None
             scope.children[op] = self._scope(module, scope, op)
         return scope.children[op]

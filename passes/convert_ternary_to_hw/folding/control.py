@@ -17,10 +17,10 @@ from ....dialects.shapes import bit_width
 from ...adder_graph.graph import width_of
 from ..circuit import Circuit
 from ..memories import Memory, Style
+from ..pacing import Pacing
 from ..signals import Wire
 from ..stages.body import StageBody, clog2
 from ..stages.stage import AnyModule
-from ..stream import adder_module
 from .rom_styles import rom_style
 
 
@@ -52,7 +52,7 @@ class SteppedBody(StageBody):
         name: of the module.
         source: what it computes, in words.
         bits: of the input's beat and of the output's.
-        pipeline: a register after so many levels of adders, at least 1.
+        pipeline: where registers are wanted; nowhere is taken for after each level.
 
     Attributes:
         enable: 1 in the cycles in which the stage takes a step.
@@ -60,7 +60,9 @@ class SteppedBody(StageBody):
         memories: those that it uses, by symbol.
     """
 
-    def __init__(self, name: str, source: str, bits: tuple[int, int], pipeline: int) -> None:
+    def __init__(
+        self, name: str, source: str, bits: tuple[int, int], pipeline: Pacing | int
+    ) -> None:
         super().__init__([bits[0]], [bits[1]])
         self.name, self.source = name, source
         (self.data,), (self.valid,), (self.ready,) = self.in_data, self.in_valid, self.out_ready
@@ -69,7 +71,7 @@ class SteppedBody(StageBody):
         # Registers need the enable first; what it depends on is known last.
         self._blocked = comb.AndOp([one, one])
         self.enable = self.inverse(self.put(self._blocked), "enable")
-        self.circuit = Circuit(self.block, self.clock, self.enable, max(1, pipeline))
+        self.circuit = Circuit(self.block, self.clock, self.enable, pipeline or 1)
         self.circuit.begin(name, source)
         self.memories: dict[str, Memory] = {}
 
@@ -218,7 +220,8 @@ class SteppedBody(StageBody):
         self, in_ready: SSAValue, data: SSAValue, result: SSAValue
     ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
         module = self.finish(self.name, self.source, [in_ready], [data], [result])
-        memories = [self.memories[symbol].declaration() for symbol in sorted(self.memories)]
-        adders = [adder_module(*adder) for adder in sorted(self.circuit.adder_widths)]
+        memories: list[AnyModule] = [
+            self.memories[symbol].declaration() for symbol in sorted(self.memories)
+        ]
         self.circuit.layer.register_bits += self.register_bits
-        return module, [*memories, *adders]
+        return module, memories

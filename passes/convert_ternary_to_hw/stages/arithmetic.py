@@ -16,7 +16,7 @@ from ..arithmetic import plain
 from ..circuit import COMMENT, Circuit
 from ..pacing import Pacing
 from ..signals import Signal, Wire
-from ..stream import adder_module, hw_module
+from ..stream import hw_module
 from .body import StageBody
 from .stage import AnyModule, Layout, Stage
 from .timing import PipelineTiming
@@ -89,8 +89,7 @@ class ArithmeticStage:
             self.block,
         )
         module.attributes[COMMENT] = StringAttr(f"Arithmetic on a beat, {latency} cycles")
-        adders = [adder_module(*adder) for adder in sorted(circuit.adder_widths)]
-        return self._stage([*adders, module], core, layout, latency)
+        return self._stage([module], core, layout, latency)
 
     def _stage(self, parts: Sequence[AnyModule], core: str, layout: Layout, latency: int) -> Stage:
         body = StageBody([self.input.width], [layout.width])
