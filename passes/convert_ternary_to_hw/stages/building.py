@@ -14,6 +14,7 @@ from ....dialects import tensor
 from ....dialects.inference import tensor_type
 from ...compile_time import literal_value
 from ..evaluation import LayerNames, check_range, evaluate, words
+from ..folding.stages import product_stage
 from ..pacing import Pacing
 from ..rules import Signals, numbers
 from ..signals import Signal
@@ -22,7 +23,7 @@ from .frames import Accumulation, accumulate_stage, gather_stage, scatter_stage
 from .links import fork_stage, join_stage
 from .network import BuiltNetwork, Network
 from .partition import Part, Partition, WindowOp
-from .positions import at_one_position
+from .positions import at_one_position, broadcasts
 from .products import Search, on_window, paddings, position_shape, window_shape
 from .stage import Layout, Stage
 from .window import window_stage
@@ -146,6 +147,9 @@ class Building:
         every = list(range(len(layout.bounds)))
         (value,) = part.exports[:1]
         match part.kind:
+            case "product":
+                stage = self._product(part, layout, elements)
+                return stage, {value: list(range(len(stage.outputs[0].bounds)))}
             case "window":
                 return self._window(part, layout)
             case "gather":
@@ -165,6 +169,23 @@ class Building:
                 return stage, {value: every}
             case _:
                 return self._arithmetic(part, layout, elements)
+
+    def _product(self, part: Part, layout: Layout, elements: Elements) -> Stage:
+        """A product that takes several cycles a beat, with what follows it."""
+        ((source, value),) = part.sources
+        name = self.names.of(part.ops[0])
+        for op in part.ops:
+            self.names.note(op, name)
+        windows = source.kind == "window"
+        return product_stage(
+            self._unique(name),
+            part.ops,
+            layout,
+            list(range(len(layout.bounds))) if windows else elements[value],
+            pipeline=self.options.pipeline,
+            time_budget=self.options.search.time_budget,
+            keep_beat=not _is_prompt(source),
+        )
 
     def _window(self, part: Part, layout: Layout) -> tuple[Stage, Elements]:
         (op,) = part.ops
@@ -234,11 +255,18 @@ class Building:
             result = on_window(writer.circuit, op, window, self.options.search)
             check_range(op, op.results[0], result)
             return [result]
+        axes = part.spatial if broadcasts(op) else ()
         operands = [
-            values[value] if value in values else _literal(value, part.spatial)
-            for value in op.operands
+            values[value] if value in values else _literal(value, axes) for value in op.operands
         ]
         return evaluate(writer.circuit, op, operands, self.names)
+
+
+def _is_prompt(part: Part) -> bool:
+    """Whether a part has nothing else to do while its beat waits: it gives one a cycle."""
+    if part.kind in ("gather", "scatter", "accumulate", "product"):
+        return False
+    return all(_is_prompt(source) for source, _ in part.sources)
 
 
 def _literal(value: SSAValue, spatial: Sequence[int]) -> Signals:

@@ -17,6 +17,7 @@ from ....ir.locations import location_text
 from ...compile_time import is_literal
 from ..conversion import Conversion, distinct, is_known
 from ..evaluation import LayerNames
+from ..folding.forms import has_form
 from ..pacing import Pacing
 from ..ports import Port
 from .axi import frame_stream_module
@@ -28,8 +29,8 @@ from .stage import Layout
 
 
 def needs_stages(function: func.FuncOp) -> bool:
-    """Whether a program looks at several positions of an image around each."""
-    return any(isinstance(op, WindowOp) for op in function.body.walk())
+    """Whether a program looks at several positions of an image around each, or is folded."""
+    return any(isinstance(op, WindowOp) or has_form(op) for op in function.body.walk())
 
 
 class FrameConversion(Conversion):
@@ -56,6 +57,8 @@ class FrameConversion(Conversion):
 
     def refusal(self, op: Operation) -> str | None:
         """Why an op cannot become hardware; `None` if it can."""
+        if has_form(op) and isinstance(op, ternary.MatmulOp):
+            return None
         if not isinstance(op, WindowOp):
             return super().refusal(op)
         if numpy_dtype(tensor_type(op.operands[0]).element_type).kind not in "iub":

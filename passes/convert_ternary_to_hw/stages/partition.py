@@ -19,10 +19,14 @@ from ....dialects import tensor, ternary
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
 from ...compile_time import is_literal, literal_value
+from ..folding.forms import has_form
+from ..folding.layers import absorbed
 from ..rules import Reduction
-from .positions import Spatial, carried, is_uniform
+from .positions import Spatial, broadcasts, carried, is_uniform
 
-Kind = Literal["input", "window", "gather", "scatter", "accumulate", "arithmetic", "output"]
+Kind = Literal[
+    "input", "window", "gather", "scatter", "accumulate", "arithmetic", "product", "output"
+]
 
 WindowOp = ternary.ConvOp | tensor.ConvOp | tensor.MaxPoolOp | tensor.PadToOp
 
@@ -37,7 +41,8 @@ class Part:
             none where a beat is all of a frame.
         grid: how many positions on each of them.
         sources: the values that it takes, and from which part.
-        ops: of an arithmetic part, in order; the op of a window or an accumulation.
+        ops: of an arithmetic part, in order; the op of a window or an accumulation; a product
+            that takes several cycles a beat and the ops that its stage computes besides.
         exports: the values that it gives to other parts. A window gives the result of its op.
     """
 
@@ -73,6 +78,7 @@ class Partition:
         self.parts: list[Part] = []
         self._home: dict[SSAValue, Part] = {}
         self._whole: dict[SSAValue, Part] = {}
+        self._absorbed: set[Operation] = set()
         self._images = _image_values(function)
         self._input = Part("input", (), ())
         self.parts.append(self._input)
@@ -80,7 +86,7 @@ class Partition:
         for op in function.body.block.ops:
             if isinstance(op, func.ReturnOp):
                 self._return(op)
-            elif not is_literal(op):
+            elif not is_literal(op) and op not in self._absorbed:
                 self._place(op)
         self.parts = _shortened(self.parts)
 
@@ -109,6 +115,9 @@ class Partition:
     def _place(self, op: Operation) -> None:
         placed = [value for value in op.operands if value in self._home]
         if not placed:
+            return
+        if has_form(op):
+            self._product(op)
             return
         if isinstance(op, WindowOp) and (not _is_pointwise(op) or self._is_misplaced(op)):
             self._window(op)
@@ -148,6 +157,8 @@ class Partition:
 
     def _fits(self, op: Operation, spatial: Spatial) -> bool:
         """Whether the known operands of an op are the same at all positions."""
+        if not broadcasts(op):
+            return True
         known = [value for value in op.operands if value not in self._home]
         return all(is_uniform(literal_value(value), spatial) for value in known)
 
@@ -193,6 +204,26 @@ class Partition:
         over = self._over(part, result)
         over.ops.append(op)
         self._home[result] = over
+
+    def _product(self, op: ternary.MatmulOp | ternary.ConvOp) -> None:
+        """A product that takes several cycles a beat, and what its stage computes besides."""
+        ops: list[Operation] = [op, *absorbed(op)]
+        self._absorbed.update(ops[1:])
+        if isinstance(op, WindowOp) and (not _is_pointwise(op) or self._is_misplaced(op)):
+            self._window(op)
+            part = self._home[op.result]
+            part.kind, part.ops = "product", ops
+        else:
+            if not isinstance(op, WindowOp):
+                self._gathered(op.input)
+            home = (self._home if isinstance(op, WindowOp) else self._whole)[op.input]
+            part = self._new("product", home.spatial, home.grid)
+            part.take(home, op.input)
+            part.ops = ops
+        (result,) = ops[-1].results
+        self._home[result] = self._over(part, result)
+        if not part.spatial:
+            self._whole[result] = self._home[result]
 
     def _accumulate(self, op: Reduction) -> None:
         (value,), (result,) = op.operands, op.results

@@ -19,6 +19,11 @@ from ..rules import RULES
 Spatial = tuple[int, ...]
 
 
+def broadcasts(op: Operation) -> bool:
+    """Whether known operands of an op meet its elements by broadcasting."""
+    return not isinstance(op, tensor.RequantizeOp | tensor.MultiThresholdOp)
+
+
 def is_uniform(values: NDArray[Any] | None, spatial: Spatial) -> bool:
     """Whether known values are the same at all positions."""
     if values is None:
