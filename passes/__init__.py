@@ -81,6 +81,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return ConvertVectorToLLVMPass
 
+    def get_choose_folding() -> type[ModulePass]:
+        from .convert_ternary_to_hw.folding.choose_folding import ChooseFoldingPass
+
+        return ChooseFoldingPass
+
     def get_convert_ternary_to_hw() -> type[ModulePass]:
         from .convert_ternary_to_hw import ConvertTernaryToHwPass
 
@@ -189,6 +194,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     return {
         "balance-thresholds": get_balance_thresholds,
         "calibrate": get_calibrate,
+        "choose-folding": get_choose_folding,
         "convert-ann-to-snn": get_convert_ann_to_snn,
         "convert-arith-to-llvm": get_convert_arith_to_llvm,
         "convert-cf-to-llvm": get_convert_cf_to_llvm,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import tensor, ternary
@@ -23,6 +23,9 @@ from .skip_zeros import FORM_ATTRIBUTE
 
 WEIGHT_ATTRIBUTE = "ternary.weight"
 """The attribute of an adder graph that names the parameter it was made from."""
+
+HARDWARE_FORM = "verilog.form"
+"""The attribute of a product that `choose-folding` gave another form; it stays a product."""
 
 Product = ternary.MatmulOp | ternary.LinearOp
 
@@ -89,6 +92,9 @@ class OptimizeAdderGraphPass(ModulePass):
         for product in list(op.walk()):
             if not isinstance(product, Product) or is_float(tensor_type(product.input)):
                 continue
+            if HARDWARE_FORM in product.attributes:
+                split_product(product)
+                continue
             weight = literal_value(product.weight)
             if weight is not None and weight.ndim == 2:
                 self._convert(product, weight)
@@ -106,10 +112,7 @@ class OptimizeAdderGraphPass(ModulePass):
         )
         graph = ternary.AdderGraphOp(product.input, found.inputs, found.nodes, found.outputs)
         literal = product.weight.owner
-        if isinstance(literal, ternary.ParameterOp):
-            graph.attributes[WEIGHT_ATTRIBUTE] = literal.key
-        elif product.weight.name_hint is not None:
-            graph.attributes[WEIGHT_ATTRIBUTE] = StringAttr(product.weight.name_hint)
+        _note_weight(graph, product)
         product.attributes.pop(FORM_ATTRIBUTE, None)
         ops = [graph, *_steps_after(graph.result, product)]
         for step in ops[:-1]:
@@ -117,6 +120,28 @@ class OptimizeAdderGraphPass(ModulePass):
         replace(product, ops[-1])
         if is_literal(literal) and literal.result.first_use is None:
             erase(literal)
+
+
+def split_product(op: Product) -> ternary.MatmulOp:
+    """A product with what follows it as ops of their own; it notes the name of its weight."""
+    product = op if isinstance(op, ternary.MatmulOp) else ternary.MatmulOp(op.input, op.weight)
+    _note_weight(product, op)
+    if product is not op:
+        if HARDWARE_FORM in op.attributes:
+            product.attributes[HARDWARE_FORM] = op.attributes[HARDWARE_FORM]
+        *steps, last = [product, *_steps_after(product.result, op)]
+        for step in steps:
+            insert_before(op, step)
+        replace(op, last)
+    return product
+
+
+def _note_weight(product: Operation, op: Product) -> None:
+    literal = op.weight.owner
+    if isinstance(literal, ternary.ParameterOp):
+        product.attributes[WEIGHT_ATTRIBUTE] = literal.key
+    elif op.weight.name_hint is not None:
+        product.attributes[WEIGHT_ATTRIBUTE] = StringAttr(op.weight.name_hint)
 
 
 def _steps_after(product: SSAValue, op: Product) -> list[InferredOp]:

@@ -79,7 +79,9 @@ def serial_width(product: Product) -> int:
     return max(sums, product.width + (not product.signed))
 
 
-def serial_stage(name: str, source: str, serial: SerialProduct, *, keep_beat: bool = True) -> Stage:
+def serial_stage(
+    name: str, source: str, serial: SerialProduct, *, keep_beat: bool = True, beats: int = 1
+) -> Stage:
     """The stage of a digit-serial product.
 
     Args:
@@ -87,15 +89,18 @@ def serial_stage(name: str, source: str, serial: SerialProduct, *, keep_beat: bo
         source: what it is, in words.
         serial: the product.
         keep_beat: as for `folded_stage`.
+        beats: of a frame.
     """
-    return _Writer(name, source, serial, keep_beat).stage()
+    return _Writer(name, source, serial, keep_beat, beats).stage()
 
 
 class _Writer:
-    def __init__(self, name: str, source: str, serial: SerialProduct, keep_beat: bool) -> None:
+    def __init__(
+        self, name: str, source: str, serial: SerialProduct, keep_beat: bool, beats: int
+    ) -> None:
         self.serial, self.product = serial, serial.product
-        self.inputs = Layout(self.product.inputs)
-        self.outputs = Layout(tuple(self.product.outputs))
+        self.inputs = Layout(self.product.inputs, beats)
+        self.outputs = Layout(tuple(self.product.outputs), beats)
         bits = self.inputs.width, self.outputs.width
         self.body = SteppedBody(name, source, bits, 1)
         self.circuit = self.body.circuit

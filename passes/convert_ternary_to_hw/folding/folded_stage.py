@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 from ...adder_graph.graph import width_of
 from ..compressors import compressed_sum
 from ..memories import Style
+from ..pacing import Pacing
 from ..signals import Signal, Wire
 from ..stages.stage import Layout, Stage
 from .activation import applied
@@ -30,9 +31,10 @@ def folded_stage(
     source: str,
     folded: FoldedProduct,
     *,
-    pipeline: int = 1,
+    pipeline: Pacing | int = 1,
     keep_beat: bool = True,
     weights: Style | None = None,
+    beats: int = 1,
 ) -> Stage:
     """The stage of a folded product.
 
@@ -40,13 +42,14 @@ def folded_stage(
         name: of the module.
         source: what it is, in words.
         folded: the product.
-        pipeline: a register after so many levels of adders; at least 1.
+        pipeline: where registers are wanted; nowhere is taken for after each level.
         keep_beat: take a beat in one cycle and keep it. Otherwise the beat must stay at the input
             until it is taken, which is after the last step: registers are saved where the sender
             has nothing else to do.
         weights: what the ROM of weights is made of; by its size when not given.
+        beats: of a frame.
     """
-    return _Writer(name, source, folded, pipeline, keep_beat, weights).stage()
+    return _Writer(name, source, folded, pipeline, keep_beat, weights, beats).stage()
 
 
 class _Writer:
@@ -55,13 +58,14 @@ class _Writer:
         name: str,
         source: str,
         folded: FoldedProduct,
-        pipeline: int,
+        pipeline: Pacing | int,
         keep_beat: bool,
         weights: Style | None,
+        beats: int,
     ) -> None:
         self.folded, self.product = folded, folded.product
-        self.inputs = Layout(self.product.inputs)
-        self.outputs = Layout(tuple(self.product.outputs))
+        self.inputs = Layout(self.product.inputs, beats)
+        self.outputs = Layout(tuple(self.product.outputs), beats)
         bits = self.inputs.width, self.outputs.width
         self.body = SteppedBody(name, source, bits, pipeline)
         self.circuit = self.body.circuit
@@ -179,7 +183,8 @@ class _Writer:
     ) -> tuple[list[Wire], SSAValue]:
         """The accumulators, and the bit that says that they hold the sums of columns."""
         body, circuit = self.body, self.circuit
-        *sums, first = circuit.together([*sums, first])
+        cost = circuit.pacing.cost("add", self.product.sum_width)
+        *sums, first = circuit.together([*sums, first], cost)
         last = body.flags(last, sums[0].cycle, "last")
         width = self.product.sum_width
         step = body.all_of(last, body.enable)

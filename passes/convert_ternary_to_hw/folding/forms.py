@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, Operation
 
+from ....dialects import ternary
 from ....ir.errors import OptionError
+from ...optimize_adder_graph import HARDWARE_FORM
 from .product import Folding
 
-FORM = "verilog.form"
+FORM = HARDWARE_FORM
 """The attribute of a product with trits that says what becomes of it."""
 
 
@@ -66,6 +69,11 @@ def noted_form(op: Operation) -> Form:
     if "digit" in numbers:
         return Serial(numbers["digit"])
     return Folded(Folding(numbers["pe"], numbers["simd"]))
+
+
+def has_form(op: Operation) -> TypeGuard[ternary.MatmulOp | ternary.ConvOp]:
+    """Whether an op is a product that takes several cycles a beat."""
+    return FORM in op.attributes and isinstance(op, ternary.MatmulOp | ternary.ConvOp)
 
 
 def note_form(op: Operation, form: Form) -> None:

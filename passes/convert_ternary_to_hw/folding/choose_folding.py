@@ -1,0 +1,122 @@
+"""The pass `choose-folding`: which form each product with trits takes in hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+
+from ....ir.errors import OptionError
+from ....ir.interpreter import entry_function
+from .choice import Choice, FoldableLayer, Goal, chosen
+from .forms import Folded, Serial, note_form, parsed_forms
+from .layers import products, split_products
+
+FOLDING = "verilog.folding"
+"""The attribute of a module with the forms that were chosen: a dictionary a layer."""
+
+
+@dataclass(frozen=True)
+class ChooseFoldingPass(ModulePass):
+    """Choose how many cycles each product with trits takes in hardware.
+
+    A product of integers with a known matrix of trits [K, N] can be *unrolled* (every addition in
+    hardware of its own, a beat a cycle), *digit-serial* (the same additions, for some bits of the
+    numbers a cycle) or *folded* (SIMD inputs and PE columns a cycle, weights in a memory). With
+    `target-fps` every layer takes the least area that keeps up; with `lut-budget` the network gets
+    as quick as it can in that area; with both the first is to be reached within the second. The
+    product gets the attribute `verilog.form`, which `convert-ternary-to-hw` follows; the module
+    gets `verilog.folding` with the choice for every layer.
+
+        %y = ternary.matmul %x, %w : tensor<?x64xi8>, tensor<64x32x!ternary.trit> -> …
+        // becomes, with folding="fc1:pe=8,simd=16"
+        %y = ternary.matmul %x, %w {ternary.weight = "fc1.weight",
+             verilog.form = {kind = "folded", pe = 8 : i64, simd = 16 : i64}} : …
+
+    Areas are by closed formulas: LUTs of six inputs, and a memory of 18 Kbit for 200 of them.
+
+    Raises:
+        OptionError: an option is out of its range, names no layer or what a layer cannot take, or
+            the goal cannot be reached; then the message says what can.
+    """
+
+    name = "choose-folding"
+
+    target_fps: float | int | None = None
+    """Frames a second that the circuit must take, at `clock`."""
+
+    lut_budget: int | None = None
+    """LUTs that all products together may take."""
+
+    folding: str = ""
+    """Forms of layers: `fc1:pe=8,simd=16;fc2:unrolled;fc3:digit=2`; the others are chosen."""
+
+    clock: float | int = 100.0
+    """The clock, in MHz."""
+
+    def __post_init__(self) -> None:
+        for option, value in (("target-fps", self.target_fps), ("lut-budget", self.lut_budget)):
+            if value is not None and not 0 < value < float("inf"):
+                raise OptionError(f"{self.name} expects {option} above 0, got {value}")
+        if not 0 < self.clock < float("inf"):
+            raise OptionError(f"{self.name} expects clock in MHz above 0, got {self.clock}")
+        parsed_forms(self.folding)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        function = entry_function(op, "forward")
+        split_products(function)
+        found = products(function)
+        cycles = None
+        if self.target_fps is not None:
+            cycles = int(self.clock * 1e6 / self.target_fps)
+            if not cycles:
+                raise OptionError(
+                    f"target-fps={self.target_fps:g} is more than a frame a cycle at "
+                    f"{self.clock:g} MHz"
+                )
+        goal = Goal(cycles, self.lut_budget, float(self.clock))
+        layers = [layer for _, layer in found]
+        choices = chosen(layers, parsed_forms(self.folding), goal)
+        for (product, _), choice in zip(found, choices, strict=True):
+            note_form(product, choice.form)
+        rows = [_row(*pair) for pair in zip(layers, choices, strict=True)]
+        entries: dict[str, Attribute] = {
+            "clock": FloatAttr(float(self.clock), f64),
+            "layers": ArrayAttr(rows),
+        }
+        if cycles is not None:
+            entries["cycles"] = IntegerAttr(cycles, i64)
+        op.attributes[FOLDING] = DictionaryAttr(entries)
+
+
+def _row(layer: FoldableLayer, choice: Choice) -> DictionaryAttr:
+    k, n = layer.product.shape
+    pe, simd = n, k
+    if isinstance(choice.form, Folded):
+        pe, simd = choice.form.folding.pe, choice.form.folding.simd
+    numbers = {
+        "inputs": k,
+        "outputs": n,
+        "pe": pe,
+        "simd": simd,
+        "digit": choice.form.digit if isinstance(choice.form, Serial) else 0,
+        "cycles": choice.cycles,
+        "luts": choice.cost.luts,
+        "flip_flops": choice.cost.flip_flops,
+        "block_memories": choice.cost.blocks,
+    }
+    kind = type(choice.form).__name__.lower()
+    entries: dict[str, Attribute] = {"layer": StringAttr(layer.name), "form": StringAttr(kind)}
+    return DictionaryAttr(entries | {key: IntegerAttr(n, i64) for key, n in numbers.items()})

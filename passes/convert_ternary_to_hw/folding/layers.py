@@ -1,0 +1,117 @@
+"""The products of a program that can be folded, and what follows each as one function.
+
+Not here: which form each takes (`choice`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from ....dialects import ternary
+from ....dialects.inference import tensor_type
+from ....dialects.shapes import is_float
+from ...compile_time import literal_value
+from ...optimize_adder_graph import WEIGHT_ATTRIBUTE, input_range, split_product
+from ..evaluation import identifier
+from ..stages.splitting import split_convolutions
+from .channel_functions import channel_function, following
+from .choice import FoldableLayer
+from .product import Array, Bounds, Product, sum_bounds
+
+ProductOp = ternary.MatmulOp | ternary.ConvOp
+"""A product with trits, nothing else; a `ternary.linear` is split into one and other ops."""
+
+
+def split_products(function: FuncOp) -> None:
+    """Put biases, activations, thresholds and requantisation behind products of integers."""
+    split_convolutions(function)
+    for op in list(function.body.walk()):
+        if isinstance(op, ternary.LinearOp | ternary.MatmulOp) and _is_known(op):
+            split_product(op)
+
+
+def _is_known(op: ternary.LinearOp | ternary.MatmulOp | ternary.ConvOp) -> bool:
+    weight = literal_value(op.weight)
+    return not is_float(tensor_type(op.input)) and weight is not None and weight.ndim >= 2
+
+
+def products(function: FuncOp) -> list[tuple[ProductOp, FoldableLayer]]:
+    """The products of integers with known trits, in order; a name each."""
+    found: list[tuple[ProductOp, FoldableLayer]] = []
+    taken: Counter[str] = Counter()
+    for op in function.body.walk():
+        if isinstance(op, ternary.MatmulOp | ternary.ConvOp) and _is_known(op):
+            name = _name(op)
+            taken[name] += 1
+            if taken[name] > 1:
+                name += f"_{taken[name]}"
+            found.append((op, _layer(op, name)))
+    return found
+
+
+def _name(op: ProductOp) -> str:
+    key = op.attributes.get(WEIGHT_ATTRIBUTE)
+    text = key.data if isinstance(key, StringAttr) else op.results[0].name_hint or "product"
+    return identifier(text.removesuffix(".weight").removesuffix(".weights"))
+
+
+def _layer(op: ProductOp, name: str) -> FoldableLayer:
+    shape = tensor_type(op.results[0]).get_shape()
+    beats = prod(shape[2:]) if isinstance(op, ternary.ConvOp) else 1
+    matrix = product_matrix(op)
+    product, _ = product_of(op, matrix, nominal_bounds(op, len(matrix)))
+    return FoldableLayer(name, product, beats, can_fold(op))
+
+
+def can_fold(op: ProductOp) -> bool:
+    """Whether stages of several cycles a beat can compute an op."""
+    if isinstance(op, ternary.ConvOp):
+        return op.groups.value.data == 1
+    return tensor_type(op.results[0]).get_num_dims() == 2
+
+
+def product_matrix(op: ProductOp) -> Array:
+    """The matrix int8 [K, N]; rows of a convolution are rows of taps, taps of a row, channels."""
+    weight = literal_value(op.weight)
+    assert weight is not None
+    if isinstance(op, ternary.ConvOp):
+        weight = np.moveaxis(weight, (0, 1), (-1, -2)).reshape(-1, len(weight))
+    return weight.astype(np.int8)
+
+
+def nominal_bounds(op: ProductOp, count: int) -> tuple[Bounds, ...]:
+    """The bounds of the inputs by who made them, the same for all."""
+    found = input_range(op.input)
+    low, high = found.low, found.high
+    if isinstance(op, ternary.ConvOp) and any(op.padding.get_values()):
+        low, high = min(low, 0), max(high, 0)
+    return ((low, high),) * count
+
+
+def product_of(
+    op: ProductOp, matrix: Array, inputs: tuple[Bounds, ...], most: int | None = None
+) -> tuple[Product, list[Operation]]:
+    """A product with the function that follows it, and the ops that this function stands for.
+
+    Args:
+        op: the product.
+        matrix: its matrix, rows in the order of `inputs`.
+        inputs: the bounds of the inputs.
+        most: the most ops that may follow.
+    """
+    low, high = sum_bounds(matrix, inputs)
+    ops = following(op.results[0])[:most]
+    function, count = channel_function(ops, 1, low, high)
+    return Product(matrix, inputs, function), ops[:count]
+
+
+def absorbed(op: ProductOp) -> list[Operation]:
+    """The ops behind a folded product that its stage computes."""
+    matrix = product_matrix(op)
+    return product_of(op, matrix, nominal_bounds(op, len(matrix)))[1]

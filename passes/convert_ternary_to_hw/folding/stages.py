@@ -1,0 +1,77 @@
+"""The stage of a product that was given a form of several cycles a beat.
+
+Not here: where it stands in a network (`stages.partition`, `stages.building`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import Operation
+
+from ...adder_graph import InputRange, optimize_matrix
+from ..evaluation import check_range, words
+from ..pacing import Pacing
+from ..rules import numbers
+from ..stages.stage import Layout, Stage
+from .digit_serial import SerialProduct, serial_stage
+from .folded_stage import folded_stage
+from .forms import Folded, Serial, noted_form
+from .layers import ProductOp, product_matrix, product_of
+from .product import FoldedProduct
+
+
+def product_stage(
+    name: str,
+    ops: Sequence[Operation],
+    layout: Layout,
+    places: Sequence[int],
+    *,
+    pipeline: Pacing | int,
+    time_budget: float,
+    keep_beat: bool,
+) -> Stage:
+    """The stage of a product and of the ops behind it.
+
+    Args:
+        name: of the stage.
+        ops: the product, and what its stage computes besides.
+        layout: of the beats that come in.
+        places: for each row of the product's matrix the element of a beat.
+        pipeline: where registers are wanted.
+        time_budget: to search for adders of a digit-serial product.
+        keep_beat: as for `folded_stage`.
+
+    Raises:
+        UnsupportedError: a sum would wrap around in its type.
+        OptionError: the product cannot take its form.
+    """
+    op, *after = ops
+    assert isinstance(op, ProductOp)
+    own = product_matrix(op)
+    matrix = np.zeros((len(layout.bounds), own.shape[1]), np.int8)
+    matrix[list(places)] = own
+    product, taken = product_of(op, matrix, layout.bounds, len(after))
+    assert taken == after
+    check_range(op, op.results[0], numbers(np.stack(product.ends)))
+    form = noted_form(op)
+    if isinstance(form, Folded):
+        folded = FoldedProduct(product, form.folding)
+        return folded_stage(
+            name, words(op), folded, pipeline=pipeline, keep_beat=keep_beat, beats=layout.beats
+        )
+    assert isinstance(form, Serial)
+    graph = optimize_matrix(
+        matrix,
+        cost="adders",
+        time_budget=time_budget,
+        inputs=InputRange(*_around(layout.bounds)),
+    )
+    serial = SerialProduct(product, graph, form.digit)
+    return serial_stage(name, words(op), serial, keep_beat=keep_beat, beats=layout.beats)
+
+
+def _around(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    lows, highs = zip(*bounds, strict=True)
+    return min(lows), max(max(highs), min(lows) + 1)
