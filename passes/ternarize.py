@@ -29,8 +29,9 @@ from ..ir.samples import read_samples
 from .calibrate import no_samples
 from .compensated_rounding import Compensation
 from .compensated_ternarization import Plan, TernaryWeights, compensate
+from .compile_time import is_literal
 from .fold_constants import fold
-from .layers import PlainLayer, Synapse, TernaryLayer, as_ternary, is_layer
+from .layers import PlainLayer, Synapse, TernaryLayer, as_ternary, is_layer, options_of
 from .replacement import erase_unused, insert_before, replace
 
 FloatLayer: TypeAlias = PlainLayer | Synapse
@@ -188,7 +189,7 @@ class TernarizePass(ModulePass):
         function = entry_function(module, self.function)
         chosen = [layer for layer in self.chosen(module) if self._takes(layer)]
         layers = {op: _key(op) for op in chosen if _has_one_matrix(op)}
-        sources = [op for layer in layers for op in _producers(_weight(layer))]
+        sources = [op for layer in layers for op in (*_producers(_weight(layer)), *_bias(layer))]
         self.ternarize([layer for layer in chosen if layer not in layers])
         plan = Plan(layers, Compensation(self.damping, self.sweeps), self.correct_bias)
         found = compensate(module, function, plan, batches, progress=progress)
@@ -291,6 +292,12 @@ def _layers_by_function(module: ModuleOp) -> list[list[FloatLayer | TernaryLayer
 
 def _weight(layer: FloatLayer) -> SSAValue:
     return layer.rhs if isinstance(layer, tensor.MatmulOp) else layer.weight
+
+
+def _bias(layer: PlainLayer) -> list[Operation]:
+    """The literal that a layer's bias is, if it is one."""
+    bias = options_of(layer).get("bias")
+    return [bias.owner] if bias is not None and is_literal(bias.owner) else []
 
 
 def _has_one_matrix(layer: FloatLayer) -> TypeGuard[PlainLayer]:
