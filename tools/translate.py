@@ -92,10 +92,12 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     from ..lowering.artifact import write_artifact
     from ..lowering.targets import compile_to_target
+    from .folding import show_folding
 
     artifact = compile_to_target(
         module, arguments.target, output=arguments.output, dump_stages=arguments.dump_stages
     )
+    show_folding(artifact)
     if arguments.output is not None:
         write_artifact(artifact, arguments.output, sources=[arguments.input, arguments.weights])
         return 0

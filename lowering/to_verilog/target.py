@@ -20,6 +20,7 @@ from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..targets import Target
+from .folding import folding_markdown, noted_folding
 from .interface import Interface, noted_interface, pack
 from .printer import check_printable, modules, verilog
 from .project import Project, project_files
@@ -43,6 +44,15 @@ class VerilogOptions(TargetOptions):
         None, "frames of the test bench; by default 64, of large images fewer"
     )
     seed: int = option(0, "of those vectors")
+    fold: Literal["none", "auto"] | None = option(
+        None, "choose cycles a layer; auto where target-fps or lut-budget is given"
+    )
+    target_fps: float | None = option(None, "frames a second that the circuit must take")
+    lut_budget: int | None = option(None, "LUTs that all products with trits may take")
+    folding: str = option("", "forms of layers, as fc1:pe=8,simd=16;fc2:digit=2;fc3:unrolled")
+    clock: float | None = option(
+        None, "in MHz: of target-fps (100 where not given), and where registers are needed"
+    )
     device: str | None = option(None, "what it must fit on, as xcvu9p; chooses the scripts")
     form: Literal["folder", "file"] | None = option(
         None, "a folder with test bench and report, or all modules in one file"
@@ -77,15 +87,18 @@ class VerilogTarget(Target):
     def stages(self, options: VerilogOptions) -> Sequence[Stage]:
         """From tensors to `hw`, `comb` and `seq`."""
         bits = "" if options.input_bits is None else f" input-bits={options.input_bits}"
+        clock = "" if options.clock is None else f" clock={options.clock}"
         search = f"cost={options.cost} time-budget={options.time_budget}"
+        folding = _folding(options)
         return (
             Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
             Stage("integers", "expose-integers"),
+            *([Stage("folding", folding)] if folding else []),
             Stage("adders", f"optimize-adder-graph{{{search}}}"),
             Stage(
                 "hardware",
                 f"convert-ternary-to-hw{{pipeline={options.pipeline} {search} "
-                f"keep-function=true{bits}}}",
+                f"keep-function=true{bits}{clock}}}",
             ),
         )
 
@@ -115,7 +128,8 @@ class VerilogTarget(Target):
         device = _device(options)
         size = _size(module, interface, device)
         texts = {m.sym_name.data: verilog(m) for m in found}
-        data = report(interface, size, device)
+        folding = noted_folding(module)
+        data = report(interface, size, device) | {"folding": folding}
         if options.form == "file":
             content = "/* verilator lint_off DECLFILENAME */\n" + "\n".join(texts.values())
             name = f"{interface.name}.v"
@@ -127,10 +141,35 @@ class VerilogTarget(Target):
             interface, pack(interface.inputs, inputs), pack(interface.outputs, expected)
         )
         files |= {f"test/{name}": text for name, text in test.items()}
-        files |= {"report.json": json_text(data), "report.md": markdown(data)}
+        files |= {
+            "report.json": json_text(data),
+            "report.md": markdown(data) + folding_markdown(folding),
+        }
         files |= project_files(_project(interface, [*texts], size, device))
         contents = {name: text.encode() for name, text in files.items()}
         return Artifact(interface.name, contents, manifest={"report": data})
+
+
+def _folding(options: VerilogOptions) -> str | None:
+    """The pass that chooses forms of layers; `None` where all stay unrolled.
+
+    Raises:
+        OptionError: options contradict each other, or say no goal.
+    """
+    goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
+    given = {name: value for name, value in goals.items() if value is not None}
+    if options.fold == "none" and (given or options.folding):
+        raise OptionError(f"fold=none is given together with {', '.join(given) or 'folding'}")
+    if options.fold == "auto" and not given:
+        raise OptionError("fold=auto expects a goal: target-fps (with clock), lut-budget, or both")
+    if not given and not options.folding:
+        return None
+    if options.clock is not None:
+        given["clock"] = options.clock
+    words = [f"{name}={value}" for name, value in given.items()]
+    if options.folding:
+        words.append(f'folding="{options.folding}"')
+    return f"choose-folding{{{' '.join(words)}}}"
 
 
 def random_inputs(interface: Interface, frames: int, seed: int) -> list[Array]:

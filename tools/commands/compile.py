@@ -44,6 +44,7 @@ def compile(
     from ...lowering.artifact import write_artifact
     from ...lowering.targets import compile_to_target
     from ..console import print_json, progress, show, table
+    from ..folding import show_folding
     from ..inputs import apply_passes, load_module
 
     with progress() as bar:
@@ -52,6 +53,7 @@ def compile(
         if passes:
             apply_passes(module, passes)
         artifact = compile_to_target(module, target, output=output, dump_stages=dump_stages)
+        show_folding(artifact)
         paths = write_artifact(
             artifact,
             output or _default_output(file, artifact.main_file),

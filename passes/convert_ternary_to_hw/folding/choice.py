@@ -61,6 +61,8 @@ class FoldableLayer:
         Raises:
             OptionError: the product cannot take it.
         """
+        if not self.foldable and not isinstance(form, Unrolled):
+            raise OptionError(f"layer '{self.name}' can only be unrolled, got {form}")
         match form:
             case Unrolled():
                 return Choice(form, self.beats, unrolled_cost(self.product))
@@ -74,6 +76,12 @@ class FoldableLayer:
                 cost = serial_cost(self.product, digit, cycles)
                 return Choice(form, self.beats * cycles, cost)
             case Folded(folding):
+                k, n = self.product.shape
+                if not (1 <= folding.pe <= n and 1 <= folding.simd <= k):
+                    raise OptionError(
+                        f"layer '{self.name}' {k}x{n} takes pe in [1, {n}] and simd in [1, {k}], "
+                        f"got {form}"
+                    )
                 folded = FoldedProduct(self.product, folding)
                 return Choice(form, self.beats * folded.cycles, folded_cost(folded))
 
