@@ -113,10 +113,14 @@ def layout(statement: str, indent: int) -> list[str]:
     joined = " " * inner + ", ".join(items)
     if len(joined) <= WIDTH:
         return [head, joined, " " * indent + statement[-1]]
+    # A comma behind the only index would make a tuple of it.
+    before = statement[start - 1]
+    is_index = statement[start] == "[" and (before.isalnum() or before in '_)]"')
+    comma = "" if is_index and len(items) == 1 else ","
     body: list[str] = []
     for item in items:
         *first, last = layout(item, inner)
-        body += [*first, f"{last},"]
+        body += [*first, f"{last}{comma}"]
     return [head, *body, " " * indent + statement[-1]]
 
 

@@ -513,6 +513,18 @@ def test_long_calls_are_split() -> None:
     assert longer[-2] == f"{' ' * 24}'c',"
 
 
+def test_a_long_index_stays_an_index() -> None:
+    """A comma behind the only index would make a tuple of it."""
+    name = "a" * 100
+    assert layout(f'y = self._parameters["{name}"]', 8) == [
+        "        y = self._parameters[",
+        f'            "{name}"',
+        "        ]",
+    ]
+    values = ", ".join(["1.0"] * 40)
+    assert layout(f"y = [{values}]", 8)[-2:] == ["            1.0,", "        ]"]
+
+
 @pytest.mark.parametrize("trainable", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_the_module_takes_other_float_types(dtype: Any, trainable: bool) -> None:
