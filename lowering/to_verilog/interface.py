@@ -124,6 +124,7 @@ class Interface:
         interval: cycles from frame to frame then.
         beats_in: of a frame that comes in.
         beats_out: of a frame of results.
+        staged: whether it is a network of stages, which marks the last beat of every frame itself.
         pipeline: levels of adders between registers; 0 for no registers.
         inputs: in `s_axis_tdata`, the first in the lowest bits.
         outputs: in `m_axis_tdata`.
@@ -135,6 +136,7 @@ class Interface:
     interval: int
     beats_in: int
     beats_out: int
+    staged: bool
     pipeline: int
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -158,6 +160,7 @@ class Interface:
             "initiation_interval": self.interval,
             "beats_in": self.beats_in,
             "beats_out": self.beats_out,
+            "staged": self.staged,
             "pipeline": self.pipeline,
             "s_axis_tdata_bits": self.input_width,
             "m_axis_tdata_bits": self.output_width,
@@ -175,6 +178,7 @@ class Interface:
             data["initiation_interval"],
             data["beats_in"],
             data["beats_out"],
+            data["staged"],
             data["pipeline"],
             tuple(Port.from_dict(port) for port in data["inputs"]),
             tuple(Port.from_dict(port) for port in data["outputs"]),
@@ -206,6 +210,7 @@ def noted_interface(module: ModuleOp) -> Interface:
         entries["interval"],
         beats_in,
         beats_out,
+        bool(entries["staged"]),
         entries["pipeline"],
         **ports,
         layers=layers,

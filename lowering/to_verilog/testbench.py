@@ -108,7 +108,7 @@ endmodule
 
 
 _STEADY = 4
-"""So many frames without waiting show the interval between the last but two and the last but one."""
+"""So many frames without waiting show the interval before the last but one."""
 
 
 def testbench(interface: Interface, frames: int) -> str:
@@ -118,7 +118,6 @@ def testbench(interface: Interface, frames: int) -> str:
     mark on, which stands on the last vector here.
     """
     free = max(2, frames // 2)
-    marks = interface.beats_in > 1 or interface.beats_out > 1 or interface.interval > 1
     return TEMPLATE.format(
         name=interface.name,
         frames=frames,
@@ -130,8 +129,10 @@ def testbench(interface: Interface, frames: int) -> str:
         out_top=interface.output_width - 1,
         free=free,
         steady=int(free >= _STEADY),
-        sent_last="sent % IN == IN - 1" if marks else "sent == FRAMES * IN - 1",
-        received_last="received % OUT == OUT - 1" if marks else "received == FRAMES * OUT - 1",
+        sent_last="sent % IN == IN - 1" if interface.staged else "sent == FRAMES * IN - 1",
+        received_last="received % OUT == OUT - 1"
+        if interface.staged
+        else "received == FRAMES * OUT - 1",
     )
 
 

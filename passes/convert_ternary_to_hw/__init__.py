@@ -110,6 +110,7 @@ class ConvertTernaryToHwPass(ModulePass):
                 "latency": IntegerAttr(conversion.latency, i64),
                 "interval": IntegerAttr(conversion.interval, i64),
                 "beats": numbers(conversion.beats),
+                "staged": IntegerAttr(int(isinstance(conversion, FrameConversion)), i64),
                 "pipeline": IntegerAttr(self.pipeline, i64),
                 "inputs": ArrayAttr([port.to_attribute() for port in conversion.inputs]),
                 "outputs": ArrayAttr([port.to_attribute() for port in conversion.outputs]),

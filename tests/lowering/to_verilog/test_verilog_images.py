@@ -1,0 +1,193 @@
+"""Circuits that work on images give what the interpreter gives, at any pace of sender and receiver.
+
+The test benches let sender and receiver wait at random in the second half of the frames, and
+compare latency and interval with what the report says.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.tools.verilog import run_verilog
+
+from .images import ImageProgram
+
+Array = NDArray[Any]
+Program = Callable[..., ModuleOp]
+OPTIONS = {"time_budget": 0.001, "vectors": 2}
+FRAMES = 8
+
+
+def checked(program: Program, written: ImageProgram, **options: Any) -> dict[str, Any]:
+    """The report of a program's circuit, whose results are those of the interpreter."""
+    module = program(written.text(), written.values)
+    x = written.inputs(FRAMES)
+    (expected,) = run_module(module, [x])
+    artifact = compile_to_target(module, "verilog", {**OPTIONS, **options})
+    _, (actual,) = run_verilog(artifact, [x], "iverilog")
+    assert np.array_equal(actual, expected)
+    return json.loads(artifact.text("report.json"))
+
+
+PAIRS = st.tuples(st.integers(1, 3), st.integers(1, 3))
+
+
+@settings(max_examples=40)
+@given(
+    sizes=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    kernel=PAIRS,
+    strides=PAIRS,
+    padding=st.tuples(*[st.integers(0, 3)] * 4),
+    dilation=st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    groups=st.sampled_from([(2, 3, 1), (2, 4, 2), (3, 3, 3)]),
+    fused=st.booleans(),
+    pipeline=st.integers(0, 2),
+    seed=st.integers(0, 1000),
+)
+def test_convolutions_of_any_geometry(
+    iverilog: str,
+    program: Program,
+    sizes: tuple[int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    groups: tuple[int, int, int],
+    fused: bool,
+    pipeline: int,
+    seed: int,
+) -> None:
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    sizes = tuple(  # pyright: ignore[reportAssignmentType]
+        max(n, e - low - high)
+        for n, e, low, high in zip(sizes, extents, padding[:2], padding[2:], strict=True)
+    )
+    written = ImageProgram(seed, groups[0], *sizes, "i8" if seed % 2 else "ui8")
+    written.conv(groups[1], kernel, strides, padding, dilation, groups[2], fused=fused)
+    checked(program, written, pipeline=pipeline)
+
+
+def test_a_pixel_goes_in_every_cycle(iverilog: str, program: Program) -> None:
+    written = ImageProgram(0, 2, 6, 5, "i8")
+    written.conv(3, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    written.conv(2, (3, 3), padding=(1, 1, 1, 1))
+    report = checked(program, written)
+    assert report["initiation_interval"] == report["beats_in"] == report["beats_out"] == 30
+    assert report["latency_cycles"] > 30 + 2 * (5 + 1)
+
+
+@settings(max_examples=6)
+@given(
+    kernel=st.sampled_from([(2, 2), (3, 3), (1, 2)]),
+    strides=PAIRS,
+    padded=st.booleans(),
+    element=st.sampled_from(["i8", "ui8"]),
+    seed=st.integers(0, 100),
+)
+def test_maximum_pooling(
+    iverilog: str,
+    program: Program,
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    padded: bool,
+    element: str,
+    seed: int,
+) -> None:
+    written = ImageProgram(seed, 2, 5, 6, element)
+    pads = [k // 2 if padded else 0 for k in kernel]
+    written.pool(kernel, strides, (*pads, *pads))
+    checked(program, written)
+
+
+@settings(max_examples=8)
+@given(
+    kernels=st.lists(st.sampled_from([1, 3]), min_size=1, max_size=3),
+    shortcut=st.sampled_from(["none", "conv", "narrow"]),
+    joined=st.sampled_from(["add", "concatenate"]),
+    end=st.sampled_from(["image", "sum", "flatten"]),
+    seed=st.integers(0, 1000),
+)
+def test_ways_that_meet_again(
+    iverilog: str,
+    program: Program,
+    kernels: list[int],
+    shortcut: str,
+    joined: str,
+    end: str,
+    seed: int,
+) -> None:
+    written = ImageProgram(seed, 2, 5, 4, "i8")
+    written.conv(3, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    start = written.mark()
+    for kernel in kernels:
+        p = kernel // 2
+        written.conv(3, (kernel, kernel), padding=(p, p, p, p), fused=True)
+    way = written.mark()
+    written.back(start)
+    if shortcut != "none":
+        written.conv(
+            3,
+            (1, 1) if shortcut == "narrow" else (3, 1),
+            fused=True,
+            padding=((0, 0, 0, 0) if shortcut == "narrow" else (1, 0, 1, 0)),
+        )
+    written.unary("convert", "i32")
+    other = written.mark()
+    written.back(way)
+    written.unary("convert", "i32")
+    written.binary(joined, other, "{axis = 1 : i64}" if joined == "concatenate" else "")
+    if end == "sum":
+        attr = "{axes = array<i64: 2, 3>, keepdims = false}"
+        written.unary("reduce_sum", shape=written.shape[:1], attr=attr)
+    if end == "flatten":
+        written.unary("flatten", shape=(int(np.prod(written.shape)),))
+        written.matmul(3)
+    checked(program, written)
+
+
+def test_weights_of_several_bits(iverilog: str, program: Program) -> None:
+    written = ImageProgram(3, 2, 4, 4, "i8")
+    written.unary("convert", "i32")
+    written.conv(3, (2, 2), digits=3)
+    checked(program, written)
+
+
+def test_constant_padding_between_positions(iverilog: str, program: Program) -> None:
+    written = ImageProgram(4, 2, 3, 4, "i8")
+    written.pad((2, 1), (0, 3), -5)
+    written.conv(2, (3, 3), padding=(1, 1, 1, 1))
+    checked(program, written)
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_the_largest_number_of_a_frame(iverilog: str, program: Program, kind: str) -> None:
+    written = ImageProgram(5, 3, 3, 3, "i8")
+    written.conv(2, (2, 2))
+    attr = "{axes = array<i64: 2, 3>, keepdims = true}"
+    written.unary(f"reduce_{kind}", shape=(2, 1, 1), attr=attr)
+    report = checked(program, written)
+    assert report["beats_out"] == 1
+
+
+def test_classes_of_positions(iverilog: str, program: Program) -> None:
+    written = ImageProgram(6, 1, 4, 3, "ui8")
+    written.conv(4, (3, 3), padding=(1, 1, 1, 1))
+    written.unary("argmax", "i64", (4, 3), "{axis = 1 : i64}")
+    checked(program, written)
+
+
+def test_vectors_become_images(iverilog: str, program: Program) -> None:
+    written = ImageProgram(7, 1, 4, 4, "i8")
+    written.unary("flatten", shape=(16,))
+    written.unary("reshape_to", shape=(2, 2, 4), attr="{shape = array<i64: -1, 2, 2, 4>}")
+    written.conv(2, (2, 2), fused=True)
+    checked(program, written)
