@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .lowering.from_onnx import from_onnx as from_onnx
     from .lowering.from_tflite import from_tflite as from_tflite
     from .lowering.from_torch import from_torch as from_torch
+    from .lowering.mobile import MobileModel as MobileModel
+    from .lowering.mobile import optimize_for_mobile as optimize_for_mobile
     from .lowering.to_onnx import export_to_onnx as export_to_onnx
     from .lowering.to_onnx import optimize_onnx_model as optimize_onnx_model
     from .runtime.analysis import analyze_model_size as analyze_model_size
@@ -45,6 +47,7 @@ __all__ = (
 _HOME = {
     "BackendBase": "lowering.backend",
     "CompilationError": "ir.errors",
+    "MobileModel": "lowering.mobile",
     "TernaryConv2d": "runtime.layers",
     "TernaryLinear": "runtime.layers",
     "TernaryTensor": "runtime.ternary_tensor",
@@ -57,6 +60,7 @@ _HOME = {
     "from_onnx": "lowering.from_onnx",
     "from_tflite": "lowering.from_tflite",
     "from_torch": "lowering.from_torch",
+    "optimize_for_mobile": "lowering.mobile",
     "optimize_onnx_model": "lowering.to_onnx",
     "profile_model": "runtime.profiler",
     "register_backend": "lowering.backend",

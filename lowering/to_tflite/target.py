@@ -72,6 +72,7 @@ class TFLiteOptions(TargetOptions):
     output_type: Literal["float32", "int8", "uint8", "int16"] = option(
         "float32", "type of outputs with precision=int8 (int8, uint8) or int16"
     )
+    fuse: bool = option(True, "join biases and activations with the operators before them")
     self_check: bool = option(
         True, "run the file in LiteRT on generated inputs and compare with the interpreter"
     )
@@ -130,7 +131,8 @@ class TFLiteTarget(Target):
         function = entry_function(module, self.name)
         _require_values(module)
         graph, orders, ranges = build_graph(function, options)
-        fuse(graph)
+        if options.fuse:
+            fuse(graph)
         inputs = None
         if options.weights != "auto":
             store_weights(graph, int(options.weights.removeprefix("int")))
