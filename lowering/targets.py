@@ -15,6 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.parameters import parameter_keys, store_of
@@ -187,7 +188,7 @@ def source_hash(module: ModuleOp) -> str:
         for name in sorted(added.intersection(store.added_names)):
             array = store.read(name)
             digest.update(f"\0{name}\0{array.dtype}\0{array.shape}\0".encode())
-            digest.update(array.tobytes())
+            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,6 @@ def require_runtime() -> Any:
 
 def open_session(
     model: bytes | Path,
-    beside: Mapping[str, bytes] | None = None,
     *,
     configure: Mapping[str, Any] | None = None,
     entries: Mapping[str, str] | None = None,
@@ -50,7 +50,6 @@ def open_session(
 
     Args:
         model: the bytes of a model, or its file.
-        beside: by name the files beside a model given as bytes.
         configure: attributes of the session options.
         entries: further session options, by their names in text.
         without: optimisations that are left out.
@@ -65,11 +64,6 @@ def open_session(
         setattr(options, name, value)
     for name, value in (entries or {}).items():
         options.add_session_config_entry(name, value)
-    if beside:
-        contents = list(beside.values())
-        options.add_external_initializers_from_files_in_memory(
-            list(beside), contents, list(map(len, contents))
-        )
     source = str(model) if isinstance(model, Path) else model
     try:
         return onnxruntime.InferenceSession(
@@ -102,6 +96,16 @@ def _first_line(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
+def _opened(model: bytes, beside: Mapping[str, bytes]) -> Any:
+    """A session for a model in memory; with files beside it, from files that are gone then."""
+    if not beside:
+        return open_session(model)
+    with TemporaryDirectory() as folder:
+        for name, data in {"model.onnx": model, **beside}.items():
+            (Path(folder) / name).write_bytes(data)
+        return open_session(Path(folder) / "model.onnx")
+
+
 def self_check(
     model: bytes,
     beside: Mapping[str, bytes],
@@ -130,7 +134,7 @@ def self_check(
     if find_spec("onnxruntime") is None:
         return
     try:
-        session = open_session(model, beside)
+        session = _opened(model, beside)
     except BackendError as error:
         raise LoweringError(f"the self-check of the ONNX model failed: {error}") from None
     if products(function) > MOST_PRODUCTS:

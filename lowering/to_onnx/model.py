@@ -91,7 +91,8 @@ def serialize(graph: Graph, info: ModelInfo, *, external: bool) -> tuple[bytes, 
     blob = _joined(graph, places)
     file = f"{info.name}-{sha256(blob).hexdigest()[:12]}.data"
     model = _model(graph, info, _Beside(file, places))
-    check(_without_large_values(graph, info) if _total(graph) > _CHECK_WHOLE else model)
+    large = external or _total(graph) > _CHECK_WHOLE
+    check(_without_large_values(graph, info) if large else model)
     data = model.SerializeToString(deterministic=True)
     return data, {file: blob} if places else {}
 

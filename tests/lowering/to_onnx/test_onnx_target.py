@@ -340,6 +340,40 @@ def test_external_data(classifier: ModuleOp, tmp_path: Path) -> None:
     np.testing.assert_allclose(results[0], run_module(classifier, [x])[0], 1e-5, 1e-4)
 
 
+def test_the_limit_of_external_data(classifier: ModuleOp) -> None:
+    below = compile_to_target(classifier, "onnx{external-limit=2000000}")
+    assert set(below.files) == {"LinearClassifier.onnx"}
+    above = compile_to_target(classifier, "onnx{external-limit=1000}")
+    assert len(above.files) == 2
+    again = compile_to_target(classifier, "onnx{external-data=always}")
+    assert above.files == again.files
+
+
+@pytest.mark.slow
+def test_a_model_above_two_gigabytes(bench: Any, tmp_path: Path) -> None:
+    import onnxruntime
+
+    shape = (16384, 33000)
+    weight = np.zeros(shape, np.float32)
+    weight[0], weight[-1], weight[:, -1] = 1, 2, 3
+    assert weight.nbytes > 1 << 31
+    module = bench.build(
+        [TensorType(f32, [ANY, shape[0]])],
+        lambda add, x: add(
+            tensor.LinearOp(x, add(tensor.ParameterOp("w", TensorType(f32, shape))))
+        ),
+        {"w": weight},
+    )
+    artifact = compile_to_target(module, "onnx")
+    path = write_artifact(artifact, tmp_path / "large.onnx")[0]
+    assert path.stat().st_size < 2000
+    del artifact
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    x = np.ones((1, shape[0]), np.float32)
+    results: list[Any] = list(session.run(None, {"x": x}))
+    np.testing.assert_array_equal(results[0][0, [0, -2, -1]], [3, 3, 3 * shape[0]])
+
+
 def test_large_models_are_checked_without_their_weights(bench: Any) -> None:
     shape = (2048, 8192)
     module = bench.build(
