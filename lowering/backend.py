@@ -182,7 +182,7 @@ def _import(
     if kind in (".onnx", ".tflite"):
         if layer is not None or weights is not None or trainable:
             raise OptionError(
-                f"{kind} files have their own weights and layers: 'layer', 'weights' and "
+                f"the {kind} file has its own weights and layers: 'layer', 'weights' and "
                 "'trainable' need a .tri program"
             )
         if kind == ".onnx":

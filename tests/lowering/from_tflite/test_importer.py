@@ -209,5 +209,5 @@ def test_every_door_takes_tflite_files(
     assert compiled.artifact.main_file == "model.onnx"
     with pytest.raises(OptionError, match=r"a \.tflite file has its own weights"):
         load_module(path, weights=path)
-    with pytest.raises(OptionError, match=r"\.tflite files have their own weights"):
+    with pytest.raises(OptionError, match=r"the \.tflite file has its own weights"):
         compile_model(path, "onnx", layer="net")
