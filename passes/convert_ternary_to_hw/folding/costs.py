@@ -132,7 +132,9 @@ def graph_size(matrix: Array, width: int) -> tuple[int, int]:
     least = max(told / 12, 1.0)
     for _ in range(20):
         least = told / (2 * log2(k + least) - log2(least) + log2(e))
-    adders = min(naive, round(1.9 * least))
+    # Every row that counts has to be added to something, but one for each column.
+    joined = int(np.count_nonzero(matrix.any(axis=1))) - matrix.shape[1]
+    adders = min(naive, max(round(1.9 * least), joined))
     return adders, round(adders * (width + 2.6))
 
 
