@@ -35,6 +35,11 @@ class Pacing:
     def __bool__(self) -> bool:
         return bool(self.levels) or self.clock is not None
 
+    @property
+    def is_every_level(self) -> bool:
+        """Whether there is a register behind each adder."""
+        return self.clock is None and self.levels == 1
+
     @cached_property
     def limit(self) -> float:
         """The most between two registers: levels, or nanoseconds."""

@@ -6,16 +6,18 @@ Not here: the search for shared adders (`passes.adder_graph`), rows of bits (`co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..adder_graph import InputRange
-from ..adder_graph.graph import AdderGraph
+from ..adder_graph.graph import AdderGraph, width_of
 from .arithmetic import add, scaled
 from .circuit import Circuit
 from .compressors import ColumnSums, Plane, planes
+from .retiming import calm_cycles
 from .signals import Signal
 
 WIDEST_COUNTED = 2
@@ -37,7 +39,8 @@ def graph_row(
         exact: whether the results are wanted as they are, and not with offsets that cost nothing
             where thresholds follow.
     """
-    return _column_sums(circuit, graph, row, exact=exact) or _shared(circuit, graph, row)
+    counted = _column_sums(circuit, graph, row, exact=exact)
+    return _shared(circuit, graph, row, exact=exact) if counted is None else counted
 
 
 def _column_sums(
@@ -59,8 +62,7 @@ def _column_sums(
         ]
         columns.setdefault(column.tobytes(), planes(pairs))
     sums = ColumnSums(circuit, list(columns.values()), exact=exact)
-    lows, highs = zip(*(s.bounds for s in row if s.wire is not None), strict=True)
-    if sums.luts >= LUT_PER_ADDER_BIT * graph.bits(InputRange(min(lows), max(highs))):
+    if sums.luts >= LUT_PER_ADDER_BIT * graph.bits(_range(row)):
         return None
     offsets = np.array([signal.offset for signal in row]) @ matrix
     found: dict[bytes, Signal] = {}
@@ -79,20 +81,49 @@ def _matrix(graph: AdderGraph) -> NDArray[np.int64]:
     return graph.matrix()
 
 
-def _shared(circuit: Circuit, graph: AdderGraph, row: Sequence[Signal]) -> list[Signal]:
+def _range(row: Sequence[Signal]) -> InputRange:
+    bounds = [signal.bounds for signal in row if signal.wire is not None]
+    return InputRange(min(low for low, _ in bounds), max(high for _, high in bounds))
+
+
+def _shared(
+    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
+) -> list[Signal]:
     """One adder a node."""
     values = list(row)
+    cycles = _cycles(circuit, graph, row, exact=exact)
     columns: dict[int, int] = {}
     for column, (value, sign) in enumerate(graph.outputs):
         if sign:
             columns.setdefault(value, column)
     for index, (a, b, sign, shift) in enumerate(graph.nodes, graph.inputs):
         column = columns.get(index)
+        first, second = values[a], values[b]
+        if cycles is not None:
+            first, second = (_at(circuit, signal, cycles[index] - 1) for signal in (first, second))
         with circuit.element(column):
             name = circuit.name("add" if column is None else "acc")
-            other = scaled(circuit, values[b], sign << shift)
-            values.append(add(circuit, values[a], other, name))
+            other = scaled(circuit, second, sign << shift)
+            values.append(add(circuit, first, other, name))
     return [
         Signal.constant(0) if not sign else values[value] if sign > 0 else values[value].negated()
         for value, sign in graph.outputs
     ]
+
+
+def _cycles(
+    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
+) -> list[int] | None:
+    """When each value is there, where there is a register behind each adder."""
+    wires = [signal.wire for signal in row if signal.wire is not None]
+    if not circuit.pacing.is_every_level or len(wires) < len(row) or not wires:
+        return None
+    widths = [width_of(*bounds) for bounds in graph.ranges(_range(row))]
+    ready = [wire.cycle + bool(wire.level) for wire in wires]
+    return calm_cycles(graph, widths, ready, held=exact)
+
+
+def _at(circuit: Circuit, signal: Signal, cycle: int) -> Signal:
+    if signal.wire is None:
+        return signal
+    return replace(signal, wire=circuit.at(signal.wire, cycle))
