@@ -80,7 +80,10 @@ class _Printer:
         self.of: dict[SSAValue, Expression] = {}
         self.early: set[SSAValue] = set()
         self.lines: list[str] = []
-        self.read: dict[SSAValue, set[int]] = {}
+        self.read: dict[SSAValue, int] = {}
+        ops = list(module.body.block.ops)
+        self.keeping = {op for op in ops if _enables(op)}
+        self.named = {op for op in ops if self._is_named(op)}
 
     def text(self) -> str:
         """The module."""
@@ -90,11 +93,11 @@ class _Printer:
             self.names.reserve(port.port_name.data)
         for port, argument in zip(inputs, block.args, strict=True):
             self.of[argument] = Expression(port.port_name.data, simple=True)
-        named = [op for op in block.ops if self._is_named(op)]
-        for op in named:
+        for op in block.ops:
             for result in op.results:
-                wish = name_of(result) or result.name_hint or "n"
-                self.of[result] = Expression(self.names.new(wish), simple=True)
+                if op in self.named:
+                    wish = name_of(result) or result.name_hint or "n"
+                    self.of[result] = Expression(self.names.new(wish), simple=True)
         self._count_reads()
         self._declare_early()
         for op in block.ops:
@@ -104,7 +107,7 @@ class _Printer:
     def _is_named(self, op: Operation) -> bool:
         if isinstance(op, seq.CompRegOp | hw.InstanceOp):
             return True
-        if isinstance(op, hw.OutputOp) or _enables(op):
+        if isinstance(op, hw.OutputOp) or op in self.keeping:
             return False
         (result,) = op.results
         users = [use.operation for use in result.uses]
@@ -114,14 +117,14 @@ class _Printer:
             return False
         if isinstance(op, _WIRES):
             return name_of(result) is not None or len(op.operands) > 3
-        return not (len(users) == 1 and _enables(users[0]))
+        return not (len(users) == 1 and users[0] in self.keeping)
 
     def _declare_early(self) -> None:
         """Declare registers and wires of instances that are read above their own place."""
         seen: set[SSAValue] = set(self.module.body.block.args)
         for op in self.module.body.block.ops:
             for index, value in enumerate(op.operands):
-                is_kept = _enables(op) and index == 2
+                is_kept = index == 2 and op in self.keeping
                 if value not in seen and not is_kept and isinstance(value.owner, _DECLARED):
                     self.early.add(value)
             seen.update(op.results)
@@ -157,7 +160,7 @@ class _Printer:
                     self._assign(f"assign {port.port_name.data}", self._expression(value).text)
             case _:
                 (result,) = op.results
-                if self._is_named(op):
+                if op in self.named:
                     name = self.of[result].text
                     self._assign(f"wire {_range(result.type)}{name}", self._of_op(op).text)
 
@@ -176,7 +179,7 @@ class _Printer:
             self.lines.append(f"  reg {_range(op.data.type)}{name};")
         enable = ""
         value = op.input
-        if isinstance(value.owner, comb.MuxOp) and _enables(value.owner):
+        if isinstance(value.owner, comb.MuxOp) and value.owner in self.keeping:
             enable = f"if ({self._expression(value.owner.cond).text}) "
             value = value.owner.true_value
         step = f"{enable}{name} <= {self._expression(value).text};"
@@ -217,25 +220,26 @@ class _Printer:
         return [*lines, f"module {name} (", ",\n".join(ports), ");"]
 
     def _count_reads(self) -> None:
-        """Which bits of each value are read by somebody."""
+        """Which bits of each value are read by somebody, as the bits of a number."""
         for op in self.module.body.block.ops:
+            if isinstance(op, comb.ExtractOp):
+                bits = ((1 << width(op.result.type)) - 1) << op.low_bit.value.data
+                self.read[op.input] = self.read.get(op.input, 0) | bits
+                continue
             for index, value in enumerate(op.operands):
-                bits = self.read.setdefault(value, set())
-                if isinstance(op, comb.ExtractOp):
-                    low = op.low_bit.value.data
-                    bits.update(range(low, low + width(op.result.type)))
-                elif not (_enables(op) and index == 2):
-                    bits.update(range(width(value.type)))
+                if not (index == 2 and op in self.keeping):
+                    self.read[value] = (1 << width(value.type)) - 1
 
     def _unused(self) -> list[str]:
         """A wire over the bits that nobody reads, so that no tool warns of them."""
         parts: list[str] = []
         for value, text in self.of.items():
-            named = not isinstance(value.owner, Operation) or self._is_named(value.owner)
+            named = not isinstance(value.owner, Operation) or value.owner in self.named
             bits = width(value.type)
-            if named and text.simple:
-                missing = sorted(set(range(bits)) - self.read.get(value, set()))
-                parts += [_slice(text.text, bits, *run) for run in _runs(missing)]
+            missing = ((1 << bits) - 1) & ~self.read.get(value, 0)
+            if missing and named and text.simple:
+                places = [bit for bit in range(bits) if missing >> bit & 1]
+                parts += [_slice(text.text, bits, *run) for run in _runs(places)]
         if not parts:
             return []
         name = self.names.new("unused")
