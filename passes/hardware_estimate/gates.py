@@ -105,21 +105,27 @@ class Gates:
         return net.all_of([net.differ(x, y) ^ 1 for x, y in zip(a, b, strict=True)])
 
     def _less(self, a: Word, b: Word, signed: bool) -> int:
-        """a < b, by the signs of a - b."""
+        """a < b, by the carry out of a - b, and by its sign."""
+        net = self.netlist
         second = [bit ^ 1 for bit in b]
         start = 0
-        while start < len(a) and TRUE in (a[start], second[start]):
+        while start < len(a) - signed and TRUE in (a[start], second[start]):
             start += 1
         if start == len(a):
             return FALSE
-        top = self.netlist.leaf()
         outputs = [-1] * (len(a) - start)
-        sign = self.netlist.leaf() if signed else TRUE
+        top = net.leaf()
+        result = top ^ 1
         if signed:
+            sign = net.leaf()
             outputs[-1] = sign >> 1
-        chain = Chain(list(a[start:]), second[start:], TRUE, outputs, top >> 1, self.netlist.group)
-        self.netlist.chains.append(chain)
-        return self.netlist.differ(top, sign)
+            # The carry into the highest bit, as it would be read from the chain.
+            carry = net.differ(sign, net.differ(a[-1], second[-1]))
+            result = net.differ(top, net.differ(sign, carry))
+        net.chains.append(
+            Chain(list(a[start:]), second[start:], TRUE, outputs, top >> 1, net.group)
+        )
+        return result
 
     def _ripple(self, a: Word, b: Word, strictly: bool) -> int:
         net = self.netlist
@@ -145,9 +151,7 @@ class Gates:
         groups.reverse()
         carry = FALSE if strictly else TRUE
         if len(groups) < self.family.least_adder:
-            for equal, greater in groups:
-                carry = net.either(greater, net.both(equal, carry))
-            return carry
+            return self._ripple(a, b, strictly)
         top = net.leaf()
         first, second = [equal for equal, _ in groups], [greater for _, greater in groups]
         outputs = [-1] * len(first)

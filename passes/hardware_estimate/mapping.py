@@ -19,7 +19,7 @@ Cut = frozenset[int]
 _KEPT = 4
 """Cuts of a gate that are looked at further."""
 
-_ROUNDS = 2
+_ROUNDS = 3
 """How often cuts are chosen, each time with the uses that the last choice gave."""
 
 
@@ -85,11 +85,11 @@ class _Cuts:
         self._enumerate(netlist)
         self.longest = max((self.depth[node] for node in roots), default=0)
 
-    def _fanouts(self, netlist: Netlist) -> dict[int, int]:
-        uses = dict.fromkeys(self.roots, 1)
+    def _fanouts(self, netlist: Netlist) -> dict[int, float]:
+        uses = dict.fromkeys(self.roots, 1.0)
         for node in self.order:
             for literal in netlist.inputs[node]:
-                uses[literal >> 1] = uses.get(literal >> 1, 0) + 1
+                uses[literal >> 1] = uses.get(literal >> 1, 0.0) + 1
         return uses
 
     def _enumerate(self, netlist: Netlist) -> None:
@@ -150,8 +150,9 @@ class _Cuts:
                 area, _, depth, i = min(fitting) if fitting else min(ranked, key=_shallow)
                 self.best[node] = cuts[i]
             self.depth[node] = depth
-            # A node that nobody uses now might be used after all.
-            self.flow[node] = area / uses.get(node, 1)
+            # What was chosen before weighs less than what the gates say.
+            self.uses[node] = (2 * self.uses[node] + uses.get(node, 0)) / 3
+            self.flow[node] = area / max(1.0, self.uses[node])
 
     def cover(self) -> Cover:
         """The tables of the last choice."""

@@ -11,7 +11,7 @@ from xdsl.dialects import hw
 
 from ..convert_ternary_to_hw.memories import Memory, memory_of
 from .families import Family
-from .netlist import FALSE, Block, Netlist, Register
+from .netlist import FALSE, TRUE, Block, Netlist, Register
 
 Bits = list[int]
 
@@ -77,6 +77,8 @@ class Storage:
         return level[0]
 
     def _register(self, data: int, enable: int, clock: int) -> int:
+        if data <= TRUE:
+            return data
         output = self.netlist.leaf()
         group = self.netlist.group
         self.netlist.registers.append(
