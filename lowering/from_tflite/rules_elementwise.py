@@ -114,9 +114,14 @@ def _sum(sign: int) -> Rule:
         largest = 2.0 * max(float(s.scale[0]) for s in scales)
         parts: list[SSAValue] = []
         for index, grid in enumerate(scales):
-            factor = np.float64(grid.scale[0]) / largest * 2.0**fine
+            factor = np.float64(grid.scale[0]) / largest
             wide = centred(e, node[index], grid)
-            parts.append(rescaled(e, wide, factor, 0, i32))
+            if e.rounding == "once":
+                parts.append(rescaled(e, wide, factor * 2.0**fine, 0, i32))
+            else:
+                # Apart, since both of the two roundings are of the shifted number.
+                shifted = e.add(tensor.MulOp(wide, e.number(1 << fine, wide)))
+                parts.append(rescaled(e, shifted, factor, 0, i32))
         kind = tensor.AddOp if sign > 0 else tensor.SubOp
         total = e.add(kind(parts[0], parts[1]))
         factor = largest / (2.0**fine * np.float64(result.scale[0]))
