@@ -33,6 +33,9 @@ Floats = NDArray[np.float64]
 BLOCK = 128
 """Columns whose effect on later ones is gathered into one product."""
 
+ROW_BYTES = 1 << 28
+"""Rows are rounded for about this many bytes at a time."""
+
 FACTORS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5)
 """The scales that rounding is tried with, as shares of the scale that is best for the weights."""
 
@@ -42,7 +45,7 @@ class Compensation:
     """How hard to look.
 
     Attributes:
-        damping: what is added to the diagonal of H, as a share of its mean.
+        damping: what is added to the diagonal of H, as a share of its mean; above 0.
         sweeps: rounds of coordinate descent, at most.
     """
 
@@ -109,11 +112,18 @@ def rounded(
     else:
         products = products + added * given
         best = solved(hessian, products.T).T
-    candidates = [_by_size(best), *_plain(given)]
-    if options.damping > 0:
-        candidates += _sequential(best, hessian, _scales(best))
-    trits, scales = _choose(candidates, hessian, products)
-    return _descended(trits, scales, hessian, products, options.sweeps)
+    order = np.argsort(-np.diagonal(hessian), kind="stable")
+    linalg: Any = np.linalg
+    upper: Floats = linalg.cholesky(linalg.inv(hessian[np.ix_(order, order)])).T
+    count = max(1, ROW_BYTES // (8 * len(FACTORS) * max(1, hessian.shape[0])))
+    parts: list[tuple[NDArray[np.int8], Floats]] = []
+    for start in range(0, len(given), count):
+        rows = slice(start, start + count)
+        candidates = [_by_size(best[rows]), *_plain(given[rows])]
+        candidates += _sequential(best[rows], upper, order)
+        trits, scales = _choose(candidates, hessian, products[rows])
+        parts.append(_descended(trits, scales, hessian, products[rows], options.sweeps))
+    return np.concatenate([t for t, _ in parts]), np.concatenate([s for _, s in parts])
 
 
 def damped(hessian: Floats, damping: float) -> tuple[Floats, float]:
@@ -167,12 +177,16 @@ def _plain(weights: Floats) -> list[Floats]:
     return [np.sign(weights) * (sizes > share * mean) for share in (0.7, 0.5)]
 
 
-def _sequential(weights: Floats, hessian: Floats, scales: Floats) -> list[Floats]:
-    """The trits [outs, ins] of GPTQ for each of `FACTORS`."""
-    order = np.argsort(-np.diagonal(hessian), kind="stable")
-    linalg: Any = np.linalg
-    upper: Floats = linalg.cholesky(linalg.inv(hessian[np.ix_(order, order)])).T
+def _sequential(weights: Floats, upper: Floats, order: Array) -> list[Floats]:
+    """The trits [outs, ins] of GPTQ for each of `FACTORS`.
+
+    Args:
+        weights: [outs, ins].
+        upper: U [ins, ins] with H⁻¹ = Uᵀ·U, its rows and columns in `order`.
+        order: of the columns.
+    """
     outs, ins = weights.shape
+    scales = _scales(weights)
     steps = np.concatenate([scales * factor for factor in FACTORS])
     divisors = np.where(steps > 0, steps, 1.0)
     # Columns of the weights are rows here: each is changed as a whole.

@@ -171,9 +171,12 @@ class _Walk:
             shift = _shift(matrix, approximate, moments, fixed if exact else None)
             key = f"{self.plan.layers[layer]}.bias"
             bias = self._literal(layer, key, shift.astype(numpy_dtype(element)), element)
-        made = (self.after[value][0] for value in (trits, scale))
-        offset = None if bias is None else self.after[bias][0]
-        self.found.append((self.plan.layers[layer], TernaryWeights(*made, offset)))
+        got = TernaryWeights(
+            self.after[trits][0],
+            self.after[scale][0],
+            None if bias is None else self.after[bias][0],
+        )
+        self.found.append((self.plan.layers[layer], got))
         new = as_ternary(layer, trits, scale, bias)
         replace(layer, new)
         self.before[new.results[0]] = wanted
@@ -183,13 +186,16 @@ class _Walk:
     def _round(self, layer: PlainLayer, matrix: Array, moments: Moments, exact: bool) -> None:
         """Find trits and scale of the weight of `layer`, and put them before it."""
         weight = weight_of(layer)
-        centred = self.plan.correct_bias or not (
-            isinstance(layer, tensor.MatmulOp) or layer.bias is None
-        )
+        fixed = None if isinstance(layer, tensor.MatmulOp) else layer.bias
+        biases = np.zeros(matrix.shape[:2])
+        if fixed is not None:
+            biases += self.before[fixed][0].reshape(biases.shape)
         trits: list[Array] = []
         scales: list[Array] = []
         for group, rows in enumerate(matrix):
-            hessian, products = moments.of_group(group, centred=centred)
+            hessian, products = moments.of_group(group, centred=self.plan.correct_bias)
+            if not self.plan.correct_bias:
+                products = products - np.outer(biases[group], moments.means()[0][group])
             found = rounded(rows, hessian, None if exact else products, self.plan.compensation)
             trits.append(found[0])
             scales.append(found[1])

@@ -88,6 +88,14 @@ def test_without_new_biases(filled: Filled) -> None:
     assert [op.bias is not None for op in layers] == [True, False, False]
 
 
+def test_biases_that_stay_count_in_the_error(filled: Filled, apply_passes: Apply) -> None:
+    """Where biases are left as they are, errors of the mean results are errors too."""
+    module, x = filled(MLP), inputs(1000, 12) + 3
+    made = compensated(module, x, correct_bias=False, skip=("fc2.weight", "fc3.weight"))
+    apply_passes(one := filled(MLP), 'ternarize{skip="fc2.weight","fc3.weight"}')
+    assert error(module, made, x) < error(module, one, x) / 3
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_convolutions_are_products_of_windows(filled: Filled, groups: int) -> None:
     """The trits are those of the least error of the convolution itself, as torch computes it."""
