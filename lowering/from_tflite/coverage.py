@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ..from_onnx.coverage import written
-from . import rules_shape
+from . import rules_pads, rules_shape
 from .rules import INTEGER, REFUSED, RULES
 from .schema import OPERATORS
 
@@ -24,7 +24,7 @@ def arithmetic(kind: str) -> str:
     """In what arithmetic an operator on integers that stand for real numbers is imported."""
     if kind in TABULATED:
         return "table of 256 values"
-    if kind in rules_shape.RULES:
+    if kind in rules_shape.RULES or kind in rules_pads.RULES:
         return "moved as they are"
     return "integers" if kind in INTEGER else "through floats"
 

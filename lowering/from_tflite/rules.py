@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     rules_activation,
     rules_elementwise,
+    rules_pads,
     rules_products,
     rules_reduction,
     rules_shape,
@@ -16,6 +17,7 @@ from .rules_activation import through_floats
 RULES: dict[str, Rule] = {
     **rules_activation.RULES,
     **rules_elementwise.RULES,
+    **rules_pads.RULES,
     **rules_products.RULES,
     **rules_reduction.RULES,
     **rules_shape.RULES,
@@ -26,6 +28,7 @@ RULES: dict[str, Rule] = {
 _AS_THEY_ARE = ("CAST", "ZEROS_LIKE")
 
 INTEGER: dict[str, Rule] = {
+    **rules_pads.RULES,
     **rules_products.RULES,
     **rules_shape.RULES,
     **{name: RULES[name] for name in _AS_THEY_ARE},
