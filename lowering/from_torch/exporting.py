@@ -48,10 +48,14 @@ class _Axes(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """A graph, and what its free sizes are called, by the placeholder's name and axis."""
+    """A graph, and what its free sizes are called, by the placeholder's name and axis.
+
+    Before it is decomposed it has the operators that the module calls.
+    """
 
     program: Any
     names: dict[tuple[str, int], str]
+    is_decomposed: bool
 
 
 def export(
@@ -87,14 +91,38 @@ def export(
             program: Any = torch.export.export(
                 module, inputs.args, inputs.kwargs, dynamic_shapes=dimensions, strict=False
             )
-            if not _is_readable(program, has_rule):
-                program = program.run_decompositions({})
-                program = _decomposed(program, has_rule, keep)
+            readable = _is_readable(program, has_rule)
     except TritonError:
         raise
     except _FAILURES as error:
         raise LoweringError(_explained(module, error)) from error
-    return Exported(program, _named_axes(program, inputs, shapes))
+    exported = Exported(program, _named_axes(program, inputs, shapes), is_decomposed=False)
+    return exported if readable else decomposed(module, exported, has_rule, keep)
+
+
+def decomposed(
+    module: Any,
+    exported: Exported,
+    has_rule: Callable[[Any], bool],
+    keep: Collection[str],
+) -> Exported:
+    """The graph in fewer operators, without those that change a tensor; see `export`.
+
+    Raises:
+        LoweringError: PyTorch cannot decompose it.
+    """
+    import torch
+
+    try:
+        with recording(), torch.no_grad(), warnings.catch_warnings():
+            # torch.export copies its own trees by a name that it deprecates.
+            warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
+            program = _decomposed(exported.program.run_decompositions({}), has_rule, keep)
+    except TritonError:
+        raise
+    except _FAILURES as error:
+        raise LoweringError(_explained(module, error)) from error
+    return Exported(program, exported.names, is_decomposed=True)
 
 
 def _bind(module: Any, example_inputs: Any) -> inspect.BoundArguments:

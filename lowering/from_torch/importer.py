@@ -22,7 +22,7 @@ from ...dialects.parameters import attach_store
 from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
 from ...ir.store import ParameterStore
 from .emitter import Call, Emitter, Known, element_type, evaluate, hint, refined
-from .exporting import DynamicSizes, Exported, export
+from .exporting import DynamicSizes, Exported, decomposed, export
 from .places import location, place_of
 from .rules import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
 from .sizes import ProblemError, ir_shape, is_free, named, sizes_of
@@ -68,7 +68,14 @@ def from_torch(
         raise BackendError("from_torch needs PyTorch: pip install 'triton-dsl[torch]'") from None
     del torch
     exported = export(module, example_inputs, dynamic, _has_rule, REFUSED)
-    made = _Importer(exported, recognize_ternary).run(name or type(module).__name__)
+    name = name or type(module).__name__
+    try:
+        made = _Importer(exported, recognize_ternary).run(name)
+    except UnsupportedError:
+        if exported.is_decomposed:
+            raise
+        exported = decomposed(module, exported, _has_rule, REFUSED)
+        made = _Importer(exported, recognize_ternary).run(name)
     try:
         made.verify()
     except VerifyException as error:
@@ -90,7 +97,7 @@ class _Importer:
     """Reads one exported graph."""
 
     def __init__(self, exported: Exported, recognize_ternary: bool) -> None:
-        self.program, self.axis_names = exported
+        self.program, self.axis_names = exported.program, exported.names
         self.signature = self.program.graph_signature
         self.block = Block()
         buffers = {str(target) for target in self.signature.inputs_to_buffers.values()}

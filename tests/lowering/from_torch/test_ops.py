@@ -80,6 +80,16 @@ def test_elementwise(check: Any) -> None:
     check.all_same(ELEMENTWISE, pair(2, 6, 5), pair(3, 6, 5))
 
 
+def test_what_is_changed_in_place_is_seen_elsewhere(check: Any) -> None:
+    def rectified(x: Tensor, y: Tensor) -> Tensor:
+        z = x + y
+        flat = z.view(-1)
+        z.relu_()
+        return flat + z.reshape(-1)
+
+    check.same(rectified, pair(2, 3), pair(4, 3))
+
+
 def test_activations(check: Any) -> None:
     check.same(Each(ACTIVATIONS), *[(3 * torch.randn(n, 6, 5),) * len(ACTIVATIONS) for n in (2, 4)])
 
