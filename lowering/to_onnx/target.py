@@ -59,6 +59,9 @@ class OnnxOptions(TargetOptions):
     calibration: str | None = option(
         None, "samples for precision=int8: .npy, .npz or .safetensors, by argument name"
     )
+    observer: Literal["minmax", "percentile", "entropy", "mse"] = option(
+        "minmax", "how ranges follow from `calibration`, as in the pass `calibrate`"
+    )
     weight_bits: int = option(
         8,
         "of weights with precision=int8 and dynamic-int8; 7 for processors without VNNI, where "
@@ -106,8 +109,9 @@ class OnnxTarget(Target):
         """Simplify, compute what is constant, fuse what follows a ternary product."""
         if options.precision != "int8" or options.calibration is None:
             return STAGES
-        given = f"calibrate{{{option_text('data', (options.calibration,))}}}"
-        return (*STAGES, Stage("calibrate", given))
+        pairs = (("data", options.calibration), ("observer", options.observer))
+        given = " ".join(option_text(name, (value,)) for name, value in pairs)
+        return (*STAGES, Stage("calibrate", f"calibrate{{{given}}}"))
 
     def emit(self, module: ModuleOp, options: OnnxOptions) -> Artifact:
         """The `.onnx` file, and a file of weights beside it where one is not enough.
