@@ -17,9 +17,9 @@ def test_examples(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), re.M | re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for number, block in enumerate(blocks):
         exec(compile(block, f"{GUIDE.name}[{number}]", "exec"), names)
-    assert capsys.readouterr().out == "(5, 10)\n"
+    assert capsys.readouterr().out == "(5, 10)\ntorch.Size([3, 10])\n"
     found = {path.name for path in tmp_path.iterdir()}
-    assert found == {"model.tflite", "small.tflite", "int8.tflite"}
+    assert found == {"model.tflite", "small.tflite", "int8.tflite", "model_optimized.pth"}
