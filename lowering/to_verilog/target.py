@@ -39,6 +39,7 @@ class VerilogOptions(TargetOptions):
     cost: Literal["bits", "adders", "depth"] = option(
         "bits", "what to make small in products: bits of adders, adders, or levels"
     )
+    max_depth: int | None = option(None, "the most levels of adders in a product")
     time_budget: float = option(1.0, "about how many seconds to search adders for a layer")
     vectors: int | None = option(
         None, "frames of the test bench; by default 64, of large images fewer"
@@ -88,7 +89,11 @@ class VerilogTarget(Target):
         """From tensors to `hw`, `comb` and `seq`."""
         bits = "" if options.input_bits is None else f" input-bits={options.input_bits}"
         clock = "" if options.clock is None else f" clock={options.clock}"
+        device = _device(options)
+        grade = "" if device is None else f" device={device.grade}"
         search = f"cost={options.cost} time-budget={options.time_budget}"
+        if options.max_depth is not None:
+            search += f" max-depth={options.max_depth}"
         folding = _folding(options)
         return (
             Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
@@ -98,7 +103,7 @@ class VerilogTarget(Target):
             Stage(
                 "hardware",
                 f"convert-ternary-to-hw{{pipeline={options.pipeline} {search} "
-                f"keep-function=true{bits}{clock}}}",
+                f"keep-function=true{bits}{clock}{grade}}}",
             ),
         )
 
@@ -167,6 +172,8 @@ def _folding(options: VerilogOptions) -> str | None:
     if options.clock is not None:
         given["clock"] = options.clock
     words = [f"{name}={value}" for name, value in given.items()]
+    if options.input_bits is not None:
+        words.append(f"input-bits={options.input_bits}")
     if options.folding:
         words.append(f'folding="{options.folding}"')
     return f"choose-folding{{{' '.join(words)}}}"

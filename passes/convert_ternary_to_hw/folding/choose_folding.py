@@ -63,6 +63,9 @@ class ChooseFoldingPass(ModulePass):
     folding: str = ""
     """Forms of layers: `fc1:pe=8,simd=16;fc2:unrolled;fc3:digit=2`; the others are chosen."""
 
+    input_bits: int | None = None
+    """The width of inputs of integer type, where it is less than that of their type."""
+
     clock: float | int = 100.0
     """The clock, in MHz."""
 
@@ -72,12 +75,14 @@ class ChooseFoldingPass(ModulePass):
                 raise OptionError(f"{self.name} expects {option} above 0, got {value}")
         if not 0 < self.clock < float("inf"):
             raise OptionError(f"{self.name} expects clock in MHz above 0, got {self.clock}")
+        if self.input_bits is not None and not 1 <= self.input_bits <= 32:
+            raise OptionError(f"{self.name} expects input-bits in [1, 32], got {self.input_bits}")
         parsed_forms(self.folding)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op, "forward")
         split_products(function)
-        found = products(function)
+        found = products(function, self.input_bits)
         cycles = None
         if self.target_fps is not None:
             cycles = int(self.clock * 1e6 / self.target_fps)

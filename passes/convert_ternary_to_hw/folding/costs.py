@@ -154,7 +154,8 @@ def serial_cost(product: Product, digit: int, cycles: int, *, keep_beat: bool = 
         each = 1 if digit + cycles.bit_length() < 6 else digit
         return total + Cost(round(asked * (each + 0.7)) + len(product.outputs), asked)
     outputs = len(product.outputs)
-    return total + Cost(outputs * adder // 2, outputs * cycles * digit)
+    total += Cost(outputs * adder // 2, outputs * cycles * digit)
+    return total + _after_unrolled(product)
 
 
 def unrolled_cost(product: Product) -> Cost:

@@ -7,21 +7,26 @@ from __future__ import annotations
 
 from collections import Counter
 from math import prod
+from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ....dialects import ternary
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import is_float
+from ...adder_graph import InputRange
 from ...compile_time import literal_value
+from ...expose_integers import QUANTIZED
 from ...optimize_adder_graph import WEIGHT_ATTRIBUTE, input_range, split_product
 from ..evaluation import identifier
+from ..rules import MOVES
 from ..stages.splitting import split_convolutions
-from .channel_functions import channel_function, following
+from .channel_functions import Staircase, channel_function, following
 from .choice import FoldableLayer
+from .forms import Serial, noted_form
 from .product import Array, Bounds, Product, sum_bounds
 
 ProductOp = ternary.MatmulOp | ternary.ConvOp
@@ -41,8 +46,13 @@ def _is_known(op: ternary.LinearOp | ternary.MatmulOp | ternary.ConvOp) -> bool:
     return not is_float(tensor_type(op.input)) and weight is not None and weight.ndim >= 2
 
 
-def products(function: FuncOp) -> list[tuple[ProductOp, FoldableLayer]]:
-    """The products of integers with known trits, in order; a name each."""
+def products(
+    function: FuncOp, input_bits: int | None = None
+) -> list[tuple[ProductOp, FoldableLayer]]:
+    """The products of integers with known trits, in order; a name each.
+
+    `input_bits` as for `nominal_bounds`.
+    """
     found: list[tuple[ProductOp, FoldableLayer]] = []
     taken: Counter[str] = Counter()
     for op in function.body.walk():
@@ -51,7 +61,7 @@ def products(function: FuncOp) -> list[tuple[ProductOp, FoldableLayer]]:
             taken[name] += 1
             if taken[name] > 1:
                 name += f"_{taken[name]}"
-            found.append((op, _layer(op, name)))
+            found.append((op, _layer(op, name, input_bits)))
     return found
 
 
@@ -61,11 +71,12 @@ def _name(op: ProductOp) -> str:
     return identifier(text.removesuffix(".weight").removesuffix(".weights"))
 
 
-def _layer(op: ProductOp, name: str) -> FoldableLayer:
+def _layer(op: ProductOp, name: str, input_bits: int | None) -> FoldableLayer:
     shape = tensor_type(op.results[0]).get_shape()
     beats = prod(shape[2:]) if isinstance(op, ternary.ConvOp) else 1
     matrix = product_matrix(op)
-    product, _ = product_of(op, matrix, nominal_bounds(op, len(matrix)))
+    bounds = nominal_bounds(op, len(matrix), input_bits)
+    product, _ = product_of(op, matrix, bounds)
     return FoldableLayer(name, product, beats, can_fold(op))
 
 
@@ -85,13 +96,37 @@ def product_matrix(op: ProductOp) -> Array:
     return weight.astype(np.int8)
 
 
-def nominal_bounds(op: ProductOp, count: int) -> tuple[Bounds, ...]:
-    """The bounds of the inputs by who made them, the same for all."""
-    found = input_range(op.input)
+def nominal_bounds(op: ProductOp, count: int, input_bits: int | None = None) -> tuple[Bounds, ...]:
+    """The bounds of the inputs by who made them, the same for all.
+
+    Args:
+        op: the product.
+        count: of its inputs.
+        input_bits: of the program's own inputs, where less than their types have.
+    """
+    found = _argument_range(op.input, input_bits) or input_range(op.input)
     low, high = found.low, found.high
     if isinstance(op, ternary.ConvOp) and any(op.padding.get_values()):
         low, high = min(low, 0), max(high, 0)
     return ((low, high),) * count
+
+
+def _argument_range(value: SSAValue, input_bits: int | None) -> InputRange | None:
+    """What the program's input holds whose elements `value` has; `None` for any other value."""
+    while isinstance(value.owner, MOVES) and len(value.owner.operands) == 1:
+        (value,) = value.owner.operands
+    function = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+    if not isinstance(function, FuncOp):
+        return None
+    assert isinstance(value, BlockArgument)
+    if function.arg_attrs is not None:
+        quantized = function.arg_attrs.data[value.index].data.get(QUANTIZED)
+        if isinstance(quantized, DictionaryAttr):
+            low, high = (cast("IntegerAttr", quantized.data[key]) for key in ("low", "high"))
+            return InputRange(low.value.data, high.value.data)
+    if input_bits is None:
+        return None
+    return InputRange.of_bits(input_bits, signed=input_range(value).low < 0)
 
 
 def product_of(
@@ -112,6 +147,12 @@ def product_of(
 
 
 def absorbed(op: ProductOp) -> list[Operation]:
-    """The ops behind a folded product that its stage computes."""
+    """The ops behind a folded product that its stage computes.
+
+    Digits show no sum before the last one: of those, only thresholds are asked on the way.
+    """
     matrix = product_matrix(op)
-    return product_of(op, matrix, nominal_bounds(op, len(matrix)))[1]
+    product, ops = product_of(op, matrix, nominal_bounds(op, len(matrix)))
+    if isinstance(noted_form(op), Serial) and not isinstance(product.function, Staircase):
+        return []
+    return ops
