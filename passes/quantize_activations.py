@@ -68,8 +68,9 @@ Product = ternary.FusedOp | ternary.MatmulOp | tensor.LinearOp | tensor.ConvOp
 class QuantizeActivationsPass(ModulePass):
     """Quantise what enters ternary products, and make the products integer.
 
-    Runs the reference interpreter on sample inputs to see the range of every float activation that
-    enters a `ternary.linear`, a `ternary.conv`, or a mean on the way to one. The activation x goes
+    Takes the ranges that `calibrate` recorded, or runs the reference interpreter on sample inputs,
+    for every float activation that enters a `ternary.linear`, a `ternary.conv`, or a mean on the
+    way to one. The activation x goes
     on a grid of integers q, x ≈ s·(q - z), and all its users see s·(q - z). A product then sums
     integers exactly, and the scale of its result is s times the scale of its weights, for each
     channel; bias and activation follow in float.
