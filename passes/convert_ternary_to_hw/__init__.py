@@ -77,6 +77,9 @@ class ConvertTernaryToHwPass(ModulePass):
     cost: str = "bits"
     """What to make small in products on images, see `optimize-adder-graph`."""
 
+    max_depth: int | None = None
+    """The most levels of adders in a product on images, see `optimize-adder-graph`."""
+
     time_budget: float | int = 1.0
     """About how many seconds to search a product on images, see `optimize-adder-graph`."""
 
@@ -123,5 +126,5 @@ class ConvertTernaryToHwPass(ModulePass):
         pacing = Pacing(self.pipeline, clock, self.device)
         if not needs_stages(function):
             return Conversion(module, function, self.input_bits, pacing)
-        search = Search(self.cost, float(self.time_budget))
+        search = Search(self.cost, float(self.time_budget), self.max_depth)
         return FrameConversion(module, function, self.input_bits, pacing, search)

@@ -6,7 +6,7 @@ better be made late. Not here: the registers themselves (`circuit`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..adder_graph.graph import AdderGraph
 
@@ -20,8 +20,7 @@ def calm_cycles(
     """For each value of a graph with a register behind each adder the cycle in which it is there.
 
     No result comes later than the last one would if every adder worked as soon as it can. Adders
-    are moved one by one while that saves registers; each sweep takes time linear in the graph and
-    its depth.
+    are moved while that saves registers, one by one, and together with all that only they use.
 
     Args:
         graph: with inputs and nodes.
@@ -32,7 +31,8 @@ def calm_cycles(
     timing = _Timing(graph, widths, ready, held)
     for sweep in range(SWEEPS):
         nodes = range(graph.inputs, len(timing.cycles))
-        moved = [timing.move(node) for node in (nodes if sweep % 2 else reversed(nodes))]
+        moved = [timing.move_with_makers(node) for node in reversed(nodes)]
+        moved += [timing.move(node) for node in (nodes if sweep % 2 else reversed(nodes))]
         if not any(moved):
             break
     return timing.cycles
@@ -73,6 +73,47 @@ class _Timing:
             return False
         self.cycles[node] = best
         return True
+
+    def move_with_makers(self, node: int) -> bool:
+        """Put a node and all that is made for it alone off, if then fewer bits wait."""
+        most = min((self.cycles[user] - 1 for user in self.users[node]), default=self.end)
+        slack = most - self.cycles[node]
+        if slack < 1:
+            return False
+        makers = self._made_for(node)
+        inside = set(makers)
+        outside = {
+            operand
+            for maker in makers
+            for operand in self.graph.nodes[maker - self.graph.inputs][:2]
+            if operand not in inside
+        }
+        before = self._waiting(outside)
+        weight = self.widths[node] if self.users[node] or self.held else 1
+        saved: list[tuple[int, int]] = [(0, 0)]
+        for delay in range(1, slack + 1):
+            for maker in makers:
+                self.cycles[maker] += 1
+            saved.append((before - self._waiting(outside) + weight * delay, -delay))
+        best = -max(saved)[1]
+        for maker in makers:
+            self.cycles[maker] -= slack - best
+        return best > 0
+
+    def _made_for(self, node: int) -> list[int]:
+        """The node and, before it, those that reach nothing else."""
+        found, waiting = {node}, [node]
+        while waiting:
+            for operand in self.graph.nodes[waiting.pop() - self.graph.inputs][:2]:
+                alone = operand >= self.graph.inputs and operand not in self.outputs
+                if alone and operand not in found and found.issuperset(self.users[operand]):
+                    found.add(operand)
+                    waiting.append(operand)
+        return sorted(found)
+
+    def _waiting(self, values: Iterable[int]) -> int:
+        """The bits that wait of those values, all cycles together."""
+        return sum(self.widths[v] * (self._needed(v, -1) - self.cycles[v]) for v in values)
 
     def _needed(self, value: int, but: int) -> int:
         """The last cycle in which anything but that node takes the value."""

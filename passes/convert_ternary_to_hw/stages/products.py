@@ -27,6 +27,9 @@ from .window import WindowShape
 
 ConvOp = ternary.ConvOp | tensor.ConvOp
 
+WindowOp = ConvOp | tensor.MaxPoolOp | tensor.PadToOp
+"""Ops that look at several positions around each."""
+
 
 @dataclass(frozen=True)
 class Search:
@@ -34,25 +37,39 @@ class Search:
 
     cost: str = "bits"
     time_budget: float = 1.0
+    max_depth: int | None = None
 
 
-def window_shape(op: ConvOp | tensor.MaxPoolOp | tensor.PadToOp) -> WindowShape:
+def absorbed_padding(op: WindowOp) -> tensor.PadToOp | None:
+    """The op that pads the operand of a window op and nothing else: windows do that themselves."""
+    pad = op.operands[0].owner
+    if not isinstance(pad, tensor.PadToOp) or isinstance(op, tensor.PadToOp):
+        return None
+    alone = pad.result.has_one_use() and not any(op.padding.get_values())
+    outside = (*pad.low.get_values()[:2], *pad.high.get_values()[:2])
+    return pad if alone and not any(outside) else None
+
+
+def window_shape(op: WindowOp) -> WindowShape:
     """The geometry of an op's windows; images of one axis are one row high."""
-    size = tensor_type(op.operands[0]).get_shape()[2:]
+    pad = absorbed_padding(op)
+    size = tensor_type((pad or op).operands[0]).get_shape()[2:]
     rank = len(size)
-    dilation: Sequence[int] = [1] * rank
-    match op:
-        case tensor.PadToOp():
-            kernel: Sequence[int] = [1] * rank
-            strides: Sequence[int] = [1] * rank
-            low, high = op.low.get_values()[2:], op.high.get_values()[2:]
-        case tensor.MaxPoolOp():
-            kernel, strides = op.kernel.get_values(), op.strides.get_values()
-            low, high = op.padding.get_values()[:rank], op.padding.get_values()[rank:]
-        case _:
-            kernel, strides = tensor_type(op.weight).get_shape()[2:], op.strides.get_values()
-            low, high = op.padding.get_values()[:rank], op.padding.get_values()[rank:]
-            dilation = op.dilation.get_values()
+    kernel, strides, dilation = [1] * rank, [1] * rank, [1] * rank
+    if isinstance(op, tensor.PadToOp):
+        pad = op
+    elif isinstance(op, tensor.MaxPoolOp):
+        kernel = list(op.kernel.get_values())
+    else:
+        kernel = list(tensor_type(op.weight).get_shape()[2:])
+        dilation = list(op.dilation.get_values())
+    if not isinstance(op, tensor.PadToOp):
+        strides = list(op.strides.get_values())
+    if pad is not None:
+        low, high = pad.low.get_values()[2:], pad.high.get_values()[2:]
+    else:
+        assert not isinstance(op, tensor.PadToOp)
+        low, high = op.padding.get_values()[:rank], op.padding.get_values()[rank:]
     return WindowShape(
         _pair(size, 1),
         _pair(kernel, 1),
@@ -68,22 +85,19 @@ def _pair(values: Sequence[int], missing: int) -> tuple[int, int]:
     return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
-def paddings(
-    op: ConvOp | tensor.MaxPoolOp | tensor.PadToOp, bounds: Sequence[tuple[int, int]]
-) -> list[int]:
+def paddings(op: WindowOp, bounds: Sequence[tuple[int, int]]) -> list[int]:
     """What stands beyond the border, for each channel with those bounds."""
-    match op:
-        case tensor.MaxPoolOp():
-            return [low for low, _ in bounds]
-        case tensor.PadToOp():
-            return [int(op.value.value.data)] * len(bounds)
-        case _:
-            return [0] * len(bounds)
+    pad = op if isinstance(op, tensor.PadToOp) else absorbed_padding(op)
+    if pad is not None:
+        return [int(pad.value.value.data)] * len(bounds)
+    if isinstance(op, tensor.MaxPoolOp):
+        return [low for low, _ in bounds]
+    return [0] * len(bounds)
 
 
 def on_window(
     circuit: Circuit,
-    op: ConvOp | tensor.MaxPoolOp | tensor.PadToOp,
+    op: WindowOp,
     window: Sequence[Signal],
     search: Search,
 ) -> Signals:
@@ -177,6 +191,7 @@ def _trit_products(
         matrix,
         cost=search.cost,
         time_budget=search.time_budget,
+        max_depth=search.max_depth,
         inputs=InputRange(low, max(high, low + 1)),
     )
     operand = Block(arg_types=[TensorType(i32, (1, len(row)))]).args[0]
