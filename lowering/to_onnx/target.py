@@ -133,7 +133,7 @@ class OnnxTarget(Target):
             version("triton-dsl"),
             {
                 "source_layer": name,
-                "pipeline": ",".join(stage.pipeline for stage in self.stages(options)),
+                "pipeline": ",".join(stage.pipeline for stage in STAGES),
                 "module_sha256": source_hash(module),
             },
         )

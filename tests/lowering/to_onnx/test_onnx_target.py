@@ -145,6 +145,58 @@ layer Big {
     np.testing.assert_allclose(bench.run(data, [x])[0], x @ weight.astype(np.float32), 0, 2e-4)
 
 
+BIG = """
+layer Big {
+    param w: KIND[1024, 1024]
+    fn forward(x: Tensor[N, 1024]) -> Tensor[N, 1024] {
+        return x @ w
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("options", ["{form=fast}", "{precision=dynamic-int8}"])
+def test_rounding_forms_stay_small_and_close(bench: Any, options: str) -> None:
+    weight = trits((1024, 1024))
+    data = model_bytes(
+        import_tri(BIG.replace("KIND", "TernaryTensor"), weights={"w": weight}), f"onnx{options}"
+    )
+    assert len(data) <= 300_000
+    x = floats((4, 1024))
+    wanted = x @ weight.astype(np.float32)
+    (found,) = bench.run(data, [x])
+    assert np.linalg.norm(found - wanted) < 0.02 * np.linalg.norm(wanted)
+
+
+@pytest.mark.slow
+def test_the_fast_form_is_fast() -> None:
+    """Side by side with floats, since other work on the machine slows both."""
+    import time
+
+    import onnxruntime
+
+    weight = trits((1024, 1024))
+    sessions: dict[str, Any] = {}
+    for kind, options in (("Tensor", ""), ("TernaryTensor", "{form=fast}")):
+        values = weight if options else weight.astype(np.float32) * 0.3 + floats((1024, 1024))
+        data = model_bytes(
+            import_tri(BIG.replace("KIND", kind), weights={"w": values}), f"onnx{options}"
+        )
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = 1
+        sessions[kind] = onnxruntime.InferenceSession(
+            data, settings, providers=["CPUExecutionProvider"]
+        )
+    x = floats((1, 1024))
+    best = dict.fromkeys(sessions, float("inf"))
+    for _ in range(500):
+        for kind, session in sessions.items():
+            start = time.perf_counter()
+            session.run(None, {"x": x})
+            best[kind] = min(best[kind], time.perf_counter() - start)
+    assert best["Tensor"] > 3 * best["TernaryTensor"]
+
+
 def test_a_scaled_ternary_matrix_stays_packed(bench: Any) -> None:
     source = """
 layer Scaled {
