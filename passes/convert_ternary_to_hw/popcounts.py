@@ -6,7 +6,8 @@ a function of five bits, and so is part of the look-up table that the adder take
 become three in three look-up tables, and six more join a number for three more; a tree of
 full adders takes one for each bit that goes away. The idea is that of generalised parallel
 counters (Kumm and Zipf 2014, "Pipelined compressor tree optimization"). A fabric of four inputs
-has no room for that, and gets full adders and rows of two numbers.
+has no room for that, and gets tables and rows of two numbers; single bits do not enter its rows, as
+a bit that many columns count comes a long way, and the carry chain takes most of the cycle.
 
 Not here: the circuit (`compressors`).
 """
@@ -129,29 +130,38 @@ class Planner:
         if count <= self.inputs:
             width = count.bit_length()
             yield Plan("table", count, stages, width * (1 + REGISTER))
+        if self.inputs <= COUNTED:
+            for first in _divisions(count):
+                if first < count - 1:
+                    yield from self._sums(count, stages, first, 0)
+            return
         for carry in (0, 1):
-            for counted in range(COUNTED + 1 if self.inputs >= COUNTED + 1 else 2):
+            for counted in range(COUNTED + 1):
                 rest = count - carry - counted
                 number = self.plan(rest, stages - 1) if rest >= 1 and rest < count else None
                 if number is not None:
-                    cost = number.cost + self._row_cost(rest, counted, count, carry)
+                    cost = number.cost + self._row_cost(rest, counted, count)
                     yield Plan("row", count, stages, cost, number, None, counted, carry)
             for first in _divisions(count - carry):
-                second = count - carry - first
-                number, other = self.plan(first, stages - 1), self.plan(second, stages - 1)
-                if number is not None and other is not None:
-                    cost = number.cost + other.cost + self._row_cost(first, second, count, carry)
-                    yield Plan("row", count, stages, cost, number, other, 0, carry)
+                yield from self._sums(count, stages, first, carry)
 
-    def _row_cost(self, first: int, second: int, count: int, carry: int) -> float:
+    def _sums(self, count: int, stages: int, first: int, carry: int) -> Iterator[Plan]:
+        """A row of two numbers, the first of which counts `first` bits."""
+        second = count - carry - first
+        number, other = self.plan(first, stages - 1), self.plan(second, stages - 1)
+        if number is not None and other is not None:
+            cost = number.cost + other.cost + self._row_cost(first, second, count)
+            yield Plan("row", count, stages, cost, number, other, 0, carry)
+
+    def _row_cost(self, first: int, second: int, count: int) -> float:
         """Of one row alone, with the registers behind it."""
         wide, narrow = first.bit_length(), second.bit_length()
         if wide < narrow:
             wide, narrow = narrow, wide
         width = count.bit_length()
-        if self.inputs >= COUNTED + 1:
+        if self.inputs > COUNTED:
             return narrow + THROUGH * (wide - narrow) + REGISTER * width
-        return width + carry
+        return width
 
 
 def _divisions(count: int) -> Iterator[int]:
