@@ -201,9 +201,10 @@ def build(name: str, seed: int = 0) -> nn.Module:
             nn.init.uniform_(norm.weight, 0.6, 1.2)
             nn.init.normal_(norm.bias, std=0.2)
             norm.momentum = 1.0
-        if norms:  # statistics of one batch of small images, as training would leave them
+        if norms:  # statistics of one batch of coarse images, as training would leave them
             with torch.no_grad():
-                model(inputs(name, 8, seed)[..., :64, :64])
+                step = max(MODELS[name].input_size[-1] // 64, 1)
+                model(inputs(name, 32, seed)[..., ::step, ::step])
     return model.eval()
 
 
