@@ -101,7 +101,7 @@ def test_convolutions_are_products_of_windows(filled: Filled, groups: int) -> No
     """The trits are those of the least error of the convolution itself, as torch computes it."""
     torch = pytest.importorskip("torch")
     module = filled(CONV.format(groups=groups, inputs=4 // groups))
-    x = inputs(60, 4, 8, 7)
+    x = inputs(24, 4, 8, 7)
     made = compensated(module, x, damping=1e-6)
     (op,) = (op for op in made.walk() if isinstance(op, ternary.ConvOp))
     store = store_of(made)
