@@ -23,12 +23,11 @@ from ..folding.forms import has_form
 from ..folding.layers import absorbed
 from ..rules import Reduction
 from .positions import Spatial, broadcasts, carried, is_uniform
+from .products import WindowOp, absorbed_padding
 
 Kind = Literal[
     "input", "window", "gather", "scatter", "accumulate", "arithmetic", "product", "output"
 ]
-
-WindowOp = ternary.ConvOp | tensor.ConvOp | tensor.MaxPoolOp | tensor.PadToOp
 
 
 @dataclass(eq=False)
@@ -64,11 +63,6 @@ class Part:
             self.sources.append((part, value))
         if value not in part.exports:
             part.exports.append(value)
-
-
-def windows(op: Operation) -> bool:
-    """Whether an op looks at several positions around each."""
-    return isinstance(op, WindowOp)
 
 
 class Partition:
@@ -116,10 +110,13 @@ class Partition:
         placed = [value for value in op.operands if value in self._home]
         if not placed:
             return
+        if self._is_absorbed(op):
+            self._home[op.results[0]] = self._home[placed[0]]
+            return
         if has_form(op):
             self._product(op)
             return
-        if isinstance(op, WindowOp) and (not _is_pointwise(op) or self._is_misplaced(op)):
+        if isinstance(op, WindowOp) and self._needs_window(op):
             self._window(op)
             return
         homes = [self._home[value] for value in placed]
@@ -142,11 +139,22 @@ class Partition:
         home = max((self._whole[value] for value in placed), key=self.parts.index)
         self._append(op, home, placed, self._whole)
 
-    def _is_misplaced(self, op: WindowOp) -> bool:
-        """Whether the operand of an op on an image is not there position by position."""
-        spatial = _spatial(op.operands[0])
-        home = self._home[op.operands[0]]
-        return home.spatial != spatial and prod(_grid(op.operands[0], spatial)) > 1
+    def _needs_window(self, op: WindowOp) -> bool:
+        """Whether an op is not one of each position by itself, as it is there."""
+        if absorbed_padding(op) is not None:
+            return True
+        return not _is_pointwise(op) or self._is_misplaced(op.operands[0])
+
+    @staticmethod
+    def _is_absorbed(op: Operation) -> bool:
+        """Whether the op's only user pads by itself."""
+        users = [use.operation for result in op.results for use in result.uses]
+        return any(isinstance(u, WindowOp) and absorbed_padding(u) is op for u in users)
+
+    def _is_misplaced(self, value: SSAValue) -> bool:
+        """Whether an image is not there position by position."""
+        spatial = _spatial(value)
+        return self._home[value].spatial != spatial and prod(_grid(value, spatial)) > 1
 
     def _moved(self, op: Operation, home: Part, after: Spatial) -> None:
         """The results of an op lie on other axes: they are in a part of their own."""
@@ -187,10 +195,11 @@ class Partition:
         self._whole[value] = self._over(part, value)
 
     def _window(self, op: WindowOp) -> None:
-        value = op.operands[0]
+        pad = absorbed_padding(op)
+        value = op.operands[0] if pad is None else pad.operands[0]
         home = self._home[value]
         spatial = _spatial(value)
-        if self._is_misplaced(op):
+        if self._is_misplaced(value):
             self._gathered(value)
             scatter = self._new("scatter", spatial, _grid(value, spatial))
             scatter.take(self._whole[value], value)
@@ -209,7 +218,7 @@ class Partition:
         """A product that takes several cycles a beat, and what its stage computes besides."""
         ops: list[Operation] = [op, *absorbed(op)]
         self._absorbed.update(ops[1:])
-        if isinstance(op, WindowOp) and (not _is_pointwise(op) or self._is_misplaced(op)):
+        if isinstance(op, WindowOp) and self._needs_window(op):
             self._window(op)
             part = self._home[op.result]
             part.kind, part.ops = "product", ops

@@ -159,24 +159,22 @@ def times_matrix(
     Weights of several digits become a digit of trits each, whose sums are shifted and added.
     """
     planes: dict[int, NDArray[np.int8]] = {}
-    for index, value in np.ndenumerate(matrix):
-        for place, digit in signed_digits(int(value)):
+    for index in np.argwhere(matrix):
+        at = int(index[0]), int(index[1])
+        for place, digit in signed_digits(int(matrix[at])):
             plane = planes.setdefault(place, np.zeros(matrix.shape, np.int8))
-            plane[index] = digit
+            plane[at] = digit
     if not planes:
         return [Signal.constant(0)] * matrix.shape[1]
     stacked = np.concatenate([planes[place] for place in sorted(planes)], axis=1)
     sums = _trit_products(circuit, row, stacked, search)
-    count = matrix.shape[1]
+    count = int(matrix.shape[1])
     results: list[Signal] = []
     for column in range(count):
         with circuit.element(column):
-            terms = [
-                scaled(circuit, sums[index * count + column], 1 << place)
-                for index, place in enumerate(sorted(planes))
-            ]
-            total = terms[0]
-            for term in terms[1:]:
+            total = Signal.constant(0)
+            for index, place in enumerate(sorted(planes)):
+                term = scaled(circuit, sums[index * count + column], 1 << place)
                 total = add(circuit, total, term)
         results.append(total)
     return results

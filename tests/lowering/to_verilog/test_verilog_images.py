@@ -41,7 +41,7 @@ def checked(program: Program, written: ImageProgram, **options: Any) -> dict[str
 PAIRS = st.tuples(st.integers(1, 3), st.integers(1, 3))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     sizes=st.tuples(st.integers(1, 7), st.integers(1, 7)),
     kernel=PAIRS,
@@ -191,3 +191,11 @@ def test_vectors_become_images(iverilog: str, program: Program) -> None:
     written.unary("reshape_to", shape=(2, 2, 4), attr="{shape = array<i64: -1, 2, 2, 4>}")
     written.conv(2, (2, 2), fused=True)
     checked(program, written)
+
+
+def test_padding_of_one_value_costs_no_stage(iverilog: str, program: Program) -> None:
+    written = ImageProgram(8, 2, 4, 5, "i8")
+    written.pad((1, 1), (1, 1), 9)
+    written.conv(2, (3, 3), fused=True)
+    report = checked(program, written)
+    assert report["initiation_interval"] == 20
