@@ -1,11 +1,11 @@
 """The `spike` dialect: spike trains, the neurons and synapses that make them, and coding.
 
-`types` holds the train, `neuron` what neurons share, `neurons` and `adaptive` the models, `coding`
-encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback, `scan` a loop
-over steps, `layer` a synapse with its neurons, `attention`, `normalization`. The graph level:
-`network`, `population`, `projection`, with `models` of neurons, `network_graph` how it hangs
-together, `simulate` what it is as a function. `canonicalize` has the patterns, `interpret*` the
-reference semantics, `threefry` the random numbers of rate coding, `rebuild` copies of ops with
+`types` holds the train, `neuron` what neurons share, `neurons`, `integer` and `adaptive` the
+models, `coding` encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback,
+`scan` a loop over steps, `layer` a synapse with its neurons, `attention`, `normalization`. The
+graph level: `network`, `population`, `projection`, with `models` of neurons, `network_graph` how it
+hangs together, `simulate` what it is as a function. `canonicalize` has the patterns, `interpret*`
+the reference semantics, `threefry` the random numbers of rate coding, `rebuild` copies of ops with
 other operands.
 """
 
@@ -14,6 +14,7 @@ from xdsl.ir import Dialect
 from .adaptive import AdaptiveLifOp, SigmaDeltaOp
 from .attention import AttentionOp
 from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
+from .integer import IntegerLifOp
 from .layer import LayerOp
 from .network import InputOp, NetworkOp
 from .network_graph import to_networkx
@@ -42,6 +43,7 @@ Spike = Dialect(
         EncodeOp,
         FromTensorOp,
         InputOp,
+        IntegerLifOp,
         IntegrateFireOp,
         LayerOp,
         LeakyIntegratorOp,
@@ -76,6 +78,7 @@ __all__ = [
     "FiringOp",
     "FromTensorOp",
     "InputOp",
+    "IntegerLifOp",
     "IntegrateFireOp",
     "LayerOp",
     "LeakyIntegratorOp",

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..tensor.interpret_elementwise import Rule
-from . import adaptive, neurons
+from . import adaptive, integer, neurons
 from .neuron import FiringOp, NeuronOp
 from .types import is_train
 
@@ -24,12 +24,13 @@ Parameters = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Options:
-    """What a neuron has besides numbers; see `FiringOp` and `spike.sigma_delta`."""
+    """What a neuron has besides numbers; see the ops."""
 
     compare: str = "ge"
     reset: str = "subtract"
     activation: str = "relu"
     cumulative: bool = False
+    shift: int = 0
 
     @staticmethod
     def of(op: NeuronOp) -> Options:
@@ -37,6 +38,8 @@ class Options:
         if isinstance(op, adaptive.SigmaDeltaOp):
             cumulative = bool(op.cumulative.value.data)
             return Options(op.compare.data, activation=op.activation.data, cumulative=cumulative)
+        if isinstance(op, integer.IntegerLifOp):
+            return Options(op.compare.data, op.reset.data, shift=op.shift.value.data)
         if isinstance(op, FiringOp):
             return Options(op.compare.data, op.reset.data)
         return Options()
@@ -90,6 +93,13 @@ def integrate_fire(
     return spikes, (v,)
 
 
+def integer_lif(options: Options, p: Parameters, x: Array, states: States) -> tuple[Array, States]:
+    """See `spike.integer_lif`."""
+    kept = (p["decay"].astype(np.int64) * states[0]) >> options.shift
+    spikes, v = fired(options, p, kept.astype(x.dtype) + p["gain"] * x, p["threshold"])
+    return spikes, (v,)
+
+
 def cuba_lif(options: Options, p: Parameters, x: Array, states: States) -> tuple[Array, States]:
     """See `spike.cuba_lif`."""
     current = p["alpha"] * states[0] + p["w_in"] * x
@@ -134,6 +144,7 @@ def sigma_delta(options: Options, p: Parameters, x: Array, states: States) -> tu
 STEPS: dict[type[NeuronOp], Step] = {
     neurons.LifOp: lif,
     neurons.IntegrateFireOp: integrate_fire,
+    integer.IntegerLifOp: integer_lif,
     neurons.CubaLifOp: cuba_lif,
     neurons.LeakyIntegratorOp: leaky_integrator,
     adaptive.AdaptiveLifOp: adaptive_lif,

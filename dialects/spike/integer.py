@@ -1,0 +1,110 @@
+"""`spike.integer_lif`: the leaky neuron whose decay is a fixed-point product, all in integers.
+
+Floats leak in `neurons`; `spike.integrate_fire` there is defined on integers as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    i8,
+    i16,
+    i32,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    var_operand_def,
+)
+
+from ..inference import Value, fail, tensor_type
+from ..shapes import integer
+from .neuron import GAIN, LEVEL, THRESHOLD, FiringOp, Parameter, ParameterSpec, neuron_format
+
+MOST_SHIFT = {i8: 6, i16: 14, i32: 15}
+"""The most places that a decay is shifted by: the decay fits the type, its products an i64."""
+
+
+@irdl_op_definition
+class IntegerLifOp(FiringOp):
+    """Leaky integrate-and-fire on integers: v ← ⌊d·v / 2^shift⌋ + g·i; s = [v ≥ θ]; then reset.
+
+    d is `decay`, from 0 to 2^`shift`, so that d / 2^shift is β of `spike.lif`; `shift` is at most
+    15 (14 for i16, 6 for i8). g is `gain`, θ `threshold`; `compare` and `reset` as for `spike.lif`.
+    Currents and states are i8, i16 or i32, parameters whole numbers. d·v is exact, and rounded
+    down; the sum and the difference at the reset wrap around. With d = 2^shift it is
+    `spike.integrate_fire`.
+
+        %s = spike.integer_lif %i {decay = 7.0 : f64, shift = 3 : i64, threshold = 90.0 : f64}
+             : (tensor<32x?x256xi32>) -> !spike.train<32x?x256>
+    """
+
+    name = "spike.integer_lif"
+
+    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
+        "decay": ParameterSpec(None, 0.0),
+        "gain": GAIN,
+        "threshold": THRESHOLD,
+        "v_reset": LEVEL,
+    }
+    STATES: ClassVar[tuple[str, ...]] = ("v",)
+    ON_INTEGERS: ClassVar[bool] = True
+
+    input = operand_def(TensorType)
+    initial = var_operand_def(TensorType)
+    decay_values = opt_operand_def(TensorType)
+    gain_values = opt_operand_def(TensorType)
+    threshold_values = opt_operand_def(TensorType)
+    v_reset_values = opt_operand_def(TensorType)
+    decay = opt_prop_def(FloatAttr[Float64Type])
+    gain = opt_prop_def(FloatAttr[Float64Type])
+    threshold = opt_prop_def(FloatAttr[Float64Type])
+    v_reset = opt_prop_def(FloatAttr[Float64Type])
+    shift = prop_def(IntegerAttr[IntegerType])
+
+    assembly_format = neuron_format(*PARAMETERS)
+
+    def __init__(
+        self,
+        input: Value,
+        decay: Parameter,
+        shift: int,
+        *,
+        gain: Parameter | None = None,
+        threshold: Parameter | None = None,
+        v_reset: Parameter | None = None,
+        compare: str = "ge",
+        reset: str = "subtract",
+        initial: Sequence[Value] = (),
+        final: bool = False,
+    ) -> None:
+        parameters = {"decay": decay, "gain": gain, "threshold": threshold, "v_reset": v_reset}
+        properties: dict[str, Attribute] = {
+            "compare": StringAttr(compare),
+            "reset": StringAttr(reset),
+            "shift": integer(shift),
+        }
+        self.build_neuron(input, parameters, initial, final, properties)
+
+    def infer(self) -> Sequence[Attribute]:
+        type, shift = tensor_type(self.input), self.shift.value.data
+        most = next((n for element, n in MOST_SHIFT.items() if element == type.element_type), None)
+        if most is None:
+            fail(f"expects a current of i8, i16 or i32, got {type}")
+        if not 0 <= shift <= most:
+            fail(f"expects a shift from 0 to {most} for {type}, got {shift}")
+        if self.decay is not None and self.decay.value.data > 2**shift:
+            fail(f"expects a decay of at most 2^{shift}, got {self.decay.value.data:g}")
+        return super().infer()
