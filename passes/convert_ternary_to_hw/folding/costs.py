@@ -12,13 +12,15 @@ from math import e, log2
 import numpy as np
 
 from ...adder_graph.graph import width_of
-from ..compressors import luts_of
 from .channel_functions import Bounded, Staircase
 from .product import Array, FoldedProduct, Product
 from .rom_styles import rom_blocks, rom_luts, rom_style
 
 LUT_PER_ADDER_BIT = 0.85
 """Of shared graphs of adders with a register a level."""
+
+LUT_PER_COUNTED_BIT = 0.66
+"""Of sums of single bits."""
 
 _CONTROL = 12
 """LUTs of the flags of a stage."""
@@ -86,7 +88,8 @@ def _selection(count: int) -> float:
 def _tree(count: int, width: int) -> tuple[tuple[int, int], int]:
     """LUTs and registers of the cells of a column and of their sum, and its levels."""
     if width == 1:
-        return (count + (luts_of(count) if count > 1 else 0), luts_of(count) if count > 1 else 0), 2
+        counted = round(LUT_PER_COUNTED_BIT * (count - 1))
+        return (count + counted, counted), 2
     luts, registers, levels = count * width, 0, 0
     while count > 1:
         pairs = count // 2
@@ -164,7 +167,8 @@ def unrolled_cost(product: Product) -> Cost:
     luts = round(LUT_PER_ADDER_BIT * bits)
     if product.width == 1 and not product.signed:
         columns = {column.tobytes(): int((column != 0).sum()) for column in product.matrix.T}
-        luts = min(luts, sum(luts_of(count) for count in columns.values() if count))
+        counted = sum(count - 1 for count in columns.values() if count)
+        luts = min(luts, round(LUT_PER_COUNTED_BIT * counted))
     return Cost(luts, round(1.3 * bits)) + _after_unrolled(product)
 
 
