@@ -41,11 +41,10 @@ class Part:
 
 @dataclass
 class Elaboration:
-    """A netlist, its parts (by group), and the modules that it keeps whole."""
+    """A netlist and its parts (by group)."""
 
     netlist: Netlist
     parts: list[Part]
-    kept: dict[str, hw.HWModuleOp]
 
 
 @dataclass(eq=False)
@@ -99,7 +98,7 @@ def elaborate(module: ModuleOp, top: hw.HWModuleOp, family: Family) -> Elaborati
     work.run(top)
     if work.unknown:
         raise UnsupportedError("verilog", list(work.unknown.values()))
-    return Elaboration(work.netlist, work.parts, work.kept)
+    return Elaboration(work.netlist, work.parts)
 
 
 class _Elaborator:
@@ -114,7 +113,6 @@ class _Elaborator:
         self.parts: list[Part] = []
         self.part_of: dict[Part, int] = {}
         self.groups: dict[hw.HWModuleOp, dict[Operation, int]] = {}
-        self.kept: dict[str, hw.HWModuleOp] = {}
         self.unknown: dict[str, tuple[str, str, str]] = {}
         self.cut: list[tuple[_Scope, seq.CompRegOp]] = []
         self.needs: dict[seq.CompRegOp, _Needs] = {}
@@ -258,8 +256,6 @@ class _Elaborator:
         results = [self.netlist.leaves(bit_width(r.type) or 1) for r in op.results]
         for result, bits in zip(op.results, results, strict=True):
             scope.values[result] = bits
-        if isinstance(module, hw.HWModuleOp):
-            self.kept[name] = module
         inputs = [bit for word in operands for bit in word]
         outputs = [bit >> 1 for word in results for bit in word]
         self.netlist.blocks.append(Block(name, inputs, outputs, self.netlist.group))

@@ -154,10 +154,7 @@ def _estimate(module: ModuleOp, family: Family, top: hw.HWModuleOp, known: Delay
     infer_controls(netlist, family)
     remove_dead(netlist)
     dissolve_small(netlist, family)
-    kept = {
-        name: _estimate(module, family, inner, known) for name, inner in elaborated.kept.items()
-    }
-    return _Count(elaborated, family, known, kept).result()
+    return _Count(elaborated, family, known).result()
 
 
 class _Count:
@@ -168,13 +165,11 @@ class _Count:
         elaborated: Elaboration,
         family: Family,
         known: Delays,
-        kept: Mapping[str, Estimate],
     ) -> None:
         self.family = family
         self.known = known
         self.parts = elaborated.parts
         self.netlist = elaborated.netlist
-        self.kept = kept
         self.counts: list[Counter[str]] = [Counter() for _ in self.parts]
         self.roots = roots(self.netlist, family)
         self.cover = cover(self.netlist, {literal >> 1 for literal in self.roots}, family)
@@ -195,11 +190,8 @@ class _Count:
         return Estimate(self.family, sum(sizes.values(), Resources()), sizes, periods)
 
     def _periods(self) -> dict[int, float]:
-        # Inside a kept module its inputs and outputs counted as registers.
-        outside = self.known.clock_to_q + self.known.setup + self.known.net
-        through = {name: max(0.0, e.period - outside) for name, e in self.kept.items()}
         readers = self._uses()
-        timing = Timing(self.netlist, self.cover, self.family, self.known, through, readers)
+        timing = Timing(self.netlist, self.cover, self.family, self.known, readers)
         return timing.periods()
 
     def _tables(self) -> None:
@@ -279,9 +271,6 @@ class _Count:
                 luts = memory_tables(block.kind, self.family)
                 count["luts"] += luts
                 count["memory_luts"] += luts
-            elif block.kind in self.kept:
-                size = self.kept[block.kind].total
-                count.update({f.name: getattr(size, f.name) for f in fields(size)})
 
 
 def reading(netlist: Netlist, family: Family) -> list[int]:

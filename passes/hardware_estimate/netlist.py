@@ -64,7 +64,7 @@ class Chain:
 
 @dataclass(slots=True)
 class Block:
-    """Something that is counted as a whole: a kept module, a memory, a multiplier.
+    """Something that is counted as a whole: a memory, a module from elsewhere.
 
     Attributes:
         kind: its name.

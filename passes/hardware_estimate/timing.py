@@ -24,7 +24,6 @@ class Timing:
         cover: its look-up tables.
         family: of devices.
         known: its delays.
-        kept: for each module that stays whole, how long it takes from input to output.
         readers: of each node.
     """
 
@@ -34,14 +33,12 @@ class Timing:
         cover: Cover,
         family: Family,
         known: Delays,
-        kept: Mapping[str, float],
         readers: Mapping[int, int],
     ) -> None:
         self.netlist = netlist
         self.tables = cover.tables
         self.family = family
         self.known = known
-        self.kept = kept
         self.readers = readers
         self.given: dict[int, Chain | Block] = {}
         for chain in netlist.chains:
@@ -66,9 +63,8 @@ class Timing:
             for control in (register.enable, register.reset):
                 ends(register.group, control, routed=True)
         for block in self.netlist.blocks:
-            if block.kind not in self.kept:
-                for literal in block.inputs:
-                    ends(block.group, literal, routed=True)
+            for literal in block.inputs:
+                ends(block.group, literal, routed=True)
         for literal in self.netlist.outputs:
             if literal > TRUE:
                 ends(self.netlist.groups[literal >> 1], literal, routed=False)
@@ -96,8 +92,6 @@ class Timing:
         match self.given.get(node):
             case Chain() as chain:
                 return [x >> 1 for x in (*chain.first, *chain.second, chain.carry)]
-            case Block() as block if block.kind in self.kept:
-                return [x >> 1 for x in block.inputs]
             case _:
                 return ()
 
@@ -112,10 +106,6 @@ class Timing:
         match self.given.get(node):
             case Chain() as chain:
                 self._chain(chain)
-            case Block() as block if block.kind in self.kept:
-                ready = (times[x >> 1] + self._net(x >> 1) for x in block.inputs if x > TRUE)
-                through = max(ready, default=0.0) + self.kept[block.kind]
-                times.update(dict.fromkeys(block.outputs, through))
             case Block() as block:
                 stored = block.kind.startswith(f"{BLOCK} ")
                 times[node] = known.memory if stored else known.clock_to_q + known.lut
