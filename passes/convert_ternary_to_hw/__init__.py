@@ -3,8 +3,8 @@
 `conversion` takes a function through it, `rules` has the ops. `signals` is what is known of a
 number, `arithmetic` computes with them, `rescaling` finds cheap multipliers, `circuit` writes bits
 and registers, `compressors` sums of single bits, `stream` the modules around them, `ports` what
-goes in and out. Not here: Verilog (`lowering.to_verilog`), and how products become additions
-(`optimize-adder-graph`).
+goes in and out, `memories` has RAMs and ROMs. Programs on images become networks of `stages`. Not
+here: Verilog (`lowering.to_verilog`), and how products become additions (`optimize-adder-graph`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class ConvertTernaryToHwPass(ModulePass):
         hw.module @network(in %aclk : !seq.clock, in %aresetn : i1, in %s_axis_tdata : i16, …) {…}
 
     One vector goes in a beat; the free leading axis counts beats. All paths have the same number of
-    registers. The attribute `verilog.interface` says what the streams carry, the latency, and what
+    registers. A program with a convolution or pooling becomes a network of stages, one pixel a beat
+    (`stages`). The attribute `verilog.interface` says what the streams carry, the latency, and what
     each layer became.
 
     Raises:

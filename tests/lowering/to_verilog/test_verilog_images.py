@@ -5,7 +5,9 @@ compare latency and interval with what the report says.
 """
 
 import json
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.artifact import write_artifact
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.tools.verilog import run_verilog
 
@@ -23,6 +27,7 @@ from .images import ImageProgram
 
 Array = NDArray[Any]
 Program = Callable[..., ModuleOp]
+RequireTool = Callable[[str, str], str]
 OPTIONS = {"time_budget": 0.001, "vectors": 2}
 FRAMES = 8
 
@@ -199,3 +204,65 @@ def test_padding_of_one_value_costs_no_stage(iverilog: str, program: Program) ->
     written.conv(2, (3, 3), fused=True)
     report = checked(program, written)
     assert report["initiation_interval"] == 20
+
+
+def branches() -> ImageProgram:
+    """Windows, a fork, a FIFO, a join, pooling, and a frame gathered at the end."""
+    written = ImageProgram(9, 2, 5, 4, "i8")
+    written.conv(3, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    start = written.mark()
+    written.conv(3, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    written.binary("concatenate", start, "{axis = 1 : i64}")
+    written.pool((2, 2), (2, 2), (0, 0, 0, 0))
+    written.unary("flatten", shape=(int(np.prod(written.shape)),))
+    written.matmul(3)
+    return written
+
+
+@pytest.mark.parametrize(
+    ("tool", "command"),
+    [
+        ("iverilog", "iverilog -g2001 -Wall -o out rtl/*.v"),
+        ("verilator", "verilator --lint-only -Wall --top net rtl/*.v"),
+        ("yosys", "yosys -q -p 'hierarchy -check -top net; proc; check -assert' rtl/*.v"),
+    ],
+)
+def test_no_tool_warns(
+    tool: str, command: str, program: Program, tmp_path: Path, require_tool: RequireTool
+) -> None:
+    require_tool(tool, f"apt-get install {tool}")
+    written = branches()
+    artifact = compile_to_target(program(written.text(), written.values), "verilog", OPTIONS)
+    write_artifact(artifact, tmp_path)
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_fifos_are_as_deep_as_they_get(iverilog: str, program: Program) -> None:
+    report = checked(program, branches())
+    fifos = [layer["source"] for layer in report["layers"] if "FIFO" in layer["source"]]
+    # a way through a 3x3 window is a row and a pixel longer, and its pipeline
+    assert len(fifos) == 1
+    assert int(fifos[0].split()[2]) > 4 + 1
+
+
+def test_verilator_simulates_frames(require_tool: RequireTool, program: Program) -> None:
+    require_tool("verilator", "apt-get install verilator")
+    written = branches()
+    module = program(written.text(), written.values)
+    x = written.inputs(FRAMES)
+    artifact = compile_to_target(module, "verilog", OPTIONS)
+    _, (actual,) = run_verilog(artifact, [x], "verilator")
+    assert np.array_equal(actual, run_module(module, [x])[0])
+
+
+def test_what_does_not_fit_frames_is_refused(program: Program) -> None:
+    text = """func.func @forward(%x: tensor<2x1x3x3xi8>) -> tensor<2x1x2x2xi8> {
+  %y = tensor.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 1, 1>,
+       padding = array<i64: 0, 0, 0, 0>} : (tensor<2x1x3x3xi8>) -> tensor<2x1x2x2xi8>
+  func.return %y : tensor<2x1x2x2xi8>
+}"""
+    with pytest.raises(UnsupportedError, match="a batch of images must be free or 1"):
+        compile_to_target(program(text, {}), "verilog", OPTIONS)
