@@ -87,10 +87,15 @@ class FoldableLayer:
 
     @cached_property
     def choices(self) -> list[Choice]:
-        """Every form that no other one beats in cycles and in area, the quickest first."""
+        """The forms that no other one beats in cycles and in area, the quickest first.
+
+        Of digits, those of one bit alone.
+        """
         found = [self.choice(Unrolled())]
         if self.foldable:
-            found += [self.choice(Serial(d)) for d in _least(serial_width(self.product), 2)]
+            if serial_width(self.product) > 1:
+                # Synthesis maps adders of several bits with a carry in worse than unrolled ones.
+                found.append(self.choice(Serial(1)))
             k, n = self.product.shape
             found += [
                 self.choice(Folded(Folding(pe, simd)))
@@ -111,10 +116,10 @@ class FoldableLayer:
         return self.choices[index - 1] if index else None
 
 
-def _least(count: int, groups: int = 1) -> list[int]:
-    """For each number of groups, at least `groups`, the smallest size of a group."""
-    sizes = {-(-count // size) for size in range(1, count + 1)}
-    return sorted({-(-count // number) for number in sizes if number >= groups})
+def _least(count: int) -> list[int]:
+    """For each number of groups the smallest size of a group."""
+    groups = {-(-count // size) for size in range(1, count + 1)}
+    return sorted({-(-count // number) for number in groups})
 
 
 @dataclass(frozen=True)
