@@ -58,6 +58,7 @@ def test_all_ways_have_the_same_registers(
 ) -> None:
     module = circuit(apply_passes, filled, f"input-bits=4 pipeline={pipeline}")
     (core,) = (m for m in modules(module) if m.sym_name.data == "net_core")
+    assert isinstance(core, hw.HWModuleOp)
     latency = noted_interface(module).latency
     assert latency > 0
     data = core.body.block.args[2]
