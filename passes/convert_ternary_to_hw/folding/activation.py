@@ -63,6 +63,9 @@ def _searched(
         threshold = body.rom(words, product.sum_width, address, name)
         bound = Wire(threshold, *product.sums, start + place)
         bits = [circuit.at(bit, start + place) for bit in bits]
+        if not any(words):
+            bits.append(Wire(circuit.constant(1, 1), 1, 1, start + place))
+            continue
         bits.append(circuit.compared(circuit.at(wire, start + place), bound, "ge"))
     if not bits:
         return Signal.constant(0)

@@ -103,9 +103,13 @@ class SteppedBody(StageBody):
         found: list[SSAValue] = []
         low = 0
         for ends in bounds:
-            wire = Wire(self.extract(beat, low, width_of(*ends)), *ends)
-            found.append(self.circuit.bits(wire, width))
-            low += wire.width
+            bits = width_of(*ends)
+            if ends[0] == ends[1]:
+                found.append(self.circuit.constant(ends[0], width))
+            else:
+                wire = Wire(self.extract(beat, low, bits), *ends)
+                found.append(self.circuit.bits(wire, width))
+            low += bits
         return found
 
     def picked(self, words: Sequence[SSAValue], index: Wire) -> SSAValue:
