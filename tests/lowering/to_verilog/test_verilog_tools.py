@@ -35,7 +35,7 @@ def test_the_test_bench_passes(
     assert done.stdout + done.stderr == ""
     shown = subprocess.run(["vvp", "run"], cwd=tmp_path / "test", capture_output=True, text=True)
     latency = json.loads(artifact.text("report.json"))["latency_cycles"]
-    assert shown.stdout.strip().endswith(f"PASS: 64 vectors, latency {latency}")
+    assert shown.stdout.strip().endswith(f"PASS: 64 frames, latency {latency}")
     assert (latency == 0) == (pipeline == 0)
 
 
