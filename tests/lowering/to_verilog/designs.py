@@ -1,0 +1,84 @@
+"""Small programs, one for each kind of hardware, that every tool is shown."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.lowering.artifact import Artifact
+from triton_dsl.lowering.stages import run_stages
+from triton_dsl.lowering.targets import read_options
+from triton_dsl.lowering.to_verilog.target import VerilogOptions, VerilogTarget
+
+from .images import ImageProgram
+from .test_verilog_target import network, random_values
+
+Array = NDArray[Any]
+Program = Callable[..., ModuleOp]
+Source = tuple[str, dict[str, Array], dict[str, Any]]
+
+
+def _dense(source: str, after: str, argmax: bool, **options: Any) -> Source:
+    sizes = [6, 5, 4]
+    values = random_values(np.random.default_rng(1), sizes)
+    return network(sizes, source, after, argmax), values, {"input_bits": 3, **options}
+
+
+def _convolutions(folding: str = "") -> Source:
+    """Padding, a stride, pooling, and a vector at the end."""
+    written = ImageProgram(1, 2, 5, 6, "ui8")
+    written.conv(3, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    written.pool((2, 2), (2, 2), (0, 0, 0, 0))
+    size = int(np.prod(written.shape))
+    written.unary("flatten", shape=(size,), attr="{start = 1 : i64, end = 3 : i64}")
+    written.matmul(3)
+    return written.text(), written.values, {"input_bits": 2, "folding": folding}
+
+
+def _residual() -> Source:
+    """Two ways of different length: a FIFO on the shorter."""
+    written = ImageProgram(2, 2, 4, 4, "i8")
+    written.conv(2, (1, 1))
+    start = written.mark()
+    written.conv(2, (3, 3), padding=(1, 1, 1, 1))
+    written.binary("add", start)
+    return written.text(), written.values, {"input_bits": 3}
+
+
+def _memories() -> Source:
+    """Lines so long that they stand in block RAM, and weights in ROMs."""
+    written = ImageProgram(3, 1, 3, 70, "ui8")
+    written.conv(2, (2, 2), fused=True)
+    return written.text(), written.values, {"input_bits": 2, "folding": "conv1:pe=1,simd=2"}
+
+
+DESIGNS: dict[str, Callable[[], Source]] = {
+    "dense": lambda: _dense("i8", "relu thresholds", True),
+    "rescaled": lambda: _dense("i8", "none", False, pipeline=2),
+    "bits": lambda: _dense("ui8", "thresholds", False, input_bits=1),
+    "combinational": lambda: _dense("ui8", "thresholds", True, pipeline=0),
+    "folded": lambda: _dense("i8", "thresholds", True, folding="fc1:pe=2,simd=3;fc2:pe=4,simd=1"),
+    "digit-serial": lambda: _dense("ui8", "relu thresholds", False, folding="fc1:digit=1"),
+    "conv": _convolutions,
+    "folded conv": lambda: _convolutions("conv1:pe=3,simd=2"),
+    "residual": _residual,
+    "memories": _memories,
+}
+
+
+def source(program: Program, name: str) -> tuple[ModuleOp, dict[str, Any]]:
+    """A program and the options of the target for it."""
+    text, values, options = DESIGNS[name]()
+    return program(text, values), {"time_budget": 0.01, "vectors": 4, **options}
+
+
+def hardware(program: Program, name: str) -> tuple[ModuleOp, Artifact]:
+    """A design as hw, comb and seq, and the files that the target makes of that."""
+    module, values = source(program, name)
+    target = VerilogTarget()
+    options = read_options(target, values)
+    assert isinstance(options, VerilogOptions)
+    run_stages(module, target.stages(options))
+    return module, target.emit(module, options)
