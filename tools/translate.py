@@ -67,6 +67,11 @@ def _parser() -> argparse.ArgumentParser:
         "--trainable", action="store_true", help="keep float latents of ternary weights"
     )
     parser.add_argument(
+        "--no-self-check",
+        action="store_true",
+        help="do not compare the file in its engine before it is written",
+    )
+    parser.add_argument(
         "--print-debuginfo", action="store_true", help="print locations with the IR"
     )
     parser.add_argument("--json", action="store_true", help="with --list-targets: print JSON")
@@ -95,7 +100,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from .folding import show_folding
 
     artifact = compile_to_target(
-        module, arguments.target, output=arguments.output, dump_stages=arguments.dump_stages
+        module,
+        arguments.target,
+        {"self_check": False} if arguments.no_self_check else None,
+        output=arguments.output,
+        dump_stages=arguments.dump_stages,
     )
     show_folding(artifact)
     if arguments.output is not None:

@@ -77,6 +77,15 @@ def test_targets_are_listed_with_their_stages(capsys: pytest.CaptureFixture[str]
     assert "version of the standard operators" in capsys.readouterr().out
 
 
+def test_the_self_check_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["net.tri", "-w", "w.safetensors", "--no-self-check"]
+    assert main([*call, "-t", "onnx", "-o", "a.onnx"]) == 0
+    assert main([*call[:-1], "-t", "onnx", "-o", "b.onnx"]) == 0
+    assert Path("a.onnx").read_bytes() == Path("b.onnx").read_bytes()
+    assert main([*call, "-t", "pytorch", "-o", "a.py"]) == 2
+    assert "target 'pytorch' has no option 'self-check'" in capsys.readouterr().err
+
+
 def test_stages_can_be_edited_and_taken_up_again() -> None:
     assert main(["net.tri", "-w", "w.safetensors", "-t", "onnx", "-o", "a.onnx",
                  "--dump-stages", "stages"]) == 0  # fmt: skip

@@ -35,6 +35,12 @@ def compile(
         Path | None,
         typer.Option(metavar="DIR", help="Write the IR after each stage to this folder."),
     ] = None,
+    no_self_check: Annotated[
+        bool,
+        typer.Option(
+            "--no-self-check", help="Do not compare the file in its engine before it is written."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compile a program to PyTorch, ONNX, native code or another target.
@@ -52,7 +58,13 @@ def compile(
         module = load_module(file, weights=weights, layer=layer, trainable=trainable)
         if passes:
             apply_passes(module, passes)
-        artifact = compile_to_target(module, target, output=output, dump_stages=dump_stages)
+        artifact = compile_to_target(
+            module,
+            target,
+            {"self_check": False} if no_self_check else None,
+            output=output,
+            dump_stages=dump_stages,
+        )
         show_folding(artifact)
         paths = write_artifact(
             artifact,
