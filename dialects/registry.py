@@ -253,7 +253,7 @@ def verify_module(module: ModuleOp) -> None:
     except Exception as error:
         op = _culprit(module) or module
         raise VerifyError(error_at(op, str(error))) from None
-    _verify_order(module)
+    verify_order(module)
 
 
 def _culprit(module: ModuleOp) -> Operation | None:
@@ -266,7 +266,12 @@ def _culprit(module: ModuleOp) -> Operation | None:
     return None
 
 
-def _verify_order(module: ModuleOp) -> None:
+def verify_order(module: ModuleOp) -> None:
+    """Check that the values of functions are defined before their use.
+
+    Raises:
+        VerifyError: the first op that uses a later one, as `verify_module` tells it.
+    """
     # xDSL's verifier lets an op use what a later op of its block defines. Elsewhere than in
     # functions that may be right: modules and hardware are graph regions.
     from xdsl.dialects.func import FuncOp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import StringIO
@@ -30,7 +31,21 @@ class PrintOptions:
     elide_above: int | None = None
 
 
-class ElidingPrinter(Printer):
+_PLAIN = re.compile(rb"[ !#-\[\]-~]*")
+"""Bytes that stand in a string literal as they are."""
+
+
+class TextPrinter(Printer):
+    """xDSL's printer, which writes a string literal at once where nothing in it is escaped."""
+
+    def print_bytes_literal(self, bytestring: bytes) -> None:
+        if _PLAIN.fullmatch(bytestring):
+            self.print_string(f'"{bytestring.decode("ascii")}"')
+        else:
+            super().print_bytes_literal(bytestring)
+
+
+class ElidingPrinter(TextPrinter):
     """A printer that leaves large constants out, as MLIR's does."""
 
     elide_above: int = 0
@@ -61,7 +76,7 @@ def op_text(
     """An op as text, without a final line break."""
     options = options or PrintOptions()
     stream = StringIO()
-    printer_class = Printer if options.elide_above is None else ElidingPrinter
+    printer_class = TextPrinter if options.elide_above is None else ElidingPrinter
     printer = printer_class(
         stream=stream,
         print_generic_format=options.generic,

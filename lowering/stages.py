@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ..dialects.parameters import attach_store, parameter_keys, store_of
 from ..dialects.registry import triton_context, verify_module
 from ..dialects.tensor.storage import STORE_ATTRIBUTE
+from ..dialects.verification import ChangeVerifier
 from ..ir.errors import OptionError, TritonError
 from ..ir.instrument import VerifyEach, run_passes
 from ..ir.pipeline import parse_pipeline
@@ -45,7 +46,8 @@ def run_stages(
         stages: in order.
         dump_stages: a folder where `00-input.mlir`, `01-NAME.mlir`, … show the IR at each point;
             those of the stages that ran are written even when one fails.
-        verify: whether the IR is checked after each pass, or by whoever takes it afterwards.
+        verify: whether what a pass changed is checked after it, and all of the IR at the end; or
+            by whoever takes it afterwards.
 
     Raises:
         PassError: a pass refuses; the message names stage and pass.
@@ -55,7 +57,7 @@ def run_stages(
     available = everything().all_passes
     pipelines = [(stage, parse_pipeline(stage.pipeline, available)) for stage in stages]
     snapshots = [("input", module.clone())] if dump_stages is not None else []
-    instruments = [VerifyEach(verify_module)] if verify else []
+    instruments = [VerifyEach(ChangeVerifier())] if verify else []
     try:
         for stage, passes in pipelines:
             try:
@@ -65,6 +67,8 @@ def run_stages(
                 raise
             if dump_stages is not None:
                 snapshots.append((stage.name, module.clone()))
+        if verify:
+            verify_module(module)
     finally:
         if dump_stages is not None:
             _write_snapshots(dump_stages, snapshots)

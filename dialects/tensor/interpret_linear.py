@@ -29,7 +29,13 @@ COLUMN_BYTES = 1 << 26
 
 def product(x: Array, y: Array) -> Array:
     """NumPy's matmul; floats in their own type, integers exact modulo 2^64, as int64."""
-    return integer_matmul(x, y) if x.dtype.kind in "iub" else np.matmul(x, y)
+    if x.dtype.kind in "iub":
+        return integer_matmul(x, y)
+    if (
+        x.ndim > 2 or y.ndim > 2
+    ):  # NumPy multiplies other views without BLAS, a hundred times slower
+        x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    return np.matmul(x, y)
 
 
 def integer_matmul(x: Array, y: Array) -> NDArray[np.int64]:
@@ -141,6 +147,7 @@ def attention(
 ) -> Array:
     """See `tensor.scaled_dot_product_attention`."""
     scale = 1 / math.sqrt(query.shape[-1]) if op.scale is None else op.scale.value.data
+    query, key, value = map(np.ascontiguousarray, (query, key, value))
     scores = np.matmul(query, key.swapaxes(-1, -2)) * np.asarray(scale, query.dtype)
     hidden = np.asarray(-np.inf, scores.dtype)
     if op.is_causal.value.data:

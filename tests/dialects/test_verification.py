@@ -1,0 +1,115 @@
+"""Verification between passes finds what a pass breaks, however it breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, f32, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
+
+from triton_dsl.dialects import tensor
+from triton_dsl.dialects.registry import parse_module, verify_module
+from triton_dsl.dialects.verification import ChangeVerifier
+from triton_dsl.ir.errors import VerifyError
+
+TEXT = """
+func.func @forward(%x: tensor<2x4xf32>) -> tensor<4x2xf32> {
+  %a = tensor.relu %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %b = tensor.relu %a : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %c = tensor.permute %b {perm = array<i64: 1, 0>} : (tensor<2x4xf32>) -> tensor<4x2xf32>
+  func.return %c : tensor<4x2xf32>
+}
+"""
+
+
+def parts(module: ModuleOp) -> list[Operation]:
+    function = next(op for op in module.walk() if isinstance(op, FuncOp))
+    return list(function.body.block.ops)
+
+
+def operand(module: ModuleOp) -> None:
+    ops = parts(module)
+    ops[1].operands[0] = ops[2].results[0]
+
+
+def operand_type(module: ModuleOp) -> None:
+    ops = parts(module)
+    Rewriter.replace_value_with_new_type(ops[0].results[0], TensorType(f32, [3, 4]))
+
+
+def result_type(module: ModuleOp) -> None:
+    Rewriter.replace_value_with_new_type(parts(module)[2].results[0], TensorType(f32, [2, 4]))
+
+
+def property_(module: ModuleOp) -> None:
+    parts(module)[2].properties["perm"] = StringAttr("10")
+
+
+def new_op(module: ModuleOp) -> None:
+    ops = parts(module)
+    made = tensor.ReluOp(ops[1].results[0])
+    Rewriter.replace_value_with_new_type(made.results[0], TensorType(i64, [2, 4]))
+    block = ops[1].parent
+    assert block is not None
+    block.insert_op_after(made, ops[1])
+
+
+def order(module: ModuleOp) -> None:
+    ops = parts(module)
+    block = ops[0].parent
+    assert block is not None
+    ops[0].detach()
+    block.insert_op_after(ops[0], ops[1])
+
+
+def terminator(module: ModuleOp) -> None:
+    parts(module)[-1].operands[0] = parts(module)[1].results[0]
+
+
+BREAKS: list[Callable[[ModuleOp], None]] = [
+    operand, operand_type, result_type, property_, new_op, order, terminator,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", BREAKS, ids=lambda f: f.__name__)
+def test_what_breaks_between_two_runs(spoil: Callable[[ModuleOp], None]) -> None:
+    """The message is that of the whole verification."""
+    module = parse_module(TEXT)
+    verify = ChangeVerifier()
+    verify(module)
+    verify(module)
+    spoil(module)
+    with pytest.raises(VerifyError) as found:
+        verify(module)
+    with pytest.raises(VerifyError) as whole:
+        verify_module(module)
+    assert str(found.value) == str(whole.value)
+
+
+def test_the_first_run_is_whole() -> None:
+    module = parse_module(TEXT)
+    result_type(module)
+    with pytest.raises(VerifyError):
+        ChangeVerifier()(module)
+
+
+def test_unchanged_ops_are_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = parse_module(TEXT)
+    verify = ChangeVerifier()
+    verify(module)
+    seen: list[str] = []
+    real = tensor.ReluOp.infer
+
+    def infer(self: tensor.ReluOp) -> object:
+        seen.append("relu")
+        return real(self)
+
+    monkeypatch.setattr(tensor.ReluOp, "infer", infer)
+    verify(module)
+    assert not seen
+    parts(module)[1].attributes["mark"] = StringAttr("new")
+    verify(module)
+    assert seen == ["relu"]
