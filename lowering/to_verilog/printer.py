@@ -166,7 +166,7 @@ class _Printer:
 
     def _assign(self, left: str, right: str) -> None:
         line = f"  {left} = {right};"
-        if len(line) <= LINE or not right.startswith("{"):
+        if len(line) <= LINE or not _is_concatenation(right):
             self.lines.append(line)
             return
         self.lines.append(f"  {left} = {{")
@@ -278,6 +278,16 @@ def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
         else:
             runs.append((number, number))
     return runs
+
+
+def _is_concatenation(text: str) -> bool:
+    """Whether all of an expression stands between one pair of braces."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "{") - (character == "}")
+        if not depth:
+            return character == "}" and place == len(text) - 1
+    return False
 
 
 def _filled(parts: Sequence[str], indent: str) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import UnsupportedError
-from triton_dsl.lowering.to_verilog.printer import modules, verilog
+from triton_dsl.lowering.to_verilog.printer import LINE, modules, verilog
 from triton_dsl.runtime.verilog import simulate
 
 
@@ -181,3 +181,29 @@ def test_comments_cannot_end_early() -> None:
 }"""
     )
     assert verilog(modules(module)[0]).splitlines()[0] == "// a?module x"
+
+
+def test_a_long_sum_that_begins_with_braces(iverilog: str, tmp_path: Path) -> None:
+    name = "a_name_that_is_so_long_that_the_line_has_to_be_broken"
+    (module,) = modules(
+        parse_module(
+            f"""hw.module @dut(in %{name} : i4, out y : i5) {{
+  %sign = comb.extract %{name} from 3 : (i4) -> i1
+  %five = hw.constant 5 : i5
+  %wide = comb.concat %sign, %{name} : i1, i4
+  %total = comb.add %wide, %five : i5
+  %square = comb.mul %total, %total : i5
+  hw.output %square : i5
+}}"""
+        )
+    )
+    text = verilog(module)
+    assert len(max(text.splitlines(), key=len)) > LINE
+    bench = f"""
+module tb;
+  wire [4:0] y;
+  dut d (.{name}(4'd9), .y(y));
+  initial #1 $display("%0d", y);
+endmodule"""
+    run = simulate({"dut.v": text, "tb.v": bench}, "tb", tmp_path, "iverilog")
+    assert run.output.split() == [str((25 + 5) ** 2 % 32)]
