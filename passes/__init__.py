@@ -106,6 +106,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return ExposeStatePass
 
+    def get_expose_trains() -> type[ModulePass]:
+        from .expose_trains import ExposeTrainsPass
+
+        return ExposeTrainsPass
+
     def get_fold_constants() -> type[ModulePass]:
         from .fold_constants import FoldConstantsPass
 
@@ -207,6 +212,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "convert-ternary-to-llvm": get_convert_ternary_to_llvm,
         "expose-integers": get_expose_integers,
         "expose-state": get_expose_state,
+        "expose-trains": get_expose_trains,
         "fold-constants": get_fold_constants,
         "fuse-elementwise": get_fuse_elementwise,
         "fuse-linear": get_fuse_linear,

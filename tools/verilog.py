@@ -32,7 +32,8 @@ def run_verilog(
 
     Args:
         artifact: a folder of the target `verilog`.
-        inputs: of `@forward`, in order; a free leading axis is one frame an element.
+        inputs: of `@forward`, in order; a free axis (of trains that after time) is one frame an
+            element.
         simulator: see `runtime.verilog.simulate`.
 
     Raises:
@@ -83,13 +84,18 @@ def _quantized(port: Port, x: Array) -> Array:
         scale, zero_point = _along(how, x.ndim, np.float32)
         steps = np.rint(x / scale) + zero_point
         x = np.clip(np.nan_to_num(steps.astype(np.float64)), how["low"], how["high"])
+    if port.free:
+        x = np.moveaxis(x, port.frame_axis, 0)
     return x.reshape(len(x) if port.free else 1, prod(port.shape)).astype(np.int64)
 
 
 def _dequantized(port: Port, integers: Array) -> Array:
     """The values of an output in the program's shape, as `tensor.dequantize` makes them."""
-    shape = (len(integers), *port.shape[1:]) if port.free else port.shape
-    x = integers.reshape(shape) if port.free else integers[0].reshape(shape)
+    if port.free:
+        sizes = [n for axis, n in enumerate(port.shape) if axis != port.frame_axis]
+        x = np.moveaxis(integers.reshape(len(integers), *sizes), 0, port.frame_axis)
+    else:
+        x = integers[0].reshape(port.shape)
     if port.quantized is None:
         return x.astype(port.dtype)
     scale, zero_point = _along(port.quantized, x.ndim, np.int64)

@@ -37,14 +37,15 @@ class Port:
 
     Attributes:
         name: what the program calls it.
-        shape: of one frame; a free leading axis is 1.
-        free: whether a leading axis counts frames.
+        shape: of one frame; a free axis is 1.
+        free: whether an axis counts frames.
         low: the least value of each element of a beat.
         high: the largest one; elements that can be negative are in two's complement.
         dtype: NumPy's name of the element type.
         quantized: how the caller makes the integers of an input from floats, or what those of an
             output stand for; `None` where the program's own values are integers.
         axes: those that the beats of a frame run over, row-major; none where a beat is a frame.
+        frame_axis: the axis that counts frames, where there is a free one.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Port:
     dtype: str
     quantized: Quantization | None
     axes: tuple[int, ...] = ()
+    frame_axis: int = 0
 
     @property
     def widths(self) -> list[int]:
@@ -76,6 +78,7 @@ class Port:
             "first_bits": offsets,
             "quantized": None if self.quantized is None else dict(self.quantized),
             "beat_axes": list(self.axes),
+            "batch_axis": self.frame_axis,
         }
 
     @staticmethod
@@ -90,6 +93,7 @@ class Port:
             data["dtype"],
             data["quantized"],
             tuple(data["beat_axes"]),
+            data["batch_axis"],
         )
 
     def beats(self, frames: Array) -> Array:
@@ -228,6 +232,7 @@ def _port(noted: DictionaryAttr) -> Port:
         numpy_dtype(noted.data["element"]).name,
         data.get("quantized"),
         tuple(data["axes"]),
+        data["frame_axis"],
     )
 
 

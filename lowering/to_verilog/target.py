@@ -18,8 +18,9 @@ from ...passes.hardware_estimate.devices import Device, check_fits, find_device
 from ...passes.hardware_estimate.estimate import Estimate, estimate
 from ..artifact import Artifact
 from ..options import TargetOptions, option
-from ..stages import Stage
+from ..stages import Stage, run_stages
 from ..targets import Target
+from .fitting import folding_advice
 from .folding import folding_markdown, noted_folding
 from .interface import Interface, noted_interface, pack
 from .printer import check_printable, modules, verilog
@@ -55,10 +56,19 @@ class VerilogOptions(TargetOptions):
         None, "in MHz: of target-fps (100 where not given), and where registers are needed"
     )
     device: str | None = option(None, "what it must fit on, as xcvu9p; chooses the scripts")
+    timesteps: int | None = option(
+        None, "steps of a sample, where a spiking program does not say how many"
+    )
     form: Literal["folder", "file"] | None = option(
         None, "a folder with test bench and report, or all modules in one file"
     )
 
+
+_TRAINS = (
+    "lower-network,inline-spike-layers,hoist-synapses,expose-trains{options},fold-constants,"
+    "canonicalize,cse,dce"
+)
+"""What makes spiking programs ones on steps of truth values; others stay as they are."""
 
 _BEATS = 4096
 """Of all frames of a test bench together, unless more are asked for."""
@@ -73,6 +83,9 @@ class VerilogTarget(Target):
     name: ClassVar[str] = "verilog"
     description: ClassVar[str] = "Verilog-2001 for FPGAs, with AXI streams, test bench and report"
     Options: ClassVar[type[TargetOptions]] = VerilogOptions
+
+    def __init__(self) -> None:
+        self._program: ModuleOp | None = None
 
     def options_for(self, options: VerilogOptions, output: Path) -> VerilogOptions:
         """One file for a name that ends in `.v`.
@@ -96,8 +109,7 @@ class VerilogTarget(Target):
             search += f" max-depth={options.max_depth}"
         folding = _folding(options)
         return (
-            Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
-            Stage("integers", "expose-integers"),
+            *_before_folding(options),
             *([Stage("folding", folding)] if folding else []),
             Stage("adders", f"optimize-adder-graph{{{search}}}"),
             Stage(
@@ -108,13 +120,13 @@ class VerilogTarget(Target):
         )
 
     def prepare(self, module: ModuleOp, options: VerilogOptions) -> None:
-        """Refuse a device that is not known before anything is compiled.
+        """Refuse a device that is not known before anything is compiled; keep the program for it.
 
         Raises:
             OptionError: names those that are.
         """
-        del module
-        _device(options)
+        if _device(options) is not None:
+            self._program = module.clone()
 
     def emit(self, module: ModuleOp, options: VerilogOptions) -> Artifact:
         """The files.
@@ -132,6 +144,9 @@ class VerilogTarget(Target):
         check_printable(found)
         device = _device(options)
         size = _size(module, interface, device)
+        if device is not None:
+            where = f"circuit '{interface.name}'"
+            check_fits(size, device, where, lambda: self._advice(options, size, device))
         texts = {m.sym_name.data: verilog(m) for m in found}
         folding = noted_folding(module)
         data = report(interface, size, device) | {"folding": folding}
@@ -154,6 +169,36 @@ class VerilogTarget(Target):
         contents = {name: text.encode() for name, text in files.items()}
         return Artifact(interface.name, contents, manifest={"report": data})
 
+    def _advice(self, options: VerilogOptions, found: Estimate, device: Device) -> str:
+        """The folding that fits, of the program as it was given; empty if it has no products."""
+        if self._program is None:
+            return ""
+        program = self._program
+
+        def choose(budget: int | None) -> dict[str, Any]:
+            module = program.clone()
+            goal = replace(options, lut_budget=budget, fold=None)
+            before = _before_folding(options)
+            run_stages(module, [*before, Stage("folding", _choice(goal))])
+            return noted_folding(module) or {"layers": []}
+
+        def build(folding: str) -> Estimate:
+            module = program.clone()
+            goal = replace(options, folding=folding, fold=None, target_fps=None, lut_budget=None)
+            run_stages(module, self.stages(goal))
+            return _size(module, noted_interface(module), device)
+
+        return folding_advice(choose, build, found, device) if choose(None)["layers"] else ""
+
+
+def _before_folding(options: VerilogOptions) -> list[Stage]:
+    steps = "" if options.timesteps is None else f"{{timesteps={options.timesteps}}}"
+    return [
+        Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
+        Stage("trains", _TRAINS.format(options=steps)),
+        Stage("integers", "expose-integers"),
+    ]
+
 
 def _folding(options: VerilogOptions) -> str | None:
     """The pass that chooses forms of layers; `None` where all stay unrolled.
@@ -167,8 +212,13 @@ def _folding(options: VerilogOptions) -> str | None:
         raise OptionError(f"fold=none is given together with {', '.join(given) or 'folding'}")
     if options.fold == "auto" and not given:
         raise OptionError("fold=auto expects a goal: target-fps (with clock), lut-budget, or both")
-    if not given and not options.folding:
-        return None
+    return _choice(options) if given or options.folding else None
+
+
+def _choice(options: VerilogOptions) -> str:
+    """The pass with what the options say."""
+    goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
+    given = {name: value for name, value in goals.items() if value is not None}
     if options.clock is not None:
         given["clock"] = options.clock
     words = [f"{name}={value}" for name, value in given.items()]
@@ -176,7 +226,7 @@ def _folding(options: VerilogOptions) -> str | None:
         words.append(f"input-bits={options.input_bits}")
     if options.folding:
         words.append(f'folding="{options.folding}"')
-    return f"choose-folding{{{' '.join(words)}}}"
+    return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"
 
 
 def random_inputs(interface: Interface, frames: int, seed: int) -> list[Array]:
@@ -218,9 +268,7 @@ def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Esti
     """The estimate of the circuit, for UltraScale+ where no device is given."""
     if device is None:
         return estimate(module, top=interface.name)
-    found = estimate(module, device.family, interface.name, device.grade)
-    check_fits(found, device, f"circuit '{interface.name}'")
-    return found
+    return estimate(module, device.family, interface.name, device.grade)
 
 
 def _project(

@@ -26,6 +26,7 @@ from .pacing import DEVICE, Pacing
 from .ports import INTERFACE, layer_attribute, numbers
 from .stages.conversion import FrameConversion, needs_stages
 from .stages.products import Search
+from .stages.spiking import SpikeConversion, has_trains
 
 __all__ = ["INTERFACE", "ConvertTernaryToHwPass"]
 
@@ -125,7 +126,9 @@ class ConvertTernaryToHwPass(ModulePass):
     def _conversion(self, module: ModuleOp, function: FuncOp) -> Conversion:
         clock = None if self.clock is None else float(self.clock)
         pacing = Pacing(self.pipeline, clock, self.device)
+        search = Search(self.cost, float(self.time_budget), self.max_depth)
+        if has_trains(function):
+            return SpikeConversion(module, function, self.input_bits, pacing, search)
         if not needs_stages(function):
             return Conversion(module, function, self.input_bits, pacing)
-        search = Search(self.cost, float(self.time_budget), self.max_depth)
         return FrameConversion(module, function, self.input_bits, pacing, search)

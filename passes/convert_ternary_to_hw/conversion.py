@@ -157,6 +157,7 @@ class Conversion:
             bounds,
             tensor_type(argument).element_type,
             quantized if given else None,
+            frame_axis=_frame_axis(tensor_type(argument)),
         )
 
     def _unpack(self, circuit: Circuit, ports: list[Port], buses: Any) -> None:
@@ -235,6 +236,7 @@ class Conversion:
             bounds,
             tensor_type(value).element_type,
             quantized if isinstance(quantized, DictionaryAttr) else None,
+            frame_axis=_frame_axis(tensor_type(value)),
         )
 
     def _packed(self, circuit: Circuit, port: Port, signals: list[Signal]) -> SSAValue:
@@ -283,3 +285,9 @@ def _name(attributes: dict[str, Any]) -> str | None:
 def _beat(type: AnyTensor) -> tuple[tuple[int, ...], bool]:
     shape = type.get_shape()
     return tuple(1 if n == DYNAMIC else n for n in shape), DYNAMIC in shape
+
+
+def _frame_axis(type: AnyTensor) -> int:
+    """The axis that counts frames, the first one where none is free."""
+    shape = list(type.get_shape())
+    return shape.index(DYNAMIC) if DYNAMIC in shape else 0

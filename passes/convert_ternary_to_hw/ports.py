@@ -31,7 +31,7 @@ class Port:
     Attributes:
         name: what the program calls it.
         shape: of one frame; a free leading axis is 1.
-        free: whether that axis is the batch of the program.
+        free: whether an axis is the batch of the program.
         bounds: of each element of a beat, in order.
         element: the element type of the program.
         quantized: how the caller makes the integers, or what they stand for; `None` if they are
@@ -46,6 +46,8 @@ class Port:
     quantized: DictionaryAttr | None
     axes: tuple[int, ...] = ()
     """The axes that the beats of a frame run over, row-major; none where a beat is a frame."""
+    frame_axis: int = 0
+    """The axis that counts frames, where there is a free one: of trains the one after time."""
 
     @property
     def widths(self) -> list[int]:
@@ -62,6 +64,7 @@ class Port:
             "high": numbers([high for _, high in self.bounds]),
             "element": self.element,
             "axes": numbers(self.axes),
+            "frame_axis": IntegerAttr(self.frame_axis, i64),
         }
         if self.quantized is not None:
             entries["quantized"] = self.quantized

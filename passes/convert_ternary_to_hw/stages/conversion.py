@@ -81,7 +81,7 @@ class FrameConversion(Conversion):
         split_convolutions(self.function)
         _erase_unused(self.function)
         self._check_frames()
-        partition = Partition(self.function)
+        partition = self.partition()
         ports = [self.input_port(index) for index in range(len(self.function.args))]
         first, last = partition.parts[0], partition.parts[-1]
         inputs = [_as_frames(port, first) for port in ports]
@@ -89,8 +89,7 @@ class FrameConversion(Conversion):
         bounds: dict[SSAValue, Bounds] = {
             a: p.bounds for a, p in zip(self.function.args, inputs, strict=True)
         }
-        building = Building(self.name, partition, bounds, names, self.options)
-        network, elements = building.build()
+        network, elements = self.building(partition, bounds, names).build()
         returned = self.function.body.block.last_op
         assert isinstance(returned, func.ReturnOp)
         outputs: list[Port] = []
@@ -106,6 +105,16 @@ class FrameConversion(Conversion):
         self.beats = first.beats, last.beats
         top = frame_stream_module(self.name, network, order)
         return [*network.modules, top]
+
+    def partition(self) -> Partition:
+        """The parts of the function."""
+        return Partition(self.function)
+
+    def building(
+        self, partition: Partition, inputs: dict[SSAValue, Bounds], names: LayerNames
+    ) -> Building:
+        """What makes their stages."""
+        return Building(self.name, partition, inputs, names, self.options)
 
     def _check_frames(self) -> None:
         """Refuse programs whose images do not come one after another."""

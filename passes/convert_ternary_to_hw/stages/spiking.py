@@ -1,0 +1,257 @@
+"""A function with neurons as a network of stages: a beat is a step, a frame those of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from ....dialects import spike, tensor
+from ....dialects.elements import numpy_dtype
+from ....dialects.inference import tensor_type
+from ....dialects.shapes import DYNAMIC
+from ....dialects.spike.types import dense_type
+from ....ir.errors import UnsupportedError
+from ....ir.locations import location_text
+from ...compile_time import is_literal, literal_value
+from ..conversion import is_known
+from ..evaluation import LayerNames, check_range, words
+from ..folding.forms import has_form
+from ..rules import Signals
+from ..signals import Signal
+from .arithmetic import ArithmeticStage
+from .building import Bounds, Building, Elements
+from .conversion import FrameConversion
+from .neurons import IntegerNeuronOp, membrane_stage, neuron_rules, neuron_stage
+from .partition import Part, Partition
+from .products import times_matrix
+from .stage import Layout, Stage
+from .steps import delay_stage, last_stage, repeat_stage
+from .timed import TimedPartition, is_timed
+
+
+def has_trains(function: func.FuncOp) -> bool:
+    """Whether a program has ops of `spike`, or steps that come one by one."""
+    timed = any(is_timed(function, index) for index in range(len(function.args)))
+    return timed or any(op.name.startswith("spike.") for op in function.body.walk())
+
+
+class SpikeConversion(FrameConversion):
+    """Makes the modules of one function that `expose-trains` went over."""
+
+    def refusal(self, op: Operation) -> str | None:
+        """Why an op cannot become hardware; `None` if it can."""
+        if op.parent_op() is not self.function:
+            return None  # the op around it is refused
+        if has_form(op):
+            return "layers of spiking programs are not folded; leave out fold, targets and folding"
+        match op:
+            case spike.NeuronOp():
+                return _neuron_refusal(op)
+            case spike.ToTensorOp() if isinstance(op.operand.owner, spike.NeuronOp):
+                return None
+            case spike.DelayOp():
+                return _delay_refusal(op)
+            case spike.EncodeOp() if op.scheme.data == "direct":
+                return None if _holds_integers(op.operand) else _FLOATS
+            case tensor.MatmulOp() if _is_known_product(op):
+                return None
+            case _ if op.name.startswith("spike."):
+                return _WHY_NOT.get(op.name, "no circuit for it")
+            case _:
+                return super().refusal(op)
+
+    def _misfit(self, argument: SSAValue) -> str | None:
+        assert isinstance(argument, BlockArgument)
+        if not is_timed(self.function, argument.index) or not isinstance(argument.type, TensorType):
+            return super()._misfit(argument)
+        steps, *shape = tensor_type(argument).get_shape()
+        if not _holds_integers(argument):
+            return f"an argument is {argument.type}; {_FLOATS}"
+        if steps == DYNAMIC:
+            return f"an argument is {argument.type}; say how many steps a sample has: timesteps=T"
+        if DYNAMIC in shape[1:]:
+            return f"an argument is {argument.type}; only the axis after time may be free"
+        return None
+
+    def _check_frames(self) -> None:
+        function = self.function
+        place = location_text(function)
+        timed = [is_timed(function, index) for index in range(len(function.args))]
+        problems: list[tuple[str, str, str]] = []
+        steps = {
+            tensor_type(a).get_shape()[0] for a, t in zip(function.args, timed, strict=True) if t
+        }
+        if len(steps) > 1 or len(set(timed)) > 1:
+            problems.append(("func.func", place, "arguments come in frames of different lengths"))
+        ranks = {tensor_type(argument).get_num_dims() for argument in function.args}
+        if any(timed) and len(ranks) > 1:
+            problems.append(("func.func", place, "trains of different ranks; reshape one of them"))
+        returned = function.body.block.last_op
+        assert returned is not None
+        if any(is_literal(value.owner) for value in returned.operands):
+            problems.append(("func.return", location_text(returned), "a result is a constant"))
+        if problems:
+            raise UnsupportedError("verilog", problems)
+
+    def partition(self) -> Partition:
+        """The parts of the function."""
+        return TimedPartition(self.function)
+
+    def building(
+        self, partition: Partition, inputs: dict[SSAValue, Bounds], names: LayerNames
+    ) -> Building:
+        """What makes their stages."""
+        return TimedBuilding(self.name, partition, inputs, names, self.options)
+
+
+class TimedBuilding(Building):
+    """Makes the network of a partition with neurons."""
+
+    def _stage(self, part: Part, layout: Layout, elements: Elements) -> tuple[Stage, Elements]:
+        if part.kind != "accumulate" or not isinstance(part.ops[0], _STEPWISE):
+            return super()._stage(part, layout, elements)
+        (op,), ((_, value),) = part.ops, part.sources
+        (result,) = part.exports
+        layer = self.names.of(op)
+        self.names.note(op, layer)
+        self.names.note(result.owner if isinstance(result.owner, Operation) else op, layer)
+        places = elements[value]
+        kept = list(range(len(places)))
+        source = f"{op.name} of {len(places)}"
+        match op:
+            case spike.IntegrateFireOp() | spike.IntegerLifOp():
+                last = result in op.final
+                make, kind = (membrane_stage, "membrane") if last else (neuron_stage, "neurons")
+                name = self._unique(f"{layer}_{kind}")
+                stage = make(name, layer, source, layout, places, neuron_rules(op))
+            case spike.DelayOp():
+                name = self._unique(f"{layer}_delay")
+                stage = delay_stage(name, layer, layout, places, _delays(op))
+            case spike.EncodeOp():
+                assert op.timesteps is not None
+                name = self._unique(f"{layer}_repeat")
+                stage, kept = repeat_stage(name, layout, op.timesteps.value.data), places
+            case _:
+                stage, kept = last_stage(self._unique(f"{layer}_last"), layout), places
+        return stage, {result: kept}
+
+    def _evaluated(
+        self,
+        writer: ArithmeticStage,
+        op: Operation,
+        values: dict[SSAValue, Signals],
+        windows: dict[Operation, list[Signal]],
+        part: Part,
+    ) -> Sequence[Signals]:
+        if isinstance(op, tensor.ConvertOp):
+            name = self.names.of(op)
+            self.names.note(op, name)
+            check_range(op, op.result, values[op.operand])
+            return [values[op.operand]]
+        if not isinstance(op, tensor.MatmulOp):
+            return super()._evaluated(writer, op, values, windows, part)
+        name = self.names.of(op)
+        self.names.note(op, name)
+        writer.circuit.begin(name, words(op))
+        x, matrix = values[op.lhs], literal_value(op.rhs)
+        assert matrix is not None
+        rows = [
+            times_matrix(writer.circuit, list(row), matrix.astype(np.int64), self.options.search)
+            for row in x.reshape(-1, x.shape[-1])
+        ]
+        result = np.empty(len(rows) * matrix.shape[1], dtype=object)
+        result[:] = [signal for row in rows for signal in row]
+        shaped = result.reshape(*x.shape[:-1], matrix.shape[1])
+        check_range(op, op.result, shaped)
+        return [shaped]
+
+
+_STEPWISE = spike.NeuronOp | spike.DelayOp | spike.EncodeOp | tensor.SliceOp
+
+_FLOATS = "floating point; run quantize-spike and quantize-neurons before"
+
+_FEEDBACK = (
+    "feedback has no circuit: a step would have to wait for the one before it to come around"
+)
+
+_WHY_NOT = {
+    "spike.recurrent": _FEEDBACK,
+    "spike.scan": _FEEDBACK,
+    "spike.encode": "the sender encodes: make the train an argument (only 'direct' has a circuit)",
+    "spike.decode": "floating point; read integers out: the sum, the largest or the last of a run",
+    "spike.conv": "images of spikes have no circuit; use linear synapses",
+    "spike.avg_pool": "images of spikes have no circuit; use linear synapses",
+    "spike.max_pool": "images of spikes have no circuit; use linear synapses",
+    "spike.attention": "products of trains have no circuit",
+    "spike.batch_norm": "floating point; fold it into the weights with fuse-spike",
+    "spike.layer": "run inline-spike-layers before",
+    "spike.simulate": "run lower-network before",
+    "spike.to_tensor": "run expose-trains, canonicalize, cse and dce before",
+    "spike.from_tensor": "run expose-trains, canonicalize, cse and dce before",
+    "spike.linear": "run expose-trains before",
+}
+
+
+def _neuron_refusal(op: spike.NeuronOp) -> str | None:
+    if not isinstance(op, IntegerNeuronOp):
+        if isinstance(op, spike.LifOp):
+            return _FLOATS
+        return "no circuit for this model; use spike.integrate_fire or spike.integer_lif"
+    if not _holds_integers(op.input):
+        return _FLOATS
+    if not all(is_known(value) for value in op.initial):
+        return (
+            "its first potential must be a constant: a circuit keeps potentials by itself, and "
+            "clears them before each sample; leave out expose-state"
+        )
+    if not all(is_known(value) for value in op.operands[1:]):
+        return "its parameters must be constants with values"
+    shape = dense_type(op.input).get_shape()
+    if shape[0] == DYNAMIC:
+        return "how many steps a sample has is not known; give timesteps=T"
+    readers = [use.operation for use in op.output.uses]
+    if len(readers) > 1 and all(isinstance(reader, spike.ToTensorOp) for reader in readers):
+        return "its train is read twice; run cse before"
+    if isinstance(op, spike.IntegerLifOp):
+        decay = op.parameter("decay")
+        values = literal_value(decay) if isinstance(decay, SSAValue) else None
+        most = 1 << op.shift.value.data
+        if values is not None and not ((values >= 0) & (values <= most)).all():
+            return f"its decays must lie from 0 to {most}"
+    return None
+
+
+def _delay_refusal(op: spike.DelayOp) -> str | None:
+    if op.initial is not None or op.final is not None:
+        return (
+            "a delay begins with zeros at each sample and keeps what it holds to itself; leave "
+            "out initial and final"
+        )
+    if op.delays is not None and not is_known(op.delays):
+        return "its delays must be constants with values"
+    if not isinstance(op.output.type, TensorType):
+        return "run expose-trains before"
+    return None if _holds_integers(op.input) else _FLOATS
+
+
+def _delays(op: spike.DelayOp) -> list[int]:
+    """The steps by which each element of a step is late."""
+    shape = [1 if n == DYNAMIC else n for n in dense_type(op.input).get_shape()[1:]]
+    steps = op.steps.value.data
+    found = np.asarray(steps) if op.delays is None else literal_value(op.delays)
+    assert found is not None
+    return [int(n) for n in np.broadcast_to(found, shape).reshape(-1)]
+
+
+def _is_known_product(op: tensor.MatmulOp) -> bool:
+    """Whether an op is a product of integers with one known matrix."""
+    matrix = literal_value(op.rhs)
+    return matrix is not None and matrix.ndim == 2 and _holds_integers(op.result)
+
+
+def _holds_integers(value: SSAValue) -> bool:
+    return numpy_dtype(dense_type(value).element_type).kind in "iub"

@@ -1,0 +1,105 @@
+"""Stages on the steps of a frame: delays, the last step, and the same beat at every step.
+
+Sums, maxima and minima over steps are accumulations (`frames`), neurons stand in `neurons`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from ..circuit import LayerCount
+from .body import StageBody
+from .frames import FrameTiming
+from .stage import Layout, Stage
+from .timing import PipelineTiming
+
+
+def delay_stage(
+    name: str, layer: str, input: Layout, places: Sequence[int], delays: Sequence[int]
+) -> Stage:
+    """Each element so many steps late, and 0 in the first steps of a frame.
+
+    Args:
+        name: of the stage.
+        layer: the layer of the program.
+        input: what comes in.
+        places: the elements that are wanted, in order.
+        delays: of each of them.
+    """
+    steps = input.beats
+    late = [delay < steps for delay in delays]
+    bounds = [
+        (0, 0)
+        if not reaches
+        else input.bounds[place]
+        if not delay
+        else (min(input.bounds[place][0], 0), max(input.bounds[place][1], 0))
+        for place, delay, reaches in zip(places, delays, late, strict=True)
+    ]
+    output = Layout(tuple(bounds), steps)
+    body = StageBody([input.width], [output.width])
+    valid = body.state(1, "valid", 0)
+    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
+    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    _, last = body.counter(steps, moved, "step")
+    starts = [sum(input.widths[:index]) for index in range(len(input.bounds))]
+    parts: list[SSAValue] = []
+    for index, (place, delay, width) in enumerate(zip(places, delays, output.widths, strict=True)):
+        if not late[index]:
+            parts.append(body.constant(0, width))
+            continue
+        raw = body.extract(body.in_data[0], starts[place], input.widths[place])
+        value = body.resized(raw, input.bounds[place], bounds[index])
+        for step in range(delay):
+            kept = body.state(width, f"late_{index}_{step}", 0)
+            body.drive(kept, body.select(last, body.constant(0, width), value), moved)
+            value = kept
+        parts.append(value)
+    data = body.state(output.width, "late")
+    body.drive(data, body.joined(parts), moved)
+    body.drive(valid, body.in_valid[0], ready)
+    comment = f"Delays of up to {max(delays, default=0)} of {steps} steps"
+    module = body.finish(name, comment, [ready], [data], [valid])
+    count = LayerCount(
+        layer,
+        f"delay of up to {max(delays, default=0)} steps",
+        register_bits=body.register_bits,
+        mux_bits=sum(d * w for d, w in zip(delays, output.widths, strict=True)),
+    )
+    return Stage(name, module, (input,), (output,), PipelineTiming(1), layers=(count,))
+
+
+def last_stage(name: str, input: Layout) -> Stage:
+    """The last beat of a frame."""
+    steps = input.beats
+    output = Layout(input.bounds)
+    body = StageBody([input.width], [output.width])
+    valid = body.state(1, "valid", 0)
+    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
+    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    _, last = body.counter(steps, moved, "step")
+    data = body.state(input.width, "data")
+    body.drive(data, body.in_data[0], moved)
+    body.drive(valid, body.all_of(moved, last), ready)
+    module = body.finish(name, f"The last of {steps} beats", [ready], [data], [valid])
+    count = LayerCount(name, f"last of {steps} steps", register_bits=body.register_bits)
+    return Stage(name, module, (input,), (output,), FrameTiming(steps, 1), layers=(count,))
+
+
+def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
+    """A frame of one beat, so many times."""
+    output = Layout(input.bounds, steps)
+    body = StageBody([input.width], [output.width])
+    valid = body.state(1, "valid", 0)
+    sent = body.all_of(valid, body.out_ready[0], name="sent")
+    _, last = body.counter(steps, sent, "step")
+    ready = body.any_of(body.inverse(valid), body.all_of(sent, last), name="free")
+    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    data = body.state(input.width, "data")
+    body.drive(data, body.in_data[0], moved)
+    body.drive(valid, body.select(ready, body.in_valid[0], valid))
+    module = body.finish(name, f"The same beat {steps} times", [ready], [data], [valid])
+    count = LayerCount(name, f"{steps} times the same", register_bits=body.register_bits)
+    return Stage(name, module, (input,), (output,), FrameTiming(1, steps), layers=(count,))

@@ -1,0 +1,135 @@
+"""Which parts a program of trains falls into: a beat is a step, a frame the steps of a sample.
+
+Time is the axis that positions run over. Neurons, delays, the last step and repetitions are parts
+of their own; all else is as in `partition`.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Operation, SSAValue
+
+from ....dialects import spike, tensor
+from ....dialects.inference import tensor_type
+from ....dialects.spike.types import dense_type
+from ....dialects.tensor.shape import SLICE_END
+from ...expose_trains import TIMED
+from .partition import Part, Partition
+from .positions import Spatial
+
+
+def is_timed(function: func.FuncOp, index: int) -> bool:
+    """Whether the first axis of an argument is time, as `expose-trains` noted."""
+    attributes = function.arg_attrs
+    if not isinstance(attributes, ArrayAttr):
+        return False
+    return TIMED in attributes.data[index].data
+
+
+def takes_last_step(op: Operation) -> bool:
+    """Whether an op cuts out the last step of a run, and all of that."""
+    if not isinstance(op, tensor.SliceOp):
+        return False
+    shape = tensor_type(op.operand).get_shape()
+    cuts = zip(
+        shape, op.starts.get_values(), op.ends.get_values(), op.steps.get_values(), strict=True
+    )
+    (steps, start, end, stride), *rest = cuts
+    whole = all(cut[0] == 0 and cut[1] in (SLICE_END, size) for size, *cut in rest)
+    strides = all(by == 1 for by in op.steps.get_values())
+    return (
+        whole and strides and stride == 1 and start in (-1, steps - 1) and end in (SLICE_END, steps)
+    )
+
+
+class TimedPartition(Partition):
+    """The parts of a function with trains, each after those that it takes values from."""
+
+    def _arguments(self, function: func.FuncOp) -> None:
+        part = self._new("arithmetic", (), ())
+        for index, argument in enumerate(function.args):
+            if is_timed(function, index):
+                part.spatial, part.grid = over_steps(argument)
+            self._home[argument] = part
+            part.take(self._input, argument)
+            if not part.spatial:
+                self._whole[argument] = part
+        self._input.spatial, self._input.grid = part.spatial, part.grid
+
+    def _place(self, op: Operation) -> None:
+        match op:
+            case spike.NeuronOp():
+                self._neurons(op)
+            case spike.ToTensorOp() if op.result in self._home:
+                pass
+            case spike.DelayOp():
+                home = self._on_steps(op.input)
+                self._alone(op, home, op.input, op.output, home.spatial, home.grid)
+            case spike.EncodeOp():
+                self._gathered(op.operand)
+                home = self._whole[op.operand]
+                self._alone(op, home, op.operand, op.result, *over_steps(op.result))
+            case tensor.MatmulOp() if op.lhs in self._home and -1 not in self._home[op.lhs].spatial:
+                self._append(op, self._home[op.lhs], [op.lhs], self._home)
+            case tensor.SliceOp() if op.operand in self._home and takes_last_step(op):
+                home = self._home[op.operand]
+                if home.spatial != over_steps(op.operand)[0] or not home.spatial:
+                    super()._place(op)
+                else:
+                    self._alone(op, home, op.operand, op.result, (), ())
+            case _:
+                super()._place(op)
+
+    def _neurons(self, op: spike.NeuronOp) -> None:
+        """Neurons whose spikes are read, and those whose last potentials are."""
+        home = self._on_steps(op.input)
+        for value in _truth_values(op.output):
+            self._alone(op, home, op.input, value, home.spatial, home.grid)
+        for value in op.final:
+            if value.first_use is not None:
+                self._alone(op, home, op.input, value, (), ())
+
+    def _alone(
+        self,
+        op: Operation,
+        home: Part,
+        value: SSAValue,
+        result: SSAValue,
+        spatial: Spatial,
+        grid: tuple[int, ...],
+    ) -> None:
+        """A part of one op, which takes one value and gives one."""
+        part = self._new("accumulate", spatial, grid)
+        part.ops.append(op)
+        part.take(home, value)
+        over = self._over(part, result)
+        self._home[result] = over
+        if not spatial:
+            self._whole[result] = over
+
+    def _on_steps(self, value: SSAValue) -> Part:
+        """A part that has a value step by step."""
+        spatial, grid = over_steps(value)
+        if self._home[value].spatial != spatial:
+            self._gathered(value)
+            if spatial:
+                scatter = self._new("scatter", spatial, grid)
+                scatter.take(self._whole[value], value)
+                self._home[value] = self._over(scatter, value)
+            else:
+                self._home[value] = self._whole[value]
+        return self._home[value]
+
+
+def over_steps(value: SSAValue) -> tuple[Spatial, tuple[int, ...]]:
+    """The axis of a run that positions run over, and how many; none for a single step."""
+    type = dense_type(value)
+    steps = type.get_shape()[0]
+    return ((), ()) if steps == 1 else ((-type.get_num_dims(),), (steps,))
+
+
+def _truth_values(train: SSAValue) -> list[SSAValue]:
+    """What a train of neurons is read as."""
+    readers = [use.operation for use in train.uses]
+    return [reader.results[0] for reader in readers if isinstance(reader, spike.ToTensorOp)]

@@ -1,0 +1,212 @@
+"""The pass `expose-trains`: trains at the edges and between ops become tensors of truth values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    i1,
+    i32,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ..dialects import spike, tensor, ternary
+from ..dialects.inference import keep_result_types
+from ..dialects.shapes import DYNAMIC
+from ..dialects.spike.rebuild import rebuilt
+from ..dialects.spike.types import TrainType, dense_type, is_train
+from ..ir.errors import OptionError
+from ..ir.interpreter import entry_function
+from .convert_spike_to_tensor import coding, synapses
+from .convert_spike_to_tensor.emitter import Emitter
+from .infer_shapes import InferShapesPass
+from .optimize_adder_graph import WEIGHT_ATTRIBUTE
+from .replacement import replace, replace_results
+from .step_form import timed_operands
+
+TIMED = "spike.timed"
+"""The attribute of an argument or result whose first axis is time."""
+
+
+@dataclass(frozen=True)
+class ExposeTrainsPass(ModulePass):
+    """Let the caller of `@forward` give and take trains as tensors of truth values.
+
+    Arguments and results that are trains become tensors of i1; `spike.timed` marks those whose
+    first axis is time. `spike.linear` becomes a product, and `spike.delay` delays truth values.
+    `spike.decode{rate}` of T steps becomes the number of spikes and a `tensor.dequantize` by 1/T,
+    which is within a rounding of the division. After `canonicalize,cse,dce` trains are left alone
+    between neurons, each with one `spike.to_tensor`, and ops that have no place in a circuit.
+
+        func.func @forward(%x: !spike.train<8x?x4>) -> !spike.train<8x?x2> {
+          %w = ternary.parameter "w" : tensor<4x2x!ternary.trit>
+          %i = spike.linear %x, %w
+               : !spike.train<8x?x4>, tensor<4x2x!ternary.trit> -> tensor<8x?x2xi32>
+          %s = spike.integrate_fire %i : (tensor<8x?x2xi32>) -> !spike.train<8x?x2>
+          func.return %s : !spike.train<8x?x2>
+        }
+        // becomes
+        func.func @forward(%x: tensor<8x?x4xi1> {spike.timed}) -> (tensor<8x?x2xi1> {spike.timed}) {
+          %b = tensor.convert %x : (tensor<8x?x4xi1>) -> tensor<8x?x4xi8>
+          %i = ternary.matmul %b, %w : … -> tensor<8x?x2xi32>
+          %s = spike.integrate_fire %i : (tensor<8x?x2xi32>) -> !spike.train<8x?x2>
+          %t = spike.to_tensor %s : (!spike.train<8x?x2>) -> tensor<8x?x2xi1>
+          func.return %t : tensor<8x?x2xi1>
+        }
+
+    For hardware, which knows no trains. The types of the function change, so that this is for the
+    end of a pipeline. A program without ops of `spike` stays as it is.
+
+    Raises:
+        OptionError: `timesteps` is below 1.
+    """
+
+    name = "expose-trains"
+    approximate: ClassVar[bool] = False
+
+    timesteps: int | None = None
+    """T, where arguments do not say how many steps they have."""
+
+    def __post_init__(self) -> None:
+        if self.timesteps is not None and self.timesteps < 1:
+            raise OptionError(f"{self.name} expects timesteps of at least 1, got {self.timesteps}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        function = entry_function(op, "forward")
+        spiking = any(inner.name.startswith("spike.") for inner in function.walk())
+        trains = any(is_train(value) for value in function.args)
+        if len(function.body.blocks) != 1 or not (spiking or trains):
+            return
+        if self.timesteps is not None and _fix_steps(function, self.timesteps):
+            InferShapesPass().apply(ctx, op)
+        timed = [_is_timed(argument) for argument in function.args]
+        for argument in function.args:
+            if is_train(argument):
+                _expose(function, argument)
+        for inner in list(function.body.block.ops):
+            _convert(inner)
+        returned = function.body.block.last_op
+        assert isinstance(returned, ReturnOp)
+        leaving = [is_train(value) for value in returned.operands]
+        returned.operands = [Emitter(returned).dense(value) for value in returned.operands]
+        function.arg_attrs = _marked(function.arg_attrs, timed)
+        function.res_attrs = _marked(function.res_attrs, leaving)
+        function.update_function_type()
+
+
+def _fix_steps(function: FuncOp, steps: int) -> bool:
+    """Say how many steps arguments have that do not; whether there were any."""
+    found = False
+    for argument in function.args:
+        type = argument.type
+        if _is_timed(argument) and dense_type(argument).get_shape()[:1] == (DYNAMIC,):
+            shape = (steps, *dense_type(argument).get_shape()[1:])
+            known: Attribute = (
+                type.with_shape(shape)
+                if isinstance(type, TrainType)
+                else TensorType(dense_type(argument).element_type, shape)
+            )
+            Rewriter.replace_value_with_new_type(argument, known)
+            found = True
+    return found
+
+
+def _is_timed(argument: SSAValue) -> bool:
+    """Whether the first axis of an argument is time, by its type or by who takes it."""
+    if is_train(argument):
+        return True
+    for use in argument.uses:
+        timed = timed_operands(use.operation)
+        if timed is not None and use.index in timed:
+            return True
+    return False
+
+
+def _expose(function: FuncOp, argument: SSAValue) -> None:
+    type = TensorType(i1, dense_type(argument).get_shape())
+    old = argument.type
+    dense = Rewriter.replace_value_with_new_type(argument, type)
+    train = spike.FromTensorOp(dense)
+    first = function.body.block.first_op
+    assert first is not None
+    function.body.block.insert_op_before(train, first)
+    assert train.result.type == old
+    dense.replace_uses_with_if(train.result, lambda use: use.operation is not train)
+
+
+def _convert(op: Operation) -> None:
+    emitter = Emitter(op)
+    match op:
+        case spike.LinearOp():
+            _multiply(emitter, op)
+        case spike.ToTensorOp() if not _holds_truth(op.result):
+            element = dense_type(op.result).element_type
+            replace_results(op, [emitter.dense(op.operand, element)])
+        case spike.FromTensorOp() if not _holds_truth(op.operand):
+            replace_results(op, list(coding.from_tensor(emitter, op) or ()))
+        case spike.DelayOp() if is_train(op.input) and op.final is None and op.initial is None:
+            dense = emitter.dense(op.input)
+            late = rebuilt(op, {"input": [dense]}, {"output": [dense.type]})
+            replace_results(op, [emitter.train(emitter.add(late))])
+        case spike.DecodeOp() if op.scheme.data == "rate":
+            _count(emitter, op)
+        case _:
+            pass
+
+
+def _multiply(emitter: Emitter, op: spike.LinearOp) -> None:
+    """The product of a synapse; all its ops note the key of the weight, as names in a circuit."""
+    before = op.prev_op
+    values = list(synapses.linear(emitter, op))
+    owner = op.weight.owner
+    key = owner.key if isinstance(owner, tensor.ParameterOp | ternary.ParameterOp) else None
+    name = key or StringAttr(op.weight.name_hint or op.result.name_hint or "synapse")
+    made = op.prev_op
+    while made is not None and made is not before:
+        made.attributes[WEIGHT_ATTRIBUTE] = name
+        made = made.prev_op
+    replace_results(op, values)
+
+
+def _holds_truth(value: SSAValue) -> bool:
+    return dense_type(value).element_type == i1
+
+
+def _count(emitter: Emitter, op: spike.DecodeOp) -> None:
+    """Spikes of each neuron, which are worth 1/T each."""
+    steps = dense_type(op.operand).get_shape()[0]
+    if steps == DYNAMIC:
+        return
+    bits = emitter.dense(op.operand, i32)
+    count = emitter.add(tensor.ReduceSumOp(bits, [0]))
+    scale = emitter.constant(np.float32(1) / np.float32(steps), dense_type(op.result).element_type)
+    zero = emitter.constant(np.zeros((), np.int32), i32)
+    new = tensor.DequantizeOp(count, scale, zero)
+    keep_result_types(new, op)
+    replace(op, new)
+
+
+def _marked(
+    attributes: ArrayAttr[DictionaryAttr] | None, marked: list[bool]
+) -> ArrayAttr[DictionaryAttr] | None:
+    if not any(marked):
+        return attributes
+    noted = [DictionaryAttr({})] * len(marked) if attributes is None else list(attributes.data)
+    return ArrayAttr(
+        [
+            DictionaryAttr({**old.data, TIMED: UnitAttr()}) if mark else old
+            for old, mark in zip(noted, marked, strict=True)
+        ]
+    )
