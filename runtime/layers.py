@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from ..ir.errors import OptionError
 from .packed import PackedTernaryConv2d, PackedTernaryLinear
-from .quantization import check_rule, ternarize, ternary_scale
+from .quantization import check_rule, ternarize, ternarize_largest, ternary_scale
 from .ternary_tensor import TernaryTensor, pack_unchecked
 
 SCALES = ("none", "tensor", "channel")
@@ -31,6 +31,9 @@ class TernaryLayer(nn.Module):
     layer (`tensor`) or one an output channel (`channel`, with thresholds for each channel too).
     The product sees scale · trits; the gradient of that is the latents' gradient.
 
+    With `fan_in` an output channel keeps exactly that many weights, its largest: hardware then
+    knows how many inputs each sum has.
+
     In evaluation without gradients, trits are computed once and kept packed. Any change of the
     latents through PyTorch is noticed, but writing through `weight.data` is not: call `train()`
     and `eval()` after it.
@@ -43,6 +46,7 @@ class TernaryLayer(nn.Module):
         rule: str | None,
         threshold: float | None,
         scale: str,
+        fan_in: int | None,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
@@ -50,7 +54,13 @@ class TernaryLayer(nn.Module):
         if scale not in SCALES:
             raise OptionError(f"unknown scale '{scale}'; expected one of {', '.join(SCALES)}")
         self.rule = check_rule(rule, threshold)
+        inputs = math.prod(shape[1:])
+        if fan_in is not None and (rule is not None or threshold is not None):
+            raise OptionError("fan_in says which weights are kept; leave out rule and threshold")
+        if fan_in is not None and not 1 <= fan_in <= inputs:
+            raise OptionError(f"fan_in: expected a number from 1 to {inputs}, got {fan_in}")
         self.threshold = threshold
+        self.fan_in = fan_in
         self.scale_kind = scale
         self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         self.bias: nn.Parameter | None
@@ -79,7 +89,10 @@ class TernaryLayer(nn.Module):
     def _quantize(self) -> tuple[Tensor, Tensor | None]:
         axis = 0 if self.scale_kind == "channel" else None
         latent = self.weight.detach()
-        trits = ternarize(latent, self.threshold, rule=self.rule, axis=axis)
+        if self.fan_in is None:
+            trits = ternarize(latent, self.threshold, rule=self.rule, axis=axis)
+        else:
+            trits = ternarize_largest(latent, self.fan_in)
         scale = None if self.scale_kind == "none" else ternary_scale(latent, trits, axis)
         return trits, scale
 
@@ -132,6 +145,8 @@ class TernaryLayer(nn.Module):
 
     def _settings(self) -> str:
         rule = self.rule if self.threshold is None else f"fixed, threshold={self.threshold:g}"
+        if self.fan_in is not None:
+            return f"bias={self.bias is not None}, fan_in={self.fan_in}, scale={self.scale_kind}"
         return f"bias={self.bias is not None}, rule={rule}, scale={self.scale_kind}"
 
 
@@ -145,11 +160,13 @@ class TernaryLinear(TernaryLayer):
         rule: see `runtime.quantization.ternarize`.
         threshold: of the rule `fixed`, which it selects.
         scale: `none`, `tensor` or `channel`.
+        fan_in: keep so many weights of each output, instead of those that a rule chooses; see
+            `runtime.quantization.ternarize_largest`.
         device: where the parameters are made.
         dtype: their type.
 
     Raises:
-        OptionError: a wrong rule, threshold or scale.
+        OptionError: a wrong rule, threshold, scale or fan-in.
     """
 
     def __init__(
@@ -161,11 +178,12 @@ class TernaryLinear(TernaryLayer):
         rule: str | None = None,
         threshold: float | None = None,
         scale: str = "channel",
+        fan_in: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         shape = (out_features, in_features)
-        super().__init__(shape, bias, rule, threshold, scale, device, dtype)
+        super().__init__(shape, bias, rule, threshold, scale, fan_in, device, dtype)
         self.in_features, self.out_features = in_features, out_features
 
     def forward(self, x: Tensor) -> Tensor:
@@ -206,11 +224,14 @@ class TernaryConv2d(TernaryLayer):
         rule: see `runtime.quantization.ternarize`.
         threshold: of the rule `fixed`, which it selects.
         scale: `none`, `tensor` or `channel`.
+        fan_in: keep so many weights of each output, instead of those that a rule chooses; see
+            `runtime.quantization.ternarize_largest`.
         device: where the parameters are made.
         dtype: their type.
 
     Raises:
-        OptionError: a wrong rule, threshold or scale, or groups that do not divide the channels.
+        OptionError: a wrong rule, threshold, scale or fan-in, or groups that do not divide the
+            channels.
     """
 
     def __init__(
@@ -227,6 +248,7 @@ class TernaryConv2d(TernaryLayer):
         rule: str | None = None,
         threshold: float | None = None,
         scale: str = "channel",
+        fan_in: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -237,7 +259,7 @@ class TernaryConv2d(TernaryLayer):
             )
         kernel = _pair(kernel_size)
         shape = (out_channels, in_channels // groups, *kernel)
-        super().__init__(shape, bias, rule, threshold, scale, device, dtype)
+        super().__init__(shape, bias, rule, threshold, scale, fan_in, device, dtype)
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
         self.stride, self.padding, self.dilation = _pair(stride), _pair(padding), _pair(dilation)
         self.groups = groups

@@ -71,6 +71,33 @@ def ternarize(
     return _straight_through(tensor, trits.to(tensor.dtype))
 
 
+def ternarize_largest(tensor: Tensor, count: int, *, axis: int = 0) -> Tensor:
+    """The sign of the `count` largest magnitudes of each position on `axis`, else 0.
+
+    Each position keeps exactly so many, a zero among them as 1; which ones of equal magnitude is
+    not specified. The gradient goes straight through to all elements, so that others can take their
+    places.
+
+    Args:
+        tensor: floats of any shape.
+        count: of the elements that are kept, at each position.
+        axis: of the positions; that of the outputs, for a weight.
+
+    Raises:
+        OptionError: a count below 1 or above the elements of a position, or not floats.
+    """
+    _check_floats(tensor)
+    rest = math.prod([tensor.shape[a] for a in _other_axes(tensor, axis)])
+    if not 1 <= count <= rest:
+        raise OptionError(f"expected a count from 1 to {rest}, got {count}")
+    rows = tensor.detach().movedim(axis, 0)
+    flat = rows.reshape(len(rows), rest)
+    kept = flat.abs().topk(count, dim=1, sorted=False).indices
+    signs = torch.where(flat.gather(1, kept) < 0, -1, 1).to(flat.dtype)
+    trits = torch.zeros_like(flat).scatter_(1, kept, signs).reshape(rows.shape)
+    return _straight_through(tensor, trits.movedim(0, axis))
+
+
 def ternarize_stochastic(
     tensor: Tensor, seed: int | None = None, *, generator: torch.Generator | None = None
 ) -> Tensor:

@@ -13,8 +13,10 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.runtime.layers import TernaryConv2d, TernaryLayer, TernaryLinear
 from triton_dsl.runtime.packed import PackedTernaryLinear, pack_model
 
@@ -239,3 +241,48 @@ def test_training_lowers_the_loss(rule: str, scale: str) -> None:
     packed = pack_model(model)
     assert torch.equal(packed(x).argmax(1), model.eval()(x).argmax(1))
     assert (packed(x).argmax(1) == labels).float().mean() > 0.85
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        TernaryLinear(24, 7, scale="none", fan_in=5),
+        TernaryLinear(24, 7, fan_in=1),
+        TernaryConv2d(4, 6, 3, groups=2, padding=1, fan_in=4),
+    ],
+)
+def test_fan_in_is_that_of_every_output(layer: TernaryLayer) -> None:
+    """Before and after training, packed, and in a program."""
+    torch.manual_seed(0)
+    layer.reset_parameters()
+    shape = (8, 24) if isinstance(layer, TernaryLinear) else (8, 4, 5, 5)
+    x, before = torch.randn(shape), layer.get_ternary_weights()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.5)
+    layer.train()
+    target = torch.randn_like(layer(x))
+    for _ in range(20):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(layer(x), target).backward()
+        assert layer.weight.grad is not None and (layer.weight.grad != 0).all()
+        optimizer.step()
+    trits = layer.get_ternary_weights()
+    assert (before != 0).logical_xor(trits != 0).any()  # other inputs were chosen
+    assert (trits.flatten(1).abs().sum(1) == layer.fan_in).all()
+    layer.eval()
+    packed: Any = pack_model(copy.deepcopy(layer))
+    program = from_torch(nn.Sequential(layer), x[:1])
+    with torch.no_grad():
+        expected = layer.double()(x.double()).float()
+        (exported,) = run_module(program, [x.numpy()])
+        torch.testing.assert_close(packed(x), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(exported, expected.numpy(), rtol=1e-5, atol=1e-5)
+    assert f"fan_in={layer.fan_in}" in repr(layer)
+
+
+def test_fan_in_excludes_rules_and_has_bounds() -> None:
+    with pytest.raises(OptionError, match="leave out rule"):
+        TernaryLinear(8, 2, rule="twn", fan_in=3)
+    with pytest.raises(OptionError, match="from 1 to 8, got 9"):
+        TernaryLinear(8, 2, fan_in=9)
+    with pytest.raises(OptionError, match="from 1 to 18, got 0"):
+        TernaryConv2d(4, 4, 3, groups=2, fan_in=0)

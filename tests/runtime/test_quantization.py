@@ -18,6 +18,7 @@ from triton_dsl.dialects.ternary.storage import TernarizeOp
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.runtime.quantization import (
     ternarize,
+    ternarize_largest,
     ternarize_stochastic,
     ternary_scale,
 )
@@ -67,6 +68,35 @@ def test_seeded_draws_are_those_of_the_interpreter(seed: int, draw_seed: int) ->
     (trits,) = interpret(x, mode="stochastic", seed=draw_seed)
     result = ternarize_stochastic(torch.from_numpy(x), seed=draw_seed)
     np.testing.assert_array_equal(result.numpy(), trits)
+
+
+@given(st.data(), st.integers(0, 2**32), st.lists(st.integers(1, 5), min_size=1, max_size=3))
+def test_the_largest_of_each_output_are_kept(
+    data: st.DataObject, seed: int, shape: list[int]
+) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    rest = int(np.prod(shape)) // shape[axis]
+    count = data.draw(st.integers(1, rest))
+    x = np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float32)  # many equal ones
+    latent = torch.from_numpy(x).requires_grad_()
+    trits = ternarize_largest(latent, count, axis=axis)
+    found = np.moveaxis(trits.detach().numpy(), axis, 0).reshape(shape[axis], rest)
+    rows = np.moveaxis(x, axis, 0).reshape(shape[axis], rest)
+    assert (np.abs(found).sum(axis=1) == count).all()
+    for row, kept in zip(rows, found, strict=True):
+        assert set(kept.tolist()) <= {-1.0, 0.0, 1.0}
+        assert (kept * row >= 0).all()
+        least = np.abs(row[kept != 0]).min()
+        assert least >= np.abs(row[kept == 0]).max(initial=0)
+    weights = torch.arange(1.0, latent.numel() + 1).reshape(shape)
+    (trits * weights).sum().backward()
+    assert latent.grad is not None and torch.equal(latent.grad, weights)
+
+
+@pytest.mark.parametrize("count", [0, 7])
+def test_more_than_there_are_cannot_be_kept(count: int) -> None:
+    with pytest.raises(OptionError, match="expected a count from 1 to 6"):
+        ternarize_largest(torch.zeros(2, 6), count)
 
 
 def test_defaults_and_threshold() -> None:
