@@ -8,6 +8,8 @@ what a circuit takes (`estimate`).
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...ir.errors import LoweringError, OptionError
@@ -215,15 +217,17 @@ def needs(size: Resources, device: Device) -> list[Need]:
     ]
 
 
-def check_fits(found: Estimate, device: Device, where: str, advice: str = "") -> None:
+def check_fits(
+    found: Estimate, device: Device, where: str, advice: Callable[[], str] | None = None
+) -> None:
     """Refuse a circuit that a device has no room for.
 
     Args:
         found: the circuit's size, estimated for the device's family.
         device: to be filled.
         where: what does not fit, for the message.
-        advice: what would fit, as a sentence without a full stop; by default the layers that take
-            most.
+        advice: says what would fit, as a sentence without a full stop, or nothing; is asked where
+            the circuit does not.
 
     Raises:
         LoweringError: with each resource, what is needed, and what there is.
@@ -236,15 +240,16 @@ def check_fits(found: Estimate, device: Device, where: str, advice: str = "") ->
         for need in short
     ]
     text = "\n".join(lines)
+    told = advice() if advice is not None else ""
     raise LoweringError(
         f"{where} does not fit on {device.name} ({device.part}), by an estimate of\n{text}\n"
-        f"{advice or _largest(found)}"
+        f"{_largest(found)}; {told or 'fold them, narrow the numbers, or take a larger device'}"
     )
 
 
 def _largest(found: Estimate) -> str:
-    layers = sorted(found.layers().items(), key=lambda entry: -entry[1].luts)[:3]
-    shown = ", ".join(
-        f"{name.partition(':')[0] or 'control'} ({size.luts:,} LUTs)" for name, size in layers
-    )
-    return f"the largest layers are {shown}; fold them, narrow the numbers, or take a larger device"
+    luts: Counter[str] = Counter()
+    for name, size in found.layers().items():
+        luts[name.partition(":")[0] or "control"] += size.luts
+    shown = ", ".join(f"{name} ({count:,} LUTs)" for name, count in luts.most_common(3) if count)
+    return f"the largest layers are {shown}"

@@ -129,11 +129,11 @@ def test_ice40_is_placed_and_routed(
 
 
 LARGE = """builtin.module @net {
-func.func @forward(%x: tensor<?x64xi8>) -> tensor<?x64xi32> {
-  %w = ternary.parameter "fc.weight" : tensor<64x64x!ternary.trit>
+func.func @forward(%x: tensor<?x32xi8>) -> tensor<?x40xi32> {
+  %w = ternary.parameter "fc.weight" : tensor<32x40x!ternary.trit>
   %y = ternary.matmul %x, %w
-       : tensor<?x64xi8>, tensor<64x64x!ternary.trit> -> tensor<?x64xi32>
-  func.return %y : tensor<?x64xi32>
+       : tensor<?x32xi8>, tensor<32x40x!ternary.trit> -> tensor<?x40xi32>
+  func.return %y : tensor<?x40xi32>
 }
 }"""
 
@@ -141,9 +141,9 @@ func.func @forward(%x: tensor<?x64xi8>) -> tensor<?x64xi32> {
 def test_what_does_not_fit_is_refused(program: Program, small: ModuleOp) -> None:
     with pytest.raises(OptionError, match="unknown device 'xcvu9'; did you mean 'xcvu9p'"):
         compile_to_target(small, "verilog{device=xcvu9}")
-    weight = np.random.default_rng(0).integers(-1, 2, (64, 64))
+    weight = np.random.default_rng(0).integers(-1, 2, (32, 40))
     module = program(LARGE, {"fc.weight": weight})
-    options = {"device": "up5k", "time_budget": 0.1, "vectors": 2}
+    options = {"device": "up5k", "time_budget": 0.02, "vectors": 2}
     with pytest.raises(LoweringError) as error:
         compile_to_target(module, "verilog", options)
     message = str(error.value)
@@ -154,6 +154,15 @@ def test_what_does_not_fit_is_refused(program: Program, small: ModuleOp) -> None
     )
     assert "circuit 'net' does not fit on ice40-up5k (iCE40UP5K-SG48)" in message
     assert "the largest layers are fc (" in message
+    # The folding that is advised fits, with the numbers that are told.
+    advice = re.search(
+        r'it fits with folding="(.*)": ([\d,]+) logic cells, .* (\d+) cycles', message
+    )
+    assert advice is not None
+    artifact = compile_to_target(module, "verilog", options | {"folding": advice.group(1)})
+    report = json.loads(artifact.text("report.json"))
+    assert f"{report['estimate']['cells']:,}" == advice.group(2)
+    assert report["initiation_interval"] == int(advice.group(3))
 
 
 def test_other_names(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_what_does_not_fit_is_told_with_numbers() -> None:
     device = find_device("up5k")
     found = estimate(module, device.family, grade=device.grade)
     with pytest.raises(LoweringError) as error:
-        check_fits(found, device, "circuit 'm'", "take fewer bits")
+        check_fits(found, device, "circuit 'm'", lambda: "take fewer bits")
     assert f"logic cells: needs {found.total.cells:,}, has 5,280" in str(error.value)
     assert "flip-flops" not in str(error.value)
     assert str(error.value).endswith("take fewer bits")

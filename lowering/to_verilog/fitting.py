@@ -1,0 +1,81 @@
+"""Which folding makes a circuit fit on a device that it is too large for.
+
+The choice is made by formulas (`passes.convert_ternary_to_hw.folding`), and then built and
+estimated as any circuit, so that what is advised fits by the same measure. Not here: options and
+stages of the target (`target`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.errors import OptionError
+from ...passes.convert_ternary_to_hw.folding.rom_styles import LUTS_OF_A_BLOCK
+from ...passes.hardware_estimate.devices import Device, needs
+from ...passes.hardware_estimate.estimate import Estimate
+
+_TRIES = 4
+_MARGIN = 0.9
+"""Of what the formulas leave: they are not exact."""
+
+Choose = Callable[[int | None], dict[str, Any]]
+"""From LUTs for all products (all unrolled where `None`) to the forms, as `noted_folding`."""
+
+Build = Callable[[str], Estimate]
+"""From forms as the option `folding` takes them to the size of the circuit."""
+
+
+def folding_advice(choose: Choose, build: Build, found: Estimate, device: Device) -> str:
+    """What to do with a circuit that does not fit: a folding that does, or that there is none.
+
+    Args:
+        choose: the forms for a budget; raises `OptionError` where none is small enough.
+        build: the size with given forms.
+        found: the size that does not fit.
+        device: that it does not fit on.
+    """
+    budget = _area(choose(None))
+    size, tried = found, ""
+    for _ in range(_TRIES):
+        budget = int(budget * _MARGIN / _excess(size, device))
+        try:
+            folding = choose(budget)
+        except OptionError:
+            return "no folding of its products fits either; narrow the numbers, or take another one"
+        text = folding_text(folding)
+        if text == tried:
+            continue
+        size, tried = build(text), text
+        if _excess(size, device) <= 1:
+            cycles = max(layer["cycles"] for layer in folding["layers"])
+            shown = ", ".join(
+                f"{need.needs:,} {need.resource}" for need in needs(size.total, device)
+            )
+            return f'it fits with folding="{text}": {shown}, {cycles:,} cycles a frame'
+    return f"no folding that fits was found in {_TRIES} tries; set one with folding, or lut-budget"
+
+
+def folding_text(folding: dict[str, Any]) -> str:
+    """Forms as the option `folding` takes them."""
+    parts: list[str] = []
+    for layer in folding["layers"]:
+        match layer["form"]:
+            case "folded":
+                form = f"pe={layer['pe']},simd={layer['simd']}"
+            case "serial":
+                form = f"digit={layer['digit']}"
+            case _:
+                form = "unrolled"
+        parts.append(f"{layer['layer']}:{form}")
+    return ";".join(parts)
+
+
+def _area(folding: dict[str, Any]) -> int:
+    layers = folding["layers"]
+    return sum(layer["luts"] + LUTS_OF_A_BLOCK * layer["block_memories"] for layer in layers)
+
+
+def _excess(size: Estimate, device: Device) -> float:
+    """How often the device would be filled by what it has least of."""
+    return max(need.share for need in needs(size.total, device))
