@@ -15,8 +15,11 @@ def infer_controls(netlist: Netlist, family: Family) -> None:
     A register that takes a constant under a condition takes it as a reset: Yosys' `opt_dff`.
     """
     for register in netlist.registers:
-        while _feedback(netlist, register) or _reset(netlist, register):
-            pass
+        seen: set[int] = set()  # a selection that changes nothing is the value it selects
+        while register.data not in seen:
+            seen.add(register.data)
+            if not _feedback(netlist, register) and not _reset(netlist, register):
+                break
         if register.reset == FALSE or register.enable == TRUE:
             continue
         if register.gated and not family.gated_reset:
