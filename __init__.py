@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .lowering.mobile import optimize_for_mobile as optimize_for_mobile
     from .lowering.to_onnx import export_to_onnx as export_to_onnx
     from .lowering.to_onnx import optimize_onnx_model as optimize_onnx_model
+    from .lowering.to_verilog.backend import FPGABackend as FPGABackend
     from .runtime.analysis import analyze_model_size as analyze_model_size
     from .runtime.layers import TernaryConv2d as TernaryConv2d
     from .runtime.layers import TernaryLinear as TernaryLinear
@@ -47,6 +48,7 @@ __all__ = (
 _HOME = {
     "BackendBase": "lowering.backend",
     "CompilationError": "ir.errors",
+    "FPGABackend": "lowering.to_verilog.backend",
     "MobileModel": "lowering.mobile",
     "TernaryConv2d": "runtime.layers",
     "TernaryLinear": "runtime.layers",

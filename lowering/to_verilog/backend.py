@@ -1,0 +1,117 @@
+"""`FPGABackend`: the target `verilog` as a back end on the syntax tree, one layer as one file.
+
+Not here: the interface of back ends (`lowering.backend`), the circuit (`target`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import LoweringError
+from ...passes.convert_ternary_to_hw.evaluation import identifier
+from ...passes.hardware_estimate.devices import find_device
+from ..artifact import Artifact
+from ..backend import BackendBase
+
+if TYPE_CHECKING:
+    from ...ir.language.elaborated import Elaborated
+    from ...ir.language.nodes import LayerDef
+    from ...ir.language.types import TensorType
+
+
+class FPGABackend(BackendBase):
+    """Verilog of one layer for an FPGA.
+
+    With weights the layer becomes the circuit of the target `verilog`, weights in its wiring.
+    Without, it becomes a module of ports alone, a black box to put a circuit into: parameters and
+    inputs come in, two bits a trit, first elements in the lowest bits; a free size is 1.
+
+    Args:
+        target_device: what it must fit on, see `hardware_estimate.devices`.
+        weights: a weights file or a `state_dict`.
+        options: others of the target `verilog`, as `input_bits=4`.
+
+    Raises:
+        OptionError: no such device.
+    """
+
+    def __init__(
+        self,
+        target_device: str = "xcvu9p",
+        weights: str | Path | Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.target_device = target_device
+        self.weights = Path(weights) if isinstance(weights, str) else weights
+        self.options = options
+        self.device = find_device(target_device)
+
+    def generate_code(self, layer_def: LayerDef) -> str:
+        """Verilog of a checked layer.
+
+        Raises:
+            LoweringError: the layer is of no checked program, or a size of a port is not known; or
+                the circuit does not fit.
+            UnsupportedError: ops without hardware, all of them.
+        """
+        from ...ir.language.checker import program_of
+
+        program = program_of(layer_def)
+        if program is None:
+            raise LoweringError(f"layer '{layer_def.name}' is of no checked program")
+        layer = program.elaborate(layer_def.name)
+        code = _box(layer) if self.weights is None else self._circuit(layer)
+        return f"// Target: {self.target_device}\n{code}"
+
+    def compile(self, code: str) -> Artifact:
+        """The code as a file that synthesis takes, named after its outermost module."""
+        name = re.findall(r"^module (\w+)", code, re.MULTILINE)[-1]
+        return Artifact(name, {f"{name}.v": code.encode()})
+
+    def optimize(self, compiled_model: Artifact) -> Artifact:
+        """The same: the circuit has been made small, the rest is for synthesis."""
+        return compiled_model
+
+    def _circuit(self, layer: Elaborated) -> str:
+        from ..from_tri import module_from_elaborated
+        from ..targets import compile_to_target
+        from ..weights import attach_weights
+
+        assert self.weights is not None
+        module = module_from_elaborated(layer)
+        attach_weights(module, self.weights)
+        options = {**self.options, "device": self.device.name, "form": "file"}
+        return compile_to_target(module, "verilog", options).text()
+
+
+def _box(layer: Elaborated) -> str:
+    """A module without a body, whose ports are the layer's parameters, inputs and results."""
+    ports = [("input", value.path, value.type) for value in layer.parameters]
+    ports += [("input", value.name, value.type) for value in layer.inputs]
+    many = len(layer.outputs) > 1
+    for index, value in enumerate(layer.outputs):
+        ports.append(("output", f"output{index}" if many else "output", value.type))
+    taken: set[str] = set()
+    lines: list[str] = []
+    for direction, name, type in ports:
+        port = identifier(name)
+        while port in taken:
+            port += "_"
+        taken.add(port)
+        lines.append(f"    {direction} wire [{_bits(type) - 1}:0] {port}")
+    return (
+        f"(* blackbox *)\nmodule {identifier(layer.name)} (\n"
+        + ",\n".join(lines)
+        + "\n);\nendmodule\n"
+    )
+
+
+def _bits(type: TensorType) -> int:
+    """The bits of a tensor, with 1 for a size that is not known."""
+    named = {"trit": 2, "bool": 1}
+    width = named.get(type.element) or int(re.sub(r"\D", "", type.element))
+    return width * prod(n or 1 for n in type.static_shape())
