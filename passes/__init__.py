@@ -10,8 +10,8 @@ Files that hold no pass serve several: `compile_time` (values known before the p
 (what is left of layers without their zeros), `bias_correction` (mean results as they were),
 `compensated_rounding`, `compensated_ternarization`
 (trits that make up for each other's errors), `silence` (neurons that never fire), `integer_neurons`
-(neurons on whole numbers), `integer_products`, `integer_forms`, `integer_emitter`,
-`requantize_fusion` (float arithmetic as integers), `network_ops` (what a network is made of, as
+(neurons on whole numbers), `integer_currents`, `integer_products`, `integer_forms`,
+`integer_emitter`, `requantize_fusion` (float arithmetic as integers), `network_ops` (what a network is made of, as
 ops), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
 additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` and
 `event_products` (products that native kernels take), and `universe` (every pass and dialect by
@@ -181,6 +181,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return QuantizeActivationsPass
 
+    def get_quantize_neurons() -> type[ModulePass]:
+        from .quantize_neurons import QuantizeNeuronsPass
+
+        return QuantizeNeuronsPass
+
     def get_quantize_spike() -> type[ModulePass]:
         from .quantize_spike import QuantizeSpikePass
 
@@ -227,6 +232,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "skip-silent": get_skip_silent,
         "skip-zeros": get_skip_zeros,
         "quantize-activations": get_quantize_activations,
+        "quantize-neurons": get_quantize_neurons,
         "quantize-spike": get_quantize_spike,
         "requantize": get_requantize,
         "ternarize": get_ternarize,

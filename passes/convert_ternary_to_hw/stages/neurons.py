@@ -273,7 +273,9 @@ class _Neurons:
         bounds = wire.low >> rule.shift, wire.high >> rule.shift
         if bounds[0] == bounds[1]:
             return Signal.constant(bounds[0])
-        value = self.circuit.extract(wire.value, rule.shift, width_of(*bounds))
+        width = width_of(*bounds)
+        bits = self.circuit.bits(wire, max(wire.width, rule.shift + width))
+        value = self.circuit.extract(bits, rule.shift, width)
         return Signal(Wire(value, *bounds))
 
 
