@@ -17,7 +17,7 @@ from .delays import DELAYS, Delays, delays
 from .elaborate import Elaboration, Part, elaborate
 from .families import Family, family_of
 from .mapping import cover
-from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
+from .netlist import FALSE, LEAF, TRUE, Chain, Netlist, Register
 from .shifting import shift_registers, shift_size
 from .storage import BLOCK, DISTRIBUTED, block_memories, memory_tables
 from .timing import Timing
@@ -176,6 +176,7 @@ class _Count:
 
     def result(self) -> Estimate:
         self._tables()
+        self._inverters()
         self._registers()
         self._chains()
         self._blocks()
@@ -206,6 +207,15 @@ class _Count:
 
     def _is_given(self, node: int) -> bool:
         return self.netlist.kinds[node] == LEAF
+
+    def _inverters(self) -> None:
+        """Count the inverters of registers that an inverted signal resets, as `aresetn` does.
+
+        Yosys lets the register take the signal as it is, and then gives each one its own inverter.
+        """
+        for register in self.netlist.registers:
+            if resets_inverted(self.netlist, register):
+                self.counts[register.group]["luts"] += 1
 
     def _registers(self) -> None:
         registers = self.netlist.registers
@@ -273,6 +283,12 @@ class _Count:
                 count["memory_luts"] += luts
 
 
+def resets_inverted(netlist: Netlist, register: Register) -> bool:
+    """Whether the reset is an input, or what a register gives, inverted."""
+    reset = register.reset
+    return reset > TRUE and bool(reset & 1) and netlist.kinds[reset >> 1] == LEAF
+
+
 def reading(netlist: Netlist, family: Family) -> list[int]:
     """Literals that something other than a look-up table takes, once for each that takes it."""
     found: list[int] = list(netlist.outputs)
@@ -281,7 +297,8 @@ def reading(netlist: Netlist, family: Family) -> list[int]:
         if register.enable != TRUE:
             found.append(register.enable)
         if register.reset != FALSE:
-            found.append(register.reset)
+            # An inverter of the register's own is none of the look-up tables.
+            found.append(register.reset ^ resets_inverted(netlist, register))
     for chain in netlist.chains:
         found += chain.first
         found += [x & ~1 for x in chain.second] if family.inverts else chain.second
