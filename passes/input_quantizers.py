@@ -1,0 +1,101 @@
+"""A float function with few levels as one `tensor.quantize`, found and proved on all of f32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+Counts = Callable[[Floats], NDArray[np.int64]]
+"""Points [n] to the number of the level that each is on, from 0."""
+
+
+def quantizer(counts: Counts, number: int, step: float | None) -> tuple[float, int] | None:
+    """Scale and zero point with clamp(round(x / scale) + zero point, 0, number) = counts(x).
+
+    Args:
+        counts: a function that never decreases, with the levels 0 … `number`.
+        number: the last level.
+        step: how far the inputs of neighbouring levels lie apart, if that is known.
+
+    Returns:
+        `None` if there is none: levels of another spacing, or other rounding of halves. What is
+        returned gives the same level as `counts` on both sides of each of its steps, and so for
+        every finite f32.
+    """
+    edges = np.array([_edge(counts, level) for level in range(1, number + 1)], np.float32)
+    if not np.isfinite(edges).all():
+        return None
+    for scale, zero in _candidates(edges, step):
+        if _agrees(edges, scale, zero, number):
+            return float(scale), zero
+    return None
+
+
+def _edge(counts: Counts, level: int) -> np.float32:
+    """The least f32 on `level` or above."""
+    low, high = _ordered(np.float32(-np.inf)) + 1, _ordered(np.float32(np.inf))
+    while low < high:
+        middle = (low + high) // 2
+        if counts(np.array([_float(middle)], np.float32))[0] >= level:
+            high = middle
+        else:
+            low = middle + 1
+    return _float(low)
+
+
+def _ordered(x: np.float32) -> int:
+    """The place of a float among all of them; 0 is at 0."""
+    bits = int(np.float32(x).view(np.int32))
+    return bits if bits >= 0 else -(bits & 0x7FFFFFFF)
+
+
+def _float(place: int) -> np.float32:
+    bits = place if place >= 0 else -place | 0x80000000
+    return np.uint32(bits).view(np.float32)
+
+
+def _candidates(edges: Floats, step: float | None) -> list[tuple[np.float32, int]]:
+    """Scales and zero points that may fit, likely ones first."""
+    found: list[tuple[np.float32, int]] = []
+    first = float(edges[0])
+    if len(edges) > 1:
+        spacing = (float(edges[-1]) - first) / (len(edges) - 1)
+        scales = [step] if step else []
+        scales += [spacing]
+        for scale in scales:
+            near = np.float32(scale)
+            for exact in (near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf)):
+                middle = first / float(exact) - 0.5
+                found += [(exact, -int(np.floor(middle))), (exact, -int(np.ceil(middle)))]
+        return found
+    if first == 0:
+        # Any negative number is below half of the smallest one; halves do not occur.
+        return [(np.finfo(np.float32).smallest_subnormal, 1)]
+    for half in (1.5, -0.5, 3.5, 5.5, -2.5, 0.5, 2.5, -1.5):
+        scale = np.float32(first / half)
+        for exact in (scale, np.nextafter(scale, np.inf), np.nextafter(scale, -np.inf)):
+            if exact > 0:
+                found.append((exact, 1 - int(np.ceil(half))))
+    return found
+
+
+def _agrees(edges: Floats, scale: np.float32, zero: int, number: int) -> bool:
+    if not scale > 0:
+        return False
+    below = np.nextafter(edges, np.float32(-np.inf))
+    wanted = np.arange(1, number + 1)
+    return bool(
+        (_quantized(edges, scale, zero, number) >= wanted).all()
+        and (_quantized(below, scale, zero, number) < wanted).all()
+    )
+
+
+def _quantized(x: Floats, scale: np.float32, zero: int, number: int) -> NDArray[Any]:
+    with np.errstate(all="ignore"):
+        steps: Any = np.rint(x / scale) + np.float32(zero)
+    return np.clip(steps.astype(np.float64), 0, number)
