@@ -66,7 +66,8 @@ def folding_rows(folding: Mapping[str, Any]) -> list[tuple[object, ...]]:
 def folding_title(folding: Mapping[str, Any]) -> str:
     """What was asked and what comes of it, in a line."""
     slowest = max((layer["cycles"] for layer in folding["layers"]), default=1)
-    rate = f"{folding['clock'] * 1e6 / slowest:,.0f} frames/s at {folding['clock']:g} MHz"
+    interval = folding.get("interval", slowest)
+    rate = f"{folding['clock'] * 1e6 / interval:,.0f} frames/s at {folding['clock']:g} MHz"
     asked = f"; {folding['cycles']:,} cycles a frame allowed" if "cycles" in folding else ""
     return f"Folding: {rate}{asked}"
 

@@ -50,7 +50,7 @@ class VerilogOptions(TargetOptions):
         None, "choose cycles a layer; auto where target-fps or lut-budget is given"
     )
     target_fps: float | None = option(None, "frames a second that the circuit must take")
-    lut_budget: int | None = option(None, "LUTs that all products with trits may take")
+    lut_budget: int | None = option(None, "LUTs that the circuit may take, by the estimate")
     folding: str = option("", "forms of layers, as fc1:pe=8,simd=16;fc2:digit=2;fc3:unrolled")
     clock: float | None = option(
         None, "in MHz: of target-fps (100 where not given), and where registers are needed"
@@ -107,16 +107,13 @@ class VerilogTarget(Target):
         search = f"cost={options.cost} time-budget={options.time_budget}"
         if options.max_depth is not None:
             search += f" max-depth={options.max_depth}"
-        folding = _folding(options)
+        circuit = f"pipeline={options.pipeline} {search}{bits}{clock}{grade}"
+        folding = _folding(options, circuit)
         return (
             *_before_folding(options),
             *([Stage("folding", folding)] if folding else []),
             Stage("adders", f"optimize-adder-graph{{{search}}}"),
-            Stage(
-                "hardware",
-                f"convert-ternary-to-hw{{pipeline={options.pipeline} {search} "
-                f"keep-function=true{bits}{clock}{grade}}}",
-            ),
+            Stage("hardware", f"convert-ternary-to-hw{{keep-function=true {circuit}}}"),
         )
 
     def prepare(self, module: ModuleOp, options: VerilogOptions) -> None:
@@ -200,8 +197,8 @@ def _before_folding(options: VerilogOptions) -> list[Stage]:
     ]
 
 
-def _folding(options: VerilogOptions) -> str | None:
-    """The pass that chooses forms of layers; `None` where all stay unrolled.
+def _folding(options: VerilogOptions, circuit: str) -> str | None:
+    """The pass that chooses forms of layers of circuits made so; `None` where all stay unrolled.
 
     Raises:
         OptionError: options contradict each other, or say no goal.
@@ -212,11 +209,11 @@ def _folding(options: VerilogOptions) -> str | None:
         raise OptionError(f"fold=none is given together with {', '.join(given) or 'folding'}")
     if options.fold == "auto" and not given:
         raise OptionError("fold=auto expects a goal: target-fps (with clock), lut-budget, or both")
-    return _choice(options) if given or options.folding else None
+    return _choice(options, circuit) if given or options.folding else None
 
 
-def _choice(options: VerilogOptions) -> str:
-    """The pass with what the options say."""
+def _choice(options: VerilogOptions, circuit: str | None = None) -> str:
+    """The pass with what the options say; by formulas alone where no circuit is made for it."""
     goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
     given = {name: value for name, value in goals.items() if value is not None}
     if options.clock is not None:
@@ -226,6 +223,8 @@ def _choice(options: VerilogOptions) -> str:
         words.append(f"input-bits={options.input_bits}")
     if options.folding:
         words.append(f'folding="{options.folding}"')
+    if circuit is not None and given:
+        words.append(f'circuit="{circuit}"')
     return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"
 
 

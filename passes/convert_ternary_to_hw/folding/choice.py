@@ -136,6 +136,10 @@ class Goal:
     luts: int | None = None
     clock: float = 100.0
 
+    def rate(self, cycles: int) -> str:
+        """Frames a second, in words."""
+        return f"{self.clock * 1e6 / cycles:,.0f} frames/s at {self.clock:g} MHz"
+
 
 def chosen(layers: Sequence[FoldableLayer], given: Mapping[str, Form], goal: Goal) -> list[Choice]:
     """A choice for each layer.
@@ -155,6 +159,8 @@ def chosen(layers: Sequence[FoldableLayer], given: Mapping[str, Form], goal: Goa
         names = ", ".join(layer.name for layer in layers)
         raise OptionError(f"folding names '{unknown[0]}'; the layers are {names}")
     found = _Search(layers, given, goal)
+    if not layers:
+        return []
     if goal.cycles is None and goal.luts is None:
         return found.at(None)
     if goal.luts is None:
@@ -198,7 +204,7 @@ class _Search:
             raise OptionError(
                 f"a frame may take {cycles:,} cycles, and layer '{layer}' takes "
                 f"{slowest.cycles:,} at least: the best is "
-                f"{self._rate(slowest.cycles)}; raise the clock or lower target-fps"
+                f"{self.goal.rate(slowest.cycles)}; raise the clock or lower target-fps"
             )
         return found
 
@@ -209,26 +215,24 @@ class _Search:
         while low < high:
             middle = (low + high) // 2
             low, high = (
-                (low, middle) if _area(self.at(paces[middle])) <= luts else (middle + 1, high)
+                (low, middle) if area_of(self.at(paces[middle])) <= luts else (middle + 1, high)
             )
         if low == len(paces):
             raise OptionError(
                 f"lut-budget={luts:,} is too small: the products take "
-                f"{_area(self.at(paces[-1])):,} LUTs at least, folded to "
-                f"{self._rate(paces[-1])}"
+                f"{area_of(self.at(paces[-1])):,} LUTs at least, folded to "
+                f"{self.goal.rate(paces[-1])}"
             )
         pace = paces[low]
         if cycles is not None and pace > cycles:
-            least = _area(self.paced(cycles))
+            least = area_of(self.paced(cycles))
             raise OptionError(
-                f"lut-budget={luts:,} allows {self._rate(pace)} at best; "
-                f"{self._rate(cycles)} take {least:,} LUTs"
+                f"lut-budget={luts:,} allows {self.goal.rate(pace)} at best; "
+                f"{self.goal.rate(cycles)} take {least:,} LUTs"
             )
         return self.at(pace)
 
-    def _rate(self, cycles: int) -> str:
-        return f"{self.goal.clock * 1e6 / cycles:,.0f} frames/s at {self.goal.clock:g} MHz"
 
-
-def _area(choices: Sequence[Choice]) -> int:
+def area_of(choices: Sequence[Choice]) -> int:
+    """LUTs of all of them, by the formulas."""
     return sum(choice.area for choice in choices)

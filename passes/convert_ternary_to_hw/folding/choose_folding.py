@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -23,6 +24,8 @@ from ....ir.interpreter import entry_function
 from .choice import Choice, FoldableLayer, Goal, chosen
 from .forms import Folded, Serial, note_form, parsed_forms
 from .layers import products, split_products
+from .measuring import Measured, conversion_pass, measured
+from .reaching import reached
 
 FOLDING = "verilog.folding"
 """The attribute of a module with the forms that were chosen: a dictionary a layer."""
@@ -45,7 +48,9 @@ class ChooseFoldingPass(ModulePass):
         %y = ternary.matmul %x, %w {ternary.weight = "fc1.weight",
              verilog.form = {kind = "folded", pe = 8 : i64, simd = 16 : i64}} : …
 
-    Areas are by closed formulas: LUTs of six inputs, and a memory of 18 Kbit for 200 of them.
+    Areas are by closed formulas: LUTs of six inputs, and a memory of 18 Kbit for 200 of them. With
+    `circuit` they only propose: the circuit is built, its interval and its area by
+    `hardware_estimate` are compared with the goal, and where they miss it the choice is made again.
 
     Raises:
         OptionError: an option is out of its range, names no layer or what a layer cannot take, or
@@ -58,7 +63,7 @@ class ChooseFoldingPass(ModulePass):
     """Frames a second that the circuit must take, at `clock`."""
 
     lut_budget: int | None = None
-    """LUTs that all products together may take."""
+    """LUTs that all products together may take; with `circuit` those of the whole circuit."""
 
     folding: str = ""
     """Forms of layers: `fc1:pe=8,simd=16;fc2:unrolled;fc3:digit=2`; the others are chosen."""
@@ -68,6 +73,10 @@ class ChooseFoldingPass(ModulePass):
 
     clock: float | int = 100.0
     """The clock, in MHz."""
+
+    circuit: str | None = None
+    """Options of `convert-ternary-to-hw` with which circuits are built, to compare with the goal;
+    by formulas alone where it is not given."""
 
     def __post_init__(self) -> None:
         for option, value in (("target-fps", self.target_fps), ("lut-budget", self.lut_budget)):
@@ -93,7 +102,7 @@ class ChooseFoldingPass(ModulePass):
                 )
         goal = Goal(cycles, self.lut_budget, float(self.clock))
         layers = [layer for _, layer in found]
-        choices = chosen(layers, parsed_forms(self.folding), goal)
+        choices, circuit = self._chosen(ctx, op, layers, goal)
         for (product, _), choice in zip(found, choices, strict=True):
             note_form(product, choice.form)
         rows = [_row(*pair) for pair in zip(layers, choices, strict=True)]
@@ -103,7 +112,29 @@ class ChooseFoldingPass(ModulePass):
         }
         if cycles is not None:
             entries["cycles"] = IntegerAttr(cycles, i64)
+        if circuit is not None:
+            entries["interval"] = IntegerAttr(circuit.interval, i64)
         op.attributes[FOLDING] = DictionaryAttr(entries)
+
+    def _chosen(
+        self, ctx: Context, module: ModuleOp, layers: Sequence[FoldableLayer], goal: Goal
+    ) -> tuple[list[Choice], Measured | None]:
+        """The choices, and the circuit where one was built."""
+        given = parsed_forms(self.folding)
+        if self.circuit is None or (goal.cycles is None and goal.luts is None):
+            return chosen(layers, given, goal), None
+        conversion = conversion_pass(self.circuit)
+
+        def build(choices: Sequence[Choice]) -> Measured:
+            trial = module.clone()
+            function = entry_function(trial, "forward")
+            for (product, _), choice in zip(
+                products(function, self.input_bits), choices, strict=True
+            ):
+                note_form(product, choice.form)
+            return measured(ctx, trial, conversion)
+
+        return reached(layers, given, goal, build)
 
 
 def _row(layer: FoldableLayer, choice: Choice) -> DictionaryAttr:

@@ -77,7 +77,7 @@ def folded_cost(folded: FoldedProduct, *, keep_beat: bool = True) -> Cost:
 def _beat(product: Product, *, keep_beat: bool) -> Cost:
     if not keep_beat:
         return Cost()
-    return Cost(0, sum(width_of(*bounds) for bounds in product.inputs))
+    return Cost(0, product.beat_width)
 
 
 def _selection(count: int) -> float:

@@ -69,13 +69,18 @@ class Product:
         """The least and the largest result of each column."""
         return self.function.bounds(*self.ends)
 
-    @property
+    @cached_property
+    def beat_width(self) -> int:
+        """Bits of all inputs together."""
+        return sum(width_of(*bounds) for bounds in self.inputs)
+
+    @cached_property
     def width(self) -> int:
         """Bits of an input in the circuit, the same for all."""
         lows, highs = zip(*self.inputs, strict=True)
         return width_of(min(lows), max(highs))
 
-    @property
+    @cached_property
     def signed(self) -> bool:
         """Whether inputs are in two's complement."""
         return min(low for low, _ in self.inputs) < 0
