@@ -25,14 +25,17 @@ def quantizer(counts: Counts, number: int, step: float | None) -> tuple[float, i
     Returns:
         `None` if there is none: levels of another spacing, or other rounding of halves. What is
         returned gives the same level as `counts` on both sides of each of its steps, and so for
-        every finite f32.
+        every finite f32; or, if nothing does, for all that are not within 2^-20 of a step.
     """
     edges = np.array([_edge(counts, level) for level in range(1, number + 1)], np.float32)
     if not np.isfinite(edges).all():
         return None
-    for scale, zero in _candidates(edges, step):
-        if _agrees(edges, scale, zero, number):
-            return float(scale), zero
+    candidates = _candidates(edges, step)
+    near = np.abs(edges).max() * np.float32(2.0**-20)
+    for slack in (np.float32(0), near):
+        for scale, zero in candidates:
+            if _agrees(edges, scale, zero, number, slack):
+                return float(scale), zero
     return None
 
 
@@ -66,7 +69,7 @@ def _candidates(edges: Floats, step: float | None) -> list[tuple[np.float32, int
     if len(edges) > 1:
         spacing = (float(edges[-1]) - first) / (len(edges) - 1)
         scales = [step] if step else []
-        scales += [spacing]
+        scales += [spacing, *(_rounded(spacing, bits) for bits in (8, 16, 20))]
         for scale in scales:
             near = np.float32(scale)
             for exact in (near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf)):
@@ -84,10 +87,17 @@ def _candidates(edges: Floats, step: float | None) -> list[tuple[np.float32, int
     return found
 
 
-def _agrees(edges: Floats, scale: np.float32, zero: int, number: int) -> bool:
+def _rounded(x: float, bits: int) -> float:
+    """x with a mantissa of so many bits: edges beside halves lie a little off."""
+    mantissa, exponent = np.frexp(x)
+    return float(np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits))
+
+
+def _agrees(edges: Floats, scale: np.float32, zero: int, number: int, slack: np.float32) -> bool:
     if not scale > 0:
         return False
-    below = np.nextafter(edges, np.float32(-np.inf))
+    below = np.nextafter(edges, np.float32(-np.inf)) - slack
+    edges = edges + slack
     wanted = np.arange(1, number + 1)
     return bool(
         (_quantized(edges, scale, zero, number) >= wanted).all()

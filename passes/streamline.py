@@ -74,10 +74,10 @@ class StreamlinePass(ModulePass):
         %s = ternary.linear %q, %w2 : tensor<?x4xi8>, … -> tensor<?x8xi32>      // %q of 0 and 1
         %a = tensor.multi_threshold %s, %t : (tensor<?x8xi32>, tensor<8x1xi32>) -> tensor<?x8xi8>
 
-    An argument that is only quantised becomes a `tensor.quantize`; results that are sums become a
-    `tensor.dequantize`, with
-    offsets rounded to 2^-17 of a step of the sum where they are no whole number of steps. Values between are the same,
-    but where the float sums themselves were rounded (scales that are no powers of two).
+    An argument that is only quantised becomes a `tensor.quantize`, results that are sums a
+    `tensor.dequantize`; an offset that is no whole number of steps is rounded to 2^-17 of a step.
+    Values between are the same, but where float sums themselves were rounded (scales that are no
+    powers of two).
 
     All or nothing: where a result depends on an op that has no such form, the program stays as it
     is. Weights must be literals with values; run `fold-constants` before.
