@@ -1,0 +1,169 @@
+"""Small models of the structure that published quantised networks have, written with onnx.helper.
+
+Names and layouts follow the qonnx model zoo (TFC, CNV, MobileNet). Weights are random; statistics
+of normalisations are such that activations use all of their levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+Array = NDArray[Any]
+
+QONNX = "qonnx.custom_op.general"
+
+
+class Graph:
+    """Nodes and initialisers, written one after another; values are names."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Array] = {}
+
+    def node(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Add a node; its result."""
+        name = f"{op.lower()}_{len(self.nodes)}"
+        made = helper.make_node(op, list(inputs), [name], name=name, domain=domain, **attributes)
+        self.nodes.append(made)
+        return name
+
+    def constant(self, value: Any) -> str:
+        """Add an initialiser; floats are f32."""
+        array = np.asarray(value)
+        name = f"c{len(self.constants)}"
+        self.constants[name] = array.astype(np.float32) if array.dtype.kind == "f" else array
+        return name
+
+    def quant(self, x: str, bits: int, scale: float, *, signed: bool = True, narrow: bool = True,
+              zero: float = 0.0) -> str:  # fmt: skip
+        """qonnx's Quant, or BipolarQuant for one bit."""
+        factor = self.constant(np.array(scale))
+        if bits == 1:
+            return self.node("BipolarQuant", x, factor, domain=QONNX)
+        return self.node(
+            "Quant", x, factor, self.constant(np.array(zero)), self.constant(np.array(float(bits))),
+            domain=QONNX, signed=int(signed), narrow=int(narrow), rounding_mode="ROUND",
+        )  # fmt: skip
+
+    def weight(self, shape: Sequence[int], bits: int, scale: float = 0.5) -> str:
+        """A quantised weight."""
+        return self.quant(self.constant(self.rng.standard_normal(shape) * 0.6), bits, scale)
+
+    def norm(self, x: str, channels: int, spread: float) -> str:
+        """A normalisation of sums of about that spread; some channels are negated."""
+        parts = [
+            self.rng.uniform(0.5, 1.5, channels) * self.rng.choice([-1, 1], channels),
+            self.rng.normal(0, 0.3, channels),
+            self.rng.normal(0, spread / 3, channels),
+            spread**2 * self.rng.uniform(0.5, 1.5, channels),
+        ]
+        return self.node("BatchNormalization", x, *map(self.constant, parts), epsilon=1e-5)
+
+    def model(self, shape: Sequence[int | str], result: str, opset: int = 11) -> Any:
+        """The model with one input `x` and one output."""
+        outputs = [helper.make_tensor_value_info(result, TensorProto.FLOAT, None)]
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(shape))]
+        tensors = [
+            helper.make_tensor(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape, a.ravel())
+            for n, a in self.constants.items()
+        ]
+        graph = helper.make_graph(self.nodes, "zoo", inputs, outputs, tensors)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(QONNX, 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def tfc(weight_bits: int, activation_bits: int, seed: int = 0) -> Any:
+    """TFC_xWyA: a fully connected network on quantised inputs, a scale and bias at the end."""
+    g = Graph(seed)
+    x = g.node("Reshape", "x", g.constant(np.array([-1, 36])))
+    x = g.node("Sub", g.node("Mul", x, g.constant(np.array(2.0))), g.constant(np.array([1.0])))
+    x = g.quant(x, activation_bits, 1.0 if activation_bits == 1 else 0.5)
+    for inputs, outputs in ((36, 16), (16, 16)):
+        x = g.node("MatMul", x, g.weight((inputs, outputs), weight_bits))
+        x = g.norm(x, outputs, float(np.sqrt(inputs)) / 2)
+        x = g.quant(x, activation_bits, 1.0 if activation_bits == 1 else 0.5)
+    x = g.node("MatMul", x, g.weight((16, 5), weight_bits))
+    x = g.node("Add", g.node("Mul", x, g.constant(np.array([0.37]))), g.constant(np.array([-0.9])))
+    return g.model(["N", 1, 6, 6], x)
+
+
+def cnv(weight_bits: int, activation_bits: int, seed: int = 0) -> Any:
+    """CNV_xWyA: convolutions without padding, max pooling, dense layers; 8-bit images."""
+    g = Graph(seed)
+    x = g.quant("x", 8, 2.0**-7)
+    channels = 3
+    for index, outputs in enumerate((8, 8)):
+        weight = g.weight((outputs, channels, 3, 3), weight_bits)
+        x = g.node("Conv", x, weight, kernel_shape=[3, 3])
+        x = g.norm(x, outputs, float(np.sqrt(9 * channels)) / 2)
+        x = g.quant(x, activation_bits, 1.0 if activation_bits == 1 else 0.5)
+        if index:
+            x = g.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+        channels = outputs
+    x = g.node("Reshape", x, g.constant(np.array([-1, 8 * 9])))
+    x = g.node("MatMul", x, g.weight((72, 12), weight_bits))
+    x = g.quant(g.norm(x, 12, 4.0), activation_bits, 1.0 if activation_bits == 1 else 0.5)
+    x = g.node("MatMul", x, g.weight((12, 4), weight_bits))
+    return g.model(["N", 3, 10, 10], g.norm(x, 4, 2.0))
+
+
+def mobilenet(weight_bits: int = 2, activation_bits: int = 4, seed: int = 0) -> Any:
+    """MobileNet with Quant: padded, depthwise and pointwise convolutions, a mean, a dense layer."""
+    g = Graph(seed)
+    x = g.quant("x", 8, 2.0**-6)
+    kinds = (
+        (3, 8, 3, 1, 2),
+        (8, 8, 3, 8, 1),
+        (8, 12, 1, 1, 1),
+        (12, 12, 3, 12, 2),
+        (12, 8, 1, 1, 1),
+    )
+    for inputs, outputs, kernel, groups, stride in kinds:
+        weight = g.weight((outputs, inputs // groups, kernel, kernel), weight_bits)
+        pad = kernel // 2
+        x = g.node("Conv", x, weight, kernel_shape=[kernel] * 2, pads=[pad] * 4, group=groups,
+                   strides=[stride] * 2)  # fmt: skip
+        x = g.node("Relu", g.norm(x, outputs, float(kernel * np.sqrt(inputs / groups)) / 2))
+        x = g.quant(x, activation_bits, 0.25, signed=False, narrow=False)
+    x = g.node("GlobalAveragePool", x)
+    x = g.node("Reshape", x, g.constant(np.array([-1, 8])))
+    x = g.node(
+        "Gemm", x, g.weight((4, 8), weight_bits), g.constant(g.rng.normal(0, 1, 4)), transB=1
+    )
+    return g.model(["N", 3, 8, 8], x)
+
+
+def residual(weight_bits: int = 2, activation_bits: int = 3, seed: int = 0) -> Any:
+    """A residual block whose two ways are quantised with the same scale."""
+    g = Graph(seed)
+    x = g.quant("x", 4, 0.25)
+    x = g.node("Conv", x, g.weight((6, 3, 3, 3), weight_bits), pads=[1] * 4)
+    x = g.quant(g.node("Relu", g.norm(x, 6, 2.0)), activation_bits, 0.5, signed=False, narrow=False)
+    y = g.node("Conv", x, g.weight((6, 6, 3, 3), weight_bits), pads=[1] * 4)
+    y = g.quant(g.norm(y, 6, 3.0), activation_bits, 0.5)
+    x = g.quant(g.node("Relu", g.node("Add", x, y)), activation_bits, 0.5, signed=False,
+                narrow=False)  # fmt: skip
+    x = g.node("Flatten", g.node("GlobalAveragePool", x))
+    x = g.node(
+        "Gemm", x, g.weight((4, 6), weight_bits), g.constant(g.rng.normal(0, 1, 4)), transB=1
+    )
+    return g.model(["N", 3, 6, 6], x)
+
+
+MODELS = {
+    "tfc_1w1a": lambda: tfc(1, 1),
+    "tfc_1w2a": lambda: tfc(1, 2),
+    "tfc_2w2a": lambda: tfc(2, 2),
+    "cnv_1w1a": lambda: cnv(1, 1),
+    "cnv_1w2a": lambda: cnv(1, 2),
+    "cnv_2w2a": lambda: cnv(2, 2),
+    "mobilenet_2w4a": mobilenet,
+    "residual_2w3a": residual,
+}
+"""Each makes a model; the input `x` has a free batch."""
