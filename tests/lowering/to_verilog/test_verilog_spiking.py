@@ -9,12 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import TritonError
+from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.tools.verilog import run_verilog
 
@@ -51,7 +54,7 @@ MODELS = st.tuples(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     steps=st.integers(1, 12),
     size=st.integers(1, 8),
@@ -107,6 +110,7 @@ def test_a_step_goes_in_every_cycle(iverilog: str, program: Program) -> None:
     assert {"fc1", "fc3"} <= names
 
 
+@pytest.mark.slow
 def test_verilator_agrees(require_tool: Callable[[str, str], str], program: Program) -> None:
     require_tool("verilator", "apt-get install verilator")
     written = TrainProgram(3, 7, 5)
@@ -114,3 +118,119 @@ def test_verilator_agrees(require_tool: Callable[[str, str], str], program: Prog
     written.neurons(6, "subtract", "ge", each=True)
     written.result("train")
     checked(program, written, "verilator")
+
+
+def test_sums_wrap_around_as_in_the_type(iverilog: str, program: Program) -> None:
+    text = """builtin.module @net {
+    func.func @forward(%x: !spike.train<9x?x2>) -> !spike.train<9x?x2> {
+      %w = tensor.constant dense<[[3, -7], [5, 2]]> : tensor<2x2xi8>
+      %i = spike.linear %x, %w : !spike.train<9x?x2>, tensor<2x2xi8> -> tensor<9x?x2xi32>
+      %s = spike.integer_lif %i {decay = 3.0 : f64, shift = 2 : i64, gain = 300000000.0 : f64,
+           threshold = 1000000000.0 : f64} : (tensor<9x?x2xi32>) -> !spike.train<9x?x2>
+      func.return %s : !spike.train<9x?x2>
+    }
+    }"""
+    module = program(text, {})
+    x = np.random.default_rng(0).random((9, 8, 2)) < 0.7
+    (expected,) = run_module(module, [x])
+    artifact = compile_to_target(module, "verilog", OPTIONS)
+    assert np.array_equal(run_verilog(artifact, [x], "iverilog")[1][0], expected)
+
+
+DIGITS = """builtin.module @digits {
+func.func @forward(%x: tensor<?x16xf32>) -> tensor<?x10xf32> {
+  %s = tensor.constant dense<0.0625> : tensor<f32>
+  %z = tensor.constant dense<0> : tensor<i8>
+  %w1 = tensor.parameter "fc1.weight" : tensor<16x8xf32>
+  %b1 = tensor.parameter "fc1.bias" : tensor<8xf32>
+  %w2 = tensor.parameter "fc2.weight" : tensor<8x10xf32>
+  %b2 = tensor.parameter "fc2.bias" : tensor<10xf32>
+  %q = tensor.quantize %x, %s, %z {low = 0 : i64, high = 16 : i64}
+       : (tensor<?x16xf32>, tensor<f32>, tensor<i8>) -> tensor<?x16xi8>
+  %d = tensor.dequantize %q, %s, %z
+       : (tensor<?x16xi8>, tensor<f32>, tensor<i8>) -> tensor<?x16xf32>
+  %h = tensor.linear %d, %w1, %b1
+       : (tensor<?x16xf32>, tensor<16x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %r = tensor.relu %h : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %y = tensor.linear %r, %w2, %b2
+       : (tensor<?x8xf32>, tensor<8x10xf32>, tensor<10xf32>) -> tensor<?x10xf32>
+  func.return %y : tensor<?x10xf32>
+}
+}"""
+CONVERSION = (
+    "convert-ann-to-snn{timesteps=8 threshold=4.0},quantize-spike{bits=4},quantize-neurons,"
+    "canonicalize,cse,dce"
+)
+
+
+@pytest.mark.slow
+def test_digits_of_a_converted_network(iverilog: str, program: Program) -> None:
+    """An MLP on digits of 4x4 pixels, as spiking neurons: a constant current comes in."""
+    from sklearn.datasets import load_digits
+    from sklearn.neural_network import MLPClassifier
+
+    pixels, labels = load_digits(return_X_y=True)
+    images = pixels.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
+    images = (np.rint(images) / 16).astype(np.float32)
+    net = MLPClassifier((8,), tol=3e-3, max_iter=400, random_state=0).fit(
+        images[200:], labels[200:]
+    )
+    values = {
+        f"fc{index + 1}.{name}": arrays[index]
+        for name, arrays in (("weight", net.coefs_), ("bias", net.intercepts_))
+        for index in range(2)
+    }
+    module = program(DIGITS, values)
+    run_stages(module, [Stage("spikes", CONVERSION)])
+    (expected,) = run_module(module, [images[:200]])
+    right = (expected.argmax(axis=1) == labels[:200]).mean()
+    assert right > 0.7
+    artifact = compile_to_target(module, "verilog", OPTIONS)
+    _, (actual,) = run_verilog(artifact, [images[:12]], "iverilog")
+    assert np.array_equal(actual, expected[:12])
+    report = json.loads(artifact.text("report.json"))
+    assert report["initiation_interval"] == 8 and report["beats_in"] == 1
+
+
+REFUSED = """builtin.module @net {
+func.func @forward(%x: !spike.train<?x?x2>, %v: tensor<?x2xi32>, %f: tensor<?x2xf32>)
+    -> (!spike.train<?x?x2>, !spike.train<?x?x2>, !spike.train<4x?x2>) {
+  %w = tensor.constant dense<[[3, -7], [5, 2]]> : tensor<2x2xi8>
+  %i = spike.linear %x, %w : !spike.train<?x?x2>, tensor<2x2xi8> -> tensor<?x?x2xi32>
+  %s = spike.integrate_fire %i initial(%v : tensor<?x2xi32>)
+       : (tensor<?x?x2xi32>) -> !spike.train<?x?x2>
+  %u = tensor.constant dense<[[0.5, 0.1], [0.2, 0.3]]> : tensor<2x2xf32>
+  %j = spike.linear %s, %u : !spike.train<?x?x2>, tensor<2x2xf32> -> tensor<?x?x2xf32>
+  %t = spike.lif %j {beta = 0.9 : f64} : (tensor<?x?x2xf32>) -> !spike.train<?x?x2>
+  %e = spike.encode %f {scheme = "rate", seed = 1 : i64, timesteps = 4 : i64}
+       : (tensor<?x2xf32>) -> !spike.train<4x?x2>
+  func.return %s, %t, %e : !spike.train<?x?x2>, !spike.train<?x?x2>, !spike.train<4x?x2>
+}
+}"""
+
+
+def test_all_that_has_no_circuit_is_told_at_once(program: Program) -> None:
+    with pytest.raises(TritonError) as caught:
+        compile_to_target(program(REFUSED, {}), "verilog", OPTIONS)
+    text = str(caught.value)
+    for part in (
+        "its first potential must be a constant",
+        "leave out expose-state",
+        "run quantize-spike and quantize-neurons before",
+        "the sender encodes: make the train an argument",
+        "say how many steps a sample has: timesteps=T",
+    ):
+        assert part in text
+
+
+def test_the_steps_of_a_program_that_does_not_say(iverilog: str, program: Program) -> None:
+    written = TrainProgram(5, 6, 4)
+    written.linear(3, "i8", bias=False)
+    written.neurons(7, "subtract", "ge", each=False)
+    written.result("train")
+    free = written.text().replace("<6x?x", "<?x?x")
+    module = program(free, written.values)
+    x = written.inputs(5)
+    artifact = compile_to_target(module, "verilog", {**OPTIONS, "timesteps": 6})
+    expected = run_module(module, [x])
+    assert np.array_equal(run_verilog(artifact, [x], "iverilog")[1][0], expected[0])
