@@ -197,21 +197,18 @@ class _Elaborator:
 
     def _missing(self, scope: _Scope, value: SSAValue) -> list[Task]:
         """What has to be known before a value is; the first is looked at last."""
-        if isinstance(value, BlockArgument):
+        if type(value) is BlockArgument:
             assert scope.parent is not None and scope.instance is not None
             needed = [(scope.parent, scope.instance.inputs[value.index])]
-        else:
-            op = value.owner
-            assert isinstance(op, Operation)
-            child = self._child(scope, op) if isinstance(op, hw.InstanceOp) else None
-            if child is not None:
-                assert isinstance(value, OpResult)
-                needed = [(child, child.outputs.inputs[value.index])]
-            elif isinstance(op, seq.CompRegOp):
-                needed = [(scope, operand) for operand in self._needs(op).values]
-            else:
-                needed = [(scope, operand) for operand in op.operands]
-        return [task for task in needed if task[1] not in task[0].values]
+            return [task for task in needed if task[1] not in task[0].values]
+        assert type(value) is OpResult
+        op, known = value.op, scope.values
+        child = self._child(scope, op) if isinstance(op, hw.InstanceOp) else None
+        if child is not None:
+            needed = [(child, child.outputs.inputs[value.index])]
+            return [task for task in needed if task[1] not in task[0].values]
+        read = self._needs(op).values if isinstance(op, seq.CompRegOp) else op.operands
+        return [(scope, operand) for operand in read if operand not in known]
 
     def _child(self, scope: _Scope, op: hw.InstanceOp) -> _Scope | None:
         """The inside of an instance, if it is dissolved."""
@@ -226,11 +223,11 @@ class _Elaborator:
         return scope.children[op]
 
     def _computed(self, scope: _Scope, value: SSAValue) -> Bits:
-        if isinstance(value, BlockArgument):
+        if type(value) is BlockArgument:
             assert scope.parent is not None and scope.instance is not None
             return scope.parent.values[scope.instance.inputs[value.index]]
-        op = value.owner
-        assert isinstance(op, Operation)
+        assert type(value) is OpResult
+        op = value.op
         self.netlist.group = scope.groups[op]
         if isinstance(op, seq.CompRegOp):
             return self._register(scope, op)

@@ -83,6 +83,12 @@ class _Cuts:
         self.uses = self._fanouts(netlist)
         self.found: dict[int, list[Cut]] = {}
         self._enumerate(netlist)
+        # Of a function of leaves that no other one takes there is nothing to choose.
+        self.open = [
+            node
+            for node in order
+            if node not in roots or self.depth[node] > 1 or self.uses[node] > 1
+        ]
         self.longest = max((self.depth[node] for node in roots), default=0)
 
     def _fanouts(self, netlist: Netlist) -> dict[int, float]:
@@ -104,6 +110,8 @@ class _Cuts:
                 self.flow[node] = self.costs[len(below)] / self.uses[node]
                 continue
             merged: set[Cut] = {frozenset()}
+            if node in netlist.whole:
+                merged, below = {netlist.whole[node]}, []
             for n in below:
                 choices = (*self.found.get(n, ()), frozenset((n,)))
                 merged = {
@@ -133,13 +141,13 @@ class _Cuts:
         """Choose again, knowing the uses of each node, and how deep it may be."""
         allowed = dict.fromkeys(self.roots, self.longest)
         uses = dict.fromkeys(self.roots, 1)
-        for node in reversed(self.order):
+        for node in reversed(self.open):
             if node in allowed:
                 limit = allowed[node] - 1
                 for n in self.best[node]:
                     uses[n] = uses.get(n, 0) + 1
                     allowed[n] = min(allowed.get(n, limit), limit)
-        for node in self.order:
+        for node in self.open:
             cuts = self.found[node]
             if len(cuts) == 1:
                 area, _, depth = self._measures(cuts[0])

@@ -90,6 +90,7 @@ class Netlist:
         groups: for each node the layer that made it first.
         selections: for a literal that a selection gives where one choice is a constant: the
             condition for the constant, the constant, and the other choice.
+        whole: nodes that are one look-up table of those, whatever gates they are made of.
         group: the layer of the nodes that are made now.
     """
 
@@ -103,6 +104,7 @@ class Netlist:
     selections: dict[int, tuple[int, int, int]] = field(
         default_factory=dict[int, tuple[int, int, int]]
     )
+    whole: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     group: int = 0
     _known: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
 

@@ -26,6 +26,7 @@ class Storage:
     def __init__(self, netlist: Netlist, family: Family) -> None:
         self.netlist = netlist
         self.family = family
+        self._read: dict[tuple[int, int, int], int] = {}
 
     def memory(self, declaration: hw.HWModuleExternOp, operands: Sequence[Bits]) -> Bits:
         """What a memory gives; operands as its declaration orders them."""
@@ -43,8 +44,11 @@ class Storage:
         result: Bits = []
         for bit in range(memory.width):
             column = [word >> bit & 1 for word in words]
+            # Behind the last word the printed ROM gives it again.
+            column += column[-1:] * ((1 << len(address)) - len(column))
             data = self._looked_up(column, address)
-            result.append(self._register(data, enable, clock))
+            self._as_one_table(data, column, address)
+            result.append(self._read_once(data, enable, clock))
         return result
 
     def _ram(self, memory: Memory, operands: Sequence[Bits]) -> Bits:
@@ -75,6 +79,23 @@ class Storage:
                 self.netlist.choose(bit, level[i + 1], level[i]) for i in range(0, len(level), 2)
             ]
         return level[0]
+
+    def _as_one_table(self, data: int, column: Sequence[int], address: Bits) -> None:
+        """Let a function of few bits of the address be one look-up table, shared with nothing."""
+        needed = {
+            bit >> 1
+            for i, bit in enumerate(address)
+            if any(value != column[place ^ 1 << i] for place, value in enumerate(column))
+        }
+        if 1 < len(needed) <= self.family.inputs:
+            self.netlist.whole[data >> 1] = frozenset(needed)
+
+    def _read_once(self, data: int, enable: int, clock: int) -> int:
+        """The register of a bit of a ROM; equal columns have one."""
+        key = (data, enable, clock)
+        if key not in self._read:
+            self._read[key] = self._register(data, enable, clock)
+        return self._read[key]
 
     def _register(self, data: int, enable: int, clock: int) -> int:
         if data <= TRUE:

@@ -46,6 +46,7 @@ class Timing:
         for block in netlist.blocks:
             self.given |= dict.fromkeys(block.outputs, block)
         self.times: dict[int, float] = {0: 0.0}
+        self.nets: dict[int, float] = {}
 
     def periods(self) -> dict[int, float]:
         """For each group the least clock period of the paths that end in it."""
@@ -72,6 +73,9 @@ class Timing:
 
     def time(self, literal: int) -> float:
         """When a bit is known."""
+        known = self.times.get(literal >> 1)
+        if known is not None:
+            return known
         stack = [literal >> 1]
         while stack:
             node = stack[-1]
@@ -137,4 +141,7 @@ class Timing:
         return self.times[node] + self._net(node) + self.known.lut
 
     def _net(self, node: int) -> float:
-        return self.known.net + self.known.fanout * log2(max(1, self.readers[node]))
+        readers = self.readers[node]
+        if readers not in self.nets:
+            self.nets[readers] = self.known.net + self.known.fanout * log2(max(1, readers))
+        return self.nets[readers]
