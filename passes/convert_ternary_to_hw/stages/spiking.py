@@ -12,7 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from ....dialects import spike, tensor
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
-from ....dialects.shapes import DYNAMIC
+from ....dialects.shapes import DYNAMIC, AnyTensor, is_float
 from ....dialects.spike.types import dense_type
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
@@ -62,7 +62,9 @@ class SpikeConversion(FrameConversion):
             case _ if op.name.startswith("spike."):
                 return _WHY_NOT.get(op.name, "no circuit for it")
             case _:
-                return super().refusal(op)
+                reason = super().refusal(op)
+                floats = reason is not None and any(is_float(v) for v in _tensors(op))
+                return _FLOATS if floats else reason
 
     def _misfit(self, argument: SSAValue) -> str | None:
         assert isinstance(argument, BlockArgument)
@@ -251,6 +253,11 @@ def _is_known_product(op: tensor.MatmulOp) -> bool:
     """Whether an op is a product of integers with one known matrix."""
     matrix = literal_value(op.rhs)
     return matrix is not None and matrix.ndim == 2 and _holds_integers(op.result)
+
+
+def _tensors(op: Operation) -> list[AnyTensor]:
+    values = (*op.operands, *op.results)
+    return [tensor_type(value) for value in values if isinstance(value.type, TensorType)]
 
 
 def _holds_integers(value: SSAValue) -> bool:
