@@ -254,9 +254,37 @@ class Circuit:
         width = wire.width
         cost = self.pacing.cost("compare", width)
         (wire,) = self.together([wire], cost)
-        bound = self.constant(number, width)
-        value = self._comparison(wire.value, bound, predicate, wire.low, width)
+        if width <= self.pacing.lut_inputs and predicate != "eq":
+            value = self._reached(wire, number + (predicate == "gt" or predicate == "le"))
+            if predicate == "le":
+                value = self.bit(value, 0, inverted=True)
+        else:
+            bound = self.constant(number, width)
+            value = self._comparison(wire.value, bound, predicate, wire.low, width)
         return self.made(value, 0, 1, [wire], cost)
+
+    def _reached(self, wire: Wire, number: int) -> SSAValue:
+        """wire ≥ number, bit by bit: one look-up table, where synthesis would take a carry chain
+        for a comparison, and what makes the bits may become part of the table.
+        """
+        width = wire.width
+        self.layer.comparators += 1
+        self.layer.comparator_bits += width
+        if not wire.low < number <= wire.high:
+            return self.constant(int(number <= wire.low), 1)
+        found: SSAValue | None = None
+        for place in range(width):
+            top = wire.low < 0 and place == width - 1
+            bit = self.bit(wire.value, place, inverted=top)
+            asked = bool(number >> place & 1) != top
+            if found is None:
+                found = bit if asked else None
+            else:
+                pair = [bit, found]
+                name = self.name("is") if place == width - 1 else None
+                found = self.put(comb.AndOp(pair) if asked else comb.OrOp(pair), name)
+        assert found is not None
+        return found
 
     def _comparison(
         self, a: SSAValue, b: SSAValue, predicate: str, low: int, width: int
