@@ -1,25 +1,27 @@
 """How small, how flat and how fast the adder graphs of ternary matrices are.
 
     python benchmarks/adder_graphs.py [MATRICES] [--cost bits|adders|depth] [--time-budget SECONDS]
-        [--max-depth N] [--bits N] [--limit N] [--json]
+        [--max-depth N] [--bits N] [--limit N] [--peer-python PYTHON] [--json]
 
 MATRICES is a folder of `*.npy` and `*_weights.csv` files, inputs × outputs; without it random
 matrices of the usual kinds are made from a seed. `da4ml` runs in turn on the same matrices where it
-is installed. Seconds are processor time, which other work on the machine disturbs less than wall
-time; memory is the peak of what Python and NumPy allocate, in a second run. The exit code is 1 if a
-graph is not its matrix.
+is installed, here or for the Python that is given. Seconds are processor time, which other work on
+the machine disturbs less than wall time; memory is the peak of what Python and NumPy allocate, in a
+second run. The exit code is 1 if a graph is not its matrix.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
@@ -81,7 +83,9 @@ def read_matrices(folder: Path) -> Iterator[tuple[str, Matrix]]:
             yield path.stem, np.loadtxt(path, delimiter=",", ndmin=2).astype(np.int8)
 
 
-def measure(name: str, matrix: Matrix, bits: int, options: dict[str, Any]) -> Row:
+def measure(
+    name: str, matrix: Matrix, bits: int, options: dict[str, Any], python: str | None = None
+) -> Row:
     """Optimise one matrix, twice: for the time and for the memory."""
     inputs = InputRange.of_bits(bits)
     start = process_time()
@@ -92,7 +96,7 @@ def measure(name: str, matrix: Matrix, bits: int, options: dict[str, Any]) -> Ro
     again = optimize_matrix(matrix, inputs=inputs, **once)
     megabytes = tracemalloc.get_traced_memory()[1] / 2**20
     tracemalloc.stop()
-    peer = da4ml_graph(matrix, bits)
+    peer = da4ml_graph(matrix, bits, python)
     return Row(
         name,
         int(np.maximum(np.count_nonzero(matrix, axis=0) - 1, 0).sum()),
@@ -113,17 +117,34 @@ def is_exact(graph: AdderGraph, matrix: Matrix) -> bool:
     return np.array_equal(graph.evaluate(x), x @ matrix.astype(np.int64))
 
 
-def da4ml_graph(matrix: Matrix, bits: int) -> tuple[int, float] | None:
-    """Adders and processor seconds of da4ml; `None` where it is not installed."""
-    try:
-        solve = importlib.import_module("da4ml.cmvm").solve
-    except ImportError:
+DA4ML = """
+import json, sys
+from time import process_time
+import numpy as np
+from da4ml.cmvm import solve
+matrix, end = np.load(sys.argv[1]), 2.0 ** (int(sys.argv[2]) - 1)
+start = process_time()
+found = solve(matrix.astype(np.float32), qintervals=[(-end, end - 1, 1.0)] * len(matrix))
+seconds = process_time() - start
+adders = sum(op.opcode in (0, 1) for s in found.solutions for op in s.ops)
+print(json.dumps([adders, seconds]))
+"""
+
+
+def da4ml_graph(matrix: Matrix, bits: int, python: str | None) -> tuple[int, float] | None:
+    """Adders and processor seconds of da4ml, by another Python if one is given.
+
+    `None` where it is not installed.
+    """
+    if python is None and find_spec("da4ml") is None:
         return None
-    ranges = [(-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1, 1.0)] * len(matrix)
-    start = process_time()
-    solution = solve(matrix.astype(np.float32), qintervals=ranges)
-    seconds = process_time() - start
-    return sum(op.opcode in (0, 1) for s in solution.solutions for op in s.ops), seconds
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/matrix.npy"
+        np.save(path, matrix)
+        command = [python or sys.executable, "-c", DA4ML, path, str(bits)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    adders, seconds = json.loads(done.stdout)
+    return adders, seconds
 
 
 def table(rows: list[Row]) -> str:
@@ -152,6 +173,7 @@ def main() -> None:
     parser.add_argument("--bits", type=int, default=4, help="the width of the inputs")
     parser.add_argument("--limit", type=int, default=None, help="the most matrices to run")
     parser.add_argument("--seed", type=int, default=0, help="of the random matrices")
+    parser.add_argument("--peer-python", help="a Python with da4ml")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     found = read_matrices(arguments.matrices) if arguments.matrices else None
@@ -163,7 +185,10 @@ def main() -> None:
         "max_depth": arguments.max_depth,
         "time_budget": arguments.time_budget,
     }
-    rows = [measure(name, matrix, arguments.bits, options) for name, matrix in matrices]
+    rows = [
+        measure(name, matrix, arguments.bits, options, arguments.peer_python)
+        for name, matrix in matrices
+    ]
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:

@@ -23,6 +23,7 @@ from triton_dsl.tools.console import table
 from triton_dsl.tools.verify import verify_module
 
 SOURCE = Path(__file__).parent / "models" / "mnist.tri"
+SCHEDULE = Schedule(epochs=20, batch=128, rate=1e-2, shift=1, threads=2)
 FILES = {
     "train_images": "train-images-idx3-ubyte.gz",
     "train_labels": "train-labels-idx1-ubyte.gz",
@@ -82,9 +83,8 @@ def main() -> int:
     data = load_data(check_data(given.data))
     folder: Path = given.folder
     folder.mkdir(parents=True, exist_ok=True)
-    schedule = Schedule(epochs=20, batch=128, rate=1e-2, shift=1, threads=2)
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
-        state = train(SOURCE, "TernaryMLP", data, schedule, progress)
+        state = train(SOURCE, "TernaryMLP", data, SCHEDULE, progress)
     ternary = deploy(SOURCE, "TernaryMLP", state)
     integer = quantize(ternary, data.train_images[:1024], folder)
     console = Console(width=None if sys.stdout.isatty() else 120)
