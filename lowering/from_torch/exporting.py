@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, cast
 
 from ...ir.errors import LoweringError, OptionError, TritonError
 from ...ir.recording import recording
+from .library_neurons import recognized
+from .rolling import roll_steps
 
 BATCH = "N"
 """The name of the free size that is found where nobody names any."""
@@ -85,12 +87,16 @@ def export(
     _double(inputs, shapes)
     dimensions = _dimensions(shapes)
     try:
-        with _evaluating(module), recording(), torch.no_grad(), warnings.catch_warnings():
+        with (
+            _evaluating(module), recording(), recognized(module), torch.no_grad(),
+            warnings.catch_warnings(),
+        ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
             program: Any = torch.export.export(
                 module, inputs.args, inputs.kwargs, dynamic_shapes=dimensions, strict=False
             )
+            roll_steps(program)
             readable = _is_readable(program, has_rule)
     except TritonError:
         raise

@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
+from ...dialects.shapes import DYNAMIC
 from ...ir.trits import pack_trits, unpack_trits
 from .emitter import Call, Emitter, Known, Weight, array_of, hint, keep
 from .rules_elementwise import Rule
@@ -43,15 +44,27 @@ def product_with(e: Emitter, x: SSAValue, weight: Weight, bias: SSAValue | None)
         product = product_with(e, source, weight, bias)
         made = (*sizes[:-1], tensor_type(product).get_shape()[-1])
         return e.reshape(product, made, (math.prod(sizes[:-1]), made[-1]))
-    owner = x.owner
-    if isinstance(owner, spike.ToTensorOp) and tensor_type(x).get_num_dims() > 1:
+    train = _train(e, x)
+    if train is not None and tensor_type(x).get_num_dims() > 1:
         scale = weight.scale
         if weight.is_trits and scale is None:
             scale = e.number(1.0, tensor_type(x).element_type)
-        return e.add(spike.LinearOp(owner.operand, weight.value, scale=scale, bias=bias))
+        return e.add(spike.LinearOp(train, weight.value, scale=scale, bias=bias))
     if weight.is_trits:
         return e.add(ternary.LinearOp(x, weight.value, scale=weight.scale, bias=bias))
     return e.add(tensor.LinearOp(x, weight.value, bias))
+
+
+def _train(e: Emitter, x: SSAValue) -> SSAValue | None:
+    """The train that `x` is, or that a reshape within each step makes of one."""
+    if isinstance(x.owner, spike.ToTensorOp):
+        return x.owner.operand
+    source, steps = x, tensor_type(x).get_shape()[:1]
+    while isinstance(source.owner, tensor.ReshapeToOp):
+        source = source.owner.operand
+        if tensor_type(source).get_shape()[:1] != steps or steps[0] == DYNAMIC:
+            return None
+    return e.add(spike.FromTensorOp(x)) if isinstance(source.owner, spike.ToTensorOp) else None
 
 
 def _rows(e: Emitter, x: SSAValue) -> tuple[SSAValue, Sizes] | None:

@@ -1,4 +1,7 @@
-"""Rules of the recorded operators of `runtime.spiking.recording`: ops of the dialect `spike`."""
+"""Rules of spiking layers that were recorded as operators: ops of the dialect `spike`.
+
+Those of `runtime.spiking.recording`, and of `library_neurons`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike
 from ...dialects.inference import tensor_type
-from .emitter import Call, Emitter
+from .emitter import Call, Emitter, Known
+from .library_neurons import RUN
 from .rules_elementwise import Rule
 from .sizes import ProblemError
 
@@ -69,6 +73,104 @@ def train_of(e: Emitter, argument: Any) -> SSAValue:
     return value.owner.operand
 
 
+def _library_neuron(e: Emitter, call: Call) -> list[Any]:
+    """A neuron of another library over all steps: its spikes, and its states at each step.
+
+    Whoever does not need the states drops them.
+    """
+    settings: dict[str, Any] = json.loads(call["settings"])
+    dtype = call.value.dtype
+    values: dict[str, Any] = dict(settings["numbers"])
+    for name, node in zip(settings["tensors"], call["parameters"], strict=True):
+        values[name] = e.operand(node, dtype)
+    initial = _initial(e, call, dtype, settings["delayed"])
+    x = e.operand(call["x"], dtype)
+    states: list[SSAValue] = []
+    if settings["delayed"] and "alpha" in values:
+        x = e.add(spike.LeakyIntegratorOp(x, values.pop("alpha")))
+        states.append(x)
+    words: dict[str, str] = settings["words"]
+    if settings["delayed"]:
+        spikes, potential = _delayed_reset(e, x, values, words)
+        states.append(potential)
+    else:
+        make: Any = MODELS[settings["model"]]
+        given = {name: value for name, value in values.items() if _is_needed(name, value, words)}
+        spikes = e.add(make(x, **given, **words, initial=initial))
+        if settings["shown"]:
+            current = x
+            for name, start in zip(
+                _DECAYS[settings["model"]], initial or [None, None], strict=False
+            ):
+                op = spike.LeakyIntegratorOp(
+                    current, values[name], initial=[] if start is None else [start]
+                )
+                current = e.add(op)
+                states.append(current)
+    return [dense(e, spikes, dtype), *states, *[None] * (settings["states"] - len(states))]
+
+
+_DECAYS = {"LifNeuron": ["beta"], "CubaLifNeuron": ["alpha", "beta"]}
+"""The decays of a model, one a state, each of which integrates the one before."""
+
+
+def _is_needed(name: str, value: Any, words: dict[str, str]) -> bool:
+    is_default = not isinstance(value, SSAValue) and _DEFAULTS.get(name) == value
+    return not is_default and not (name == "v_reset" and words["reset"] != "to_value")
+
+
+def _initial(e: Emitter, call: Call, dtype: Any, is_delayed: bool) -> list[SSAValue]:
+    """The states before the first step; none where they are zeros."""
+    found = [e.values[node] for node in call["initial"]]
+    if all(isinstance(value, Known) and not value.tensor.any() for value in found):
+        return []
+    if is_delayed:
+        raise ProblemError("a potential before the first step may be a spike that resets; zeros do")
+    return [e.operand(node, dtype) for node in call["initial"]]
+
+
+def _delayed_reset(
+    e: Emitter, x: SSAValue, values: dict[str, Any], words: dict[str, str]
+) -> tuple[SSAValue, SSAValue]:
+    """Spikes and potentials of v ← β·v + x - θ·s[t-1], which no neuron alone computes."""
+    from xdsl.ir import Block
+
+    from ...dialects import tensor
+
+    element = tensor_type(x).element_type
+    threshold, beta = values["threshold"], values["beta"]
+    is_value = isinstance(threshold, SSAValue)
+    minus = e.add(tensor.NegOp(values["threshold"] if is_value else e.number(threshold, element)))
+    tensors = (values["threshold"], beta)
+    taken: list[SSAValue] = [x, minus, *(value for value in tensors if isinstance(value, SSAValue))]
+    train = spike.TrainType(tensor_type(x).get_shape())
+    block = Block(arg_types=[*(value.type for value in taken), train])
+    inside: dict[Any, SSAValue] = dict(zip(taken, block.args, strict=False))
+
+    def current(add: Any, spikes: SSAValue, table: dict[Any, SSAValue]) -> SSAValue:
+        floats = add(spike.ToTensorOp(spikes, element))
+        lost = add(tensor.MulOp(floats, table.get(minus, minus)))
+        return add(tensor.AddOp(table.get(x, x), lost))
+
+    def add(op: Operation) -> SSAValue:
+        op.location = e.location
+        block.add_op(op)
+        return op.results[0]
+
+    fed = current(add, block.args[-1], inside)
+    parameters: dict[str, Any] = {
+        "beta": inside.get(beta, beta),
+        "threshold": inside.get(values["threshold"], values["threshold"]),
+    }
+    fired = add(spike.LifOp(fed, **parameters, compare=words["compare"], reset=words["reset"]))
+    end = spike.YieldOp(fired)
+    end.location = e.location
+    block.add_op(end)
+    spikes = e.add(spike.RecurrentOp(taken, block))
+    before = e.add(spike.DelayOp(spikes, 1))
+    return spikes, e.add(spike.LeakyIntegratorOp(current(e.add, before, {}), beta))
+
+
 def _attention(e: Emitter, call: Call) -> list[Any]:
     settings: dict[str, Any] = json.loads(call["settings"])
     trains = [train_of(e, call[name]) for name in ("query", "key", "value")]
@@ -122,5 +224,6 @@ RULES: dict[str, Rule] = {
     "triton_dsl_recorded::decode": _decode,
     "triton_dsl_recorded::encode": _encode,
     "triton_dsl_recorded::neuron": _neuron,
+    RUN: _library_neuron,
 }
 """By the name of the operator."""

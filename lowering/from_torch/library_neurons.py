@@ -1,0 +1,293 @@
+"""Neurons of snnTorch and SpikingJelly as single operators of an exported graph.
+
+Both keep their state in the module and step through Python loops, which `torch.export` refuses.
+While a module is exported, each neuron that is known here puts the operator
+`triton_dsl_library::step` for one step, or `run` for all steps (SpikingJelly's multi-step mode), in
+the place of its `forward`. Neither library is imported. Equations, from their sources:
+
+- SpikingJelly (Fang et al. 2023), `IFNode`, `LIFNode`, `ParametricLIFNode`: v ← v + x, or
+  v ← v + (x - (v - v_reset))/τ, or with `decay_input=False` v ← v - (v - v_reset)/τ + x; a spike
+  where v ≥ θ; then v ← v_reset, or v ← v - θ where `v_reset` is None.
+- snnTorch (Eshraghian et al. 2023), `Leaky`: v ← β·v + x with v reset by the spike of the step
+  before: `zero` before the decay, `subtract` after it (v ← β·v + x - θ·s[t-1]); a spike where
+  v > θ. `Synaptic`: c ← α·c + x, v ← β·v + c, and the same.
+
+Not here: joining the steps of a neuron (`rolling`), and ops (`rules_spiking`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, cast
+
+from ...ir.errors import LoweringError
+
+NAMESPACE = "triton_dsl_library"
+STEP, RUN = f"{NAMESPACE}::step", f"{NAMESPACE}::run"
+
+_ZEROS = "set reset_mechanism='zero' or 'none', or reset_delay=True"
+
+
+@dataclass
+class Neuron:
+    """What an operator has to know of a neuron, in the terms of `dialects.spike`.
+
+    Attributes:
+        model: the class of `runtime.spiking` with the same equation.
+        numbers: parameters that are one number.
+        tensors: parameters with a value for each neuron, as the module has them.
+        words: `compare` and `reset`.
+        states: how many states a step takes and gives.
+        start: the potential before the first step.
+        delayed: whether a spike takes θ from the potential of the next step.
+        shown: whether the potentials of the steps may be read.
+    """
+
+    model: str
+    numbers: dict[str, float] = field(default_factory=dict[str, float])
+    tensors: dict[str, Callable[[], Any]] = field(default_factory=dict[str, Callable[[], Any]])
+    words: dict[str, str] = field(default_factory=dict[str, str])
+    states: int = 1
+    start: float = 0.0
+    delayed: bool = False
+    shown: bool = False
+
+    def settings(self, place: str) -> str:
+        """As text, for the operator; `place` tells neurons apart."""
+        return json.dumps(
+            {
+                "place": place,
+                "model": self.model,
+                "numbers": self.numbers,
+                "tensors": list(self.tensors),
+                "words": self.words,
+                "states": self.states,
+                "delayed": self.delayed,
+                "shown": self.shown,
+            }
+        )
+
+
+@cache
+def operators() -> Any:
+    """The operators, defined at the first call."""
+    import torch
+
+    schema = "(Tensor x, Tensor[] initial, Tensor[] parameters, str settings) -> Tensor[]"
+    library = torch.library.Library(NAMESPACE, "DEF")
+    _kept.append(library)
+    for name in ("step", "run"):
+        library.define(name + schema)
+
+    def step(x: Any, initial: list[Any], parameters: list[Any], settings: str) -> list[Any]:
+        return [x.new_empty(x.shape) for _ in range(1 + json.loads(settings)["states"])]
+
+    torch.library.register_fake(STEP, step, lib=library)
+    torch.library.register_fake(RUN, step, lib=library)
+    return getattr(torch.ops, NAMESPACE)
+
+
+_kept: list[Any] = []
+"""A library's operators go with it."""
+
+
+@contextmanager
+def recognized(module: Any) -> Generator[None]:
+    """Neurons of the libraries within `module` give operators in a `with` block.
+
+    Raises:
+        LoweringError: one of them has no equal in the IR, or holds a state of an earlier run.
+    """
+    found: list[tuple[Any, str, dict[str, Any]]] = []
+    for path, part in module.named_modules():
+        bases = [(base.__module__.split(".")[0], base.__name__) for base in type(part).__mro__]
+        for library, base, made in (
+            ("snntorch", "SpikingNeuron", _of_snntorch),
+            ("spikingjelly", "StepModule", _of_spikingjelly),
+        ):
+            if (library, base) in bases:
+                methods = made(part, path)
+                if methods:
+                    found.append((part, path, methods))
+    try:
+        for part, _, methods in found:
+            part.__dict__.update(methods)
+        yield
+    finally:
+        for part, _, methods in found:
+            for name in methods:
+                part.__dict__.pop(name, None)
+
+
+def _refuse(part: Any, path: str, reason: str) -> LoweringError:
+    where = f"'{path}' " if path else ""
+    return LoweringError(f"{where}({type(part).__module__}.{type(part).__name__}) {reason}")
+
+
+def _number(value: Any) -> float | None:
+    """A parameter that is one number."""
+    if not hasattr(value, "numel"):
+        return float(value)
+    return float(value.detach()) if value.numel() == 1 else None
+
+
+# SpikingJelly.
+
+
+def _of_spikingjelly(part: Any, path: str) -> dict[str, Any]:
+    """Methods for a neuron and `layer.Flatten`; none for another module."""
+    kind = cast("type[Any]", type(part))
+    if kind.__name__ == "Flatten" and part.step_mode == "m" and part.start_dim > 0:
+        # With time and batch as one axis PyTorch fixes the batch.
+        axes = [axis + 1 if axis >= 0 else axis for axis in (part.start_dim, part.end_dim)]
+        return {"forward": lambda x: x.flatten(*axes)}  # pyright: ignore[reportUnknownLambdaType]
+    bases = {base.__name__ for base in kind.__mro__}
+    if not bases & {"BaseNode", "SimpleBaseNode", "NonSpikingBaseNode"}:
+        return {}
+    known = ("IFNode", "LIFNode", "ParametricLIFNode")
+    if kind.__name__ not in known or not kind.__module__.startswith("spikingjelly."):
+        raise _refuse(part, path, f"has no op in the IR; there are {', '.join(known)}")
+    if hasattr(part.v, "shape"):
+        raise _refuse(part, path, "holds a state; call functional.reset_net first")
+    _check_spikes(part, path, part.surrogate_function, [0.0, 1.0, 1.0])
+    neuron = _spikingjelly_neuron(part)
+    held: list[Any] = []
+
+    def forward(x: Any) -> Any:
+        if part.step_mode == "s":
+            initial = held or _full(x, neuron.start)
+            output, *held[:] = _call(operators().step, neuron, path, x, initial)
+            return output
+        if held:
+            raise _refuse(part, path, "runs twice; reset it between")
+        initial = _full(x[0], neuron.start)
+        output, *held[:] = _call(operators().run, neuron, path, x, initial)
+        return output
+
+    return {"forward": forward, "reset": held.clear}
+
+
+def _spikingjelly_neuron(part: Any) -> Neuron:
+    numbers: dict[str, float] = {"threshold": float(part.v_threshold)}
+    rest = part.v_reset
+    words = {"compare": "ge", "reset": "subtract" if rest is None else "to_value"}
+    if rest is not None:
+        numbers["v_reset"] = float(rest)
+    start = float(rest or 0.0)
+    if type(part).__name__ == "IFNode":
+        return Neuron("IntegrateFireNeuron", numbers, words=words, start=start)
+    inverse = 1 / part.tau if hasattr(part, "tau") else float(part.w.detach().double().sigmoid())
+    numbers |= {"beta": 1 - inverse, "v_leak": start, "gain": inverse if part.decay_input else 1.0}
+    return Neuron("LifNeuron", numbers, words=words, start=start)
+
+
+# snnTorch.
+
+
+def _of_snntorch(part: Any, path: str) -> dict[str, Any]:
+    kind = cast("type[Any]", type(part))
+    names = {"Leaky": ("mem",), "Synaptic": ("syn", "mem")}
+    if kind.__name__ not in names or not kind.__module__.startswith("snntorch."):
+        raise _refuse(part, path, f"has no op in the IR; there are {', '.join(names)}")
+    states = names[kind.__name__]
+    if any(bool(getattr(part, name).any()) for name in states):
+        raise _refuse(part, path, "holds a state; call reset_mem() first")
+    neuron = _snntorch_neuron(part, path, states)
+    held: list[Any] = []
+
+    def forward(x: Any, *given: Any, **named: Any) -> Any:
+        taken = dict(zip(states, given, strict=False)) | named
+        initial = [taken.get(name) for name in states]
+        if all(state is None for state in initial):
+            initial = list(held)
+        elif any(state is None or len(state.shape) != len(x.shape) for state in initial):
+            initial = []  # what is not of the input's shape is taken for zeros
+        output, *held[:] = _call(operators().step, neuron, path, x, initial)
+        return output if part.init_hidden and not part.output else (output, *held)
+
+    def reset_mem() -> Any:
+        import torch
+
+        held.clear()
+        empty = [torch.zeros(0) for _ in states]
+        return empty[0] if len(empty) == 1 else tuple(empty)
+
+    return {"forward": forward, "reset_mem": reset_mem}
+
+
+def _snntorch_neuron(part: Any, path: str, states: tuple[str, ...]) -> Neuron:
+    if part.inhibition:
+        raise _refuse(part, path, "inhibits its neighbours, which no op of the IR does")
+    if part.state_quant:
+        raise _refuse(part, path, "quantizes its states, which no op of the IR does")
+    if _number(part.graded_spikes_factor) != 1.0:
+        raise _refuse(part, path, "has graded spikes; set graded_spikes_factor=1")
+    _check_spikes(part, path, part.spike_grad, [0.0, 0.0, 1.0])
+    # The equation is bound when the module is made; a mechanism set later changes only the word.
+    reset = {"_base_sub": "subtract", "_base_zero": "zero", "_base_int": "none"}[
+        part.state_function.__name__
+    ]
+    if reset == "subtract" and not part.reset_delay:
+        raise _refuse(
+            part, path, f"compares above twice its threshold as no op of the IR does; {_ZEROS}"
+        )
+    if reset == "zero" and len(states) == 2:
+        raise _refuse(
+            part,
+            path,
+            "drops the current after a spike, as no op does; use another reset_mechanism",
+        )
+    if not part.reset_delay and part.reset_mechanism != reset:
+        raise _refuse(part, path, "got another reset_mechanism than it was made with")
+    words = {"compare": "gt", "reset": "to_value" if reset == "zero" else "none"}
+    neuron = Neuron(
+        "LifNeuron" if len(states) == 1 else "CubaLifNeuron",
+        words=words,
+        states=len(states),
+        delayed=reset == "subtract",
+        shown=reset != "zero",
+    )
+    if len(states) == 2:
+        _take(neuron, "alpha", part.alpha, lambda: part.alpha.clamp(0, 1))
+    _take(neuron, "beta", part.beta, lambda: part.beta.clamp(0, 1))
+    _take(neuron, "threshold", part.threshold, lambda: part.threshold)
+    lowest = float(part.threshold.detach().min())
+    if lowest < 0:
+        raise _refuse(part, path, "has a threshold below 0")
+    return neuron
+
+
+def _take(neuron: Neuron, name: str, value: Any, made: Callable[[], Any]) -> None:
+    number = _number(value)
+    if number is None:
+        neuron.tensors[name] = made
+    else:
+        neuron.numbers[name] = number if name == "threshold" else min(max(number, 0.0), 1.0)
+
+
+# Both.
+
+
+def _check_spikes(part: Any, path: str, fire: Any, wanted: list[float]) -> None:
+    """Refuse a surrogate that does not fire as a step function: `wanted` below, at and above 0."""
+    import torch
+
+    with torch.no_grad():
+        given = fire(torch.tensor([-0.25, 0.0, 0.25])).tolist()
+    if given != wanted:
+        raise _refuse(part, path, f"fires {given} where a step function gives {wanted}")
+
+
+def _full(x: Any, value: float) -> list[Any]:
+    import torch
+
+    return [torch.full_like(x, value)] if value else []
+
+
+def _call(operator: Any, neuron: Neuron, path: str, x: Any, initial: list[Any]) -> list[Any]:
+    parameters = [made() for made in neuron.tensors.values()]
+    return operator(x, initial, parameters, neuron.settings(path))
