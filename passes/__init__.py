@@ -11,7 +11,8 @@ Files that hold no pass serve several: `compile_time` (values known before the p
 `compensated_rounding`, `compensated_ternarization`
 (trits that make up for each other's errors), `silence` (neurons that never fire), `integer_neurons`
 (neurons on whole numbers), `integer_currents`, `integer_products`, `integer_forms`,
-`integer_emitter`, `requantize_fusion` (float arithmetic as integers), `network_ops` (what a network is made of, as
+`integer_emitter`, `requantize_fusion` (float arithmetic as integers), `level_functions`, `level_products`,
+`input_quantizers` (floats with few values), `network_ops` (what a network is made of, as
 ops), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
 additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` and
 `event_products` (products that native kernels take), and `universe` (every pass and dialect by
@@ -196,6 +197,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return RequantizePass
 
+    def get_streamline() -> type[ModulePass]:
+        from .streamline import StreamlinePass
+
+        return StreamlinePass
+
     def get_ternarize() -> type[ModulePass]:
         from .ternarize import TernarizePass
 
@@ -235,5 +241,6 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "quantize-neurons": get_quantize_neurons,
         "quantize-spike": get_quantize_spike,
         "requantize": get_requantize,
+        "streamline": get_streamline,
         "ternarize": get_ternarize,
     }

@@ -67,14 +67,19 @@ def _candidates(edges: Floats, step: float | None) -> list[tuple[np.float32, int
     found: list[tuple[np.float32, int]] = []
     first = float(edges[0])
     if len(edges) > 1:
-        spacing = (float(edges[-1]) - first) / (len(edges) - 1)
+        last = float(edges[-1])
+        spacing = (last - first) / (len(edges) - 1)
+        if not spacing > 0:
+            return []
+        half = float(np.rint(first / spacing - 0.5)) + 0.5
+        others = [(last, half + len(edges) - 1), (first, half)]
         scales = [step] if step else []
-        scales += [spacing, *(_rounded(spacing, bits) for bits in (8, 16, 20))]
+        scales += [edge / place for edge, place in others]
+        scales += [_rounded(spacing, bits) for bits in (8, 16, 20)]
         for scale in scales:
             near = np.float32(scale)
             for exact in (near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf)):
-                middle = first / float(exact) - 0.5
-                found += [(exact, -int(np.floor(middle))), (exact, -int(np.ceil(middle)))]
+                found.append((np.float32(exact), 1 - int(np.ceil(half))))
         return found
     if first == 0:
         # Any negative number is below half of the smallest one; halves do not occur.

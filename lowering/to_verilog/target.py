@@ -192,6 +192,7 @@ def _before_folding(options: VerilogOptions) -> list[Stage]:
     steps = "" if options.timesteps is None else f"{{timesteps={options.timesteps}}}"
     return [
         Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
+        Stage("thresholds", "streamline,canonicalize,cse,dce"),
         Stage("trains", _TRAINS.format(options=steps)),
         Stage("integers", "expose-integers"),
     ]

@@ -68,9 +68,10 @@ class SteppedBody(StageBody):
         (self.data,), (self.valid,), (self.ready,) = self.in_data, self.in_valid, self.out_ready
         one = self.constant(1, 1)
         self._waits = self.inverse(self.ready)
-        # Registers need the enable first; what it depends on is known last.
-        self._blocked = comb.AndOp([one, one])
-        self.enable = self.inverse(self.put(self._blocked), "enable")
+        # Registers need the enable first; what it depends on is known last. It is no inverted
+        # signal: Yosys would give each register an inverter of its own.
+        self._free = comb.OrOp([one, one])
+        self.enable = self.put(self._free, "enable")
         self.circuit = Circuit(self.block, self.clock, self.enable, pipeline or 1)
         self.circuit.begin(name, source)
         self.memories: dict[str, Memory] = {}
@@ -207,7 +208,8 @@ class SteppedBody(StageBody):
         result = self.state(1, "result_valid", 0)
         more = self.all_of(done, last, self.enable)
         self.drive(result, self.any_of(more, self.all_of(result, self._waits)))
-        self._blocked.operands = [done, result, *([self._waits] if at_once else [])]
+        free = [self.inverse(done), self.inverse(result)]
+        self._free.operands = [*free, *([self.ready] if at_once else [])]
         return self._whole(in_ready, data, result)
 
     def end_with(
@@ -217,7 +219,7 @@ class SteppedBody(StageBody):
 
         The stage stands still until it is taken.
         """
-        self._blocked.operands = [result, self._waits]
+        self._free.operands = [self.inverse(result), self.ready]
         return self._whole(in_ready, data, result)
 
     def _whole(
