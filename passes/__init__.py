@@ -11,9 +11,9 @@ Files that hold no pass serve several: `compile_time` (values known before the p
 `compensated_rounding`, `compensated_ternarization`
 (trits that make up for each other's errors), `silence` (neurons that never fire), `integer_neurons`
 (neurons on whole numbers), `integer_currents`, `integer_products`, `integer_forms`,
-`integer_emitter`, `requantize_fusion` (float arithmetic as integers), `level_functions`, `level_products`,
-`input_quantizers` (floats with few values), `network_ops` (what a network is made of, as
-ops), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
+`integer_emitter`, `requantize_fusion` (float arithmetic as integers), `level_functions`,
+`level_products`, `input_quantizers` (floats with few values), `network_ops` (what a network is made
+of, as ops), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
 additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` and
 `event_products` (products that native kernels take), and `universe` (every pass and dialect by
 name).
