@@ -1,0 +1,57 @@
+"""Networks that are exported: those that the tests have, and ternary layers alone.
+
+The tests' definitions are read from their file, `tests/lowering/real_models.py`. Nothing here needs
+the package, so that exporters of other environments read the same networks.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import OrderedDict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+TERNARY = {"ternary 784x256": (784, 256), "ternary 1024x1024": (1024, 1024)}
+"""Inputs and outputs of a linear layer whose weights are trits times a scale."""
+
+SHIPPED = ("resnet18", "mobilenet_v2", "vit_tiny", "keyword")
+
+NETWORKS = (*SHIPPED, *TERNARY)
+
+
+@cache
+def _shipped() -> Any:
+    path = Path(__file__).parents[2] / "tests" / "lowering" / "real_models.py"
+    spec = importlib.util.spec_from_file_location("real_models", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def network(name: str) -> Any:
+    """One of `NETWORKS` as an `nn.Module` in evaluation mode; the same weights each time."""
+    import torch
+    from torch import nn
+
+    if name not in TERNARY:
+        return _shipped().build(name)
+    layer = nn.Linear(*TERNARY[name])
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        trits = torch.randint(-1, 2, layer.weight.shape, generator=generator)
+        layer.weight.copy_(trits * 0.0625)
+        layer.bias.normal_(generator=generator)
+    return nn.Sequential(OrderedDict(fc=layer)).eval()
+
+
+def example(name: str, batch: int) -> Any:
+    """Inputs of one of `NETWORKS`: a tensor of float32."""
+    import torch
+
+    if name not in TERNARY:
+        return _shipped().inputs(name, batch)
+    return torch.randn(batch, TERNARY[name][0], generator=torch.Generator().manual_seed(1))
