@@ -1,8 +1,9 @@
 """How long signals take in the families of FPGAs: look-up tables, carry chains, nets, registers.
 
-The numbers are those of a slow corner, rounded to a hundredth of a nanosecond. They are for
-deciding where a register goes before anything is placed; what a design reaches, place and route
-says. Not here: which path of a circuit is the longest (`timing`), how large it is (`estimate`).
+The numbers are those of a slow corner, rounded to a hundredth of a nanosecond; `Delays.source` says
+which are published, which fitted, and which round numbers or guesses. They are for deciding where a
+register goes before anything is placed; what a design reaches, place and route says. Not here:
+which path of a circuit is the longest (`timing`), how large it is (`estimate`).
 """
 
 from __future__ import annotations
@@ -73,8 +74,12 @@ DELAYS: dict[Grade, Delays] = {
         clock_to_q=0.08,
         setup=0.025,
         memory=1.0,
-        source="RapidWright's timing model of UltraScale+ (v0.5, intrasite_delay_terms.txt); "
-        "nets: its terms of a quad and two doubles, and the input pin; fan-out: a guess",
+        source="RapidWright's timing model (v0.5, intrasite_delay_terms.txt): look-up table 150 ps, "
+        "F7MUX 95 to 102, CARRY8 from S0 65 to O0 and 241 to O7, from CIN 23 to CO7, clock to "
+        "output 77, setup 25, memory 1003; carry chains are straight lines through these, "
+        "with the wires in the slice. It names no speed grade: Vivado's reports of an "
+        "xczu3eg-1 have 179 for the look-up table and 93 for clock to output. Net: the "
+        "model's terms of a quad and two doubles. Fan-out: a guess",
     ),
     "7-series": Delays(
         inputs=6,
@@ -90,9 +95,11 @@ DELAYS: dict[Grade, Delays] = {
         clock_to_q=0.46,
         setup=0.06,
         memory=2.45,
-        source="Artix-7, speed grade -1: Vivado's timing reports, and Project X-Ray's "
-        "CLBLL_L.sdf for CARRY4 (as in Yosys' xilinx/cells_sim.v); nets: Vivado's reports; "
-        "fan-out: a guess",
+        source="Artix-7, speed grade -1. Look-up table, clock to output and memory: as in Vivado's "
+        "reports. Carry chains: Project X-Ray's CLBLL_L.sdf (as in Yosys' xilinx/cells_sim.v, "
+        "where CARRY4 takes 223 ps from S0 to O0, 582 to O3, 114 from CI to CO3) as straight "
+        "lines, with a round number to begin. Wide functions, setup, net: round numbers. "
+        "Fan-out: a guess",
     ),
     "ecp5": Delays(
         inputs=4,
@@ -108,8 +115,10 @@ DELAYS: dict[Grade, Delays] = {
         clock_to_q=0.53,
         setup=0.0,
         memory=5.8,
-        source="Project Trellis, speed grade 6 (timing/speed_6/cells.json: SLOGICB, SCCU2C); "
-        "nets: critical paths of nextpnr",
+        source="Project Trellis, speed grade 6 (timing/speed_6/cells.json, slowest): look-up table "
+        "236 ps, clock to output 525, setup 0, carry 71 through a cell, memory from 5535 to "
+        "5724. Carry chains to begin with, wide functions, nets and fan-out: fitted to "
+        "critical paths of nextpnr-ecp5",
     ),
     "ice40-hx": Delays(
         inputs=4,
@@ -125,7 +134,10 @@ DELAYS: dict[Grade, Delays] = {
         clock_to_q=0.54,
         setup=0.02,
         memory=2.15,
-        source="Project IceStorm, timings_hx8k.txt; nets: critical paths of nextpnr",
+        source="Project IceStorm, timings_hx8k.txt (as in Yosys' ice40/cells_sim.v): look-up table "
+        "449 ps, carry 126 a bit and 259 to begin, clock to output 540, setup 21, memory "
+        "2146. A carry chain's sum and its way to the next tile, nets and fan-out: fitted to "
+        "critical paths of nextpnr-ice40",
     ),
     "ice40-up": Delays(
         inputs=4,
@@ -141,7 +153,10 @@ DELAYS: dict[Grade, Delays] = {
         clock_to_q=1.39,
         setup=0.02,
         memory=1.18,
-        source="Project IceStorm, timings_up5k.txt; nets: critical paths of nextpnr",
+        source="Project IceStorm, timings_up5k.txt (as in Yosys' ice40/cells_sim.v): look-up table "
+        "1245 ps, carry 278 a bit and 675 to begin, clock to output 1391, setup 0, memory "
+        "1179. A carry chain's sum and its way to the next tile: in proportion to the HX "
+        "devices. Setup, nets and fan-out: round numbers",
     ),
 }
 """For each grade its delays."""
