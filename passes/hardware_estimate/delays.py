@@ -1,9 +1,9 @@
 """How long signals take in the families of FPGAs: look-up tables, carry chains, nets, registers.
 
 The numbers are those of a slow corner, rounded to a hundredth of a nanosecond; `Delays.source` says
-which are published, which fitted, and which round numbers or guesses. They are for deciding where a
-register goes before anything is placed; what a design reaches, place and route says. Not here:
-which path of a circuit is the longest (`timing`), how large it is (`estimate`).
+which are published, which read off placed designs, and which round numbers or guesses. They are for
+deciding where a register goes before anything is placed; what a design reaches, place and route
+says. Not here: which path of a circuit is the longest (`timing`), how large it is (`estimate`).
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ DELAYS: dict[Grade, Delays] = {
         clock_to_q=0.08,
         setup=0.025,
         memory=1.0,
-        source="RapidWright's timing model (v0.5, intrasite_delay_terms.txt): look-up table 150 ps, "
-        "F7MUX 95 to 102, CARRY8 from S0 65 to O0 and 241 to O7, from CIN 23 to CO7, clock to "
+        source="RapidWright's timing model (v0.5, intrasite_delay_terms.txt): look-up table 150 "
+        "ps, F7MUX 95 to 102, CARRY8 from S0 65 to O0 and 241 to O7, from CIN 23 to CO7, clock to "
         "output 77, setup 25, memory 1003; carry chains are straight lines through these, "
         "with the wires in the slice. It names no speed grade: Vivado's reports of an "
         "xczu3eg-1 have 179 for the look-up table and 93 for clock to output. Net: the "
@@ -117,7 +117,7 @@ DELAYS: dict[Grade, Delays] = {
         memory=5.8,
         source="Project Trellis, speed grade 6 (timing/speed_6/cells.json, slowest): look-up table "
         "236 ps, clock to output 525, setup 0, carry 71 through a cell, memory from 5535 to "
-        "5724. Carry chains to begin with, wide functions, nets and fan-out: fitted to "
+        "5724. Carry chains to begin with, wide functions, nets and fan-out: read off "
         "critical paths of nextpnr-ecp5",
     ),
     "ice40-hx": Delays(
@@ -136,7 +136,7 @@ DELAYS: dict[Grade, Delays] = {
         memory=2.15,
         source="Project IceStorm, timings_hx8k.txt (as in Yosys' ice40/cells_sim.v): look-up table "
         "449 ps, carry 126 a bit and 259 to begin, clock to output 540, setup 21, memory "
-        "2146. A carry chain's sum and its way to the next tile, nets and fan-out: fitted to "
+        "2146. A carry chain's sum and its way to the next tile, nets and fan-out: read off "
         "critical paths of nextpnr-ice40",
     ),
     "ice40-up": Delays(
