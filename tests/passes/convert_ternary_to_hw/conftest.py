@@ -74,6 +74,13 @@ class Bench:
                 for part in op.operands:
                     total = total << _bits(part) | values[part]
                 return total
+            case comb.ICmpOp():
+                half = 1 << (_bits(op.lhs) - 1)
+                a, b = values[op.lhs], values[op.rhs]
+                name = _PREDICATES[op.predicate.value.data]
+                if name.startswith("s"):
+                    a, b = (x - 2 * half if x >= half else x for x in (a, b))
+                return int({"eq": a == b, "ge": a >= b, "le": a <= b}[name[-2:]])
             case comb.ReplicateOp():
                 width = _bits(op.input)
                 times = _bits(op.result) // width
@@ -84,6 +91,9 @@ class Bench:
                     first = _BINARY[type(op)](first, value)
                 return first
 
+
+_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+"""The order of CIRCT's `comb.icmp`."""
 
 _BINARY: dict[type[Operation], Callable[[int, int], int]] = {
     comb.AddOp: int.__add__,
