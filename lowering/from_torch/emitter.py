@@ -116,6 +116,7 @@ class Emitter:
         default_factory=dict[SSAValue, tuple[SSAValue, Sizes]]
     )
     _emitted: dict[Any, SSAValue] = field(default_factory=dict[Any, SSAValue])
+    _ternary: dict[Any, Weight] = field(default_factory=dict[Any, Weight])
 
     def add(self, op: Operation) -> SSAValue:
         """Insert `op`; its first result."""
@@ -236,6 +237,8 @@ class Emitter:
         assert known is not None
         key = known.keys[0] if known.keys else "weight"
         place = (argument, arrange)
+        if (place, channel_axis) in self._ternary:
+            return self._ternary[place, channel_axis]
         array = array_of(known.tensor)
         channels_first = np.moveaxis(array, channel_axis, 0)
         found = recognize(channels_first) if self.recognize_ternary else None
@@ -256,7 +259,8 @@ class Emitter:
         scale = None
         if found.scale is not None:
             scale = self.array(found.scale, element_of(array.dtype), f"{key}_scale")
-        return Weight(value, scale, is_trits=True)
+        self._ternary[place, channel_axis] = Weight(value, scale, is_trits=True)
+        return self._ternary[place, channel_axis]
 
     # Small pieces that rules share.
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.parameters import parameter_value
+from triton_dsl.dialects.parameters import parameter_value, store_of
 from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.from_torch.weights import recognize
 from triton_dsl.runtime.layers import TernaryConv2d, TernaryLinear
@@ -184,3 +184,22 @@ def test_windows_of_convolutions(data: st.DataObject) -> None:
     with torch.no_grad():
         for found, wanted in zip(run_module(made, [x.numpy()]), module(x), strict=True):
             np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_ternary", [False, True])
+def test_tied_weights_are_stored_once(is_ternary: bool) -> None:
+    """Two layers with one weight, which is one parameter."""
+    net = nn.Sequential(nn.Linear(8, 8, bias=False), nn.ReLU(), nn.Linear(8, 8, bias=False)).eval()
+    first, last = net[0], net[2]
+    assert isinstance(first, nn.Linear)
+    assert isinstance(last, nn.Linear)
+    last.weight = first.weight
+    if is_ternary:
+        first.weight.data = torch.randint(-1, 2, (8, 8)) / 2
+    made = from_torch(net, torch.zeros(2, 8))
+    kind = ternary.ParameterOp if is_ternary else tensor.ParameterOp
+    assert kinds(made).count(kind) == 1
+    assert len(store_of(made).names()) == 1
+    x = torch.randint(-8, 9, (3, 8)) / 4
+    with torch.no_grad():
+        np.testing.assert_allclose(run_module(made, [x.numpy()])[0], net(x).numpy(), rtol=1e-6)
