@@ -220,8 +220,11 @@ class _Printer:
         return [*lines, f"module {name} (", ",\n".join(ports), ");"]
 
     def _count_reads(self) -> None:
-        """Which bits of each value are read by somebody, as the bits of a number."""
+        """Which bits of each value are read in the text, as the bits of a number."""
+        shown = self._shown()
         for op in self.module.body.block.ops:
+            if op not in shown:
+                continue
             if isinstance(op, comb.ExtractOp):
                 bits = ((1 << width(op.result.type)) - 1) << op.low_bit.value.data
                 self.read[op.input] = self.read.get(op.input, 0) | bits
@@ -229,6 +232,19 @@ class _Printer:
             for index, value in enumerate(op.operands):
                 if not (index == 2 and op in self.keeping):
                     self.read[value] = (1 << width(value.type)) - 1
+
+    def _shown(self) -> set[Operation]:
+        """The ops that the text has: with a name of their own, or inside of another one."""
+        shown: set[Operation] = set()
+        for op in reversed(list(self.module.body.block.ops)):
+            users = (use.operation for result in op.results for use in result.uses)
+            if (
+                op in self.named
+                or not op.results
+                or any(u in self.named or u in shown for u in users)
+            ):
+                shown.add(op)
+        return shown
 
     def _unused(self) -> list[str]:
         """A wire over the bits that nobody reads, so that no tool warns of them."""
