@@ -34,7 +34,7 @@ from .convert_spike_to_tensor.emitter import Emitter
 from .infer_shapes import InferShapesPass
 from .optimize_adder_graph import WEIGHT_ATTRIBUTE
 from .replacement import replace, replace_results
-from .step_form import timed_operands
+from .step_form import ELEMENTWISE, timed_operands
 
 TIMED = "spike.timed"
 """The attribute of an argument or result whose first axis is time."""
@@ -123,15 +123,22 @@ def _fix_steps(function: FuncOp, steps: int) -> bool:
     return found
 
 
-def _is_timed(argument: SSAValue) -> bool:
-    """Whether the first axis of an argument is time, by its type or by who takes it."""
-    if is_train(argument):
-        return True
-    for use in argument.uses:
-        timed = timed_operands(use.operation)
-        if timed is not None and use.index in timed:
-            return True
-    return False
+def _is_timed(value: SSAValue) -> bool:
+    """Whether the first axis of a value is time, by its type or by who takes it."""
+    return is_train(value) or any(_takes_run(use.operation, use.index) for use in value.uses)
+
+
+def _takes_run(op: Operation, index: int) -> bool:
+    timed = timed_operands(op)
+    if timed is not None:
+        return index in timed
+    if isinstance(op, spike.RecurrentOp):
+        return index == 0
+    if not isinstance(op, ELEMENTWISE):
+        return False
+    rank = dense_type(op.operands[index]).get_num_dims()
+    result = op.results[0]
+    return dense_type(result).get_num_dims() == rank and _is_timed(result)
 
 
 def _expose(function: FuncOp, argument: SSAValue) -> None:

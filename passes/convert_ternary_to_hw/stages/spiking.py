@@ -51,11 +51,13 @@ class SpikeConversion(FrameConversion):
         match op:
             case spike.NeuronOp():
                 return _neuron_refusal(op)
-            case spike.ToTensorOp() if isinstance(op.operand.owner, spike.NeuronOp):
-                return None
+            case spike.ToTensorOp() if not isinstance(op.operand.owner, spike.FromTensorOp):
+                return None  # a neuron made the train, or an op that is refused itself
             case spike.DelayOp():
                 return _delay_refusal(op)
             case spike.EncodeOp() if op.scheme.data == "direct":
+                if not isinstance(op.result.type, TensorType):
+                    return "a train that is the same at each step; convert it to i8 before"
                 return None if _holds_integers(op.operand) else _FLOATS
             case tensor.MatmulOp() if _is_known_product(op):
                 return None

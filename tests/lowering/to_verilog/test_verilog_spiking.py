@@ -234,3 +234,51 @@ def test_the_steps_of_a_program_that_does_not_say(iverilog: str, program: Progra
     artifact = compile_to_target(module, "verilog", {**OPTIONS, "timesteps": 6})
     expected = run_module(module, [x])
     assert np.array_equal(run_verilog(artifact, [x], "iverilog")[1][0], expected[0])
+
+
+DIRECT = """builtin.module @net {
+func.func @forward(%x: tensor<?x4xi8>) -> (tensor<?xi64>, tensor<5x?x3xi32>) {
+  %w = tensor.constant dense<[[3, -7, 1], [5, 2, 0], [1, 1, 1], [-2, 4, 3]]> : tensor<4x3xi8>
+  %e = spike.encode %x {scheme = "direct", timesteps = 5 : i64}
+       : (tensor<?x4xi8>) -> tensor<5x?x4xi8>
+  %i = spike.linear %e, %w : tensor<5x?x4xi8>, tensor<4x3xi8> -> tensor<5x?x3xi32>
+  %s = spike.integrate_fire %i {threshold = 300.0 : f64}
+       : (tensor<5x?x3xi32>) -> !spike.train<5x?x3>
+  %n = spike.to_tensor %s : (!spike.train<5x?x3>) -> tensor<5x?x3xi32>
+  %t = tensor.reduce_sum %n {axes = array<i64: 0>, keepdims = false}
+       : (tensor<5x?x3xi32>) -> tensor<?x3xi32>
+  %r = tensor.argmax %t {axis = 1 : i64} : (tensor<?x3xi32>) -> tensor<?xi64>
+  func.return %r, %i : tensor<?xi64>, tensor<5x?x3xi32>
+}
+}"""
+
+
+def test_a_constant_current_and_the_class_that_fires_most(iverilog: str, program: Program) -> None:
+    module = program(DIRECT, {})
+    x = np.random.default_rng(0).integers(-128, 128, (9, 4)).astype(np.int8)
+    expected = run_module(module, [x])
+    artifact = compile_to_target(module, "verilog", OPTIONS)
+    _, actual = run_verilog(artifact, [x], "iverilog")
+    for found, wanted in zip(actual, expected, strict=True):
+        assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
+
+
+FEEDBACK = """builtin.module @net {
+func.func @forward(%x: tensor<5x?x3xi32>) -> !spike.train<5x?x3> {
+  %y = spike.recurrent %x : (tensor<5x?x3xi32>) -> !spike.train<5x?x3> {
+  ^bb0(%a: tensor<5x?x3xi32>, %f: !spike.train<5x?x3>):
+    %g = spike.to_tensor %f : (!spike.train<5x?x3>) -> tensor<5x?x3xi32>
+    %k = tensor.sub %a, %g
+         : (tensor<5x?x3xi32>, tensor<5x?x3xi32>) -> tensor<5x?x3xi32>
+    %s = spike.integrate_fire %k : (tensor<5x?x3xi32>) -> !spike.train<5x?x3>
+    spike.yield %s : !spike.train<5x?x3>
+  }
+  func.return %y : !spike.train<5x?x3>
+}
+}"""
+
+
+def test_feedback_is_refused_once(program: Program) -> None:
+    with pytest.raises(TritonError, match="feedback has no circuit") as caught:
+        compile_to_target(program(FEEDBACK, {}), "verilog", OPTIONS)
+    assert "1 operation(s)" in str(caught.value)
