@@ -60,12 +60,21 @@ class ColumnSums:
         columns: the planes of each.
         exact: whether the sums are wanted as they are, and not with an offset that costs nothing
             where thresholds follow.
+        asked: whether thresholds are all that follows.
     """
 
-    def __init__(self, circuit: Circuit, columns: Sequence[list[Plane]], *, exact: bool) -> None:
+    def __init__(
+        self,
+        circuit: Circuit,
+        columns: Sequence[list[Plane]],
+        *,
+        exact: bool,
+        asked: bool = False,
+    ) -> None:
         self.circuit = circuit
         self.planner = Planner(circuit.pacing.lut_inputs)
         self.exact = exact
+        self.asked = asked and not exact
         self.columns = columns
         found = [plane for column in columns for plane in column]
         self.stages = max(
@@ -83,8 +92,24 @@ class ColumnSums:
         return sum(
             self._plane_luts(plane) + (plane.bits.bit_length() if index else 0)
             for column in self.columns
+            if not self._is_free(column)
             for index, plane in enumerate(column)
         )
+
+    def _is_free(self, column: Sequence[Plane]) -> bool:
+        """Whether each bit of what thresholds make of the sum is one look-up table of its bits."""
+        return self.asked and len(column) == 1 and column[0].bits <= self.planner.inputs
+
+    def _function(self, plane: Plane) -> Signal:
+        """A sum that is part of the look-up tables that follow, in the same cycle."""
+        cycle = self.circuit.slot(self.start, 0, 0)
+        wires = [self._bit(bit, cycle) for bit in _Pool(plane.plus, plane.minus).any(plane.bits)]
+        self.circuit.layer.compressor_bits += plane.bits.bit_length()
+        name = self.circuit.name("acc")
+        value = self.circuit.concatenated(
+            self._counted(wires), plane.bits.bit_length(), name if plane.bits > 1 else None
+        )
+        return Signal(self.circuit.made(value, 0, plane.bits, wires, 0), 1, -len(plane.minus))
 
     def _plane_luts(self, plane: Plane) -> int:
         sizes, stages = [plane.bits], self.stages
@@ -105,7 +130,7 @@ class ColumnSums:
         """Σ 2^weight · (Σ plus - Σ minus)."""
         result = Signal.constant(0)
         for plane in column:
-            number = self._plane(plane)
+            number = self._plane(plane) if not self._is_free(column) else self._function(plane)
             offset = result.offset + (number.offset << plane.weight)
             wire = number.wire
             if wire is not None:

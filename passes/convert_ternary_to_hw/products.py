@@ -61,7 +61,7 @@ def _column_sums(
             if trit and signal.wire is not None
         ]
         columns.setdefault(column.tobytes(), planes(pairs))
-    sums = ColumnSums(circuit, list(columns.values()), exact=exact)
+    sums = ColumnSums(circuit, list(columns.values()), exact=exact, asked=not exact)
     if sums.luts >= LUT_PER_ADDER_BIT * graph.bits(_range(row)):
         return None
     offsets = np.array([signal.offset for signal in row]) @ matrix

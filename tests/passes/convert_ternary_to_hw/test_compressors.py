@@ -2,13 +2,16 @@
 
 import random
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects import comb, seq
 
 from triton_dsl.passes.adder_graph.graph import width_of
+from triton_dsl.passes.convert_ternary_to_hw.arithmetic import at_least
 from triton_dsl.passes.convert_ternary_to_hw.compressors import (
     ColumnSums,
     compressed_sum,
@@ -45,7 +48,7 @@ def test_sums_are_exact(
         planes([(wire, trit) for wire, trit in zip(under.wires, column, strict=True) if trit])
         for column in trits
     ]
-    writer = ColumnSums(under.circuit, sums, exact=exact)
+    writer = ColumnSums(under.circuit, sums, exact=exact, asked=not exact and rng.random() < 0.5)
     signals = [writer.total(column) for column in sums]
     for draw in (min, max, rng.choice, rng.choice):
         x = [draw(range(low, high + 1)) for low, high in bounds]
@@ -76,6 +79,22 @@ def test_all_columns_come_together(bench: Bench) -> None:
     writer = ColumnSums(under.circuit, columns, exact=False)
     cycles = {total.wire.cycle for total in map(writer.total, columns) if total.wire is not None}
     assert cycles == {writer.stages - 1}
+
+
+@pytest.mark.parametrize("threshold", [-2, 0, 3])
+def test_six_bits_and_a_threshold_are_one_cycle_without_carry_chain(
+    bench: Bench, threshold: int
+) -> None:
+    under = bench([(0, 1)] * 6, Pacing(1))
+    column = planes([(wire, 1 if i < 4 else -1) for i, wire in enumerate(under.wires)])
+    total = ColumnSums(under.circuit, [column], exact=False, asked=True).total(column)
+    fires = at_least(under.circuit, total, threshold)
+    for x in product((0, 1), repeat=6):
+        wanted = sum(x[:4]) - sum(x[4:]) >= threshold
+        assert under.number(fires, list(x)) == wanted
+    assert fires.wire is None or fires.wire.cycle == 0
+    kinds = {type(op) for op in under.block.ops}
+    assert not kinds & {comb.ICmpOp, comb.AddOp, comb.SubOp, seq.CompRegOp}
 
 
 @pytest.mark.parametrize("plus", [0, 1, 7, 20])
