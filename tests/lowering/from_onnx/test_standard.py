@@ -12,10 +12,28 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 from triton_dsl.lowering.from_onnx.backend import reference_backend
-from triton_dsl.lowering.from_onnx.coverage import BEGIN, END, GROUPS, measure, table, written
+from triton_dsl.lowering.from_onnx.coverage import (
+    BEGIN,
+    END,
+    GROUPS,
+    core_tests,
+    measure,
+    table,
+    written,
+)
 from triton_dsl.lowering.from_onnx.rules import REFUSED, RULES
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "onnx_import.md"
+
+LEFT_OF_THE_CORE = {
+    "test_attention_4d_causal_fp16": "f16 sums rounded at each step, by NumPy, within 1e-3",
+    "test_attention_4d_causal_fp16_expanded": "the same",
+    "test_training_dropout": "draws random numbers",
+    "test_training_dropout_default": "draws random numbers",
+    "test_training_dropout_default_mask": "draws random numbers",
+    "test_training_dropout_mask": "draws random numbers",
+}
+"""Tests of the core that do not pass, and why."""
 
 KINDS = ("pytorch-converted", "pytorch-operator")
 CASES = {case.name: case for kind in KINDS for case in load_model_tests(kind=kind)}
@@ -66,6 +84,10 @@ def test_the_whole_suite_gives_the_table_of_the_document() -> None:
     assert passed["models converted from PyTorch"] == 82
     assert passed["operators of PyTorch"] == 35
     assert passed["one node"] > 1345  # what ONNX Runtime passes
+    core = core_tests()
+    assert len(core) >= 1172 and len(frozenset[str]().union(*core.values())) >= 113
+    left = sorted(set(core) - set(coverage.passed["one node"]))
+    assert [name for name in left if name not in LEFT_OF_THE_CORE] == []
     text = DOCUMENT.read_text("utf-8")
     if f"`onnx` {onnx.__version__}," in text:
         assert written(text, table(coverage)) == text
