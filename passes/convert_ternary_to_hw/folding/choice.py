@@ -18,6 +18,9 @@ from .forms import Folded, Form, Serial, Unrolled
 from .product import FoldedProduct, Folding, Product
 from .rom_styles import LUTS_OF_A_BLOCK
 
+_DIGITS = (1, 2)
+"""Bits of digits that are looked at: sums of more are carry chains, as unrolled ones are."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -87,15 +90,10 @@ class FoldableLayer:
 
     @cached_property
     def choices(self) -> list[Choice]:
-        """The forms that no other one beats in cycles and in area, the quickest first.
-
-        Of digits, those of one bit alone.
-        """
+        """The forms that no other one beats in cycles and in area, the quickest first."""
         found = [self.choice(Unrolled())]
         if self.foldable:
-            if serial_width(self.product) > 1:
-                # Synthesis maps adders of several bits with a carry in worse than unrolled ones.
-                found.append(self.choice(Serial(1)))
+            found += [self.choice(Serial(n)) for n in _DIGITS if n < serial_width(self.product)]
             k, n = self.product.shape
             found += [
                 self.choice(Folded(Folding(pe, simd)))

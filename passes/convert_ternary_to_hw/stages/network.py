@@ -94,6 +94,8 @@ class Network:
             for p in self._places
         ]
         ideal = schedule(nodes, 0, sink, beats)
+        if all(place.stage for place in self._places):
+            return self._built(self._places, ideal, 0, sink)
         held = [n.timing.most if isinstance(n.timing, FifoTiming) else 0 for n in nodes]
         for spare in (0, 1):
             depths = [0 if most <= 1 else max(3, most + spare) for most in held]
