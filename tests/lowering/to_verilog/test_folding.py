@@ -6,6 +6,7 @@ compare latency and interval with what the report says.
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,12 @@ from triton_dsl.tools.folding import folding_table
 from triton_dsl.tools.verilog import run_verilog
 
 from .images import ImageProgram
+from .test_estimates import compare
 from .test_verilog_target import by_numpy, network, random_inputs, random_values
 
 Array = NDArray[Any]
 Program = Callable[..., ModuleOp]
+RequireTool = Callable[[str, str], str]
 OPTIONS = {"time_budget": 0.001, "vectors": 2}
 
 FORMS = st.one_of(
@@ -222,3 +225,16 @@ def test_handwritten_digits_in_a_small_circuit(iverilog: str, program: Program) 
     x = random_inputs(np.random.default_rng(0), "ui8", 4, 64)
     _, (actual,) = run_verilog(artifact, [x], "iverilog")
     assert np.array_equal(actual, by_numpy(x, values, 2, "relu thresholds", True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["digit=1", "digit=2", "pe=4,simd=6"])
+def test_yosys_gives_registers_no_look_up_table_for_their_enable(
+    require_tool: RequireTool, program: Program, tmp_path: Path, form: str
+) -> None:
+    module = program(
+        network([24, 16], "i8", "", False), random_values(np.random.default_rng(4), [24, 16])
+    )
+    options = {"device": "xcvu9p", "input_bits": 4, "folding": f"fc1:{form}"}
+    artifact = compile_to_target(module, "verilog", {**OPTIONS, **options})
+    compare(require_tool, tmp_path, artifact, "xcvu9p", 0.15)
