@@ -20,6 +20,7 @@ from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage, run_stages
 from ..targets import Target
+from .cocotb import cocotb_files
 from .fitting import folding_advice
 from .folding import folding_markdown, noted_folding
 from .interface import Interface, noted_interface, pack
@@ -157,6 +158,7 @@ class VerilogTarget(Target):
         test = vector_files(
             interface, pack(interface.inputs, inputs), pack(interface.outputs, expected)
         )
+        test |= cocotb_files(interface)
         files |= {f"test/{name}": text for name, text in test.items()}
         files |= {
             "report.json": json_text(data),
