@@ -41,7 +41,7 @@ class LifOp(FiringOp):
     β is `beta`, g `gain`, θ `threshold`. β = 1 - dt/τ (Euler) or exp(-dt/τ) (exact): whoever makes
     the op says which by the number. NIR's LIF (Pedersen et al. 2024, τ·v̇ = v_leak - v + R·i) is
     g = R·(1-β), `gt`, `to_value`; SpikingJelly's LIFNode with τ is β = 1 - 1/τ, g = 1/τ; snnTorch's
-    Leaky is g = 1, `gt`, and to subtract right after the spike it wants `reset_delay=False`.
+    Leaky is g = 1, `gt`; its `zero` is `to_value`, but its `subtract` takes θ off a step later.
     `reset`: `subtract` v ← v - θ·s, `to_value` v ← v_reset where s, `none`.
 
         %s = spike.lif %i {beta = 9.000000e-01 : f64}
