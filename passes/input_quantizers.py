@@ -27,7 +27,7 @@ def quantizer(counts: Counts, number: int, step: float | None) -> tuple[float, i
         returned gives the same level as `counts` on both sides of each of its steps, and so for
         every finite f32; or, if nothing does, for all that are not within 2^-20 of a step.
     """
-    edges = np.array([_edge(counts, level) for level in range(1, number + 1)], np.float32)
+    edges = _edges(counts, number)
     if not np.isfinite(edges).all():
         return None
     candidates = _candidates(edges, step)
@@ -39,27 +39,24 @@ def quantizer(counts: Counts, number: int, step: float | None) -> tuple[float, i
     return None
 
 
-def _edge(counts: Counts, level: int) -> np.float32:
-    """The least f32 on `level` or above."""
-    low, high = _ordered(np.float32(-np.inf)) + 1, _ordered(np.float32(np.inf))
-    while low < high:
+def _edges(counts: Counts, number: int) -> Floats:
+    """The least f32 on each level from 1 to `number`, or above: by halving, all at once."""
+    most = int(np.float32(np.inf).view(np.int32))
+    low = np.full(number, 1 - most, np.int64)
+    high = np.full(number, most, np.int64)
+    levels = np.arange(1, number + 1)
+    while (low < high).any():
         middle = (low + high) // 2
-        if counts(np.array([_float(middle)], np.float32))[0] >= level:
-            high = middle
-        else:
-            low = middle + 1
-    return _float(low)
+        reached = counts(_floats(middle)) >= levels
+        high = np.where(reached, middle, high)
+        low = np.where(reached, low, np.minimum(middle + 1, high))
+    return _floats(low)
 
 
-def _ordered(x: np.float32) -> int:
-    """The place of a float among all of them; 0 is at 0."""
-    bits = int(np.float32(x).view(np.int32))
-    return bits if bits >= 0 else -(bits & 0x7FFFFFFF)
-
-
-def _float(place: int) -> np.float32:
-    bits = place if place >= 0 else -place | 0x80000000
-    return np.uint32(bits).view(np.float32)
+def _floats(places: NDArray[np.int64]) -> Floats:
+    """The floats at places among all of them; 0 is at 0."""
+    bits = np.where(places >= 0, places, -places | 0x80000000)
+    return bits.astype(np.uint32).view(np.float32)
 
 
 def _candidates(edges: Floats, step: float | None) -> list[tuple[np.float32, int]]:
