@@ -83,7 +83,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         return ConvertVectorToLLVMPass
 
     def get_choose_folding() -> type[ModulePass]:
-        from .convert_ternary_to_hw.folding.choose_folding import ChooseFoldingPass
+        from .choose_folding import ChooseFoldingPass
 
         return ChooseFoldingPass
 

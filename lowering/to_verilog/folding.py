@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 
-from ...passes.convert_ternary_to_hw.folding.choose_folding import FOLDING
+from ...passes.choose_folding import FOLDING
 
 COLUMNS = ("layer", "form", "PE", "SIMD", "cycles a frame", "LUT", "FF", "BRAM18")
 

@@ -19,13 +19,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from ....ir.errors import OptionError
-from ....ir.interpreter import entry_function
-from .choice import Choice, FoldableLayer, Goal, chosen
-from .forms import Folded, Serial, note_form, parsed_forms
-from .layers import products, split_products
-from .measuring import Measured, conversion_pass, measured
-from .reaching import reached
+from ..ir.errors import OptionError
+from ..ir.interpreter import entry_function
+from .convert_ternary_to_hw.folding.choice import Choice, FoldableLayer, Goal, chosen
+from .convert_ternary_to_hw.folding.forms import Folded, Serial, note_form, parsed_forms
+from .convert_ternary_to_hw.folding.layers import products, split_products
+from .convert_ternary_to_hw.folding.measuring import Measured, conversion_pass, measured
+from .convert_ternary_to_hw.folding.reaching import reached
 
 FOLDING = "verilog.folding"
 """The attribute of a module with the forms that were chosen: a dictionary a layer."""
