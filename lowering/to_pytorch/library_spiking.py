@@ -125,6 +125,20 @@ def integrate_fire(
     return run_steps(advance, x, state, 1)
 
 
+def integer_lif(
+    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, shift: int = 0, **settings: Any
+) -> tuple[torch.Tensor, ...]:
+    """On integers: v = floor(decay v / 2^shift) + gain x; the spikes, and v."""
+    decay = number(x, settings["decay"])
+    gain, threshold = (number(x, settings.get(name, 1.0)) for name in ("gain", "threshold"))
+
+    def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        kept = ((decay.long() * v.long()) >> shift).to(v.dtype)
+        return fire(kept + gain * step, threshold, settings)
+
+    return run_steps(advance, x, state, 1)
+
+
 def cuba_lif(
     x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
 ) -> tuple[torch.Tensor, ...]:

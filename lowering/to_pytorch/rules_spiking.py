@@ -31,6 +31,8 @@ def neuron(op: spike.NeuronOp, e: Forward) -> Sequence[Expr]:
     settings |= _flags(op)
     if isinstance(op, spike.SigmaDeltaOp) and op.cumulative.value.data:
         settings["cumulative"] = "True"
+    if isinstance(op, spike.IntegerLifOp):
+        settings["shift"] = op.shift.value.data
     state = _tuple(op.initial, e)
     call = e.library(op.name.rpartition(".")[2], e.value(op.input), state=state, **settings)
     if is_train(op.output):
@@ -189,6 +191,7 @@ def _comes_from_trains(value: SSAValue) -> bool:
 RULES = {
     spike.LifOp: neuron,
     spike.IntegrateFireOp: neuron,
+    spike.IntegerLifOp: neuron,
     spike.CubaLifOp: neuron,
     spike.LeakyIntegratorOp: neuron,
     spike.AdaptiveLifOp: neuron,

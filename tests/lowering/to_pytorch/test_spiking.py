@@ -157,6 +157,27 @@ func.func @forward(%x: tensor<?x?x4xf32>, %v: tensor<?x4xf32> {tensor.name = "st
     assert x.grad[:2].abs().sum() > 0  # through the state
 
 
+@pytest.mark.parametrize("element", ["i8", "i16", "i32"])
+@pytest.mark.parametrize("reset", ["subtract", "to_value", "none"])
+def test_leaks_on_integers_are_the_interpreters(
+    agree: Callable[..., Any], element: str, reset: str
+) -> None:
+    """Decays of negative potentials round down, and sums wrap around."""
+    level = ", v_reset = -2.0 : f64" if reset == "to_value" else ""
+    text = f"""
+func.func @forward(%i: tensor<9x?x5x{element}>) -> (!spike.train<9x?x5>, tensor<?x5x{element}>) {{
+  %s, %v = spike.integer_lif %i {{decay = 11.0 : f64, shift = 4 : i64, gain = 3.0 : f64,
+    threshold = 40.0 : f64{level}, reset = "{reset}", compare = "gt"}}
+    : (tensor<9x?x5x{element}>) -> (!spike.train<9x?x5>, tensor<?x5x{element}>)
+  func.return %s, %v : !spike.train<9x?x5>, tensor<?x5x{element}>
+}}"""
+    low, high = np.iinfo(element.replace("i", "int")).min, np.iinfo(element.replace("i", "int")).max
+    rng = np.random.default_rng(2)
+    currents = rng.integers(-60, 60, (9, 4, 5))
+    currents[:, 3] = rng.integers(low // 2, high // 2, (9, 5))
+    agree(text, [currents.astype(element.replace("i", "int"))], {})
+
+
 def test_recurrence_reads_as_a_loop(agree: Callable[..., Any]) -> None:
     text = """
 func.func @forward(%i: tensor<?x?x4xf32>) -> !spike.train<?x?x4> {
