@@ -43,6 +43,11 @@ SAME = {"sub": "add", "reduce_bool": "reduce_or", "eq": "reduce_and"}
 """CIRCT writes a sum with -1 as a difference, and a comparison with all ones as a reduction."""
 
 
+CHAINED = {("and", "1"), ("or", "1")}
+"""Not counted: CIRCT joins chains of these and takes them apart in another order, so that Yosys
+finds other parts that are shared."""
+
+
 def by_circt(module: ModuleOp) -> dict[str, str]:
     """The text of each module, as CIRCT exports it; memories are only declared, and left out."""
     alone = ModuleOp([])
@@ -117,7 +122,8 @@ def cells(files: list[str], folder: Path) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for line in CELL.finditer(log.rpartition("Printing statistics")[2]):
         kind, width, count = line.groups("")
-        found[SAME.get(kind, str(kind)), str(width)] += int(count)
+        if (kind, width) not in CHAINED:
+            found[SAME.get(kind, str(kind)), str(width)] += int(count)
     return found
 
 
