@@ -257,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--hidden", type=_numbers, default=[800], help="such as 400,800")
     parser.add_argument("--votes", type=_numbers, default=[70], help="one for each of --hidden")
-    parser.add_argument("--lut-budget", type=int, default=10_000)
+    parser.add_argument("--lut-budget", type=int, default=30_000)
     parser.add_argument("--folder", type=Path, default=Path("build/mnist"))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

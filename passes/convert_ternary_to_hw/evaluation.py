@@ -38,7 +38,7 @@ class LayerNames:
         """The name of the layer that an op belongs to."""
         weight = op.attributes.get(WEIGHT_ATTRIBUTE)
         if isinstance(weight, StringAttr):
-            return identifier(weight.data.removesuffix(".weight").removesuffix(".weights"))
+            return layer_identifier(weight.data)
         known = [self._of[value] for value in op.operands if value in self._of]
         named = [name for name in known if name not in self._inputs]
         own = op.results[0].name_hint or op.name.rpartition(".")[2]
@@ -110,6 +110,13 @@ def identifier(text: str) -> str:
     if name[0].isdigit():
         return f"_{name}"
     return f"{name}_" if name in KEYWORDS else name
+
+
+def layer_identifier(key: str) -> str:
+    """The name of the layer whose weights have that key: `fc1` of `fc1.weight.trits`."""
+    for suffix in (".signed", ".trits", ".weights", ".weight"):
+        key = key.removesuffix(suffix)
+    return identifier(key)
 
 
 def words(op: Operation) -> str:

@@ -21,7 +21,7 @@ from ...adder_graph import InputRange
 from ...compile_time import literal_value
 from ...expose_integers import QUANTIZED
 from ...optimize_adder_graph import WEIGHT_ATTRIBUTE, input_range, split_product
-from ..evaluation import identifier
+from ..evaluation import layer_identifier
 from ..rules import MOVES
 from ..stages.splitting import split_convolutions
 from .channel_functions import Staircase, channel_function, following
@@ -68,7 +68,7 @@ def products(
 def _name(op: ProductOp) -> str:
     key = op.attributes.get(WEIGHT_ATTRIBUTE)
     text = key.data if isinstance(key, StringAttr) else op.results[0].name_hint or "product"
-    return identifier(text.removesuffix(".weight").removesuffix(".weights"))
+    return layer_identifier(text)
 
 
 def _layer(op: ProductOp, name: str, input_bits: int | None) -> FoldableLayer:
