@@ -53,7 +53,7 @@ def _mirror_pad(e: Emitter, node: Node) -> SSAValue:
         (size,) = static([e.sizes(x)[axis]], "size along a padded axis")
         if max(before, behind) > size - (mode == "reflect"):
             raise ProblemError(f"it mirrors {before} and {behind} of {size} elements")
-        places = np.pad(counted(size), (before, behind), mode)  # type: ignore[call-overload]
+        places = np.pad(counted(size), (before, behind), mode)
         x = take(e, x, axis, places)
     return x
 

@@ -107,9 +107,9 @@ class _Integers:
         )
 
     def _constant_product(self, op: Operator) -> bool:
-        weight, bias = op.inputs[1], op.inputs[2]
-        assert weight is not None
-        grouped = op.kind == "CONV_2D" and op.inputs[0].shape[3] != weight.shape[3]  # type: ignore[union-attr]
+        x, weight, bias = op.inputs[:3]
+        assert x is not None and weight is not None
+        grouped = op.kind == "CONV_2D" and x.shape[3] != weight.shape[3]
         source = self.producers.get(weight)
         stored = weight.data is not None or (source is not None and source.kind == "DEQUANTIZE")
         return stored and not grouped and (bias is None or bias.data is not None)
@@ -120,7 +120,7 @@ class _Integers:
             inputs = self._product_inputs(op)
         else:
             operands = _operands(op)
-            inputs = [self._integer(t) if t in operands else t for t in op.inputs]  # type: ignore[arg-type]
+            inputs = [t if t is None or t not in operands else self._integer(t) for t in op.inputs]
         first = inputs[0]
         assert first is not None
         if op.kind in MOVES:

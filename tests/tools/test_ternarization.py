@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.ir.store import read_arrays
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.passes.ternarize import TernarizePass
 from triton_dsl.runtime.engines import run_onnx
@@ -23,8 +20,6 @@ from triton_dsl.tools.verify import verify_module
 torch = pytest.importorskip("torch")
 nn: Any = torch.nn
 Array = NDArray[Any]
-
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def small() -> Any:
@@ -127,57 +122,20 @@ def test_what_cannot_be_stored_is_refused() -> None:
         ternarize_module(small(), [])
 
 
-def shared(*parts: str) -> Path:
-    path = SHARED.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"'{path}' is absent: the shared data are not on this machine")
-    return path
-
-
-def digits(name: str) -> Array:
-    data = gzip.decompress(shared("mnist", f"{name}-images-idx3-ubyte.gz").read_bytes())
-    return (np.frombuffer(data, np.uint8)[16:].reshape(-1, 1, 28, 28) / 255).astype(np.float32)
-
-
-def labels(name: str) -> Array:
-    data = gzip.decompress(shared("mnist", f"{name}-labels-idx1-ubyte.gz").read_bytes())
-    return np.frombuffer(data, np.uint8)[8:]
-
-
-def mnist_mlp() -> Any:
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
-
-
-def mnist_cnn() -> Any:
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.AvgPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.AvgPool2d(2),
-        nn.Flatten(),
-        nn.Linear(1568, 128),
-        nn.ReLU(),
-        nn.Linear(128, 10),
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "model", "samples", "float_share", "least"),
-    [("mlp", mnist_mlp, 1000, 98.34, 97.5), ("cnn", mnist_cnn, 1000, 99.26, 98.9)],
+    ("name", "samples", "float_share", "least"),
+    [("mlp", 1000, 98.34, 97.5), ("cnn", 1000, 99.26, 98.9)],
 )
 def test_digits_without_training(
-    name: str, model: Any, samples: int, float_share: float, least: float
+    shared_data: Any, name: str, samples: int, float_share: float, least: float
 ) -> None:
     """All products ternary, on samples without labels: the share of right test images."""
     from triton_dsl.lowering.from_torch import from_torch
 
-    net = model().eval()
-    weights = read_arrays(shared("models", "ann", f"mnist_{name}.safetensors"))
-    net.load_state_dict({key: torch.tensor(array) for key, array in weights.items()})
-    x, y, train = digits("t10k"), labels("t10k"), digits("train")[:samples]
+    net = shared_data.network(name)
+    x, y = shared_data.digits("t10k"), shared_data.labels("t10k")
+    train = shared_data.digits("train")[:samples]
     with torch.no_grad():
         before = np.concatenate([net(part).numpy() for part in torch.tensor(x).split(500)])
     assert 100 * (before.argmax(1) == y).mean() == pytest.approx(float_share, abs=0.005)

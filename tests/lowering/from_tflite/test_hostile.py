@@ -121,7 +121,7 @@ def table_with_list(count: int) -> Table:
 
 @pytest.mark.parametrize("count", [1, 2**20, 2**32 - 1])
 def test_lists_outside_the_file_are_refused(count: int) -> None:
-    for read in (Table.tables, Table.text, lambda t, slot: t.numbers(slot, "i4")):  # type: ignore[misc]
+    for read in (Table.tables, Table.text, lambda t, slot: t.numbers(slot, "i4")):
         with pytest.raises(SourceError, match=f"a list of {count} elements outside the file"):
             read(table_with_list(count), 0)
 

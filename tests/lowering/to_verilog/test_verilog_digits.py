@@ -3,10 +3,8 @@
 Its weights become trits and its activations 4 bits without training. Skipped without the data.
 """
 
-import gzip
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import triton_context
 from triton_dsl.ir.instrument import run_passes
 from triton_dsl.ir.pipeline import parse_pipeline
-from triton_dsl.ir.store import read_arrays
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.passes.quantize_activations import QuantizeActivationsPass, calibrate, quantize
 from triton_dsl.passes.universe import everything
@@ -26,49 +23,16 @@ from triton_dsl.tools.ternarization import ternarize_module
 from triton_dsl.tools.verilog import run_verilog
 
 torch = pytest.importorskip("torch")
-nn: Any = torch.nn
 
 Array = NDArray[Any]
 RequireTool = Callable[[str, str], str]
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
 
-def shared(*parts: str) -> Path:
-    path = SHARED.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"'{path}' is absent: the shared data are not on this machine")
-    return path
-
-
-def digits(name: str) -> Array:
-    data = gzip.decompress(shared("mnist", f"{name}-images-idx3-ubyte.gz").read_bytes())
-    return (np.frombuffer(data, np.uint8)[16:].reshape(-1, 1, 28, 28) / 255).astype(np.float32)
-
-
-def labels(name: str) -> Array:
-    data = gzip.decompress(shared("mnist", f"{name}-labels-idx1-ubyte.gz").read_bytes())
-    return np.frombuffer(data, np.uint8)[8:]
-
-
-def integer_network(samples: Array) -> ModuleOp:
+def integer_network(net: Any, samples: Array) -> ModuleOp:
     """Conv 1-16, Conv 16-32, Linear 1568-128, Linear 128-10: trits, and activations of 4 bits."""
     from triton_dsl.lowering.from_torch import from_torch
 
-    net = nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.AvgPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.AvgPool2d(2),
-        nn.Flatten(),
-        nn.Linear(1568, 128),
-        nn.ReLU(),
-        nn.Linear(128, 10),
-    )
-    weights = read_arrays(shared("models", "ann", "mnist_cnn.safetensors"))
-    net.load_state_dict({key: torch.tensor(array) for key, array in weights.items()})
-    ternary = ternarize_module(net.eval(), torch.tensor(samples).split(64), progress=False)
+    ternary = ternarize_module(net, torch.tensor(samples).split(64), progress=False)
     module = from_torch(ternary, (torch.zeros(2, 1, 28, 28),))
     run(module, "fold-constants,fuse-linear,fold-constants,canonicalize")
     options = QuantizeActivationsPass(bits=4, signed=False, observer="mse")
@@ -82,9 +46,9 @@ def run(module: ModuleOp, pipeline: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_trained_network_in_a_small_circuit(require_tool: RequireTool) -> None:
+def test_a_trained_network_in_a_small_circuit(require_tool: RequireTool, shared_data: Any) -> None:
     require_tool("verilator", "apt-get install verilator")
-    module = integer_network(digits("train")[:256])
+    module = integer_network(shared_data.network("cnn"), shared_data.digits("train")[:256])
     options = {
         "fold": "auto",
         "target_fps": 20_000.0,
@@ -97,7 +61,7 @@ def test_a_trained_network_in_a_small_circuit(require_tool: RequireTool) -> None
     assert report["initiation_interval"] <= 5000
     assert report["estimate"]["luts"] < 12_000
 
-    x, y = digits("t10k")[:6], labels("t10k")[:6]
+    x, y = shared_data.digits("t10k")[:6], shared_data.labels("t10k")[:6]
     (expected,) = run_module(module, [x])
     _, (actual,) = run_verilog(artifact, [x], "verilator")
     assert np.array_equal(actual, expected)
