@@ -99,30 +99,29 @@ def adders(options: argparse.Namespace) -> Iterator[Row]:
         yield row | {"published": PUBLISHED.get(name)}
 
 
-def layers(options: argparse.Namespace) -> Iterator[tuple[str, Matrix, str, int]]:
-    """Names, matrices, types and widths of single layers."""
+def layers(options: argparse.Namespace) -> Iterator[tuple[str, Matrix, str, Row, str]]:
+    """Names, matrices, types, options and devices to be placed on, of single layers."""
     square = dict(random_matrices(0))["64x64 z0.50"]
-    yield "64x64, 4 bits", square, "i8", 4
-    yield "64x64, 1 bit", square, "ui8", 1
+    yield "64x64, 4 bits", square, "i8", {"input_bits": 4}, "ecp5-25"
+    yield "64x64, 1 bit", square, "ui8", {"input_bits": 1}, "ice40-hx8k"
     for name, matrix in vgg(options.vgg).items():
         if name == "conv1":
-            yield "VGG-7 conv1, 8 bits", matrix, "i8", 8
+            yield "VGG-7 conv1, 8 bits", matrix, "i8", {"input_bits": 8}, "ecp5-25"
         elif options.slow:
-            yield "VGG-7 conv2, 4 bits", matrix, "i8", 4
+            for pipeline in (1, 2):
+                given = {"input_bits": 4, "pipeline": pipeline}
+                yield f"VGG-7 conv2, 4 bits, pipeline={pipeline}", matrix, "i8", given, "ecp5-85"
 
 
 def sizes(options: argparse.Namespace) -> Iterator[Row]:
-    """What layers take, by Yosys and by the estimate."""
-    for name, matrix, element, width in layers(options):
+    """What layers take, by Yosys and by the estimate, and the clock after placement."""
+    for name, matrix, element, given, device in layers(options):
         module = layer(matrix, element)
-        given = {"input_bits": width}
+        note(f"{name}: Yosys")
         size = size_of(compiled(module, given))
-        yield {
-            "layer": name,
-            **of_size(size),
-            "ice40_mhz": routed_mhz(module, "hx8k", given) if width == 1 else None,
-            "ecp5_mhz": routed_mhz(module, "ecp5-85", given),
-        }
+        note(f"{name}: {size}")
+        mhz = routed_mhz(module, device, given)
+        yield {"layer": name, **of_size(size), "placed_on": mhz and device, "placed_mhz": mhz}
 
 
 def of_size(size: Size) -> Row:

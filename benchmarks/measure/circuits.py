@@ -89,13 +89,13 @@ def cells_of(artifact: Artifact) -> dict[str, int]:
 def routed_mhz(module: ModuleOp, device: str, options: dict[str, Any]) -> float | None:
     """The clock after placement and routing; `None` where its tools are not installed."""
     tool = "nextpnr-ecp5" if device.startswith("ecp5") else "nextpnr-ice40"
-    if not all(map(which, ("yosys", "make", tool))):
+    tool = next(filter(which, (tool, f"yowasp-{tool}")), None)
+    if tool is None or not all(map(which, ("yosys", "make"))):
         return None
+    command = ["make", "implement", f"NEXTPNR={tool}"]
     with TemporaryDirectory() as folder:
         write_artifact(compiled(module, {**options, "device": device}), Path(folder))
-        done = subprocess.run(
-            ["make", "implement"], cwd=folder, check=True, capture_output=True, text=True
-        )
+        done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     found = re.findall(r"Max frequency for clock .*: ([\d.]+) MHz", done.stdout + done.stderr)
     return float(found[-1])
 

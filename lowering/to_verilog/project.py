@@ -196,7 +196,8 @@ def _makefile(project: Project) -> str:
     parts = [
         "# make synth: size by Yosys; make test: simulation by Icarus Verilog.",
         ".PHONY: synth test clean",
-        f"synth: {sources}\n\tyosys -l synth.log synth.ys",
+        "YOSYS ?= yosys",
+        f"synth: {sources}\n\t$(YOSYS) -l synth.log synth.ys",
         f"test:\n\tcd test && iverilog -o run {_up(project.sources)} {name}_tb.v && vvp run",
     ]
     made = "synth.log test/run"
@@ -214,21 +215,23 @@ def _implementation(project: Project, device: Device) -> list[str]:
     """The rules that place and route."""
     name = project.name
     flags = " ".join(device.flags)
-    netlist = f"{name}.json: {' '.join(project.sources)} synth.ys\n\tyosys -q synth.ys"
+    netlist = f"{name}.json: {' '.join(project.sources)} synth.ys\n\t$(YOSYS) -q synth.ys"
     phony = ".PHONY: implement"
     if device.family == "ecp5":
         return [
             phony,
+            "NEXTPNR ?= nextpnr-ecp5",
             netlist,
-            f"implement: {name}.json\n\tnextpnr-ecp5 {flags} --json {name}.json "
+            f"implement: {name}.json\n\t$(NEXTPNR) {flags} --json {name}.json "
             f"--lpf constraints/{name}.lpf --lpf-allow-unconstrained --out-of-context "
             f"--textcfg {name}.config --timing-allow-fail",
         ]
     if device.family == "ice40":
         return [
             phony,
+            "NEXTPNR ?= nextpnr-ice40",
             netlist,
-            f"implement: {name}.json\n\tnextpnr-ice40 {flags} --json {name}.json "
+            f"implement: {name}.json\n\t$(NEXTPNR) {flags} --json {name}.json "
             f"--pcf constraints/{name}.pcf --pcf-allow-unconstrained --asc {name}.asc "
             "--timing-allow-fail",
             f"{name}.bin: implement\n\ticepack {name}.asc {name}.bin",
