@@ -49,6 +49,18 @@ _BOUNDED_BY_PROPERTIES = (tensor.QuantizeOp, tensor.RequantizeOp, tensor.MultiTh
 """Ops whose own bounds say it all."""
 
 
+_PRODUCTS = (
+    ternary.FusedOp,
+    ternary.MatmulOp,
+    tensor.LinearOp,
+    tensor.ConvOp,
+    tensor.MatmulOp,
+    spike.LinearOp,
+    spike.ConvOp,
+)
+"""Ops whose bound is made from that of their first operand, and known weights."""
+
+
 def magnitude(value: SSAValue) -> Bound:
     """An upper bound of |x| for the elements x of an integer tensor; see `Magnitudes.of`."""
     return Magnitudes().of(value)
@@ -105,6 +117,8 @@ class Magnitudes:
             return self._synapse(op, limit)
         if isinstance(op, spike.ToTensorOp):
             return np.array(1.0)
+        if isinstance(op, tensor.LinearOp | tensor.ConvOp | tensor.MatmulOp):
+            return self._dense(op, limit)
         if isinstance(op, ternary.MatmulOp):
             terms = tensor_type(op.input).get_shape()[-1]
             return limit if terms == DYNAMIC else np.array(float(terms * self.greatest(op.input)))
@@ -146,6 +160,22 @@ class Magnitudes:
         trailing = tensor_type(op.result).get_num_dims() - 2 if op.CHANNEL_AXIS == 1 else 0
         return bound.reshape(-1, *[1] * trailing)
 
+    def _dense(self, op: tensor.LinearOp | tensor.ConvOp | tensor.MatmulOp, limit: Bound) -> Bound:
+        weight = _values(op.operands[1])
+        if weight is None or (not isinstance(op, tensor.ConvOp) and weight.ndim != 2):
+            return limit
+        channel = 0 if isinstance(op, tensor.ConvOp) else 1
+        axes = tuple(axis for axis in range(weight.ndim) if axis != channel)
+        sizes = np.abs(weight.astype(np.float64)).sum(axis=axes)
+        bound = np.asarray(sizes) * float(self.greatest(op.operands[0]))
+        if not isinstance(op, tensor.MatmulOp) and op.bias is not None:
+            bias = _values(op.bias)
+            if bias is None:
+                return limit
+            bound = bound + np.abs(bias.astype(np.float64))
+        trailing = tensor_type(op.result).get_num_dims() - 2 if channel == 0 else 0
+        return bound.reshape(-1, *[1] * trailing)
+
     def _synapse(self, op: spike.LinearOp | spike.ConvOp, limit: Bound) -> Bound:
         bound = np.asarray(self._weights(op)) * float(self.greatest(op.input))
         if op.bias is not None:
@@ -175,7 +205,7 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
         return ()
     if isinstance(op, ternary.FusedOp) and (op.thresholds is not None or op.low is not None):
         return ()
-    if isinstance(op, ternary.FusedOp | ternary.MatmulOp | spike.LinearOp | spike.ConvOp):
+    if isinstance(op, _PRODUCTS):
         candidates: Sequence[SSAValue] = op.operands[:1]
     else:
         candidates = op.operands

@@ -102,6 +102,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return ExposeIntegersPass
 
+    def get_expose_logits() -> type[ModulePass]:
+        from .expose_logits import ExposeLogitsPass
+
+        return ExposeLogitsPass
+
     def get_expose_state() -> type[ModulePass]:
         from .expose_state import ExposeStatePass
 
@@ -116,6 +121,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         from .fold_constants import FoldConstantsPass
 
         return FoldConstantsPass
+
+    def get_free_batch() -> type[ModulePass]:
+        from .free_batch import FreeBatchPass
+
+        return FreeBatchPass
 
     def get_fuse_elementwise() -> type[ModulePass]:
         from .fuse_elementwise import FuseElementwisePass
@@ -222,9 +232,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "convert-ternary-to-hw": get_convert_ternary_to_hw,
         "convert-ternary-to-llvm": get_convert_ternary_to_llvm,
         "expose-integers": get_expose_integers,
+        "expose-logits": get_expose_logits,
         "expose-state": get_expose_state,
         "expose-trains": get_expose_trains,
         "fold-constants": get_fold_constants,
+        "free-batch": get_free_batch,
         "fuse-elementwise": get_fuse_elementwise,
         "fuse-linear": get_fuse_linear,
         "fuse-spike": get_fuse_spike,

@@ -13,6 +13,7 @@ from ..dialects.parameters import Array
 from ..dialects.tensor.fixed_point import fixed_points
 from .compile_time import literal
 from .integer_forms import FACTOR_LIMIT, Grid, NotIntegerError, along_axis, interval
+from .layers import is_layer, weight_of
 from .replacement import insert_before
 
 
@@ -96,6 +97,7 @@ def parameter_key(value: SSAValue) -> str:
     op = value.owner
     if isinstance(op, tensor.AddOp):
         op = op.lhs.owner
-    if isinstance(op, ternary.FusedOp) and isinstance(op.weight.owner, ternary.ParameterOp):
-        return op.weight.owner.key.data
+    weight = weight_of(op).owner if is_layer(op) else None
+    if isinstance(weight, ternary.ParameterOp | tensor.ParameterOp):
+        return weight.key.data
     return "requantize"

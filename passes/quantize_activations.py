@@ -29,8 +29,9 @@ from ..ir.samples import read_samples
 from .bias_correction import correct_biases, correctable, mean_sums
 from .calibrate import no_samples
 from .compile_time import is_literal, literal, literal_value
+from .dense_products import DenseIntegerProduct
 from .integer_products import IntegerProduct
-from .layers import Layer
+from .layers import Layer, TernaryLayer, input_of, is_layer, is_ternary, weight_of
 from .replacement import (
     erase_unused_except,
     insert_before,
@@ -61,7 +62,7 @@ _TRANSPARENT = (
 
 _AVERAGES = (tensor.AvgPoolOp, tensor.GlobalAvgPoolOp, tensor.ReduceMeanOp)
 
-Product = ternary.FusedOp | ternary.MatmulOp | tensor.LinearOp | tensor.ConvOp
+Product = Layer
 
 
 @dataclass(frozen=True)
@@ -134,12 +135,19 @@ class QuantizeActivationsPass(ModulePass):
     """Also put the inputs of `tensor.linear` and `tensor.conv` on a grid; these products stay in
     float."""
 
+    weights: int | None = None
+    """Make products with float weights integer too, with weights of so many bits, 2 to 8: one scale
+    an output channel, and one for all in products that no other product follows, so that the
+    integers of a result can be compared."""
+
     function: str = "forward"
     """The function to change."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 8:
             raise OptionError(f"{self.name} expects bits from 2 to 8, got {self.bits}")
+        if self.weights is not None and not 2 <= self.weights <= 8:
+            raise OptionError(f"{self.name} expects weights from 2 to 8, got {self.weights}")
         if self.observer not in OBSERVERS:
             raise OptionError(
                 f"{self.name} expects observer one of {', '.join(OBSERVERS)}, got '{self.observer}'"
@@ -285,9 +293,9 @@ def quantize(
         wanted = zip(layers, means, strict=True)
         replaced = correct_biases(module, function, dict(wanted), samples)
         products = [cast(Product, replaced.get(op, op)) for op in products]
+    last = _last_products(products)
     for product in products:
-        if not isinstance(product, tensor.LinearOp | tensor.ConvOp):
-            _make_integer(module, product)
+        _make_integer(module, product, options.weights, product in last)
     erase_unused_except(block, kept)
 
 
@@ -305,26 +313,38 @@ def _position(value: SSAValue, order: Mapping[Operation, int]) -> tuple[int, int
 
 
 def _selected(block: Block, options: QuantizeActivationsPass) -> Iterator[Product]:
-    products = [op for op in block.ops if _is_product(op, options.dense)]
+    products = [op for op in block.ops if is_layer(op) and _is_wanted(op, options)]
     first, last = int(options.keep_first), len(products) - int(options.keep_last)
     for op in products[first:last]:
-        assert isinstance(op, ternary.FusedOp | ternary.MatmulOp | tensor.LinearOp | tensor.ConvOp)
-        if is_float(tensor_type(op.input)):
+        if is_float(tensor_type(input_of(op))):
             yield op
 
 
-def _is_product(op: Operation, dense: bool) -> bool:
-    if isinstance(op, ternary.MatmulOp):
-        return tensor_type(op.weight).get_num_dims() == 2 <= tensor_type(op.input).get_num_dims()
-    return isinstance(op, ternary.FusedOp) or (
-        dense and isinstance(op, tensor.LinearOp | tensor.ConvOp)
-    )
+def _is_wanted(op: Layer, options: QuantizeActivationsPass) -> bool:
+    if is_ternary(op):
+        return True
+    if options.weights is not None:
+        return is_literal(weight_of(op).owner)
+    return options.dense and not isinstance(op, tensor.MatmulOp)
+
+
+def _last_products(products: Sequence[Product]) -> set[Operation]:
+    """The products whose results reach no other product."""
+    asked = set[Operation](products)
+    reaching: set[Operation] = set()
+    waiting = [value.owner for product in products for value in product.operands]
+    while waiting:
+        op = waiting.pop()
+        if isinstance(op, Operation) and op not in reaching:
+            reaching.add(op)
+            waiting.extend(value.owner for value in op.operands)
+    return asked - reaching
 
 
 def _averages_before(product: Product, seen: set[SSAValue]) -> list[Operation]:
     """The means between `product` and the products or inputs before it, but for values `seen`."""
     found: list[Operation] = []
-    waiting = [product.input]
+    waiting = [input_of(product)]
     while waiting:
         value = waiting.pop()
         if value in seen:
@@ -390,13 +410,18 @@ def _insert_pair(module: ModuleOp, block: Block, value: SSAValue, grid: Quantiza
         use.operation.operands[use.index] = result
 
 
-def _make_integer(module: ModuleOp, product: ternary.FusedOp | ternary.MatmulOp) -> None:
+def _make_integer(module: ModuleOp, product: Product, weights: int | None, last: bool) -> None:
     """Feed a product the integers its input comes from; scale, bias and the rest follow it."""
-    restored = _quantized(product.input)
+    restored = _quantized(input_of(product))
     if restored is None:
+        return
+    if isinstance(product, TernaryLayer):
+        rewriting = IntegerProduct(module, product)
+    elif weights is not None:
+        rewriting = DenseIntegerProduct(module, product, weights, shared=last)
+    else:
         return
     scale, zero = literal_value(restored.scale), literal_value(restored.zero_point)
     assert scale is not None and zero is not None
-    rewriting = IntegerProduct(module, product)
     accumulated = rewriting.sums(restored.input, int(zero))
     replace_results(product, [rewriting.followed(accumulated, float(scale), int(zero))])

@@ -43,6 +43,7 @@ from .integer_forms import (
     scalar,
     shaped,
 )
+from .layers import is_layer
 from .replacement import erase_unused_except, unused_ops
 from .requantize_fusion import fuse_rescaling
 
@@ -155,8 +156,7 @@ class _Requantizing:
         if len(form.terms) != 1:
             raise NotIntegerError
         (term,) = form.terms
-        product = term.value.owner
-        bare = isinstance(product, ternary.FusedOp) and tensor_type(term.value).element_type == i32
+        bare = is_layer(term.value.owner) and tensor_type(term.value).element_type == i32
         if not bare or not term.value.has_one_use():
             raise NotIntegerError
         scale, offset, bound = np.broadcast_arrays(term.scale, form.offset, magnitude(term.value))

@@ -1,0 +1,252 @@
+"""The pass `free-batch`: a batch size that a file fixes becomes free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ..dialects import tensor, ternary
+from ..dialects.inference import InferredOp, tensor_type
+from ..dialects.shapes import DYNAMIC, Shape, ints, with_shape
+from ..ir.errors import PassError
+from ..ir.interpreter import entry_function
+from ..ir.locations import error_at
+from .layers import is_layer, weight_of
+
+_NAMES = ("arg_attrs", "res_attrs")
+_DIMENSIONS = "tensor.dimensions"
+
+_ELEMENTWISE = (
+    *(tensor.ReluOp, tensor.Relu6Op, tensor.LeakyReluOp, tensor.GeluOp, tensor.SiluOp),
+    *(tensor.SigmoidOp, tensor.TanhOp, tensor.HardSwishOp, tensor.HardTanhOp, tensor.ClampOp),
+    *(tensor.AddOp, tensor.SubOp, tensor.MulOp, tensor.DivOp, tensor.ModOp, tensor.PowOp),
+    *(tensor.MaximumOp, tensor.MinimumOp, tensor.AndOp, tensor.OrOp, tensor.CompareOp),
+    *(tensor.WhereOp, tensor.ConvertOp, tensor.NegOp, tensor.NotOp, tensor.AbsOp, tensor.SignOp),
+    *(tensor.ExpOp, tensor.LogOp, tensor.SqrtOp, tensor.RsqrtOp, tensor.RoundOp),
+    *(tensor.FloorOp, tensor.ErfOp),
+)
+"""Ops on the elements, broadcast."""
+
+_PER_SAMPLE = (
+    *(tensor.BatchNormOp, tensor.MaxPoolOp, tensor.AvgPoolOp, tensor.GlobalAvgPoolOp),
+    ternary.AdderGraphOp,
+)
+"""Ops that look at one position of the first axis at a time, whatever their options."""
+
+_AXIS = (
+    *(tensor.SoftmaxOp, tensor.LogSoftmaxOp, tensor.ArgmaxOp, tensor.ConcatenateOp),
+    *(tensor.SplitOp, tensor.QuantizeOp, tensor.DequantizeOp, tensor.RequantizeOp),
+    tensor.MultiThresholdOp,
+)
+"""Ops with an attribute `axis`, which must be another than the first."""
+
+_AXES = (
+    *(tensor.ReduceSumOp, tensor.ReduceMeanOp, tensor.ReduceMaxOp, tensor.ReduceMinOp),
+    *(tensor.SqueezeOp, tensor.UnsqueezeOp),
+)
+"""Ops with an attribute `axes`, none of which may be the first one."""
+
+
+@dataclass(frozen=True)
+class FreeBatchPass(ModulePass):
+    """Make the first axis of all arguments free where a file says how many samples a run takes.
+
+    Exporters often write the batch size of the run that they traced. A program that treats the
+    samples of its batch one by one computes the same for any number of them:
+
+        func.func @forward(%x: tensor<789444x16xf32>) -> tensor<789444x5xf32> {
+          %y = tensor.relu %x : (tensor<789444x16xf32>) -> tensor<789444x16xf32>
+        // becomes
+        func.func @forward(%x: tensor<?x16xf32>) -> tensor<?x5xf32> {
+          %y = tensor.relu %x : (tensor<?x16xf32>) -> tensor<?x16xf32>
+
+    Every op on the way from an argument is looked at. Where one mixes samples, or is not known not
+    to, the program stays as it is; with `strict` that is an error. Programs whose first axis is
+    free already are left alone.
+
+    Raises:
+        PassError: with `strict`: the first axes of the arguments differ, or an op mixes samples.
+    """
+
+    name = "free-batch"
+
+    strict: bool = False
+    """Refuse a program whose batch cannot be freed."""
+
+    function: str = "forward"
+    """The function to change."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        function = entry_function(op, self.function)
+        try:
+            _Freeing(function).run()
+        except _MixedError as error:
+            if self.strict:
+                raise PassError(error_at(error.op, error.reason)) from None
+
+
+class _MixedError(Exception):
+    """Samples of a batch are not treated one by one."""
+
+    def __init__(self, op: Operation, reason: str) -> None:
+        super().__init__(reason)
+        self.op, self.reason = op, reason
+
+
+class _Freeing:
+    """Checks every op first and changes types after that."""
+
+    def __init__(self, function: FuncOp) -> None:
+        self.function = function
+        self.size = 0
+        self.batched: set[SSAValue] = set()
+
+    def run(self) -> None:
+        if len(self.function.body.blocks) != 1 or not self._arguments():
+            return
+        block = self.function.body.block
+        for op in block.ops:
+            self._check(op)
+        for value in list(self.batched):
+            if isinstance(value.owner, tensor.ReshapeToOp):
+                shape = value.owner.shape.get_values()
+                value.owner.shape = ints((-2, *shape[1:]))
+        freed = [_free(argument) for argument in list(block.args)]
+        assert freed
+        for op in block.ops:
+            if any(result in self.batched for result in op.results):
+                assert isinstance(op, InferredOp)
+                for result, type in zip(list(op.results), op.infer(), strict=True):
+                    Rewriter.replace_value_with_new_type(result, type)
+        self.function.update_function_type()
+        self._rename()
+
+    def _arguments(self) -> bool:
+        """Whether all arguments are tensors with one first size that is known."""
+        args = self.function.body.block.args
+        shapes = [tensor_type(a).get_shape() for a in args if isinstance(a.type, TensorType)]
+        sizes = {shape[0] if shape else 0 for shape in shapes}
+        if len(shapes) < len(args) or not args or DYNAMIC in sizes:
+            return False
+        if len(sizes) > 1 or 0 in sizes:
+            raise _MixedError(self.function, f"the first axes of its arguments differ: {sizes}")
+        (self.size,) = sizes
+        self.batched.update(args)
+        return True
+
+    def _check(self, op: Operation) -> None:
+        given = [value for value in op.operands if value in self.batched]
+        if isinstance(op, ReturnOp):
+            if len(given) < len(op.operands):
+                raise _MixedError(op, "a result does not depend on the samples")
+            return
+        if not given:
+            return
+        reason = self._mixing(op)
+        if reason is not None:
+            raise _MixedError(op, f"'{op.name}' {reason}, so the batch size cannot be free")
+        self.batched.update(op.results)
+
+    def _mixing(self, op: Operation) -> str | None:
+        """How an op mixes samples; `None` if it takes them one by one."""
+        if any(self._shape(result)[:1] != (self.size,) for result in op.results):
+            return "does not keep the first axis"
+        if isinstance(op, _ELEMENTWISE):
+            return self._broadcasting(op)
+        if is_layer(op):
+            weight = weight_of(op)
+            return "has a weight that is not known" if weight in self.batched else None
+        if isinstance(op, _PER_SAMPLE):
+            return None
+        for kinds, name in ((_AXIS, "axis"), (_AXES, "axes")):
+            if isinstance(op, kinds):
+                return self._along(op, name)
+        rule = _RULES.get(type(op))
+        return "is not known to take samples one by one" if rule is None else rule(op)
+
+    def _shape(self, value: SSAValue) -> Shape:
+        return tensor_type(value).get_shape() if isinstance(value.type, TensorType) else ()
+
+    def _broadcasting(self, op: Operation) -> str | None:
+        rank = len(self._shape(op.results[0]))
+        for value in op.operands:
+            shape = self._shape(value)
+            if value in self.batched:
+                if len(shape) != rank:
+                    return "moves the samples to another axis"
+            elif len(shape) == rank and shape[0] != 1:
+                return "combines each sample with another number"
+        return None
+
+    def _along(self, op: Operation, name: str) -> str | None:
+        known: Any = getattr(op, name)
+        rank = len(self._shape(op.operands[0])) + isinstance(op, tensor.UnsqueezeOp)
+        axes = [known.value.data] if name == "axis" else list(known.get_values())
+        parameters = isinstance(
+            op, tensor.QuantizeOp | tensor.DequantizeOp | tensor.RequantizeOp
+        ) and not any(self._shape(value) for value in op.operands[1:])
+        if not parameters and any(axis % rank == 0 for axis in axes):
+            return "works along the first axis"
+        if isinstance(op, tensor.ConcatenateOp) and not all(
+            value in self.batched for value in op.operands
+        ):
+            return "joins samples with known numbers"
+        return None
+
+    def _rename(self) -> None:
+        """The name of the first dimension of arguments and results is `batch`."""
+        for which in _NAMES:
+            attributes: ArrayAttr[DictionaryAttr] | None = getattr(self.function, which)
+            if attributes is not None:
+                setattr(self.function, which, ArrayAttr(map(_renamed, attributes.data)))
+
+
+def _renamed(entries: DictionaryAttr) -> DictionaryAttr:
+    names = entries.data.get(_DIMENSIONS)
+    if not isinstance(names, ArrayAttr):
+        return entries
+    given = cast("tuple[Attribute, ...]", names.data)
+    renamed: tuple[Attribute, ...] = (StringAttr("batch"), *given[1:])
+    return DictionaryAttr({**entries.data, _DIMENSIONS: ArrayAttr(renamed)})
+
+
+def _free(value: SSAValue) -> SSAValue:
+    type = tensor_type(value)
+    shape = (DYNAMIC, *type.get_shape()[1:])
+    return Rewriter.replace_value_with_new_type(value, with_shape(type, shape))
+
+
+def _reshape(op: tensor.ReshapeToOp) -> str | None:
+    copies = -2 in op.shape.get_values()[1:]
+    return "copies the first axis to another" if copies else None
+
+
+def _flatten(op: tensor.FlattenOp) -> str | None:
+    rank = tensor_type(op.operand).get_num_dims()
+    return None if op.start.value.data % rank else "flattens the first axis"
+
+
+def _permute(op: tensor.PermuteOp) -> str | None:
+    return None if op.perm.get_values()[0] == 0 else "moves the first axis"
+
+
+def _pad(op: tensor.PadToOp) -> str | None:
+    padded = op.low.get_values()[0] or op.high.get_values()[0]
+    return "pads the first axis" if padded else None
+
+
+_RULES: dict[type[Operation], Callable[[Any], str | None]] = {
+    tensor.FlattenOp: _flatten,
+    tensor.PadToOp: _pad,
+    tensor.PermuteOp: _permute,
+    tensor.ReshapeToOp: _reshape,
+}
+"""How ops with rules of their own mix samples; `None` where they take them one by one."""
