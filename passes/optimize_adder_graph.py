@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import tensor, ternary
 from ..dialects.elements import numpy_dtype
 from ..dialects.inference import InferredOp, tensor_type
-from ..dialects.parameters import Array
+from ..dialects.parameters import module_of
 from ..dialects.shapes import is_float
 from ..dialects.ternary.types import is_trit
 from ..ir.errors import OptionError
-from .adder_graph import COSTS, InputRange, optimize_matrix
-from .compile_time import is_literal, literal_value
+from .adder_graph import COSTS, AdderGraph, InputRange, optimize_integers, optimize_matrix
+from .argument_bounds import noted_bounds
+from .compile_time import is_literal, literal, literal_value
+from .layers import input_of, is_layer, weight_of
 from .replacement import erase, insert_before, replace
 from .skip_zeros import FORM_ATTRIBUTE
 
@@ -27,16 +30,20 @@ WEIGHT_ATTRIBUTE = "ternary.weight"
 HARDWARE_FORM = "verilog.form"
 """The attribute of a product that `choose-folding` gave another form; it stays a product."""
 
-Product = ternary.MatmulOp | ternary.LinearOp
+Product = ternary.MatmulOp | ternary.LinearOp | tensor.MatmulOp | tensor.LinearOp
+"""Products by a matrix; those of `tensor` with weights of several bits."""
 
 
 @dataclass(frozen=True)
 class OptimizeAdderGraphPass(ModulePass):
-    """Turn integer products with constant trits into small graphs of shared additions.
+    """Turn integer products with constant weights into small graphs of shared additions.
 
     `ternary.matmul` and `ternary.linear` on integers or trits, with a weight [K, N] whose values
     are known, become `ternary.adder_graph`; bias, activation, thresholds and requantisation of a
-    `linear` follow as ops of their own. The same bits are computed. This is for hardware, where an
+    `linear` follow as ops of their own. So do `tensor.matmul` and `tensor.linear` on i32: their
+    weights of several bits are signed digits at their places, added after the sums of each place,
+    and a `tensor.mul` by powers of two follows where all weights of a column are even. The same
+    bits are computed. This is for hardware, where an
     addition costs area: on a processor the product is faster.
 
         %y = ternary.linear %x, %w bias(%b : tensor<2xi32>) {activation = "relu"}
@@ -47,7 +54,8 @@ class OptimizeAdderGraphPass(ModulePass):
         %1 = tensor.add %0, %b : (tensor<?x2xi32>, tensor<2xi32>) -> tensor<?x2xi32>
         %y = tensor.relu %1 : (tensor<?x2xi32>) -> tensor<?x2xi32>
 
-    Left alone: float products, whose sums would round differently; weights that are not literals
+    Left alone: float products, whose sums would round differently; products of `tensor` on other
+    integers than i32, whose sums wrap around earlier; weights that are not literals
     (run `fold-constants` before); products by several matrices; and `ternary.conv`, as there is no
     op for the windows of an image: who builds the windows (a line buffer in hardware) calls
     `passes.adder_graph.optimize_matrix` on the matrix [window, channels] itself.
@@ -90,19 +98,44 @@ class OptimizeAdderGraphPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for product in list(op.walk()):
-            if not isinstance(product, Product) or is_float(tensor_type(product.input)):
+            if not isinstance(product, Product) or not is_known_product(product):
                 continue
             if HARDWARE_FORM in product.attributes:
                 split_product(product)
-                continue
-            weight = literal_value(product.weight)
-            if weight is not None and weight.ndim == 2:
-                self._convert(product, weight)
+            else:
+                self._convert(product)
 
-    def _convert(self, product: Product, weight: Array) -> None:
-        inputs = input_range(product.input)
+    def _convert(self, product: Product) -> None:
+        found, shifts = self._graph(product)
+        graph = ternary.AdderGraphOp(input_of(product), found.inputs, found.nodes, found.outputs)
+        literal = weight_of(product).owner
+        _note_weight(graph, product)
+        product.attributes.pop(FORM_ATTRIBUTE, None)
+        ops: list[InferredOp] = [graph]
+        if any(shifts):
+            ops.append(tensor.MulOp(graph.result, _powers(product, shifts)))
+        ops += _steps_after(ops[-1].results[0], product)
+        for step in ops[:-1]:
+            insert_before(product, step)
+        replace(product, ops[-1])
+        if is_literal(literal) and literal.result.first_use is None:
+            erase(literal)
+
+    def _graph(self, product: Product) -> tuple[AdderGraph, list[int]]:
+        """The graph, and the powers of two that columns are multiplied by behind it."""
+        weight = literal_value(weight_of(product))
+        assert weight is not None
+        inputs = input_range(input_of(product))
         if self.input_bits is not None:
             inputs = InputRange.of_bits(self.input_bits, signed=inputs.low < 0)
+        if isinstance(product, tensor.MatmulOp | tensor.LinearOp):
+            return optimize_integers(
+                weight.astype(np.int64),
+                cost=self.cost,
+                max_depth=self.max_depth,
+                time_budget=float(self.time_budget),
+                inputs=inputs,
+            )
         found = optimize_matrix(
             weight,
             cost=self.cost,
@@ -110,21 +143,38 @@ class OptimizeAdderGraphPass(ModulePass):
             time_budget=float(self.time_budget),
             inputs=inputs,
         )
-        graph = ternary.AdderGraphOp(product.input, found.inputs, found.nodes, found.outputs)
-        literal = product.weight.owner
-        _note_weight(graph, product)
-        product.attributes.pop(FORM_ATTRIBUTE, None)
-        ops = [graph, *_steps_after(graph.result, product)]
-        for step in ops[:-1]:
-            insert_before(product, step)
-        replace(product, ops[-1])
-        if is_literal(literal) and literal.result.first_use is None:
-            erase(literal)
+        return found, []
 
 
-def split_product(op: Product) -> ternary.MatmulOp:
+def is_known_product(op: Product) -> bool:
+    """Whether an op multiplies integers by one matrix of known numbers, with sums in i32."""
+    if not is_layer(op) or is_float(tensor_type(input_of(op))):
+        return False
+    if (
+        isinstance(op, tensor.MatmulOp | tensor.LinearOp)
+        and tensor_type(op.result).element_type != i32
+    ):
+        return False
+    weight = literal_value(weight_of(op))
+    return weight is not None and weight.ndim == 2
+
+
+def _powers(product: Product, shifts: list[int]) -> SSAValue:
+    """Powers of two, one a column, before a product."""
+    values = np.array([1 << shift for shift in shifts], np.int32)
+    op = literal(module_of(product), "powers", values, TensorType(i32, values.shape), buffer=True)
+    insert_before(product, op)
+    return op.result
+
+
+def split_product(op: Product) -> ternary.MatmulOp | tensor.MatmulOp:
     """A product with what follows it as ops of their own; it notes the name of its weight."""
-    product = op if isinstance(op, ternary.MatmulOp) else ternary.MatmulOp(op.input, op.weight)
+    if isinstance(op, ternary.MatmulOp | tensor.MatmulOp):
+        product = op
+    elif isinstance(op, tensor.LinearOp):
+        product = tensor.MatmulOp(op.input, op.weight)
+    else:
+        product = ternary.MatmulOp(op.input, op.weight)
     _note_weight(product, op)
     if product is not op:
         if HARDWARE_FORM in op.attributes:
@@ -137,17 +187,19 @@ def split_product(op: Product) -> ternary.MatmulOp:
 
 
 def _note_weight(product: Operation, op: Product) -> None:
-    literal = op.weight.owner
-    if isinstance(literal, ternary.ParameterOp):
-        product.attributes[WEIGHT_ATTRIBUTE] = literal.key
-    elif op.weight.name_hint is not None:
-        product.attributes[WEIGHT_ATTRIBUTE] = StringAttr(op.weight.name_hint)
+    weight = weight_of(op)
+    if isinstance(weight.owner, ternary.ParameterOp | tensor.ParameterOp):
+        product.attributes[WEIGHT_ATTRIBUTE] = weight.owner.key
+    elif weight.name_hint is not None:
+        product.attributes[WEIGHT_ATTRIBUTE] = StringAttr(weight.name_hint)
 
 
 def _steps_after(product: SSAValue, op: Product) -> list[InferredOp]:
     """The ops that do what a fused `linear` does after its product, in its order."""
     steps: list[InferredOp] = []
     value = product
+    if isinstance(op, tensor.LinearOp):
+        return steps if op.bias is None else [tensor.AddOp(value, op.bias)]
     if not isinstance(op, ternary.LinearOp):
         return steps
 
@@ -186,14 +238,18 @@ _MOVES = (
     tensor.PermuteOp,
     tensor.SqueezeOp,
     tensor.UnsqueezeOp,
+    tensor.MaxPoolOp,
+    tensor.SliceOp,
 )
-"""Ops whose results hold the values of their one operand."""
+"""Ops whose results hold values of their one operand."""
 
 
 def input_range(value: SSAValue) -> InputRange:
     """The integers that `value`, a tensor of integers or trits, can hold, by who made it."""
     while isinstance(value.owner, _MOVES):
         (value,) = value.owner.operands
+    if (noted := noted_bounds(value)) is not None:
+        return noted.range
     maker = value.owner
     if isinstance(maker, tensor.QuantizeOp | tensor.RequantizeOp):
         return InputRange(maker.low.value.data, maker.high.value.data)
@@ -201,6 +257,42 @@ def input_range(value: SSAValue) -> InputRange:
         return InputRange(maker.low.value.data, maker.high.value.data)
     if isinstance(maker, tensor.MultiThresholdOp | ternary.FusedOp) and maker.thresholds:
         return InputRange(0, tensor_type(maker.thresholds).get_shape()[1])
+    all_of_type = _type_range(value)
+    found = _computed_range(maker) if isinstance(maker, Operation) else None
+    if found is None or found.low < all_of_type.low or found.high > all_of_type.high:
+        return all_of_type
+    return found
+
+
+def _computed_range(op: Operation) -> InputRange | None:
+    """What conversions and sums with known numbers make of their operand, without wrapping."""
+    if isinstance(op, tensor.ConvertOp) and not is_float(tensor_type(op.operand)):
+        return input_range(op.operand)
+    if isinstance(op, tensor.PadToOp):
+        inner, pad = input_range(op.operand), int(op.value.value.data)
+        return InputRange(min(inner.low, pad), max(inner.high, pad))
+    if isinstance(op, tensor.ReluOp):
+        inner = input_range(op.operand)
+        return InputRange(max(inner.low, 0), max(inner.high, 0))
+    if not isinstance(op, tensor.AddOp | tensor.SubOp | tensor.MaximumOp | tensor.MinimumOp):
+        return None
+    left, right = (_ends(operand) for operand in op.operands)
+    if isinstance(op, tensor.SubOp):
+        right = InputRange(-right.high, -right.low)
+    if isinstance(op, tensor.AddOp | tensor.SubOp):
+        return InputRange(left.low + right.low, left.high + right.high)
+    choose = max if isinstance(op, tensor.MaximumOp) else min
+    return InputRange(choose(left.low, right.low), choose(left.high, right.high))
+
+
+def _ends(value: SSAValue) -> InputRange:
+    known = literal_value(value)
+    if known is None or not known.size:
+        return input_range(value)
+    return InputRange(int(known.min()), int(known.max()))
+
+
+def _type_range(value: SSAValue) -> InputRange:
     type = tensor_type(value)
     if is_trit(type):
         return InputRange(-1, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,61 +42,116 @@ def run_verilog(
         LoweringError: an input is out of the range that the circuit was made for.
     """
     interface = Interface.from_dict(json.loads(artifact.text("report.json")))
-    integers = [_quantized(port, x) for port, x in zip(interface.inputs, inputs, strict=True)]
+    integers = [
+        frames_of(port, quantized(port, x))
+        for port, x in zip(interface.inputs, inputs, strict=True)
+    ]
     beats = max((len(x) for x in integers), default=1)
     integers = [np.broadcast_to(x, (beats, x.shape[1])) for x in integers]
     words = pack(interface.inputs, integers)
-    results = _simulated(artifact, interface, words, simulator)
+    results = _results(artifact, interface, words, simulator)
     outputs = unpack(interface.outputs, results[1])
     return results[0], [
-        _dequantized(port, x) for port, x in zip(interface.outputs, outputs, strict=True)
+        dequantized(port, x) for port, x in zip(interface.outputs, outputs, strict=True)
     ]
 
 
-def _simulated(
-    artifact: Artifact, interface: Interface, words: Sequence[int], simulator: str | None
-) -> tuple[str, list[int]]:
-    """The simulator, and the words of the results."""
+@dataclass(frozen=True)
+class Simulated:
+    """What came out of a simulated circuit.
+
+    Attributes:
+        engine: the simulator and its version.
+        words: the beats of the results; `None` for one with undefined bits. Fewer than expected
+            where the circuit stood still.
+        complaints: of the test bench, about latency, interval and last beats.
+    """
+
+    engine: str
+    words: list[int | None]
+    complaints: list[str]
+
+
+def simulate_words(
+    rtl: Mapping[str, str],
+    interface: Interface,
+    words: Sequence[int],
+    expected: Sequence[int],
+    simulator: str | None = None,
+) -> Simulated:
+    """Send words through a circuit: half of them without waiting, then with random waits.
+
+    Args:
+        rtl: Verilog by file name.
+        interface: of the circuit.
+        words: what goes in, whole frames; a single one goes in twice.
+        expected: of the results; the test bench speaks of those that differ.
+        simulator: see `runtime.verilog.simulate`.
+
+    Raises:
+        BackendError: no simulator, or it refuses the files.
+    """
     once = len(words) == interface.beats_in
-    sent = [*words, *words] if once else list(words)
-    frames = len(sent) // interface.beats_in
-    rtl = {
-        Path(name).name: artifact.text(name) for name in artifact.files if name.startswith("rtl/")
-    }
-    wanted = frames * interface.beats_out
-    tests = vector_files(interface, sent, [0] * wanted)
+    times = 2 if once else 1
+    tests = vector_files(interface, [*words] * times, [*expected] * times)
     with TemporaryDirectory() as folder:
         run = simulate({**rtl, **tests}, f"{interface.name}_tb", Path(folder), simulator)
         written = Path(folder) / f"{interface.name}_results.mem"
         lines = written.read_text().split() if written.exists() else []
+    digits = set("0123456789abcdef")
+    found = [int(line, 16) if set(line) <= digits else None for line in lines]
     said = ("latency is", "interval is", "tlast")
-    if len(lines) != wanted or any(text in run.output for text in said):
-        last = run.output.strip().splitlines()[-1:]
-        raise BackendError(f"the circuit gave {len(lines)} of {wanted} beats: {' '.join(last)}")
-    if not all(set(line) <= set("0123456789abcdef") for line in lines):
+    complaints = [line for line in run.output.splitlines() if any(text in line for text in said)]
+    whole = not once or len(found) == 2 * len(expected)
+    return Simulated(run.engine, found[: len(expected)] if whole else [], complaints)
+
+
+def _results(
+    artifact: Artifact, interface: Interface, words: Sequence[int], simulator: str | None
+) -> tuple[str, list[int]]:
+    """The simulator, and the words of the results."""
+    rtl = {
+        Path(name).name: artifact.text(name) for name in artifact.files if name.startswith("rtl/")
+    }
+    wanted = len(words) // interface.beats_in * interface.beats_out
+    run = simulate_words(rtl, interface, words, [0] * wanted, simulator)
+    if len(run.words) != wanted or run.complaints:
+        said = " ".join(run.complaints[-1:])
+        raise BackendError(f"the circuit gave {len(run.words)} of {wanted} beats: {said}")
+    found = [word for word in run.words if word is not None]
+    if len(found) != wanted:
         raise BackendError("the circuit gave undefined bits")
-    return run.engine, [int(line, 16) for line in lines[: wanted // 2 if once else wanted]]
+    return run.engine, found
 
 
-def _quantized(port: Port, x: Array) -> Array:
-    """The integers [frames, elements] of an input, as `tensor.quantize` makes them."""
+def quantized(port: Port, x: Array) -> Array:
+    """The integers of an input in the program's shape, as `tensor.quantize` makes them."""
     how = port.quantized
-    if how is not None:
-        scale, zero_point = _along(how, x.ndim, np.float32)
-        steps = np.rint(x / scale) + zero_point
-        x = np.clip(np.nan_to_num(steps.astype(np.float64)), how["low"], how["high"])
+    if how is None:
+        return x
+    scale, zero_point = _along(how, x.ndim, np.float32)
+    steps = np.rint(x / scale) + zero_point
+    return np.clip(np.nan_to_num(steps.astype(np.float64)), how["low"], how["high"])
+
+
+def frames_of(port: Port, x: Array) -> Array:
+    """Integers in the program's shape as int64 [frames, elements]."""
     if port.free:
         x = np.moveaxis(x, port.frame_axis, 0)
     return x.reshape(len(x) if port.free else 1, prod(port.shape)).astype(np.int64)
 
 
-def _dequantized(port: Port, integers: Array) -> Array:
+def shaped(port: Port, frames: Array) -> Array:
+    """The inverse of `frames_of`."""
+    if not port.free:
+        return frames[0].reshape(port.shape)
+    sizes = [n for axis, n in enumerate(port.shape) if axis != port.frame_axis]
+    return np.moveaxis(frames.reshape(len(frames), *sizes), 0, port.frame_axis)
+
+
+def dequantized(port: Port, frames: Array) -> Array:
     """The values of an output in the program's shape, as `tensor.dequantize` makes them."""
-    if port.free:
-        sizes = [n for axis, n in enumerate(port.shape) if axis != port.frame_axis]
-        x = np.moveaxis(integers.reshape(len(integers), *sizes), 0, port.frame_axis)
-    else:
-        x = integers[0].reshape(port.shape)
+    x = shaped(port, frames)
     if port.quantized is None:
         return x.astype(port.dtype)
     scale, zero_point = _along(port.quantized, x.ndim, np.int64)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -111,6 +112,13 @@ class Port:
         moved = beats.reshape(-1, *(self.shape[axis] for axis in self.axes), *kept)
         return np.moveaxis(moved, *self._sides[::-1]).reshape(len(moved), -1)
 
+    def frame_bounds(self) -> tuple[Array, Array]:
+        """The least and the largest value of each element of a frame, int64 [elements]."""
+        beats = prod(self.shape) // len(self.low)
+        ends = (np.array([end] * beats, np.int64) for end in (self.low, self.high))
+        low, high = (self.frames(end).reshape(-1) for end in ends)
+        return low, high
+
     @property
     def _sides(self) -> tuple[list[int], list[int]]:
         """The axes of beats in an array of frames, and where they are before its elements."""
@@ -203,7 +211,7 @@ def noted_interface(module: ModuleOp) -> Interface:
         )
     entries = {key: _plain(value) for key, value in noted.data.items()}
     ports = {
-        side: tuple(_port(port) for port in cast("ArrayAttr[DictionaryAttr]", noted.data[side]))
+        side: tuple(port_of(port) for port in cast("ArrayAttr[DictionaryAttr]", noted.data[side]))
         for side in ("inputs", "outputs")
     }
     layers = tuple(entries["layers"])
@@ -221,7 +229,8 @@ def noted_interface(module: ModuleOp) -> Interface:
     )
 
 
-def _port(noted: DictionaryAttr) -> Port:
+def port_of(noted: DictionaryAttr) -> Port:
+    """A port as `convert-ternary-to-hw` notes it."""
     data = {key: _plain(value) for key, value in noted.data.items()}
     return Port(
         data["name"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -101,21 +100,7 @@ class VerilogTarget(Target):
 
     def stages(self, options: VerilogOptions) -> Sequence[Stage]:
         """From tensors to `hw`, `comb` and `seq`."""
-        bits = "" if options.input_bits is None else f" input-bits={options.input_bits}"
-        clock = "" if options.clock is None else f" clock={options.clock}"
-        device = _device(options)
-        grade = "" if device is None else f" device={device.grade}"
-        search = f"cost={options.cost} time-budget={options.time_budget}"
-        if options.max_depth is not None:
-            search += f" max-depth={options.max_depth}"
-        circuit = f"pipeline={options.pipeline} {search}{bits}{clock}{grade}"
-        folding = _folding(options, circuit)
-        return (
-            *_before_folding(options),
-            *([Stage("folding", folding)] if folding else []),
-            Stage("adders", f"optimize-adder-graph{{{search}}}"),
-            Stage("hardware", f"convert-ternary-to-hw{{keep-function=true {circuit}}}"),
-        )
+        return (*integer_stages(options), *circuit_stages(options))
 
     def prepare(self, module: ModuleOp, options: VerilogOptions) -> None:
         """Refuse a device that is not known before anything is compiled; keep the program for it.
@@ -190,6 +175,39 @@ class VerilogTarget(Target):
         return folding_advice(choose, build, found, device) if choose(None)["layers"] else ""
 
 
+def integer_stages(options: VerilogOptions) -> list[Stage]:
+    """The stages that make integers of a program and choose the forms of its products.
+
+    Raises:
+        OptionError: options contradict each other, or the device is not known.
+    """
+    folding = _folding(options, circuit_options(options))
+    return [*_before_folding(options), *([Stage("folding", folding)] if folding else [])]
+
+
+def circuit_stages(options: VerilogOptions) -> list[Stage]:
+    """The stages that make a circuit of a program of integers, or of one of its layers."""
+    circuit = f"keep-function=true {circuit_options(options)}"
+    return [
+        Stage("adders", f"optimize-adder-graph{{{_search_options(options)}}}"),
+        Stage("hardware", f"convert-ternary-to-hw{{{circuit}}}"),
+    ]
+
+
+def circuit_options(options: VerilogOptions) -> str:
+    """Options of `convert-ternary-to-hw`, as text."""
+    bits = "" if options.input_bits is None else f" input-bits={options.input_bits}"
+    clock = "" if options.clock is None else f" clock={options.clock}"
+    device = _device(options)
+    grade = "" if device is None else f" device={device.grade}"
+    return f"pipeline={options.pipeline} {_search_options(options)}{bits}{clock}{grade}"
+
+
+def _search_options(options: VerilogOptions) -> str:
+    search = f"cost={options.cost} time-budget={options.time_budget}"
+    return search if options.max_depth is None else f"{search} max-depth={options.max_depth}"
+
+
 def _before_folding(options: VerilogOptions) -> list[Stage]:
     steps = "" if options.timesteps is None else f"{{timesteps={options.timesteps}}}"
     return [
@@ -231,7 +249,7 @@ def _choice(options: VerilogOptions, circuit: str | None = None) -> str:
     return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"
 
 
-def random_inputs(interface: Interface, frames: int, seed: int) -> list[Array]:
+def random_inputs(interface: Interface, frames: int, seed: int | Sequence[int]) -> list[Array]:
     """Integers within the bounds of the inputs, int64 [frames, elements], one array a port.
 
     The first frame has every element at its least, the second at its largest value.
@@ -239,9 +257,7 @@ def random_inputs(interface: Interface, frames: int, seed: int) -> list[Array]:
     rng = np.random.default_rng(seed)
     arrays: list[Array] = []
     for port in interface.inputs:
-        beats = prod(port.shape) // len(port.low)
-        ends = (np.array([end] * beats, np.int64) for end in (port.low, port.high))
-        low, high = (port.frames(end).reshape(-1) for end in ends)
+        low, high = port.frame_bounds()
         array = rng.integers(low, high + 1, (frames, len(low)), dtype=np.int64)
         array[0], array[1] = low, high
         arrays.append(array)

@@ -100,8 +100,7 @@ class ConvertTernaryToHwPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ExposeIntegersPass().apply(ctx, op)
         OptimizeAdderGraphPass().apply(ctx, op)
-        function = entry_function(op, "forward")
-        conversion = self._conversion(op, function)
+        conversion = self.conversion(op)
         conversion.check()
         modules = conversion.convert()
         if not self.keep_function:
@@ -123,7 +122,9 @@ class ConvertTernaryToHwPass(ModulePass):
             }
         )
 
-    def _conversion(self, module: ModuleOp, function: FuncOp) -> Conversion:
+    def conversion(self, module: ModuleOp) -> Conversion:
+        """What makes the circuit of a program whose products are additions by now."""
+        function = entry_function(module, "forward")
         clock = None if self.clock is None else float(self.clock)
         pacing = Pacing(self.pipeline, clock, self.device)
         search = Search(self.cost, float(self.time_budget), self.max_depth)

@@ -25,6 +25,7 @@ from ...ir.errors import OptionError, UnsupportedError
 from ...ir.locations import location_text
 from ..adder_graph import InputRange
 from ..adder_graph.graph import width_of
+from ..argument_bounds import noted_bounds
 from ..compile_time import is_literal, literal_value
 from ..expose_integers import QUANTIZED
 from ..optimize_adder_graph import input_range
@@ -137,9 +138,10 @@ class Conversion:
         argument = self.function.args[index]
         attributes = _attributes(self.function.arg_attrs, index)
         quantized = attributes.get(QUANTIZED)
+        noted = noted_bounds(argument)
         given = isinstance(quantized, DictionaryAttr)
         range = _quantized_range(quantized) if given else input_range(argument)
-        if self.input_bits is not None and not given:
+        if self.input_bits is not None and not given and noted is None:
             type = tensor_type(argument).element_type
             if self.input_bits > width_of(range.low, range.high):
                 raise OptionError(
@@ -150,6 +152,8 @@ class Conversion:
         name = _name(attributes) or argument.name_hint or (f"x{index}" if index else "x")
         shape, free = _beat(tensor_type(argument))
         bounds = ((range.low, range.high),) * int(np.prod(shape))
+        if noted is not None:
+            bounds = noted.pairs
         return Port(
             identifier(name),
             shape,

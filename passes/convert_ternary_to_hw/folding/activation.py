@@ -51,7 +51,8 @@ def _searched(
     assert isinstance(product.function, Staircase)
     places = product.function.steps.bit_length()
     rows = product.thresholds()
-    mine = [rows[n] if n < len(rows) else rows[0] for n in _columns(folded, column)]
+    columns: list[int] = folded.columns[:, column].tolist()
+    mine = [rows[max(n, 0)] for n in columns]
     start = wire.cycle
     bits: list[Wire] = []
     for place in range(places):
@@ -71,11 +72,6 @@ def _searched(
         return Signal.constant(0)
     value = circuit.gathered([bit.value for bit in reversed(bits)], bits)
     return Signal(Wire(value.value, 0, product.function.steps, value.cycle, value.level))
-
-
-def _columns(folded: FoldedProduct, column: int) -> list[int]:
-    """The columns of the product that this column of a group stands for, a group each."""
-    return [g * folded.folding.pe + column for g in range(folded.folds[1])]
 
 
 def _address(body: SteppedBody, group: Sequence[Wire], bits: Sequence[Wire]) -> SSAValue:

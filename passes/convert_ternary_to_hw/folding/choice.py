@@ -15,7 +15,7 @@ from ....ir.errors import OptionError
 from .costs import Cost, folded_cost, serial_cost, unrolled_cost
 from .digit_serial import serial_width
 from .forms import Folded, Form, Serial, Unrolled
-from .product import FoldedProduct, Folding, Product
+from .product import FoldedProduct, Folding, Product, is_legal, legal_foldings
 from .rom_styles import LUTS_OF_A_BLOCK
 
 _DIGITS = (1, 2)
@@ -79,10 +79,10 @@ class FoldableLayer:
                 cost = serial_cost(self.product, digit, cycles)
                 return Choice(form, self.beats * cycles, cost)
             case Folded(folding):
-                k, n = self.product.shape
-                if not (1 <= folding.pe <= n and 1 <= folding.simd <= k):
+                if not is_legal(self.product, folding):
+                    k, n = self.product.shape
                     raise OptionError(
-                        f"layer '{self.name}' {k}x{n} takes pe in [1, {n}] and simd in [1, {k}], "
+                        f"layer '{self.name}' {k}x{n} takes {legal_foldings(self.product)}, "
                         f"got {form}"
                     )
                 folded = FoldedProduct(self.product, folding)
@@ -97,7 +97,7 @@ class FoldableLayer:
             k, n = self.product.shape
             found += [
                 self.choice(Folded(Folding(pe, simd)))
-                for pe in _least(n)
+                for pe in _columns(n, self.product.groups)
                 for simd in _least(k)
                 if pe * simd < k * n
             ]
@@ -112,6 +112,12 @@ class FoldableLayer:
         """The smallest choice of at most so many cycles a frame."""
         index = bisect_right([choice.cycles for choice in self.choices], cycles)
         return self.choices[index - 1] if index else None
+
+
+def _columns(count: int, groups: int) -> list[int]:
+    """Numbers of columns at once: some of a group, or all of several."""
+    own = count // groups
+    return sorted({*_least(own), *(own * number for number in _least(groups))})
 
 
 def _least(count: int) -> list[int]:

@@ -58,11 +58,12 @@ def rom_cost(depth: int, width: int) -> Cost:
 def folded_cost(folded: FoldedProduct, *, keep_beat: bool = True) -> Cost:
     """What `folded_stage` makes."""
     product, folding = folded.product, folded.folding
-    inputs, groups = folded.folds
+    groups = folded.folds[1]
     width, cells = product.width, folding.pe * folding.simd
+    selections, chosen = folded.selections.shape
     total = Cost(_CONTROL + 3 * folded.cycles.bit_length())
     total += _beat(product, keep_beat=keep_beat)
-    total += Cost(round(folding.simd * width * _selection(inputs)), folding.simd * width)
+    total += Cost(round(chosen * width * _selection(selections)), chosen * width)
     total += rom_cost(folded.cycles, 2 * cells)
     tree, levels = _tree(folding.simd, width)
     luts, registers = folding.pe * tree[0], folding.pe * tree[1]
@@ -118,6 +119,12 @@ def _times(cost: Cost, count: int) -> Cost:
     return Cost(cost.luts * count, cost.flip_flops * count, cost.blocks * count)
 
 
+def _graph_sizes(product: Product) -> tuple[int, int]:
+    """About how many adders the shared graphs of all groups take, and their bits."""
+    adders, bits = zip(*(graph_size(m, product.width) for m in product.matrices), strict=True)
+    return sum(adders), sum(bits)
+
+
 def graph_size(matrix: Array, width: int) -> tuple[int, int]:
     """About how many adders the shared graph of a matrix takes, and their bits, without a search.
 
@@ -143,7 +150,7 @@ def graph_size(matrix: Array, width: int) -> tuple[int, int]:
 
 def serial_cost(product: Product, digit: int, cycles: int, *, keep_beat: bool = True) -> Cost:
     """What `serial_stage` makes with digits of so many bits, in so many cycles a beat."""
-    adders, _ = graph_size(product.matrix, product.width)
+    adders, _ = _graph_sizes(product)
     total = Cost(_CONTROL + 2 * cycles.bit_length())
     total += _beat(product, keep_beat=keep_beat)
     inputs = len(product.inputs)
@@ -163,11 +170,13 @@ def serial_cost(product: Product, digit: int, cycles: int, *, keep_beat: bool = 
 
 def unrolled_cost(product: Product) -> Cost:
     """What the product and its function take as an ordinary circuit, with a register a level."""
-    _, bits = graph_size(product.matrix, product.width)
+    _, bits = _graph_sizes(product)
     luts = round(LUT_PER_ADDER_BIT * bits)
     if product.width == 1 and not product.signed:
-        columns = {column.tobytes(): int((column != 0).sum()) for column in product.matrix.T}
-        counted = sum(count - 1 for count in columns.values() if count)
+        counted = 0
+        for matrix in product.matrices:
+            columns = {column.tobytes(): int((column != 0).sum()) for column in matrix.T}
+            counted += sum(count - 1 for count in columns.values() if count)
         luts = min(luts, round(LUT_PER_COUNTED_BIT * counted))
     return Cost(luts, round(1.3 * bits)) + _after_unrolled(product)
 

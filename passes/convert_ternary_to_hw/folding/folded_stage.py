@@ -21,7 +21,7 @@ from ..pacing import Pacing
 from ..signals import Signal, Wire
 from ..stages.stage import Layout, Stage
 from .activation import applied
-from .control import SteppedBody
+from .control import Beat, SteppedBody
 from .product import FoldedProduct
 from .timing import SteppedTiming
 
@@ -104,7 +104,7 @@ class _Writer:
         groups, _ = self.folded.folds
         beat = body.beats(self.folded.cycles, keep_beat=self.keep_beat)
         group, _, last_group = body.numbered(groups, beat.step, "fold_in")
-        chosen = body.kept(self._chosen(beat.data, group), body.enable, "chosen")
+        chosen = body.kept(self._chosen(beat, group, last_group), body.enable, "chosen")
         last = body.flag(body.all_of(beat.busy, last_group), "last")
         first = last
         if groups > 1:
@@ -116,35 +116,53 @@ class _Writer:
         size = self.product.width
         inputs = [
             Wire(body.extract(chosen, i * size, size), 0, (1 << size) - 1)
-            for i in range(folding.simd)
+            for i in range(self.folded.lanes * folding.simd)
         ]
         return beat.in_ready, inputs, Wire(first, 0, 1), last, words
 
-    def _chosen(self, beat: SSAValue, group: Wire) -> SSAValue:
+    def _chosen(self, beat: Beat, group: Wire, last_group: SSAValue) -> SSAValue:
         """The inputs of a group, as unsigned numbers, the first in the lowest bits."""
-        circuit, simd = self.circuit, self.folded.folding.simd
-        groups, _ = self.folded.folds
-        width = self.product.width
-        elements = self.body.elements(beat, self.product.inputs, width)
-        elements += [circuit.constant(0, width)] * (groups * simd - len(elements))
-        words = [
-            self.body.joined(elements[start : start + simd])
-            for start in range(0, len(elements), simd)
-        ]
-        word = self.body.picked(words, group)
+        circuit, width = self.circuit, self.product.width
+        elements = self.body.elements(beat.data, self.product.inputs, width)
+        elements.append(circuit.constant(0, width))
+        selections: list[list[int]] = self.folded.selections.tolist()
+        words = [self.body.joined([elements[place] for place in places]) for places in selections]
+        word = self._picked(words, beat, group, last_group)
         if not self.product.signed:
             return word
-        tops = sum(1 << (i * width + width - 1) for i in range(simd))
-        return circuit.put(comb.XorOp([word, circuit.constant(tops, simd * width)]))
+        count = self.folded.selections.shape[1]
+        tops = sum(1 << (i * width + width - 1) for i in range(count))
+        return circuit.put(comb.XorOp([word, circuit.constant(tops, count * width)]))
+
+    def _picked(
+        self, words: list[SSAValue], beat: Beat, group: Wire, last_group: SSAValue
+    ) -> SSAValue:
+        """The selection of this step."""
+        body, folded = self.body, self.folded
+        if folded.product.groups == 1:
+            return body.picked(words, group)
+        if folded.parts == 1:
+            return body.picked(words, beat.index)
+        ends = body.all_of(beat.step, last_group)
+        _, _, last_part = body.numbered(folded.parts, ends, "part")
+        own, _, _ = body.numbered(folded.product.groups, body.all_of(ends, last_part), "own_group")
+        groups = folded.folds[0]
+        chosen = [
+            body.picked(words[start : start + groups], group)
+            for start in range(0, len(words), groups)
+        ]
+        return body.picked(chosen, own)
 
     def _sums(self, chosen: list[Wire], words: SSAValue) -> list[Wire]:
         """For each column the sum of what its weights make of the inputs chosen."""
         sums: list[Wire] = []
+        simd = self.folded.folding.simd
         for column in range(self.folded.folding.pe):
+            lane = column // self.folded.own
             with self.circuit.element(column):
                 cells = [
-                    self._cell(wire, words, column * len(chosen) + i)
-                    for i, wire in enumerate(chosen)
+                    self._cell(wire, words, column * simd + i)
+                    for i, wire in enumerate(chosen[lane * simd : (lane + 1) * simd])
                 ]
                 sums.append(self._total(cells))
         return sums
@@ -226,13 +244,13 @@ class _Writer:
         step = body.all_of(done, body.enable)
         _, groups = self.folded.folds
         group, _, at_end = body.numbered(groups, step, "group_out")
-        pe = self.folded.folding.pe
         parts: list[SSAValue] = []
-        for index in range(groups):
+        every: list[list[int]] = self.folded.columns.tolist()
+        for index, columns in enumerate(every):
             here = step
             if groups > 1:
                 here = body.all_of(step, body.compare(group.value, "eq", index))
-            bounds = self.product.outputs[index * pe : (index + 1) * pe]
+            bounds = [self.product.outputs[column] for column in columns if column >= 0]
             values = [
                 circuit.bits(circuit.at(signal.wire, end), width_of(*ends))
                 if signal.wire is not None

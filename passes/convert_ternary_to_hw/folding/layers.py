@@ -6,6 +6,7 @@ Not here: which form each takes (`choice`).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from math import prod
 from typing import cast
 
@@ -74,21 +75,20 @@ def _name(op: ProductOp) -> str:
 def _layer(op: ProductOp, name: str, input_bits: int | None) -> FoldableLayer:
     shape = tensor_type(op.results[0]).get_shape()
     beats = prod(shape[2:]) if isinstance(op, ternary.ConvOp) else 1
-    matrix = product_matrix(op)
-    bounds = nominal_bounds(op, len(matrix), input_bits)
-    product, _ = product_of(op, matrix, bounds)
+    product, _ = product_of(op, nominal_bounds(op, input_bits))
     return FoldableLayer(name, product, beats, can_fold(op))
 
 
 def can_fold(op: ProductOp) -> bool:
     """Whether stages of several cycles a beat can compute an op."""
-    if isinstance(op, ternary.ConvOp):
-        return op.groups.value.data == 1
-    return tensor_type(op.results[0]).get_num_dims() == 2
+    return isinstance(op, ternary.ConvOp) or tensor_type(op.results[0]).get_num_dims() == 2
 
 
 def product_matrix(op: ProductOp) -> Array:
-    """The matrix int8 [K, N]; rows of a convolution are rows of taps, taps of a row, channels."""
+    """The matrix int8 [K, N]; rows of a convolution are rows of taps, taps of a row, channels.
+
+    Each column has rows for the inputs of its own group alone.
+    """
     weight = literal_value(op.weight)
     assert weight is not None
     if isinstance(op, ternary.ConvOp):
@@ -96,19 +96,30 @@ def product_matrix(op: ProductOp) -> Array:
     return weight.astype(np.int8)
 
 
-def nominal_bounds(op: ProductOp, count: int, input_bits: int | None = None) -> tuple[Bounds, ...]:
+def product_places(op: ProductOp) -> Array:
+    """For each group of columns the inputs that its rows stand for, int64 [G, K].
+
+    Inputs are rows of taps, taps of a row, channels of all groups.
+    """
+    groups = op.groups.value.data if isinstance(op, ternary.ConvOp) else 1
+    k = len(product_matrix(op))
+    depth = tensor_type(op.weight).get_shape()[1] if isinstance(op, ternary.ConvOp) else k
+    places = np.arange(groups * k).reshape(-1, groups, depth)
+    return places.swapaxes(0, 1).reshape(groups, k)
+
+
+def nominal_bounds(op: ProductOp, input_bits: int | None = None) -> tuple[Bounds, ...]:
     """The bounds of the inputs by who made them, the same for all.
 
     Args:
         op: the product.
-        count: of its inputs.
         input_bits: of the program's own inputs, where less than their types have.
     """
     found = _argument_range(op.input, input_bits) or input_range(op.input)
     low, high = found.low, found.high
     if isinstance(op, ternary.ConvOp) and any(op.padding.get_values()):
         low, high = min(low, 0), max(high, 0)
-    return ((low, high),) * count
+    return ((low, high),) * product_places(op).size
 
 
 def _argument_range(value: SSAValue, input_bits: int | None) -> InputRange | None:
@@ -130,20 +141,25 @@ def _argument_range(value: SSAValue, input_bits: int | None) -> InputRange | Non
 
 
 def product_of(
-    op: ProductOp, matrix: Array, inputs: tuple[Bounds, ...], most: int | None = None
+    op: ProductOp,
+    inputs: tuple[Bounds, ...],
+    at: Sequence[int] | None = None,
+    most: int | None = None,
 ) -> tuple[Product, list[Operation]]:
     """A product with the function that follows it, and the ops that this function stands for.
 
     Args:
         op: the product.
-        matrix: its matrix, rows in the order of `inputs`.
-        inputs: the bounds of the inputs.
+        inputs: the bounds of the elements of a beat.
+        at: the element that each input is; by default they are in order.
         most: the most ops that may follow.
     """
-    low, high = sum_bounds(matrix, inputs)
+    matrix, places = product_matrix(op), product_places(op)
+    if at is not None:
+        places = np.array(at, np.int64)[places]
     ops = following(op.results[0])[:most]
-    function, count = channel_function(ops, 1, low, high)
-    return Product(matrix, inputs, function), ops[:count]
+    function, count = channel_function(ops, 1, *sum_bounds(matrix, inputs, places))
+    return Product(matrix, inputs, function, places), ops[:count]
 
 
 def absorbed(op: ProductOp) -> list[Operation]:
@@ -151,8 +167,7 @@ def absorbed(op: ProductOp) -> list[Operation]:
 
     Digits show no sum before the last one: of those, only thresholds are asked on the way.
     """
-    matrix = product_matrix(op)
-    product, ops = product_of(op, matrix, nominal_bounds(op, len(matrix)))
+    product, ops = product_of(op, nominal_bounds(op))
     if isinstance(noted_form(op), Serial) and not isinstance(product.function, Staircase):
         return []
     return ops

@@ -5,6 +5,9 @@ numbers u of w bits (in two's complement with the top bit inverted): a weight of
 inverted bits of u, which is 2^w - 1 - u. What that is too much is the same for every input, so that
 a column's constant takes it in: no negation costs an adder, and no sign is extended.
 
+A convolution in groups is a product whose columns each take the inputs of their group alone. PE
+columns are some of one group, or all of several: then each group has SIMD inputs of its own.
+
 After Umuroglu et al. 2017 (FINN, arXiv 1612.07119), section 4.3, whose matrix-vector unit counts
 for bits. Not here: the circuit (`folded_stage`).
 """
@@ -45,13 +48,16 @@ class Product:
 
     Attributes:
         matrix: int8 [K, N] of trits.
-        inputs: the least and the largest value of each input.
+        inputs: the least and the largest value of each input of a beat.
         function: of the sums.
+        taken: int64 [G, K], for each of G groups of N / G columns the inputs that its columns take;
+            by default one group that takes all in order.
     """
 
     matrix: Array
     inputs: tuple[Bounds, ...]
     function: ChannelFunction
+    taken: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -60,9 +66,24 @@ class Product:
         return k, n
 
     @cached_property
+    def places(self) -> Array:
+        """For each group the inputs that its columns take, int64 [G, K]."""
+        return np.arange(len(self.matrix))[None] if self.taken is None else self.taken
+
+    @property
+    def groups(self) -> int:
+        """Of columns that take the same inputs."""
+        return len(self.places)
+
+    @cached_property
+    def matrices(self) -> list[Array]:
+        """The matrix of each group, [K, N / G]."""
+        return np.split(self.matrix, self.groups, axis=1)
+
+    @cached_property
     def ends(self) -> tuple[Array, Array]:
         """The least and the largest sum of each column, int64 [N]."""
-        return sum_bounds(self.matrix, self.inputs)
+        return sum_bounds(self.matrix, self.inputs, self.places)
 
     @cached_property
     def outputs(self) -> list[Bounds]:
@@ -93,13 +114,17 @@ class Product:
         return self.matrix
 
     @cached_property
+    def _column_ends(self) -> tuple[Array, Array]:
+        return sum_bounds(self.columns, self.inputs, self.places)
+
+    @cached_property
     def sums(self) -> tuple[int, int]:
         """The least and the largest number in an accumulator at the end, over all columns.
 
         A staircase needs no sign: accumulators start where the least sum is 0, and one number more
         than the largest stands for a threshold that nothing reaches.
         """
-        low, high = sum_bounds(self.columns, self.inputs)
+        low, high = self._column_ends
         if isinstance(self.function, Staircase):
             return 0, int((high - low).max()) + 1
         offsets = np.array(self.function.offsets)
@@ -117,7 +142,7 @@ class Product:
         zero = 1 << (self.width - 1) if self.signed else 0
         extra = zero * plus + ((1 << self.width) - 1 - zero) * minus
         if isinstance(self.function, Staircase):
-            return -sum_bounds(self.columns, self.inputs)[0] - extra
+            return -self._column_ends[0] - extra
         return np.array(self.function.offsets, np.int64) - extra
 
     def thresholds(self) -> list[list[int]]:
@@ -127,7 +152,7 @@ class Product:
         reached.
         """
         assert isinstance(self.function, Staircase)
-        low, _ = sum_bounds(self.columns, self.inputs)
+        low, _ = self._column_ends
         count = (1 << self.function.steps.bit_length()) - 1
         never = (1 << self.sum_width) - 1
         rows: list[list[int]] = []
@@ -146,26 +171,63 @@ class FoldedProduct:
         folding: how much of it in a cycle; columns and inputs are filled up with zeros.
 
     Raises:
-        OptionError: more columns or inputs than there are, or none.
+        OptionError: more columns or inputs than there are, none, or some of several groups.
     """
 
     product: Product
     folding: Folding
 
     def __post_init__(self) -> None:
-        k, n = self.product.shape
-        pe, simd = self.folding.pe, self.folding.simd
-        if not (1 <= pe <= n and 1 <= simd <= k):
+        if not is_legal(self.product, self.folding):
+            k, n = self.product.shape
             raise OptionError(
-                f"a product {k}x{n} is folded by pe in [1, {n}] and simd in [1, {k}], "
-                f"got pe={pe} and simd={simd}"
+                f"a product {k}x{n} is folded by {legal_foldings(self.product)}, "
+                f"got pe={self.folding.pe} and simd={self.folding.simd}"
             )
 
     @property
+    def lanes(self) -> int:
+        """Groups of the product whose columns are done at once, each with inputs of its own."""
+        return -(-self.folding.pe // self.own)
+
+    @property
+    def own(self) -> int:
+        """Columns of a group of the product."""
+        return self.product.shape[1] // self.product.groups
+
+    @property
+    def parts(self) -> int:
+        """Groups of columns that one group of the product is done in, one where it is several."""
+        return -(-self.own // self.folding.pe)
+
+    @cached_property
     def folds(self) -> tuple[int, int]:
         """Groups of inputs and groups of columns."""
-        k, n = self.product.shape
-        return -(-k // self.folding.simd), -(-n // self.folding.pe)
+        return -(-self.product.shape[0] // self.folding.simd), len(self.columns)
+
+    @cached_property
+    def columns(self) -> Array:
+        """The columns of the product in each group of PE, int64 [groups, PE]; -1 for none."""
+        pe, own = self.folding.pe, self.own
+        every = np.arange(self.product.shape[1])
+        if self.lanes > 1:
+            missing = -len(every) % pe
+            return np.concatenate([every, np.full(missing, -1)]).reshape(-1, pe)
+        filled = np.full((self.product.groups, self.parts * pe), -1)
+        filled[:, :own] = every.reshape(-1, own)
+        return filled.reshape(-1, pe)
+
+    @cached_property
+    def selections(self) -> Array:
+        """The inputs that are chosen together, int64 [selections, lanes · SIMD]; -1 for none.
+
+        Of a group of the product, or of as many as there are lanes, the groups of inputs in order.
+        """
+        simd, inputs = self.folding.simd, self.folds[0]
+        filled = np.full((-(-self.product.groups // self.lanes) * self.lanes, inputs * simd), -1)
+        filled[: self.product.groups, : self.product.shape[0]] = self.product.places
+        words = filled.reshape(-1, self.lanes, inputs, simd).transpose(0, 2, 1, 3)
+        return words.reshape(-1, self.lanes * simd)
 
     @property
     def cycles(self) -> int:
@@ -181,9 +243,9 @@ class FoldedProduct:
         """
         groups_in, groups_out = self.folds
         pe, simd = self.folding.pe, self.folding.simd
-        k, n = self.product.shape
-        padded = np.zeros((groups_in * simd, groups_out * pe), np.int8)
-        padded[:k, :n] = self.product.columns
+        places = self.columns.reshape(-1)
+        padded = np.zeros((groups_in * simd, len(places)), np.int8)
+        padded[: len(self.product.matrix), places >= 0] = self.product.columns
         blocks = padded.reshape(groups_in, simd, groups_out, pe).transpose(2, 0, 3, 1)
         bits = np.stack([blocks != 0, blocks < 0], axis=-1).reshape(self.cycles, -1)
         packed = np.packbits(bits, axis=1, bitorder="little")
@@ -195,10 +257,10 @@ class FoldedProduct:
 
     def packed(self, values: list[int]) -> list[int]:
         """Numbers of the accumulators' width, one a column, as a word a group of columns."""
-        pe, width = self.folding.pe, self.product.sum_width
+        width = self.product.sum_width
         words = [0] * self.folds[1]
-        for column, value in enumerate(values):
-            words[column // pe] |= (value % (1 << width)) << (column % pe * width)
+        for value, (group, place) in zip(values, np.argwhere(self.columns >= 0), strict=True):
+            words[group] |= (value % (1 << width)) << (int(place) * width)
         return words
 
     @cached_property
@@ -210,8 +272,33 @@ class FoldedProduct:
         return int(padded.reshape(self.folds[0], self.folding.simd, n).sum(1).max())
 
 
-def sum_bounds(matrix: Array, inputs: tuple[Bounds, ...]) -> tuple[Array, Array]:
-    """The least and the largest sum of each column of [K, N], for inputs within their bounds."""
-    low, high = np.array(inputs, np.int64).reshape(-1, 2).T
-    plus, minus = (matrix > 0).astype(np.int64), (matrix < 0).astype(np.int64)
-    return low @ plus - high @ minus, high @ plus - low @ minus
+def is_legal(product: Product, folding: Folding) -> bool:
+    """Whether a product can be folded so."""
+    k, n = product.shape
+    own = n // product.groups
+    whole = folding.pe <= own or folding.pe % own == 0
+    return 1 <= folding.simd <= k and 1 <= folding.pe <= n and whole
+
+
+def legal_foldings(product: Product) -> str:
+    """The foldings that a product can take, in words."""
+    k, n = product.shape
+    own = n // product.groups
+    columns = f"pe in [1, {n}]"
+    if product.groups > 1:
+        columns = f"pe in [1, {own}] or a multiple of {own} up to {n}"
+    return f"{columns} and simd in [1, {k}]"
+
+
+def sum_bounds(matrix: Array, inputs: tuple[Bounds, ...], places: Array) -> tuple[Array, Array]:
+    """The least and the largest sum of each column of [K, N], for inputs within their bounds.
+
+    `places` are the inputs that each group of columns takes, [G, K].
+    """
+    columns = np.moveaxis(matrix.reshape(len(matrix), len(places), -1), 1, 0)
+    plus, minus = ((sign * columns > 0).astype(np.int64) for sign in (1, -1))
+    low, high = (
+        np.array([ends[side] for ends in inputs], np.int64)[places][:, None] for side in (0, 1)
+    )
+    ends = low @ plus - high @ minus, high @ plus - low @ minus
+    return ends[0].reshape(-1), ends[1].reshape(-1)

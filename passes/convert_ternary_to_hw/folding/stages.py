@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from ...adder_graph import InputRange, optimize_matrix
+from ...adder_graph.graph import AdderGraph, Node
 from ..evaluation import check_range, words
 from ..pacing import Pacing
 from ..rules import numbers
@@ -18,8 +19,8 @@ from ..stages.stage import Layout, Stage
 from .digit_serial import SerialProduct, serial_stage
 from .folded_stage import folded_stage
 from .forms import Folded, Serial, noted_form
-from .layers import ProductOp, product_matrix, product_of
-from .product import FoldedProduct
+from .layers import ProductOp, product_of
+from .product import FoldedProduct, Product
 
 
 def product_stage(
@@ -38,7 +39,7 @@ def product_stage(
         name: of the stage.
         ops: the product, and what its stage computes besides.
         layout: of the beats that come in.
-        places: for each row of the product's matrix the element of a beat.
+        places: for each input of the product the element of a beat.
         pipeline: where registers are wanted.
         time_budget: to search for adders of a digit-serial product.
         keep_beat: as for `folded_stage`.
@@ -49,10 +50,7 @@ def product_stage(
     """
     op, *after = ops
     assert isinstance(op, ProductOp)
-    own = product_matrix(op)
-    matrix = np.zeros((len(layout.bounds), own.shape[1]), np.int8)
-    matrix[list(places)] = own
-    product, taken = product_of(op, matrix, layout.bounds, len(after))
+    product, taken = product_of(op, layout.bounds, places, len(after))
     assert taken == after
     check_range(op, op.results[0], numbers(np.stack(product.ends)))
     form = noted_form(op)
@@ -62,14 +60,29 @@ def product_stage(
             name, words(op), folded, pipeline=pipeline, keep_beat=keep_beat, beats=layout.beats
         )
     assert isinstance(form, Serial)
-    graph = optimize_matrix(
-        matrix,
-        cost="adders",
-        time_budget=time_budget,
-        inputs=InputRange(*_around(layout.bounds)),
-    )
-    serial = SerialProduct(product, graph, form.digit)
+    serial = SerialProduct(product, _graph(product, time_budget), form.digit)
     return serial_stage(name, words(op), serial, keep_beat=keep_beat, beats=layout.beats)
+
+
+def _graph(product: Product, time_budget: float) -> AdderGraph:
+    """The adders of all groups of a product, over the inputs of a beat."""
+    inputs = len(product.inputs)
+    nodes: list[Node] = []
+    outputs: list[tuple[int, int]] = []
+    every: list[list[int]] = product.places.tolist()
+    for matrix, places in zip(product.matrices, every, strict=True):
+        own = [product.inputs[place] for place in places]
+        found = optimize_matrix(
+            matrix,
+            cost="adders",
+            time_budget=time_budget / product.groups,
+            inputs=InputRange(*_around(own)),
+        )
+        first = inputs + len(nodes)
+        at = [*places, *range(first, first + len(found.nodes))]
+        nodes += [(at[a], at[b], sign, shift) for a, b, sign, shift in found.nodes]
+        outputs += [(at[value], sign) for value, sign in found.outputs]
+    return AdderGraph(inputs, tuple(nodes), tuple(outputs))
 
 
 def _around(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:

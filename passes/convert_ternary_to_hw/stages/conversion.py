@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -25,7 +26,6 @@ from .building import Bounds, Building, BuildOptions
 from .partition import Part, Partition, WindowOp
 from .products import Search
 from .splitting import split_convolutions
-from .stage import Layout
 
 
 def needs_stages(function: func.FuncOp) -> bool:
@@ -149,5 +149,8 @@ def _axes(value: SSAValue, part: Part) -> tuple[int, ...]:
 def _as_frames(port: Port, part: Part) -> Port:
     """A port whose frame comes in several beats: the bounds are those of a beat."""
     axes = tuple(axis + len(port.shape) for axis in part.spatial)
-    beats = Layout(port.bounds).bounds[: len(port.bounds) // part.beats]
-    return replace(port, axes=axes, bounds=beats)
+    ends = np.moveaxis(np.reshape(port.bounds, (*port.shape, 2)), axes, range(len(axes)))
+    ends = ends.reshape(part.beats, -1, 2)
+    low, high = ends[..., 0].min(axis=0), ends[..., 1].max(axis=0)
+    bounds = tuple(zip(low.tolist(), high.tolist(), strict=True))
+    return replace(port, axes=axes, bounds=bounds)
