@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import interpret, tensor, ternary
 from ...dialects.inference import tensor_type
 from ..adder_graph.graph import AdderGraph
 from ..compile_time import is_literal
+from ..optimize_adder_graph import Product
 from .arithmetic import (
     add,
     clamp,
@@ -285,6 +287,12 @@ _COMBINE: dict[type[Operation], Callable[[Circuit, Signal, Signal], Signal]] = {
     tensor.ReduceMinOp: _smaller,
 }
 
+FLOATS = (
+    "floating point; make the network integer first: give the target samples of its inputs, "
+    "'verilog{calibration=samples.npz}', or run the passes that docs/quantization.md lists"
+)
+"""Why ops on floats have no circuit, and what helps."""
+
 RULES: dict[type[Operation], Rule] = {
     ternary.AdderGraphOp: adder_graph,
     tensor.AddOp: _pairwise(add),
@@ -315,15 +323,14 @@ def refusal(op: Operation, known: Callable[[Any], bool]) -> str | None:
     """
     if isinstance(op, MOVES):
         return None
-    if isinstance(op, ternary.MatmulOp | ternary.LinearOp):
-        return "only products of integers with one known matrix of trits become adders"
+    if isinstance(op, Product):
+        return _product_refusal(op)
     if isinstance(op, ternary.ConvOp | tensor.ConvOp | tensor.MaxPoolOp):
         return "images need line buffers, which this target does not build; flatten and use linear"
+    if any(not _is_integer(value) for value in (*op.operands, *op.results)):
+        return FLOATS
     if type(op) not in RULES:
-        return "no circuit for it; run quantize-activations and requantize before"
-    values = [*op.operands, *op.results]
-    if any(not _is_integer(value) for value in values):
-        return "floating point; run quantize-activations and requantize before"
+        return "no circuit for it"
     if isinstance(op, tensor.RequantizeOp | tensor.MultiThresholdOp) and not all(
         known(value) for value in op.operands[1:]
     ):
@@ -331,6 +338,15 @@ def refusal(op: Operation, known: Callable[[Any], bool]) -> str | None:
     if isinstance(op, tensor.MulOp) and not any(known(value) for value in op.operands):
         return "a product of two values that are not known"
     return None
+
+
+def _product_refusal(op: Product) -> str:
+    """Why a product did not become additions."""
+    if any(not _is_integer(value) for value in op.operands):
+        return FLOATS
+    if tensor_type(op.result).element_type != i32:
+        return "its sums wrap around before 32 bits; convert its operands to i32"
+    return "only products with one known matrix of integers become adders"
 
 
 def _is_integer(value: Any) -> bool:

@@ -16,11 +16,10 @@ from xdsl.ir import Block
 from ....dialects import tensor, ternary
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
-from ...adder_graph import InputRange, optimize_matrix
+from ...adder_graph import InputRange, optimize_integers
 from ...compile_time import literal_value
-from ..arithmetic import add, larger, scaled
+from ..arithmetic import larger, scaled
 from ..circuit import Circuit
-from ..rescaling import signed_digits
 from ..rules import RULES, Signals
 from ..signals import Signal
 from .window import WindowShape
@@ -154,38 +153,10 @@ def _convolved(
 def times_matrix(
     circuit: Circuit, row: Sequence[Signal], matrix: NDArray[np.int64], search: Search
 ) -> list[Signal]:
-    """A row of numbers times a known matrix of integers [K, N].
-
-    Weights of several digits become a digit of trits each, whose sums are shifted and added.
-    """
-    planes: dict[int, NDArray[np.int8]] = {}
-    for index in np.argwhere(matrix):
-        at = int(index[0]), int(index[1])
-        for place, digit in signed_digits(int(matrix[at])):
-            plane = planes.setdefault(place, np.zeros(matrix.shape, np.int8))
-            plane[at] = digit
-    if not planes:
-        return [Signal.constant(0)] * matrix.shape[1]
-    stacked = np.concatenate([planes[place] for place in sorted(planes)], axis=1)
-    sums = _trit_products(circuit, row, stacked, search)
-    count = int(matrix.shape[1])
-    results: list[Signal] = []
-    for column in range(count):
-        with circuit.element(column):
-            total = Signal.constant(0)
-            for index, place in enumerate(sorted(planes)):
-                term = scaled(circuit, sums[index * count + column], 1 << place)
-                total = add(circuit, total, term)
-        results.append(total)
-    return results
-
-
-def _trit_products(
-    circuit: Circuit, row: Sequence[Signal], matrix: NDArray[np.int8], search: Search
-) -> list[Signal]:
+    """A row of numbers times a known matrix of integers [K, N]."""
     low = min(signal.bounds[0] for signal in row)
     high = max(signal.bounds[1] for signal in row)
-    graph = optimize_matrix(
+    graph, shifts = optimize_integers(
         matrix,
         cost=search.cost,
         time_budget=search.time_budget,
@@ -196,7 +167,8 @@ def _trit_products(
     op = ternary.AdderGraphOp(operand, graph.inputs, graph.nodes, graph.outputs)
     signals = np.empty((1, len(row)), dtype=object)
     signals[0, :] = row
-    return list(RULES[ternary.AdderGraphOp](circuit, op, [signals])[0])
+    sums = RULES[ternary.AdderGraphOp](circuit, op, [signals])[0]
+    return [scaled(circuit, total, 1 << shift) for total, shift in zip(sums, shifts, strict=True)]
 
 
 def position_shape(op_shape: Sequence[int], spatial: Sequence[int]) -> tuple[int, ...]:
