@@ -13,11 +13,13 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ...dialects.interpret import run_module
 from ...ir.errors import SourceError, UnsupportedError
+from .formats import FORMAT_ATTRIBUTE, FORMATS, format_of
 from .importer import Imported, import_model
-from .reading import NARROW, read_model, require_onnx
+from .reading import read_model, require_onnx
 
 Array = NDArray[Any]
 
@@ -40,8 +42,8 @@ class Prepared:
         given = self._named(inputs)
         imported = self._imported(given)
         names = _argument_names(imported)
-        arrays = [_held(np.asarray(given[name])) for name in names]
-        results = list(run_module(imported.module, arrays))
+        arrays = [_stored(np.asarray(given[name])) for name in names]
+        results = _restored(imported.module, run_module(imported.module, arrays))
         outputs: list[Any] = []
         for count in imported.groups:
             if count is None:
@@ -85,9 +87,23 @@ def _argument_names(imported: Imported) -> list[str]:
     return argument_names(entry_function(imported.module, "forward"))
 
 
-def _held(array: Array) -> Array:
-    narrow = NARROW.get(array.dtype.name)
-    return array if narrow is None else array.astype(narrow)
+def _stored(array: Array) -> Array:
+    format = format_of(array.dtype)
+    return array if format is None else format.stored(array)
+
+
+def _restored(module: ModuleOp, results: Sequence[Array]) -> list[Array]:
+    """Results that are bytes of other elements as these."""
+    from ...dialects.interpret import entry_function
+
+    attributes = entry_function(module, "forward").res_attrs
+    made = list(results)
+    for index, entry in enumerate(attributes.data if attributes is not None else ()):
+        name = entry.data.get(FORMAT_ATTRIBUTE)
+        if isinstance(name, StringAttr):
+            (format,) = (f for f in FORMATS.values() if f.shown == name.data)
+            made[index] = format.restored(made[index])
+    return made
 
 
 @cache

@@ -1,311 +1,26 @@
-"""The values of a model while it is read, and what is computed before the program runs.
+"""What rules write with: a model's values, and the small pieces that rules share.
 
-Every tensor is an SSA value. One whose elements are known belongs to an op outside the program:
-ops on such values alone are computed by the reference interpreter, and a value becomes a constant
-or parameter where an op of the program takes it. Tensors of sizes (what `Shape` gives) are known
-too, with `Free` sizes as elements. So one rule for each operator serves constants, shapes and data.
-Rules stand in the `rules_*` files.
+Rules stand in the `rules_*` files. Not here: how values are held and computed (`values`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from xdsl.dialects.builtin import (
-    TensorType,
-    UnrealizedConversionCastOp,
-    i64,
-)
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.rewriter import Rewriter
-from xdsl.utils.exceptions import VerifyException
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, SSAValue
 
-from ...dialects import tensor, ternary
-from ...dialects.elements import holds_nan, numpy_dtype
-from ...dialects.inference import InferredOp, tensor_type
-from ...dialects.interpret import evaluate
-from ...dialects.parameters import dense_constant
-from ...dialects.shapes import DYNAMIC, ShapeError, is_float
-from ...dialects.tensor.storage import INLINE_LIMIT
-from ...ir.errors import TritonError
-from ...ir.store import ParameterStore
-from ..from_torch.emitter import hint
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
 from ..from_torch.sizes import ProblemError
 from .calls import Call, UnknownValueError, element_type
-from .sizes import Free, Size, Sizes, fitted, ir_shape, probes, reshape_target, static
-from .symbolic import compute
-
-Array = NDArray[Any]
-
-LARGEST_KNOWN = 1 << 24
-"""Nothing with more elements than this is computed before the program runs, unless it is made of
-something as large."""
-
-MOST_OPS = 200_000
-"""A model that becomes more ops than this is refused."""
+from .sizes import Free, Size, reshape_target, static
+from .values import LARGEST_KNOWN, Values
 
 
-@dataclass
-class Emitter:
-    """Inserts ops at the end of `block`, each with the location of the node being read.
-
-    Attributes:
-        budget: how many elements may still be computed before the program runs.
-        arrays: values whose elements are known numbers.
-        symbolic: values whose elements are sizes, some of them free.
-        names: what known values are called in the parameter store.
-        stored: known values that are initialisers of the model itself.
-        buffers: those of them that are not learned.
-        written: constants and parameters of the program, with their elements.
-        exact: floats that hold integers, with the op that gives these.
-    """
-
-    block: Block
-    store: ParameterStore
-    recognize_ternary: bool = True
-    budget: int = 1 << 28
-    location: Any = None
-    arrays: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
-    symbolic: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
-    names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
-    stored: set[SSAValue] = field(default_factory=set[SSAValue])
-    buffers: set[SSAValue] = field(default_factory=set[SSAValue])
-    written: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
-    exact: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    _sizes: dict[SSAValue, Sizes] = field(default_factory=dict[SSAValue, Sizes])
-    _written: dict[Any, SSAValue] = field(default_factory=dict[Any, SSAValue])
-    _count: int = 0
-    _free: int = 0
-
-    # Ops.
-
-    def add(self, op: Operation) -> SSAValue:
-        """Insert `op`, or compute it where its operands are known; its first result."""
-        return self.add_all(op)[0]
-
-    def add_all(self, op: Operation) -> list[SSAValue]:
-        """`add` for an op with several results."""
-        operands = list(op.operands)
-        if all(value in self.arrays for value in operands):
-            made = self._computed(op, [self.arrays[value] for value in operands])
-            if made is not None:
-                return made
-        elif all(value in self.arrays or value in self.symbolic for value in operands):
-            tables = [self.symbolic.get(v, self.arrays.get(v)) for v in operands]
-            values = compute(op, tables)
-            op.drop_all_references()
-            return [self.known(values) if values.dtype == np.bool_ else self.sizes_value(values)]
-        for index, value in enumerate(operands):
-            op.operands[index] = self.real(value)
-        self._count += 1
-        if self._count > MOST_OPS:
-            raise ProblemError(f"the model becomes more than {MOST_OPS} operations")
-        op.location = self.location
-        self.block.add_op(op)
-        self._note_sizes(op)
-        return list(op.results)
-
-    def _computed(self, op: Operation, arrays: list[Array]) -> list[SSAValue] | None:
-        types = [tensor_type(result) for result in op.results]
-        if any(not type.has_static_shape() for type in types):
-            return None
-        size = sum(prod(type.get_shape()) for type in types)
-        work = size + sum(array.size for array in arrays)
-        if isinstance(op, tensor.MatmulOp | tensor.LinearOp | tensor.ConvOp | tensor.EinsumOp):
-            work += size * max(array.size for array in arrays) // max(_smallest(arrays), 1) // 64
-        largest = max((array.size for array in arrays), default=0)
-        if size > max(LARGEST_KNOWN, 2 * largest) or work > self.budget:
-            return None
-        self.budget -= work
-        try:
-            results = evaluate(op, arrays)
-        except (TritonError, ValueError) as error:
-            raise ProblemError(f"it cannot be computed: {error}") from None
-        names = {self.names[v] for v in op.operands if v in self.names}
-        made = [
-            self.known(np.asarray(array, order="C"), type.element_type)
-            for array, type in zip(results, types, strict=True)
-        ]
-        for value in made if len(names) == 1 else []:
-            self.names[value] = next(iter(names))
-            if isinstance(op, _LAYOUT) and op.operands[0] in self.stored:
-                self.stored.add(value)
-        op.drop_all_references()
-        return made
-
-    # Known values.
-
-    def known(self, array: Array, element: Attribute | None = None) -> SSAValue:
-        """A value whose elements are `array`; it is written where an op needs it."""
-        if element is None:
-            element = element_type(array.dtype)
-        dtype = numpy_dtype(element)
-        if array.dtype != dtype:
-            array = array.astype(dtype)
-        value = _outside(TensorType(element, array.shape))
-        self.arrays[value] = array
-        self._sizes[value] = tuple(int(size) for size in array.shape)
-        return value
-
-    def number(self, value: float | int | bool, like: SSAValue | Attribute) -> SSAValue:
-        """A known scalar of the element type of `like`."""
-        element = tensor_type(like).element_type if isinstance(like, SSAValue) else like
-        return self.known(np.asarray(value).astype(numpy_dtype(element)), element)
-
-    def indices(self, values: Any) -> SSAValue:
-        """Known i64 numbers."""
-        return self.known(np.asarray(values, np.int64), i64)
-
-    def sizes_value(self, values: Array) -> SSAValue:
-        """A tensor of sizes, as i64, some of them free."""
-        if all(not isinstance(size, Free) for size in values.reshape(-1)):
-            return self.indices(values.astype(np.int64))
-        value = _outside(TensorType(i64, values.shape))
-        self.symbolic[value] = values
-        self._sizes[value] = tuple(values.shape)
-        return value
-
-    def array(self, value: SSAValue, what: str = "values") -> Array:
-        """The elements of a value.
-
-        Raises:
-            UnknownValueError: they are known only when the program runs.
-            ProblemError: they are sizes that are.
-        """
-        if value in self.arrays:
-            return self.arrays[value]
-        if value in self.symbolic:
-            shown = [*self.symbolic[value].reshape(-1)]
-            raise ProblemError(f"its {what} are free sizes: {', '.join(map(str, shown))}")
-        raise UnknownValueError(what, _arguments_of(value))
-
-    def is_known(self, value: SSAValue) -> bool:
-        """Whether the elements of a value are known numbers."""
-        return value in self.arrays
-
-    def size_list(self, value: SSAValue, what: str = "sizes") -> list[Size]:
-        """The elements of a tensor of sizes."""
-        if value in self.symbolic:
-            return [*self.symbolic[value].reshape(-1)]
-        return [int(size) for size in self.array(value, what).reshape(-1)]
-
-    def int_list(self, value: SSAValue, what: str) -> list[int]:
-        """Known whole numbers."""
-        return static(self.size_list(value, what), what)
-
-    def real(self, value: SSAValue) -> SSAValue:
-        """`value` as one of the program: a known one is written as a constant or parameter."""
-        if value in self.symbolic:
-            raise ProblemError("it computes with sizes that are known only when the program runs")
-        if value not in self.arrays:
-            return value
-        if value not in self._written:
-            self._written[value] = self._write(value)
-            self.written[self._written[value]] = self.arrays[value]
-        return self._written[value]
-
-    def _write(self, value: SSAValue) -> SSAValue:
-        array, element = self.arrays[value], tensor_type(value).element_type
-        key = self.names.get(value, "constant")
-        is_parameter = value in self.stored and is_float(tensor_type(value)) and array.ndim > 0
-        uniform = array.size > 0 and bool((array == array.reshape(-1)[0]).all())
-        if not is_parameter and (array.size <= INLINE_LIMIT or uniform):
-            return self._placed(dense_constant(array, element), None)
-        if holds_nan(array):
-            raise ProblemError(f"its constant '{key}' holds NaN")
-        name = self.store.add(key, array)
-        type = TensorType(element, array.shape)
-        is_buffer = not is_parameter or value in self.buffers
-        return self._placed(tensor.ParameterOp(name, type, buffer=is_buffer), name)
-
-    def trits(self, array: Array, key: str) -> SSAValue:
-        """A ternary parameter of the program."""
-        from ...ir.trits import pack_trits
-
-        name = self.store.add(key, pack_trits(np.ascontiguousarray(array)))
-        return self._placed(ternary.ParameterOp(name, array.shape), name)
-
-    def _placed(self, op: Operation, name: str | None) -> SSAValue:
-        op.location = self.location
-        self.block.add_op(op)
-        if name is not None:
-            op.results[0].name_hint = hint(name)
-        self._note_sizes(op)
-        return op.results[0]
-
-    # Sizes.
-
-    def argument(self, sizes: Sizes, element: Attribute) -> BlockArgument:
-        """A new argument of the program."""
-        type = TensorType(element, ir_shape(sizes))
-        value = self.block.insert_arg(type, len(self.block.args))
-        self._sizes[value] = sizes
-        return value
-
-    def sizes(self, value: SSAValue) -> Sizes:
-        """The sizes of a value."""
-        return self._sizes[value]
-
-    def rank(self, value: SSAValue) -> int:
-        """The number of axes."""
-        return len(self._sizes[value])
-
-    def shape(self, value: SSAValue, what: str = "sizes") -> list[int]:
-        """The sizes of a value that must be fixed."""
-        return static(self._sizes[value], what)
-
-    def refine(self, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
-        """Note that `value` has these sizes."""
-        self._sizes[value] = tuple(sizes)
-        type = tensor_type(value)
-        wanted = ir_shape(sizes)
-        merged = [
-            w if have == DYNAMIC else have for have, w in zip(type.get_shape(), wanted, strict=True)
-        ]
-        if isinstance(value, OpResult) and list(type.get_shape()) != merged:
-            noted = self._sizes.pop(value)
-            value = Rewriter.replace_value_with_new_type(
-                value, TensorType(type.element_type, merged)
-            )
-            self._sizes[value] = noted
-        return value
-
-    def unknown_size(self) -> Free:
-        """A free size of which nothing is known."""
-        self._free += 1
-        return Free.named(f"size{self._free}")
-
-    def _note_sizes(self, op: Operation) -> None:
-        shapes = [list(tensor_type(result).get_shape()) for result in op.results]
-        found: list[list[Size]] = [
-            [self.unknown_size() if size == DYNAMIC else size for size in shape] for shape in shapes
-        ]
-        if any(DYNAMIC in shape for shape in shapes) and isinstance(op, InferredOp):
-            self._fit(op, shapes, found)
-        for result, sizes in zip(op.results, found, strict=True):
-            self._sizes[result] = tuple(sizes)
-
-    def _fit(self, op: InferredOp, shapes: list[list[int]], found: list[list[Size]]) -> None:
-        given = [self._sizes[value] for value in op.operands]
-        free = [size for sizes in given for size in sizes if isinstance(size, Free)]
-        names = sorted({name for size in free for name in size.names})
-        at = probes(names)
-        inferred = [_inferred(op, given, assignment) for assignment in at]
-        for index, shape in enumerate(shapes):
-            for axis, size in enumerate(shape):
-                if size != DYNAMIC or any(made is None for made in inferred):
-                    continue
-                values = [made[index][axis] for made in inferred if made is not None]
-                candidates = [s for sizes in given for s in sizes]
-                if DYNAMIC not in values and (fit := fitted(values, candidates, at)) is not None:
-                    found[index][axis] = fit
-
-    # Small pieces that rules share.
+class Emitter(Values):
+    """`Values`, with pieces of several ops."""
 
     def convert(self, value: SSAValue, element: Attribute | SSAValue) -> SSAValue:
         """`value` with another element type."""
@@ -314,6 +29,17 @@ class Emitter:
         if tensor_type(value).element_type == element:
             return value
         return self.add(tensor.ConvertOp(value, element))
+
+    def bare(self, value: SSAValue) -> SSAValue:
+        """A value of a format as the bytes it is, which are plain integers."""
+        if value in self.arrays:
+            made = self.known(self.arrays[value], tensor_type(value).element_type)
+            if value in self.names:
+                self.names[made] = self.names[value]
+            return made
+        made = self.add(tensor.PermuteOp(value, list(range(self.rank(value)))))
+        self.formats.pop(made, None)
+        return made
 
     def reshape(self, value: SSAValue, wanted: Sequence[Size]) -> SSAValue:
         """`value` with the sizes `wanted`."""
@@ -380,8 +106,8 @@ class Emitter:
     def _with_size(self, size: Free, axis: int, rank: int) -> SSAValue:
         """Some value of the program's, with `size` along `axis` and one element on other axes."""
         for argument in self.block.args:
-            sizes = self._sizes[argument]
-            if size not in sizes or 0 in sizes:
+            sizes = self.sizes(argument)
+            if size not in sizes or 0 in sizes or argument in self.formats:
                 continue
             place, part = sizes.index(size), self.convert(argument, i64)
             for other in range(len(sizes)):
@@ -389,58 +115,6 @@ class Emitter:
                     part = self.cut(part, other, 0, 1)
             return self.add(tensor.ReshapeToOp(part, [-1 if a == axis else 1 for a in range(rank)]))
         raise ProblemError(f"no argument has the size {size}; give the inputs fixed shapes")
-
-
-_LAYOUT = (tensor.PermuteOp, tensor.ReshapeToOp, tensor.SqueezeOp, tensor.UnsqueezeOp)
-"""Ops after which a stored parameter is still that parameter, laid out in another way."""
-
-
-def _smallest(arrays: Sequence[Array]) -> int:
-    return min(array.shape[-1] if array.ndim else 1 for array in arrays)
-
-
-def _outside(type: TensorType[Attribute]) -> SSAValue:
-    """A value of an op that is no part of the program."""
-    return UnrealizedConversionCastOp.get([], [type]).results[0]
-
-
-def _arguments_of(value: SSAValue) -> list[BlockArgument]:
-    """The arguments that a value depends on."""
-    found: dict[BlockArgument, None] = {}
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        if isinstance(current, BlockArgument):
-            found[current] = None
-        elif isinstance(current, OpResult):
-            pending += current.op.operands
-    return list(found)
-
-
-def _inferred(
-    op: InferredOp, given: Sequence[Sizes], assignment: Mapping[str, int]
-) -> list[tuple[int, ...]] | None:
-    """The result shapes of `op` for given values of the free sizes; `None` if it refuses."""
-    types = [
-        TensorType(
-            tensor_type(value).element_type,
-            [s.at(assignment) if isinstance(s, Free) else s for s in sizes],
-        )
-        for value, sizes in zip(op.operands, given, strict=True)
-    ]
-    block = Block(arg_types=types)
-    copy = op.clone(value_mapper=dict(zip(op.operands, block.args, strict=True)))
-    assert isinstance(copy, InferredOp)
-    try:
-        made = copy.infer()
-    except (ShapeError, VerifyException):
-        return None
-    finally:
-        copy.drop_all_references()
-    return [type.get_shape() for type in made if isinstance(type, TensorType)]
 
 
 Rule = Callable[[Emitter, Call], Any]

@@ -12,14 +12,14 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, St
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ...dialects.inference import tensor_type
 from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
 from ...ir.store import ParameterStore
 from ..from_torch.emitter import hint
 from ..from_torch.sizes import ProblemError
 from .assembly import assembled
-from .emitter import Call, Emitter, UnknownValueError, element_type
-from .inputs import element_of_proto, given_value, sizes_of
+from .emitter import Call, Emitter, UnknownValueError
+from .formats import FORMAT_ATTRIBUTE
+from .inputs import dtype_of_value, given_value, sizes_of, type_of_proto, type_of_value
 from .reading import attributes_of, read_model, require_onnx, require_text, tensor_array
 from .rules import FOREIGN, REFUSED, RULES
 from .schemas import OPSETS, body_of
@@ -154,8 +154,12 @@ class _Importer:
             for key, value in enumerate(found or []):
                 shown = info.name if groups[-1] is None else f"{info.name}.{key}"
                 results.append((shown, value))
+        formats = {
+            value: {FORMAT_ATTRIBUTE: StringAttr(format.shown)}
+            for value, format in self.emitter.formats.items()
+        }
         module = assembled(
-            self.emitter, name, self.arguments, results, self._location("results", 0)
+            self.emitter, name, self.arguments, results, self._location("results", 0), formats
         )
         return Imported(module, self.problems, list(self.needed), groups)
 
@@ -179,7 +183,7 @@ class _Importer:
             emitter = self.emitter
             try:
                 array = tensor_array(proto, self.folder, self.where)
-                value = emitter.known(array, element_type(array.dtype))
+                value = emitter.known(array)
             except ProblemError as problem:
                 self._problem("initializer", f"'{proto.name}'", str(problem))
                 scope.values[proto.name] = FAILED
@@ -212,10 +216,8 @@ class _Importer:
             if kind != "tensor_type":
                 raise ProblemError("it is no tensor; give its value with 'constants'")
             type = info.type.tensor_type
-            element = element_of_proto(type.elem_type)
-            value = self.emitter.argument(
-                sizes_of(name, type, shapes.get(name), self.where), element
-            )
+            sizes = sizes_of(name, type, shapes.get(name), self.where)
+            value = self.emitter.argument(sizes, *type_of_proto(type.elem_type))
         except ProblemError as problem:
             self._fail(scope, [name], "input", f"'{name}'", problem)
             self.needed[name] = None
@@ -291,10 +293,7 @@ class _Importer:
         if not isinstance(value, SSAValue):
             return onnx.TypeProto()
         value = cast("SSAValue", value)
-        from ...dialects.elements import numpy_dtype
-
-        dtype = numpy_dtype(tensor_type(value).element_type)
-        elem = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+        elem = onnx.helper.np_dtype_to_tensor_dtype(dtype_of_value(self.emitter, value))
         shape = [None if isinstance(s, Free) else s for s in self.emitter.sizes(value)]
         return onnx.helper.make_tensor_type_proto(elem, shape)
 
@@ -355,9 +354,12 @@ class _Importer:
 
     def _check_type(self, type: Any, value: SSAValue) -> None:
         if type.elem_type:
-            stated, have = element_of_proto(type.elem_type), tensor_type(value).element_type
+            stated, have = type_of_proto(type.elem_type), type_of_value(self.emitter, value)
             if stated != have:
-                raise ProblemError(f"the model states elements of {stated}, its nodes give {have}")
+                names = [str(e if f is None else f.shown) for e, f in (stated, have)]
+                raise ProblemError(
+                    f"the model states elements of {names[0]}, its nodes give {names[1]}"
+                )
 
 
 def _resolved(node: Any, attributes: Mapping[str, Any]) -> Any:

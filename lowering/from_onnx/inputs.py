@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
 from ...ir.errors import OptionError
 from ..from_torch.sizes import ProblemError
 from .emitter import Emitter, element_type
-from .reading import NARROW, require_onnx, require_text
+from .formats import Format, format_of
+from .reading import require_onnx, require_text
 from .sizes import Free, Size, Sizes
 
 
-def element_of_proto(elem_type: int) -> Attribute:
-    """The element type of a number of `TensorProto.DataType`.
+def type_of_proto(elem_type: int) -> tuple[Attribute, Format | None]:
+    """The element type of a number of `TensorProto.DataType`, and the format of what it holds.
 
     Raises:
         ProblemError: there is none.
@@ -25,7 +28,19 @@ def element_of_proto(elem_type: int) -> Attribute:
         dtype = np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(elem_type))
     except (KeyError, TypeError, ValueError):
         raise ProblemError(f"its element type {elem_type} is unknown") from None
-    return element_type(dtype)
+    format = format_of(dtype)
+    return (element_type(dtype) if format is None else format.element), format
+
+
+def type_of_value(e: Emitter, value: SSAValue) -> tuple[Attribute, Format | None]:
+    """The element type and the format of a value."""
+    return tensor_type(value).element_type, e.formats.get(value)
+
+
+def dtype_of_value(e: Emitter, value: SSAValue) -> np.dtype[Any]:
+    """What NumPy calls the element type that a value has in the standard."""
+    element, format = type_of_value(e, value)
+    return numpy_dtype(element) if format is None else format.dtype
 
 
 def given_value(e: Emitter, given: Any, name: str) -> Any:
@@ -34,10 +49,7 @@ def given_value(e: Emitter, given: Any, name: str) -> Any:
         return None
     if isinstance(given, list | tuple):
         return [given_value(e, part, name) for part in cast("Sequence[Any]", given)]
-    array = np.asarray(given)
-    narrow = NARROW.get(array.dtype.name)
-    array = array if narrow is None else array.astype(narrow)
-    value = e.known(array, element_type(array.dtype))
+    value = e.known(np.asarray(given))
     e.names[value] = name
     return value
 

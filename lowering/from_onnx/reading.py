@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.errors import BackendError, SourceError
+from .formats import format_of
 
 Array = NDArray[Any]
 
@@ -87,12 +88,8 @@ def require_text(where: str, *names: Any) -> None:
             raise SourceError(f"{where}: the name {name!r} is not UTF-8 text")
 
 
-NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
-"""Types of fewer than 8 bits as the types that hold them in the IR."""
-
-
 def tensor_array(proto: Any, folder: Path | None, where: str) -> Array:
-    """The values of a `TensorProto`; integers of fewer than 8 bits as bytes.
+    """The values of a `TensorProto`, of the dtype that the standard's has in NumPy.
 
     Values that stand in a file beside the model are mapped into memory and not read.
 
@@ -113,12 +110,9 @@ def tensor_array(proto: Any, folder: Path | None, where: str) -> Array:
         return np.array([bytes(s) for s in proto.string_data], object).reshape(shape)
     if proto.HasField("raw_data"):
         dtype = _dtype(proto.data_type, name)
-        if np.dtype(dtype).name not in NARROW and dtype.itemsize * prod(shape) != len(
-            proto.raw_data
-        ):
+        if (needed := _byte_count(dtype, shape)) != len(proto.raw_data):
             raise SourceError(
-                f"{name} has {len(proto.raw_data)} bytes, its shape {list(shape)} needs "
-                f"{dtype.itemsize * prod(shape)}"
+                f"{name} has {len(proto.raw_data)} bytes, its shape {list(shape)} needs {needed}"
             )
         if dtype.isbuiltin:
             little = dtype.newbyteorder("<")
@@ -132,8 +126,13 @@ def tensor_array(proto: Any, folder: Path | None, where: str) -> Array:
         raise SourceError(f"{name}: {error}") from None
     if array.shape != shape:
         raise SourceError(f"{name} has values of shape {list(array.shape)}, not {list(shape)}")
-    narrow = NARROW.get(array.dtype.name)
-    return array if narrow is None else array.astype(narrow)
+    return array
+
+
+def _byte_count(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
+    """How many bytes of a file hold elements: several may share one."""
+    format = format_of(dtype)
+    return -(-prod(shape) * (8 * dtype.itemsize if format is None else format.bits) // 8)
 
 
 def _require_count(count: int, shape: Sequence[int], name: str) -> None:
@@ -169,9 +168,9 @@ def _external(proto: Any, shape: tuple[int, ...], folder: Path | None, name: str
     except ValueError:
         raise SourceError(f"{name}: offset and length in its file must be numbers") from None
     dtype = _dtype(proto.data_type, name)
-    if dtype.name in NARROW or dtype == np.dtype(object):
+    if dtype == np.dtype(object):
         raise SourceError(f"{name}: elements of {dtype.name} in another file are not supported")
-    needed = dtype.itemsize * prod(shape)
+    needed = _byte_count(dtype, shape)
     if offset < 0 or ("length" in entries and length != needed) or offset + needed > size:
         raise SourceError(
             f"{name} needs {needed} bytes from byte {offset} of the file '{location}', which has "
@@ -179,6 +178,9 @@ def _external(proto: Any, shape: tuple[int, ...], folder: Path | None, name: str
         )
     if needed == 0:
         return np.empty(shape, dtype)
+    if (format := format_of(dtype)) is not None and format.bits < 8:
+        data = np.fromfile(real, np.uint8, needed, offset=offset)
+        return format.unpacked(data, prod(shape)).reshape(shape)
     if not dtype.isbuiltin:
         return np.fromfile(real, np.uint8, needed, offset=offset).view(dtype).reshape(shape)
     return np.memmap(real, dtype.newbyteorder("<"), "r", offset, shape)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from . import (
     rules_activation,
+    rules_bits,
     rules_control,
+    rules_conversion,
     rules_elementwise,
     rules_functions,
     rules_index,
@@ -24,7 +26,9 @@ __all__ = ["FOREIGN", "REFUSED", "RULES"]
 
 RULES: dict[str, Rule] = {
     **rules_activation.RULES,
+    **rules_bits.RULES,
     **rules_control.RULES,
+    **rules_conversion.RULES,
     **rules_elementwise.RULES,
     **rules_functions.RULES,
     **rules_index.RULES,
@@ -49,7 +53,6 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
         _TEXT),
-    "BitCast": "it reads the bits of one type as another",
     "DeformConv": "it picks pixels at computed places",
     "Det": "the IR has no determinants",
     "ImageDecoder": "it reads compressed images; pass pixels as an input",

@@ -1,6 +1,7 @@
-"""Rules of arithmetic, comparisons, logic, bits and conversions.
+"""Rules of arithmetic, comparisons and logic.
 
-Not here: functions made of series (`rules_functions`), activations (`rules_activation`).
+Not here: functions made of series (`rules_functions`), activations (`rules_activation`), bits
+(`rules_bits`), conversions (`rules_conversion`).
 """
 
 from __future__ import annotations
@@ -9,19 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness, f64, i1, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import f64, i1, i32
+from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import bit_width, is_float
+from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule, element_type
-from .reading import require_onnx
-from .sizes import static
-
-UI64: Attribute = IntegerType(64, Signedness.UNSIGNED)
+from .emitter import Call, Emitter, Rule
 
 
 def is_unsigned(value: SSAValue) -> bool:
@@ -158,85 +155,6 @@ def _where(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.WhereOp(call[0], call[1], call[2]))
 
 
-# Bits, by arithmetic on unsigned integers.
-
-
-def _shift(e: Emitter, call: Call) -> SSAValue:
-    x, by = call[0], e.convert(call[1], UI64)
-    width = bit_width(tensor_type(x).element_type) or 64
-    far = e.add(tensor.CompareOp(by, e.number(width, UI64), "ge"))
-    near = e.add(tensor.MinimumOp(by, e.number(width - 1, UI64)))
-    factor = e.convert(e.add(tensor.PowOp(e.number(2, f64), e.convert(near, f64))), UI64)
-    zero = e.number(0, UI64)
-    if str(call.get("direction")) == "LEFT":
-        made = e.add(tensor.MulOp(e.convert(x, UI64), factor))
-        return e.convert(e.add(tensor.WhereOp(far, zero, made)), x)
-    if is_unsigned(x):
-        made = e.add(tensor.DivOp(e.convert(x, UI64), factor))
-        return e.convert(e.add(tensor.WhereOp(far, zero, made)), x)
-    # A negative number moves as its complement does, and stays negative.
-    negative = e.add(tensor.CompareOp(x, e.number(0, x), "lt"))
-    bits = e.convert(e.add(tensor.WhereOp(negative, bitwise_not(e, x), x)), UI64)
-    made = e.add(tensor.WhereOp(far, zero, e.add(tensor.DivOp(bits, factor))))
-    made = e.convert(made, x)
-    return e.add(tensor.WhereOp(negative, bitwise_not(e, made), made))
-
-
-def _bits(e: Emitter, x: SSAValue) -> SSAValue:
-    """The bits of x as a last axis, lowest first, as 0 and 1 of 64 bits."""
-    width = bit_width(tensor_type(x).element_type)
-    if width is None:
-        raise ProblemError("it works on the bits of integers")
-    places = e.known(np.array([1 << i for i in range(width)], np.uint64), UI64)
-    wide = e.add(tensor.UnsqueezeOp(e.convert(x, UI64), [e.rank(x)]))
-    return e.add(tensor.ModOp(e.add(tensor.DivOp(wide, places)), e.number(2, UI64)))
-
-
-def bitwise(function: Callable[[Emitter, SSAValue, SSAValue], SSAValue]) -> Rule:
-    """A rule for a function of two bits, each 0 or 1."""
-
-    def rule(e: Emitter, call: Call) -> SSAValue:
-        made = function(e, _bits(e, call[0]), _bits(e, call[1]))
-        (count,) = static(e.sizes(made)[-1:], "bits")
-        places = e.known(np.array([1 << i for i in range(count)], np.uint64), UI64)
-        total = e.add(tensor.ReduceSumOp(e.add(tensor.MulOp(made, places)), [e.rank(made) - 1]))
-        return e.convert(total, call[0])
-
-    return rule
-
-
-def bitwise_not(e: Emitter, x: SSAValue) -> SSAValue:
-    """All bits turned round."""
-    info = np.iinfo(numpy_dtype(tensor_type(x).element_type))
-    return e.add(tensor.SubOp(e.number(info.max if info.min == 0 else -1, x), x))
-
-
-# Conversions.
-
-
-def _cast(e: Emitter, call: Call) -> SSAValue:
-    to = call.get("to")
-    if isinstance(to, str):
-        to = require_onnx().TensorProto.DataType.Value(to)
-    onnx = require_onnx()
-    try:
-        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to))
-    except (KeyError, TypeError, ValueError):
-        raise ProblemError(f"it converts to the unknown element type {to}") from None
-    return cast(e, call[0], element_type(dtype))
-
-
-def _cast_like(e: Emitter, call: Call) -> SSAValue:
-    return cast(e, call[0], tensor_type(call[1]).element_type)
-
-
-def cast(e: Emitter, x: SSAValue, element: Attribute) -> SSAValue:
-    """x with other elements; sums that were integers all along are those again."""
-    if x in e.exact and element == i32:
-        return e.exact[x]
-    return e.convert(x, element)
-
-
 def _clip(e: Emitter, call: Call) -> SSAValue:
     x = call[0]
     if call.opset < 11:
@@ -276,15 +194,6 @@ RULES: dict[str, Rule] = {
     "Abs": unary(tensor.AbsOp),
     "Add": binary(tensor.AddOp),
     "And": binary(tensor.AndOp),
-    "BitShift": _shift,
-    "BitwiseAnd": bitwise(lambda e, a, b: e.add(tensor.MulOp(a, b))),
-    "BitwiseNot": composed(bitwise_not),
-    "BitwiseOr": bitwise(lambda e, a, b: e.add(tensor.MaximumOp(a, b))),
-    "BitwiseXor": bitwise(
-        lambda e, a, b: e.add(tensor.ModOp(e.add(tensor.AddOp(a, b)), e.number(2, UI64)))
-    ),
-    "Cast": _cast,
-    "CastLike": _cast_like,
     "Ceil": composed(_ceil),
     "Clip": _clip,
     "Div": binary(tensor.DivOp),

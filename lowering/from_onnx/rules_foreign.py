@@ -10,7 +10,7 @@ from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
 from .rules_activation import RULES as ACTIVATIONS
 from .rules_linear import linear
-from .rules_quantization import QONNX
+from .rules_qonnx import QONNX
 
 
 def _matmul_bits(e: Emitter, call: Call) -> SSAValue:

@@ -21,7 +21,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
 from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
-from .rules_elementwise import bitwise_not
+from .rules_bits import bitwise_not
 from .rules_shape import axis_of, counted, padded, take
 from .sizes import Free, Size, static
 

@@ -288,11 +288,9 @@ def _mirrored(
 
 
 def _constant(e: Emitter, call: Call) -> SSAValue:
-    from .emitter import element_type
-
     for name, value in call.attributes.items():
         if name == "value":
-            return e.known(value, element_type(value.dtype))
+            return e.known(value)
         if name in ("value_int", "value_ints"):
             return e.indices(value)
         if name in ("value_float", "value_floats"):
@@ -327,7 +325,7 @@ def _eye_like(e: Emitter, call: Call) -> SSAValue:
     eye = e.known(np.eye(rows, columns, call.get("k", 0), np.float32))
     if "dtype" not in call.attributes:
         return e.convert(eye, call[0])
-    from .rules_elementwise import RULES as CASTS
+    from .rules_conversion import RULES as CASTS
 
     return CASTS["Cast"](e, Call("Cast", "", call.opset, [eye], {"to": call.get("dtype")}))
 

@@ -1,0 +1,229 @@
+"""Rules of bits, by arithmetic on unsigned integers: shifts, logic, floats as integers and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness, f64, i32
+from xdsl.ir import Attribute, SSAValue
+
+from ...dialects import tensor
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import bit_width, is_float
+from ..from_torch.sizes import ProblemError
+from .emitter import Call, Emitter, Rule
+from .formats import UI8, Format
+from .inputs import dtype_of_value, type_of_proto
+from .rules_elementwise import composed, is_unsigned
+from .sizes import static
+
+UI64: Attribute = IntegerType(64, Signedness.UNSIGNED)
+
+
+def _shift(e: Emitter, call: Call) -> SSAValue:
+    x, by = call[0], e.convert(call[1], UI64)
+    width = bit_width(tensor_type(x).element_type) or 64
+    far = e.add(tensor.CompareOp(by, e.number(width, UI64), "ge"))
+    near = e.add(tensor.MinimumOp(by, e.number(width - 1, UI64)))
+    factor = e.convert(e.add(tensor.PowOp(e.number(2, f64), e.convert(near, f64))), UI64)
+    zero = e.number(0, UI64)
+    if str(call.get("direction")) == "LEFT":
+        made = e.add(tensor.MulOp(e.convert(x, UI64), factor))
+        return e.convert(e.add(tensor.WhereOp(far, zero, made)), x)
+    if is_unsigned(x):
+        made = e.add(tensor.DivOp(e.convert(x, UI64), factor))
+        return e.convert(e.add(tensor.WhereOp(far, zero, made)), x)
+    # A negative number moves as its complement does, and stays negative.
+    negative = e.add(tensor.CompareOp(x, e.number(0, x), "lt"))
+    bits = e.convert(e.add(tensor.WhereOp(negative, bitwise_not(e, x), x)), UI64)
+    made = e.add(tensor.WhereOp(far, zero, e.add(tensor.DivOp(bits, factor))))
+    made = e.convert(made, x)
+    return e.add(tensor.WhereOp(negative, bitwise_not(e, made), made))
+
+
+def _bits(e: Emitter, x: SSAValue) -> SSAValue:
+    """The bits of x as a last axis, lowest first, as 0 and 1 of 64 bits."""
+    width = bit_width(tensor_type(x).element_type)
+    if width is None:
+        raise ProblemError("it works on the bits of integers")
+    places = e.known(np.array([1 << i for i in range(width)], np.uint64), UI64)
+    wide = e.add(tensor.UnsqueezeOp(e.convert(x, UI64), [e.rank(x)]))
+    return e.add(tensor.ModOp(e.add(tensor.DivOp(wide, places)), e.number(2, UI64)))
+
+
+def bitwise(function: Callable[[Emitter, SSAValue, SSAValue], SSAValue]) -> Rule:
+    """A rule for a function of two bits, each 0 or 1."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        made = function(e, _bits(e, call[0]), _bits(e, call[1]))
+        (count,) = static(e.sizes(made)[-1:], "bits")
+        places = e.known(np.array([1 << i for i in range(count)], np.uint64), UI64)
+        total = e.add(tensor.ReduceSumOp(e.add(tensor.MulOp(made, places)), [e.rank(made) - 1]))
+        return e.convert(total, call[0])
+
+    return rule
+
+
+def bitwise_not(e: Emitter, x: SSAValue) -> SSAValue:
+    """All bits turned round."""
+    info = np.iinfo(numpy_dtype(tensor_type(x).element_type))
+    return e.add(tensor.SubOp(e.number(info.max if info.min == 0 else -1, x), x))
+
+
+# The bits of one type as another.
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the parts of a floating-point number stand."""
+
+    width: int
+    mantissa: int
+
+    @property
+    def exponents(self) -> int:
+        """How many exponents there are; the last one is that of infinity."""
+        return 1 << (self.width - self.mantissa - 1)
+
+    @property
+    def bias(self) -> int:
+        return self.exponents // 2 - 1
+
+    def factors(self, sign: int) -> list[Any]:
+        """2^(±(e - bias - mantissa)) for each exponent e, as two factors that do not overflow."""
+        exponent = np.maximum(np.arange(self.exponents), 1) - self.bias - self.mantissa
+        half = sign * exponent // 2
+        return [np.ldexp(1.0, half), np.ldexp(1.0, sign * exponent - half)]
+
+
+_LAYOUTS = {
+    "float16": _Layout(16, 10),
+    "bfloat16": _Layout(16, 7),
+    "float32": _Layout(32, 23),
+    "float64": _Layout(64, 52),
+}
+
+
+def _scaled(e: Emitter, x: SSAValue, layout: _Layout, exponent: SSAValue, sign: int) -> SSAValue:
+    for factors in layout.factors(sign):
+        x = e.add(tensor.MulOp(x, e.add(tensor.GatherRowsOp(e.known(factors, f64), exponent))))
+    return x
+
+
+def _bits_of_float(e: Emitter, x: SSAValue, layout: _Layout) -> SSAValue:
+    """The bits of floats as `ui64`; those of NaN are the ones of the quiet NaN."""
+    x = e.convert(x, f64)
+    size = e.add(tensor.AbsOp(x))
+    bounds = np.ldexp(1.0, np.arange(1, layout.exponents) - layout.bias)
+    bounds = np.append(bounds[:-1], np.inf)
+    exponent = counted_thresholds(e, size, bounds)
+    infinite = e.add(tensor.CompareOp(size, e.number(np.inf, f64), "eq"))
+    whole = _scaled(e, size, layout, exponent, -1)
+    whole = e.add(tensor.WhereOp(infinite, e.number(2.0**layout.mantissa, f64), whole))
+    place = e.add(tensor.MaximumOp(exponent, e.number(1, i32)))
+    place = e.add(tensor.SubOp(e.convert(place, UI64), e.number(1, UI64)))
+    place = e.add(tensor.MulOp(place, e.number(1 << layout.mantissa, UI64)))
+    bits = e.add(tensor.AddOp(place, e.convert(whole, UI64)))
+    signed = e.add(tensor.AddOp(bits, e.number(1 << (layout.width - 1), UI64)))
+    bits = e.add(tensor.WhereOp(is_negative(e, x), signed, bits))
+    nan = e.number((layout.exponents - 1 << layout.mantissa) + (1 << layout.mantissa - 1), UI64)
+    return e.add(tensor.WhereOp(e.add(tensor.CompareOp(x, x, "ne")), nan, bits))
+
+
+def _float_of_bits(e: Emitter, bits: SSAValue, layout: _Layout) -> SSAValue:
+    """The floats, as f64, that bits as `ui64` stand for."""
+    half = e.number(1 << (layout.width - 1), UI64)
+    negative = e.add(tensor.CompareOp(bits, half, "ge"))
+    rest = e.add(tensor.ModOp(bits, half))
+    one = e.number(1 << layout.mantissa, UI64)
+    exponent = e.convert(e.add(tensor.DivOp(rest, one)), i32)
+    part = e.add(tensor.ModOp(rest, one))
+    normal = e.add(tensor.CompareOp(exponent, e.number(0, i32), "gt"))
+    whole = e.add(tensor.WhereOp(normal, e.add(tensor.AddOp(part, one)), part))
+    value = _scaled(e, e.convert(whole, f64), layout, exponent, 1)
+    last = e.add(tensor.CompareOp(exponent, e.number(layout.exponents - 1, i32), "eq"))
+    value = e.add(tensor.WhereOp(last, e.number(np.inf, f64), value))
+    odd = e.add(tensor.AndOp(last, e.add(tensor.CompareOp(part, e.number(0, UI64), "gt"))))
+    value = no_number(e, odd, value)
+    return e.add(tensor.WhereOp(negative, e.add(tensor.NegOp(value)), value))
+
+
+def counted_thresholds(e: Emitter, x: SSAValue, thresholds: Any) -> SSAValue:
+    """How many of the thresholds, ascending and of the elements of x, are at most x, as `i32`."""
+    sizes = e.sizes(x)
+    table = e.known(thresholds.reshape(1, -1), tensor_type(x).element_type)
+    flat = x if sizes else e.reshape(x, [1])
+    return e.convert(e.reshape(e.add(tensor.MultiThresholdOp(flat, table, axis=0)), sizes), i32)
+
+
+def is_negative(e: Emitter, x: SSAValue) -> SSAValue:
+    """Where x < 0 or x is -0."""
+    zero = e.number(0, x)
+    turned = e.add(tensor.DivOp(e.number(1, x), x))
+    below, turned = (e.add(tensor.CompareOp(v, zero, "lt")) for v in (x, turned))
+    return e.add(tensor.OrOp(below, turned))
+
+
+def no_number(e: Emitter, condition: SSAValue, x: SSAValue) -> SSAValue:
+    """NaN where the condition holds, else x."""
+    made = e.add(tensor.WhereOp(condition, e.number(np.inf, x), e.number(1, x)))
+    # inf/inf is NaN, and multiplying by 1/1 keeps every number, -0 too.
+    return e.add(tensor.MulOp(x, e.add(tensor.DivOp(made, made))))
+
+
+def _bit_cast(e: Emitter, call: Call) -> SSAValue:
+    x, (element, format) = call[0], type_of_proto(int(call.get("to", 0)))
+    source = e.formats.get(x)
+    target = numpy_dtype(element) if format is None else format.dtype
+    have, wanted = _width(dtype_of_value(e, x), source), _width(target, format)
+    if have != wanted:
+        raise ProblemError(f"it reads elements of {have} bits as those of {wanted}")
+    if e.is_known(x) and source is None and format is None:
+        return e.known(e.array(x).view(target))
+    bits = _as_bits(e, x, source, have)
+    if format is not None:
+        made = e.bare(bits) if bits == x else bits
+        if not format.is_float and format.signed:
+            half = e.number(1 << (wanted - 1), UI8)
+            turned = e.add(tensor.AddOp(bits, e.number(256 - (1 << wanted), UI8)))
+            high = e.add(tensor.CompareOp(bits, half, "ge"))
+            made = e.convert(e.add(tensor.WhereOp(high, turned, bits)), element)
+        e.formats[made] = format
+        return made
+    if target.name in _LAYOUTS:
+        floats = _float_of_bits(e, e.convert(bits, UI64), _LAYOUTS[target.name])
+        return e.convert(floats, element)
+    return e.convert(bits, element)
+
+
+def _as_bits(e: Emitter, x: SSAValue, format: Format | None, width: int) -> SSAValue:
+    """The bits of x as an unsigned integer of at least `width` bits."""
+    if format is not None:
+        bits = e.convert(e.bare(x), UI8)
+        if format.bits < 8 and format.signed and not format.is_float:
+            bits = e.add(tensor.ModOp(bits, e.number(1 << format.bits, UI8)))
+        return bits
+    if is_float(tensor_type(x)):
+        return _bits_of_float(e, x, _LAYOUTS[dtype_of_value(e, x).name])
+    return e.convert(x, IntegerType(width, Signedness.UNSIGNED))
+
+
+def _width(dtype: np.dtype[Any], format: Format | None) -> int:
+    return 8 * dtype.itemsize if format is None else format.bits
+
+
+RULES: dict[str, Rule] = {
+    "BitCast": _bit_cast,
+    "BitShift": _shift,
+    "BitwiseAnd": bitwise(lambda e, a, b: e.add(tensor.MulOp(a, b))),
+    "BitwiseNot": composed(bitwise_not),
+    "BitwiseOr": bitwise(lambda e, a, b: e.add(tensor.MaximumOp(a, b))),
+    "BitwiseXor": bitwise(
+        lambda e, a, b: e.add(tensor.ModOp(e.add(tensor.AddOp(a, b)), e.number(2, UI64)))
+    ),
+}
+"""By the type of the operator."""
