@@ -29,12 +29,17 @@ from triton_dsl.passes.convert_ternary_to_hw.folding.product import (
 )
 
 
-def layer(name: str, k: int, n: int, bits: int, steps: int, beats: int, seed: int) -> FoldableLayer:
+def layer(
+    name: str, k: int, n: int, bits: int, steps: int, beats: int, seed: int, groups: int = 1
+) -> FoldableLayer:
     rng = np.random.default_rng(seed)
+    n *= groups
     matrix = rng.integers(-1, 2, (k, n)).astype(np.int8)
     rows = tuple(tuple(np.sort(rng.integers(-9, 9, steps)).tolist()) for _ in range(n))
     function = Staircase(0, (1,) * n, rows) if steps else Bounded((0,) * n)
-    return FoldableLayer(name, Product(matrix, ((0, (1 << bits) - 1),) * k, function), beats)
+    places = np.arange(k * groups).reshape(groups, k)
+    inputs = ((0, (1 << bits) - 1),) * (k * groups)
+    return FoldableLayer(name, Product(matrix, inputs, function, places), beats)
 
 
 LAYERS = st.builds(
@@ -46,6 +51,7 @@ LAYERS = st.builds(
     st.sampled_from([0, 1, 3, 15]),
     st.sampled_from([1, 1, 9, 64]),
     st.integers(0, 99),
+    st.sampled_from([1, 1, 1, 2, 6]),
 )
 NETWORKS = st.lists(LAYERS, min_size=1, max_size=3).map(
     lambda found: [
@@ -64,6 +70,7 @@ def area(choices: list[Choice]) -> int:
 
 def assert_legal(layer: FoldableLayer, choice: Choice) -> None:
     k, n = layer.product.shape
+    groups = layer.product.groups
     match choice.form:
         case Unrolled():
             assert choice.cycles == layer.beats
@@ -71,11 +78,15 @@ def assert_legal(layer: FoldableLayer, choice: Choice) -> None:
             assert digit >= 1
             assert choice.cycles > layer.beats
         case Folded(folding):
-            folds = FoldedProduct(layer.product, folding).folds
+            folded = FoldedProduct(layer.product, folding)
+            folds = folded.folds
             assert choice.cycles == layer.beats * folds[0] * folds[1]
             # No smaller unit takes as few cycles: nothing is padded without need.
             assert folding.simd == -(-k // folds[0])
-            assert folding.pe == -(-n // folds[1])
+            if folding.pe < n // groups:
+                assert folding.pe == -(-n // groups // folded.parts)
+            else:
+                assert folding.pe == n // groups * -(-groups // folds[1])
 
 
 @settings(max_examples=40)
@@ -97,7 +108,9 @@ def test_a_pace_is_kept_with_the_least_area(network: list[FoldableLayer], cycles
 def _some(product: Product) -> list[tuple[int, int]]:
     k, n = product.shape
     rng = np.random.default_rng(k * n)
-    return [(int(rng.integers(1, n + 1)), int(rng.integers(1, k + 1))) for _ in range(10)]
+    own = n // product.groups
+    columns = [*range(1, own), *range(own, n + 1, own)]
+    return [(int(rng.choice(columns)), int(rng.integers(1, k + 1))) for _ in range(10)]
 
 
 @settings(max_examples=40)

@@ -59,8 +59,28 @@ def random_function(rng: np.random.Generator, n: int, after: str) -> ChannelFunc
     return Staircase(int(rng.integers(-4, 3)), tuple(signs), tuple(tuple(row) for row in rows))
 
 
+def in_groups(product: Product, groups: int, seed: int) -> Product:
+    """The product with its columns in groups, each of inputs of its own, which lie anywhere."""
+    k, n = product.shape
+    inputs = product.inputs * groups
+    places = np.random.default_rng(seed).permutation(k * groups).reshape(groups, k)
+    matrix = np.tile(product.matrix, groups)
+    function = product.function
+    if isinstance(function, Bounded):
+        function = Bounded(function.offsets * groups, function.low, function.high)
+    else:
+        function = Staircase(function.base, function.signs * groups, function.thresholds * groups)
+    flips = np.random.default_rng(seed + 1).choice([-1, 1], n * groups)
+    return Product((matrix * flips).astype(np.int8), inputs, function, places)
+
+
 def expected(product: Product, rows: Array) -> Array:
-    sums = rows.astype(np.int64) @ product.matrix.astype(np.int64)
+    matrix = np.zeros((len(product.inputs), product.shape[1]), np.int64)
+    own = product.shape[1] // product.groups
+    for group, places in enumerate(product.places):
+        columns = slice(group * own, (group + 1) * own)
+        matrix[places, columns] = product.matrix[:, columns]
+    sums = rows.astype(np.int64) @ matrix
     function = product.function
     if isinstance(function, Bounded):
         return np.clip(sums + np.array(function.offsets), function.low, function.high)
@@ -114,6 +134,53 @@ def test_a_folded_product_is_exact(
     assert np.array_equal(run.rows, expected(product, rows))
     assert (np.diff(run.sent()[:11]) == folded.cycles).all()
     assert run.moves == modelled(stage, run.moves)
+
+
+@settings(max_examples=20)
+@example(k=9, own=1, groups=6, pe=4, simd=9, bits=4, after="7", keep=False, seed=0)
+@example(k=9, own=1, groups=6, pe=1, simd=4, bits=1, after="relu", keep=True, seed=1)
+@example(k=4, own=3, groups=3, pe=2, simd=3, bits=3, after="3", keep=True, seed=2)
+@given(
+    k=st.integers(1, 9),
+    own=st.integers(1, 4),
+    groups=st.integers(1, 5),
+    pe=st.integers(1, 20),
+    simd=st.integers(1, 9),
+    bits=st.integers(1, 5),
+    after=st.sampled_from(["bias", "bounded", "1", "7"]),
+    keep=st.booleans(),
+    seed=st.integers(0, 10_000),
+)
+def test_columns_take_the_inputs_of_their_group(
+    k: int,
+    own: int,
+    groups: int,
+    pe: int,
+    simd: int,
+    bits: int,
+    after: str,
+    keep: bool,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    product = in_groups(random_product(rng, k, own, bits, after), groups, seed)
+    pe = min(pe, own * groups)
+    folding = Folding(pe if pe <= own else pe // own * own, min(simd, k))
+    folded = FoldedProduct(product, folding)
+    stage = folded_stage("dut", "test", folded, keep_beat=keep)
+    rows = random_rows(rng, product, 24)
+    with TemporaryDirectory() as folder:
+        run = run_stage(stage, rows, folded.cycles, Path(folder), seed + 1)
+    assert np.array_equal(run.rows, expected(product, rows))
+    assert (np.diff(run.sent()[:11]) == folded.cycles).all()
+    assert run.moves == modelled(stage, run.moves)
+
+
+def test_some_columns_of_several_groups_are_refused() -> None:
+    places = np.arange(8).reshape(2, 4)
+    product = Product(np.ones((4, 6), np.int8), ((0, 1),) * 8, Bounded((0,) * 6), places)
+    with pytest.raises(OptionError, match=r"pe in \[1, 3\] or a multiple of 3 up to 6"):
+        FoldedProduct(product, Folding(4, 1))
 
 
 @pytest.mark.parametrize(("pe", "simd"), [(0, 1), (1, 0), (4, 1), (1, 6)])
