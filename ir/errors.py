@@ -79,16 +79,25 @@ class UnsupportedError(LoweringError):
         target: name of the target or frontend.
         problems: one `(op name, location, reason)` for each unsupported op.
         reproduce: the command that shows the same error, or an empty string.
+        hint: what makes such a program one that the target can express, or an empty string.
     """
 
     def __init__(
-        self, target: str, problems: Sequence[tuple[str, str, str]], *, reproduce: str = ""
+        self,
+        target: str,
+        problems: Sequence[tuple[str, str, str]],
+        *,
+        reproduce: str = "",
+        hint: str = "",
     ) -> None:
         self.target = target
         self.problems = tuple(problems)
         self.reproduce = reproduce
+        self.hint = hint
         lines = [f"target '{target}' cannot express {len(self.problems)} operation(s):"]
         lines += [f"  {name} at {location}: {reason}" for name, location, reason in self.problems]
+        if hint:
+            lines.append(f"hint: {hint}")
         if reproduce:
             lines.append(f"reproduce with: {reproduce}")
         super().__init__("\n".join(lines))

@@ -159,7 +159,9 @@ def compile_to_target(
         if error.reproduce:
             raise
         command = f"triton-translate -t '{shown}' {_source_file(error) or 'FILE'}"
-        raise UnsupportedError(error.target, error.problems, reproduce=command) from None
+        raise UnsupportedError(
+            error.target, error.problems, reproduce=command, hint=error.hint
+        ) from None
     return artifact.with_manifest(
         name=artifact.name,
         target=shown,

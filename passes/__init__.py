@@ -13,7 +13,8 @@ Files that hold no pass serve several: `compile_time` (values known before the p
 (neurons on whole numbers), `integer_currents`, `integer_products`, `integer_forms`,
 `integer_emitter`, `requantize_fusion` (float arithmetic as integers), `level_functions`,
 `level_products`, `input_quantizers` (floats with few values), `network_ops` (what a network is made
-of, as ops), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
+of, as ops), `network_parts`, `network_neurons`, `network_writer` (ops, as what a network is made
+of), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
 additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` and
 `event_products` (products that native kernels take), and `universe` (every pass and dialect by
 name).
@@ -36,6 +37,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         from .balance_thresholds import BalanceThresholdsPass
 
         return BalanceThresholdsPass
+
+    def get_build_network() -> type[ModulePass]:
+        from .build_network import BuildNetworkPass
+
+        return BuildNetworkPass
 
     def get_calibrate() -> type[ModulePass]:
         from .calibrate import CalibratePass
@@ -96,6 +102,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         from .convert_ternary_to_llvm import ConvertTernaryToLLVMPass
 
         return ConvertTernaryToLLVMPass
+
+    def get_drop_dynamic_rounding() -> type[ModulePass]:
+        from .drop_dynamic_rounding import DropDynamicRoundingPass
+
+        return DropDynamicRoundingPass
 
     def get_expose_integers() -> type[ModulePass]:
         from .expose_integers import ExposeIntegersPass
@@ -219,6 +230,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
     return {
         "balance-thresholds": get_balance_thresholds,
+        "build-network": get_build_network,
         "calibrate": get_calibrate,
         "choose-folding": get_choose_folding,
         "convert-ann-to-snn": get_convert_ann_to_snn,
@@ -231,6 +243,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "convert-vector-to-llvm": get_convert_vector_to_llvm,
         "convert-ternary-to-hw": get_convert_ternary_to_hw,
         "convert-ternary-to-llvm": get_convert_ternary_to_llvm,
+        "drop-dynamic-rounding": get_drop_dynamic_rounding,
         "expose-integers": get_expose_integers,
         "expose-logits": get_expose_logits,
         "expose-state": get_expose_state,

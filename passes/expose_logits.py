@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import tensor
+from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.shapes import is_float
 from ..ir.interpreter import entry_function
@@ -113,8 +114,9 @@ def _step(op: Operation) -> DictionaryAttr:
     entries: dict[str, Attribute] = {"op": StringAttr(op.name)}
     if isinstance(op, tensor.SoftmaxOp | tensor.LogSoftmaxOp):
         entries["axis"] = IntegerAttr(op.axis.value.data, i64)
-    if isinstance(op, tensor.ConvertOp):
-        entries["element"] = tensor_type(op.result).element_type
+    if isinstance(op, tensor.ConvertOp | tensor.QuantizeOp):
+        dtype = numpy_dtype(tensor_type(op.result).element_type)
+        entries["dtype"] = StringAttr(dtype.name)
     if isinstance(op, tensor.QuantizeOp | tensor.DequantizeOp):
         scale, zero = literal_value(op.scale), literal_value(op.zero_point)
         assert scale is not None and zero is not None
@@ -130,11 +132,8 @@ def left_out(module: ModuleOp) -> list[list[dict[str, Any]]]:
     noted = module.attributes.get(LEFT_OUT)
     if not isinstance(noted, ArrayAttr):
         return []
-    found: list[list[dict[str, Any]]] = []
-    for steps in noted.data:
-        listed = cast("ArrayAttr[DictionaryAttr]", steps)
-        found.append([_data(step) for step in listed.data])
-    return found
+    results = cast("ArrayAttr[ArrayAttr[DictionaryAttr]]", noted)
+    return [[_data(step) for step in steps.data] for steps in results.data]
 
 
 def _data(step: DictionaryAttr) -> dict[str, Any]:

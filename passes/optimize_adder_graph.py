@@ -20,7 +20,7 @@ from ..ir.errors import OptionError
 from .adder_graph import COSTS, AdderGraph, InputRange, optimize_integers, optimize_matrix
 from .argument_bounds import noted_bounds
 from .compile_time import is_literal, literal, literal_value
-from .layers import input_of, is_layer, weight_of
+from .layers import input_of, weight_of
 from .replacement import erase, insert_before, replace
 from .skip_zeros import FORM_ATTRIBUTE
 
@@ -148,7 +148,7 @@ class OptimizeAdderGraphPass(ModulePass):
 
 def is_known_product(op: Product) -> bool:
     """Whether an op multiplies integers by one matrix of known numbers, with sums in i32."""
-    if not is_layer(op) or is_float(tensor_type(input_of(op))):
+    if is_float(tensor_type(input_of(op))):
         return False
     if (
         isinstance(op, tensor.MatmulOp | tensor.LinearOp)

@@ -80,8 +80,8 @@ class RequantizePass(ModulePass):
       ops that move elements work on the integers.
     - A sum of two activations: both go on a common grid finer by up to 16 bits, are added in i32,
       and the sum goes on the grid of the result.
-    - Means: the window is summed in i32 (`avg_pool` as a `ternary.conv` with weights of 1), and
-      the count joins the scale.
+    - Means: the window is summed in i32 (`avg_pool` that is not global as a `ternary.conv` with
+      weights of 1), and the count joins the scale.
     - After the last product, known factors and sums join the scale of `tensor.dequantize` and the
       bias of the product.
 
@@ -358,7 +358,7 @@ class _Requantizing:
         (term,) = form.terms
         if magnitude(term.value).max() * count > ACCUMULATOR_LIMIT:
             raise NotIntegerError
-        if isinstance(op, tensor.AvgPoolOp):
+        if isinstance(op, tensor.AvgPoolOp) and not _is_global(op):
             total = self._window_sums(op, term, form.offset)
         else:
             axes = list(range(2, tensor_type(op.operand).get_num_dims()))
@@ -396,6 +396,12 @@ class _Requantizing:
             groups=channels,
         )
         return self.emit.add(total, op)
+
+
+def _is_global(op: tensor.AvgPoolOp) -> bool:
+    """Whether the one window is all of the image."""
+    size = tuple(tensor_type(op.operand).get_shape()[2:])
+    return tuple(op.kernel.get_values()) == size and not any(op.padding.get_values())
 
 
 def _continues(value: SSAValue) -> bool:

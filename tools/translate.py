@@ -98,6 +98,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from ..lowering.artifact import write_artifact
     from ..lowering.targets import compile_to_target
     from .folding import show_folding
+    from .left_out import warn_left_out
 
     artifact = compile_to_target(
         module,
@@ -107,6 +108,7 @@ def _run(arguments: argparse.Namespace) -> int:
         dump_stages=arguments.dump_stages,
     )
     show_folding(artifact)
+    warn_left_out(artifact, "triton-translate")
     if arguments.output is not None:
         write_artifact(artifact, arguments.output, sources=[arguments.input, arguments.weights])
         return 0

@@ -41,7 +41,8 @@ def run_verilog(
         BackendError: no simulator, or the circuit does not finish as it should.
         LoweringError: an input is out of the range that the circuit was made for.
     """
-    interface = Interface.from_dict(json.loads(artifact.text("report.json")))
+    data = json.loads(artifact.text("report.json"))
+    interface = Interface.from_dict(data)
     integers = [
         frames_of(port, quantized(port, x))
         for port, x in zip(interface.inputs, inputs, strict=True)
@@ -51,9 +52,35 @@ def run_verilog(
     words = pack(interface.inputs, integers)
     results = _results(artifact, interface, words, simulator)
     outputs = unpack(interface.outputs, results[1])
+    left: list[list[dict[str, Any]]] = data["left_out"] or [[] for _ in outputs]
     return results[0], [
-        dequantized(port, x) for port, x in zip(interface.outputs, outputs, strict=True)
+        _finished(dequantized(port, x), steps)
+        for port, x, steps in zip(interface.outputs, outputs, left, strict=True)
     ]
+
+
+def _finished(x: Array, steps: Sequence[Mapping[str, Any]]) -> Array:
+    """What the receiver does with a result, see `passes.expose_logits`."""
+    for step in steps:
+        match step["op"]:
+            case "tensor.quantize":
+                levels = np.rint(x / np.float32(step["scale"])) + step["zero_point"]
+                x = np.clip(levels, step["low"], step["high"]).astype(step["dtype"])
+            case "tensor.dequantize":
+                zero = x.astype(np.int64) - step["zero_point"]
+                x = zero.astype(np.float32) * np.float32(step["scale"])
+            case "tensor.sigmoid":
+                x = (1 / (1 + np.exp(-x))).astype(x.dtype)
+            case "tensor.softmax" | "tensor.log_softmax":
+                shifted = x - x.max(axis=step["axis"], keepdims=True)
+                total = np.exp(shifted).sum(axis=step["axis"], keepdims=True)
+                is_log = step["op"] == "tensor.log_softmax"
+                x = shifted - np.log(total) if is_log else np.exp(shifted) / total
+            case "tensor.convert":
+                x = x.astype(step["dtype"])
+            case other:
+                raise BackendError(f"no receiver here does '{other}'")
+    return x
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,7 @@ def markdown(data: dict[str, Any]) -> str:
     ]
     for side in ("inputs", "outputs"):
         lines += [_port_row(port, side) for port in data[side]]
+    lines += _left_out(data)
     shown = (*COUNTS, "luts", "flip_flops", "block_memories")
     control = dict.fromkeys(shown, 0) | data["control"] | {"clock_mhz": None}
     rows = [(layer["name"], layer["source"], layer) for layer in data["layers"]]
@@ -124,6 +125,16 @@ def markdown(data: dict[str, Any]) -> str:
     modules = [(name, "", data["modules"][name]) for name in data["modules"]]
     lines += ["", *_table(("module",), SIZES, modules)]
     return "\n".join(lines) + "\n"
+
+
+def _left_out(data: dict[str, Any]) -> list[str]:
+    """What the receiver does with the results, behind the integers."""
+    return [
+        f"\nLeft to the receiver of `{port['name']}`, on the numbers that its integers stand for: "
+        f"{', '.join(step['op'].partition('.')[2] for step in steps)}. The class is the same."
+        for port, steps in zip(data["outputs"], data.get("left_out") or [], strict=False)
+        if steps
+    ]
 
 
 def _table(

@@ -13,8 +13,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.interpret import run_module
 from ...ir.errors import OptionError
+from ...passes.expose_logits import left_out
 from ...passes.hardware_estimate.devices import Device, check_fits, find_device
 from ...passes.hardware_estimate.estimate import Estimate, estimate
+from ...passes.integer_pipeline import integer_pipeline
 from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage, run_stages
@@ -56,6 +58,18 @@ class VerilogOptions(TargetOptions):
         None, "in MHz: of target-fps (100 where not given), and where registers are needed"
     )
     device: str | None = option(None, "what it must fit on, as xcvu9p; chooses the scripts")
+    calibration: str | None = option(
+        None,
+        "samples of the inputs of a float network, which make it one of integers: .npy, .npz or "
+        ".safetensors, by argument name",
+    )
+    bits: int | None = option(None, "of activations, with `calibration`: 2 to 8, by default 8")
+    weight_bits: int | None = option(
+        None, "of float weights, with `calibration`: 2 to 8, by default 8"
+    )
+    observer: Literal["minmax", "percentile", "entropy", "mse"] | None = option(
+        None, "how ranges follow from `calibration`, by default minmax; see the pass `calibrate`"
+    )
     timesteps: int | None = option(
         None, "steps of a sample, where a spiking program does not say how many"
     )
@@ -132,7 +146,8 @@ class VerilogTarget(Target):
             check_fits(size, device, where, lambda: self._advice(options, size, device))
         texts = {m.sym_name.data: verilog(m) for m in found}
         folding = noted_folding(module)
-        data = report(interface, size, device) | {"folding": folding}
+        data = report(interface, size, device)
+        data |= {"folding": folding, "left_out": left_out(module)}
         if options.form == "file":
             content = "/* verilator lint_off DECLFILENAME */\n" + "\n".join(texts.values())
             name = f"{interface.name}.v"
@@ -210,12 +225,40 @@ def _search_options(options: VerilogOptions) -> str:
 
 def _before_folding(options: VerilogOptions) -> list[Stage]:
     steps = "" if options.timesteps is None else f"{{timesteps={options.timesteps}}}"
+    quantized = _quantization(options)
     return [
         Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
+        *([Stage("quantize", quantized)] if quantized else []),
+        Stage("logits", "expose-logits,dce"),
         Stage("thresholds", "streamline,canonicalize,cse,dce"),
         Stage("trains", _TRAINS.format(options=steps)),
         Stage("integers", "expose-integers"),
     ]
+
+
+def _quantization(options: VerilogOptions) -> str | None:
+    """The passes that make a float network one of integers; `None` without samples.
+
+    Raises:
+        OptionError: options of the quantisation are given without samples.
+    """
+    values = {
+        "bits": options.bits, "weight-bits": options.weight_bits, "observer": options.observer,
+    }  # fmt: skip
+    given = [name for name, value in values.items() if value is not None]
+    if options.calibration is None:
+        if given:
+            raise OptionError(
+                f"target 'verilog': the option '{given[0]}' belongs to 'calibration', which makes "
+                "a float network one of integers: give calibration=FILE"
+            )
+        return None
+    return integer_pipeline(
+        options.calibration,
+        bits=options.bits or 8,
+        weights=options.weight_bits or 8,
+        observer=options.observer or "minmax",
+    )
 
 
 def _folding(options: VerilogOptions, circuit: str) -> str | None:

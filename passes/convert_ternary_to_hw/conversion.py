@@ -34,7 +34,7 @@ from .circuit import Circuit
 from .evaluation import LayerNames, check_batch, evaluate, identifier, literal_signals
 from .pacing import Pacing
 from .ports import Port
-from .rules import Signals, refusal
+from .rules import FLOATS, FLOATS_HINT, Signals, refusal
 from .signals import Signal, Wire
 from .stream import hw_module, stream_module
 
@@ -90,7 +90,8 @@ class Conversion:
             if reason is not None:
                 problems.append(("func.func", location_text(self.function), reason))
         if problems:
-            raise UnsupportedError("verilog", problems)
+            floats = any(reason == FLOATS for _, _, reason in problems)
+            raise UnsupportedError("verilog", problems, hint=FLOATS_HINT if floats else "")
 
     def refusal(self, op: Operation) -> str | None:
         """Why an op cannot become hardware; `None` if it can."""

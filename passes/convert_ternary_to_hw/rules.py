@@ -19,6 +19,7 @@ from ...dialects import interpret, tensor, ternary
 from ...dialects.inference import tensor_type
 from ..adder_graph.graph import AdderGraph
 from ..compile_time import is_literal
+from ..integer_pipeline import integer_pipeline
 from ..optimize_adder_graph import Product
 from .arithmetic import (
     add,
@@ -287,11 +288,15 @@ _COMBINE: dict[type[Operation], Callable[[Circuit, Signal, Signal], Signal]] = {
     tensor.ReduceMinOp: _smaller,
 }
 
-FLOATS = (
-    "floating point; make the network integer first: give the target samples of its inputs, "
-    "'verilog{calibration=samples.npz}', or run the passes that docs/quantization.md lists"
+FLOATS = "floating point"
+"""Why ops on floats have no circuit."""
+
+FLOATS_HINT = (
+    "to make a float network integer, give the target samples of its inputs, "
+    "'verilog{calibration=samples.npz}', or run before: triton-opt FILE -o integer.mlir -p "
+    f"'{integer_pipeline('samples.npz')}' (docs/quantization.md)"
 )
-"""Why ops on floats have no circuit, and what helps."""
+"""What helps."""
 
 RULES: dict[type[Operation], Rule] = {
     ternary.AdderGraphOp: adder_graph,

@@ -52,6 +52,7 @@ def compile(
     from ..console import print_json, progress, show, table
     from ..folding import show_folding
     from ..inputs import apply_passes, load_module
+    from ..left_out import warn_left_out
 
     with progress() as bar:
         bar.add_task(f"Compiling {file}", total=None)
@@ -66,6 +67,7 @@ def compile(
             dump_stages=dump_stages,
         )
         show_folding(artifact)
+        warn_left_out(artifact, "triton compile")
         paths = write_artifact(
             artifact,
             output or _default_output(file, artifact.main_file),

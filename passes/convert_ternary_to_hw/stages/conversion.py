@@ -21,6 +21,7 @@ from ..evaluation import LayerNames
 from ..folding.forms import has_form
 from ..pacing import Pacing
 from ..ports import Port
+from ..rules import FLOATS
 from .axi import frame_stream_module
 from .building import Bounds, Building, BuildOptions
 from .partition import Part, Partition, WindowOp
@@ -57,12 +58,12 @@ class FrameConversion(Conversion):
 
     def refusal(self, op: Operation) -> str | None:
         """Why an op cannot become hardware; `None` if it can."""
-        if has_form(op) and isinstance(op, ternary.MatmulOp):
+        if has_form(op) and isinstance(op, ternary.MatmulOp | tensor.MatmulOp):
             return None
         if not isinstance(op, WindowOp):
             return super().refusal(op)
         if numpy_dtype(tensor_type(op.operands[0]).element_type).kind not in "iub":
-            return "floating point; run quantize-activations and requantize before"
+            return FLOATS
         rank = tensor_type(op.operands[0]).get_num_dims()
         if rank not in (3, 4):
             return "only images of one or two axes become streams"

@@ -1,0 +1,35 @@
+"""The passes that make a float network one of integers, from samples of its inputs.
+
+One place for what targets run when they are given samples, and for what errors advise.
+"""
+
+from __future__ import annotations
+
+
+def integer_pipeline(
+    data: str,
+    *,
+    bits: int = 8,
+    weights: int = 8,
+    observer: str = "minmax",
+    samples: int | None = None,
+) -> str:
+    """The pipeline, as text.
+
+    Args:
+        data: the file of samples.
+        bits: of activations.
+        weights: bits of float weights.
+        observer: how ranges follow from samples, see `calibrate`.
+        samples: how many of them; all by default.
+    """
+    limit = "" if samples is None else f" samples={samples}"
+    ranges = "" if observer == "minmax" else f" observer={observer}"
+    quantize = (
+        f'quantize-activations{{data="{data}"{limit}{ranges} bits={bits} weights={weights} '
+        "signed=false}"
+    )
+    return (
+        "free-batch,expose-logits,drop-dynamic-rounding,fold-constants,fuse-linear,fold-constants,"
+        f"canonicalize,{quantize},requantize,cse,dce"
+    )
