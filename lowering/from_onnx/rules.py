@@ -14,9 +14,11 @@ from . import (
     rules_quantization,
     rules_recurrent,
     rules_reduction,
+    rules_regions,
     rules_resize,
     rules_sampling,
     rules_shape,
+    rules_spectra,
     rules_window,
 )
 from .emitter import Rule
@@ -36,9 +38,11 @@ RULES: dict[str, Rule] = {
     **rules_quantization.RULES,
     **rules_recurrent.RULES,
     **rules_reduction.RULES,
+    **rules_regions.RULES,
     **rules_resize.RULES,
     **rules_sampling.RULES,
     **rules_shape.RULES,
+    **rules_spectra.RULES,
     **rules_window.RULES,
 }
 """Operators of the standard by their type."""
@@ -53,13 +57,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
         _TEXT),
-    "DeformConv": "it picks pixels at computed places",
-    "Det": "the IR has no determinants",
     "ImageDecoder": "it reads compressed images; pass pixels as an input",
-    "MelWeightMatrix": "its matrix is data; store it in the model",
-    "NonMaxSuppression": "the size of its result depends on values",
-    "RoiAlign": "it picks pixels at computed places",
-    "STFT": "it cuts frames of a signal; write it as a convolution",
 }  # fmt: skip
 """Operators without a meaning, with the reason; those that are in neither table are functions of
 the standard, which are inlined, or not known."""

@@ -1,4 +1,4 @@
-"""Rules of operators outside the standard: ONNX Runtime's packed products, and qonnx."""
+"""Rules of operators of other domains: ONNX Runtime's packed products, and tables of others'."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from ...dialects import tensor
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
 from .rules_activation import RULES as ACTIVATIONS
+from .rules_classic import CLASSIC
 from .rules_linear import linear
 from .rules_qonnx import QONNX
+from .rules_training import TRAINING
 
 
 def _matmul_bits(e: Emitter, call: Call) -> SSAValue:
@@ -61,6 +63,8 @@ MICROSOFT: dict[str, Rule] = {
 """Operators of ONNX Runtime."""
 
 FOREIGN: dict[tuple[str, str], Rule] = {
+    **{("ai.onnx.ml", name): rule for name, rule in CLASSIC.items()},
+    **{("ai.onnx.preview.training", name): rule for name, rule in TRAINING.items()},
     **{("com.microsoft", name): rule for name, rule in MICROSOFT.items()},
     **{
         (domain, name): rule

@@ -1,6 +1,7 @@
 """Rules that pick pixels at computed places, and those that sum what windows hold.
 
-Not here: new sizes of images, whose places are known (`rules_resize`).
+Not here: new sizes of images, whose places are known (`rules_resize`), pixels of regions
+(`rules_regions`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,50 @@ from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ...dialects.inference import tensor_type
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
 from .rules_activation import Formula
 from .rules_index import RULES as INDEX
-from .rules_shape import check_size, padded, take
+from .rules_shape import check_size
 from .rules_window import Window
 
 Array = NDArray[np.int64]
+
+
+class Pixels:
+    """Pixels of images [N, C, …] at whole places.
+
+    Args:
+        e: writes the ops.
+        images: of fixed sizes.
+    """
+
+    def __init__(self, e: Emitter, images: SSAValue) -> None:
+        self.e, shape = e, e.shape(images)
+        self.sizes = shape[2:]
+        # Rows of the table are pixels, with a channel each.
+        moved = e.move_axis(images, 1, len(shape) - 1)
+        self.rows = e.reshape(moved, [shape[0] * prod(shape[2:]), shape[1]])
+
+    def at(self, image: Formula, places: list[Formula], *, zeros: bool) -> Formula:
+        """The pixels of images at places, each a tensor, as […, C].
+
+        Those of places outside are 0, or the nearest ones.
+        """
+        e, inside, flat = self.e, None, image
+        for place, size in zip(places, self.sizes, strict=True):
+            low = e.add(tensor.CompareOp(place.value, e.number(-0.5, place.value), "gt"))
+            high = e.add(tensor.CompareOp(place.value, e.number(size - 0.5, place.value), "lt"))
+            within = e.add(tensor.AndOp(low, high))
+            inside = within if inside is None else e.add(tensor.AndOp(inside, within))
+            whole = Formula(e, e.convert(place.maximum(0).minimum(size - 1).value, i64))
+            flat = flat * size + whole
+        assert inside is not None
+        found = e.add(tensor.GatherRowsOp(self.rows, flat.value))
+        if zeros:
+            kept = e.add(tensor.UnsqueezeOp(inside, [e.rank(inside)]))
+            found = e.add(tensor.WhereOp(kept, found, e.number(0, found)))
+        return Formula(e, found)
 
 
 class _Sampler:
@@ -39,9 +75,7 @@ class _Sampler:
         if self.padding not in ("zeros", "border", "reflection"):
             raise ProblemError(f"its padding_mode '{self.padding}' is unknown")
         self.align = bool(call.get("align_corners", 0))
-        # Rows of the image are pixels, with a channel each.
-        moved = e.move_axis(self.image, 1, self.axes + 1)
-        self.rows = e.reshape(moved, [prod(self.shape) // self.shape[1], self.shape[1]])
+        self.pixels = Pixels(e, self.image)
         last = e.rank(grid) - 1
         self.coordinates = [
             self._coordinate(Formula(e, e.reshape(e.cut(grid, last, a, a + 1), self.places)), size)
@@ -69,24 +103,12 @@ class _Sampler:
 
     def pixel(self, places: list[Formula]) -> Formula:
         """The pixels at whole places [N, …], as [N, …, C]."""
-        e, inside, flat = self.e, None, None
-        for place, size in zip(places, self.shape[2:], strict=True):
-            if self.padding == "reflection":
-                place = self.reflected(place, size)
-            low = e.add(tensor.CompareOp(place.value, e.number(-0.5, f32), "gt"))
-            high = e.add(tensor.CompareOp(place.value, e.number(size - 0.5, f32), "lt"))
-            within = e.add(tensor.AndOp(low, high))
-            inside = within if inside is None else e.add(tensor.AndOp(inside, within))
-            whole = Formula(e, e.convert(place.maximum(0).minimum(size - 1).value, i64))
-            flat = whole if flat is None else flat * size + whole
-        assert inside is not None and flat is not None
+        if self.padding == "reflection":
+            pairs = zip(places, self.shape[2:], strict=True)
+            places = [self.reflected(place, size) for place, size in pairs]
         batch = np.arange(self.shape[0]).reshape(-1, *[1] * (len(self.places) - 1))
-        flat = flat + Formula(e, e.indices(batch * prod(self.shape[2:])))
-        found = e.add(tensor.GatherRowsOp(self.rows, flat.value))
-        if self.padding == "zeros":
-            kept = e.add(tensor.UnsqueezeOp(inside, [len(self.places)]))
-            found = e.add(tensor.WhereOp(kept, found, e.number(0, found)))
-        return Formula(e, found)
+        image = Formula(self.e, self.e.indices(batch))
+        return self.pixels.at(image, places, zeros=self.padding == "zeros")
 
     def weighed(self, kernel: list[list[tuple[Formula, Formula]]]) -> SSAValue:
         """Σ of pixels times weights; for each axis the places and their weights."""
@@ -176,66 +198,5 @@ def _col2im(e: Emitter, call: Call) -> SSAValue:
     return made
 
 
-def _dft(e: Emitter, call: Call) -> SSAValue:
-    """The discrete Fourier transform along an axis, by products with cosines and sines."""
-    x, rank = call[0], e.rank(call[0])
-    if call.opset >= 20:
-        axis = e.int_list(call[2], "axis")[0] if call.has(2) else -2
-    else:
-        axis = int(call.get("axis", 1))
-    if not -rank <= axis < rank or rank < 2:
-        raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
-    axis %= rank
-    shape, inverse = e.shape(x), bool(call.get("inverse", 0))
-    one_sided = bool(call.get("onesided", 0))
-    length = e.int_list(call[1], "dft_length")[0] if call.has(1) else shape[axis]
-    if one_sided and inverse:
-        length = length if call.has(1) else 2 * (shape[axis] - 1)
-    if not 1 <= length <= 1 << 14 or shape[-1] not in (1, 2):
-        raise ProblemError(f"it transforms {length} elements of {shape}")
-    real, imaginary = _parts(e, x, axis, shape, length, mirror=one_sided and inverse)
-    angles = 2 * np.pi * np.outer(np.arange(length), np.arange(length)) / length
-    cosine, sine = np.cos(angles), np.sin(angles) * (1 if inverse else -1)
-    if inverse:
-        cosine, sine = cosine / length, sine / length
-    if one_sided and not inverse:
-        cosine, sine = (table[:, : length // 2 + 1] for table in (cosine, sine))
-    tables = [e.known(table, tensor_type(x).element_type) for table in (cosine, sine)]
-
-    def times(value: Formula, index: int) -> Formula:
-        return Formula(e, e.add(tensor.MatmulOp(value.value, tables[index])))
-
-    results = [times(real, 0)]
-    if imaginary is not None:
-        results[0] = results[0] - times(imaginary, 1)
-    if not (one_sided and inverse):
-        second = times(real, 1)
-        results.append(second if imaginary is None else second + times(imaginary, 0))
-    moved = [e.add(tensor.UnsqueezeOp(e.move_axis(r.value, rank - 2, axis), [rank - 1]))
-             for r in results]  # fmt: skip
-    return moved[0] if len(moved) == 1 else e.add(tensor.ConcatenateOp(moved, rank - 1))
-
-
-def _parts(
-    e: Emitter, x: SSAValue, axis: int, shape: list[int], length: int, *, mirror: bool
-) -> tuple[Formula, Formula | None]:
-    """Real and imaginary parts with the transformed axis last, cut or filled to `length`."""
-    rank, parts = len(shape), list[Formula]()
-    for part in range(shape[-1]):
-        value = e.add(tensor.SqueezeOp(e.cut(x, rank - 1, part, part + 1), [rank - 1]))
-        value = e.move_axis(value, axis, rank - 2)
-        size = shape[axis]
-        if mirror:
-            back = np.arange(length - size, 0, -1)
-            other = take(e, value, rank - 2, back)
-            other = e.add(tensor.NegOp(other)) if part else other
-            value = e.add(tensor.ConcatenateOp([value, other], rank - 2))
-        else:
-            high = [0] * (rank - 2) + [length - size]
-            value = padded(e, value, [0] * (rank - 1), high, 0)
-        parts.append(Formula(e, value))
-    return parts[0], parts[1] if len(parts) > 1 else None
-
-
-RULES: dict[str, Rule] = {"Col2Im": _col2im, "DFT": _dft, "GridSample": _grid_sample}
+RULES: dict[str, Rule] = {"Col2Im": _col2im, "GridSample": _grid_sample}
 """By the type of the operator."""
