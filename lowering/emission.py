@@ -41,10 +41,10 @@ class UnsupportedOps:
         """Note that `op` cannot be expressed, and why (one clause)."""
         self._problems.append((op.name, location_text(op), reason))
 
-    def raise_if_any(self) -> None:
-        """Raise an `UnsupportedError` that lists everything noted."""
+    def raise_if_any(self, hint: str = "") -> None:
+        """Raise an `UnsupportedError` that lists everything noted, and says what to do about it."""
         if self._problems:
-            raise UnsupportedError(self.target, self._problems)
+            raise UnsupportedError(self.target, self._problems, hint=hint)
 
 
 def location_text(op: Operation) -> str:

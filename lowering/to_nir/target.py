@@ -28,7 +28,13 @@ _AROUND = (
 )
 """What may stand around a network: that which runs it, and numbers."""
 
-_BESIDE = "a NIR file holds a spike.network and nothing beside it; make it part of one"
+_BESIDE = "a NIR file holds a spike.network and nothing beside it"
+_BUILD = "build-network{expose=true}"
+_CONVERT = (
+    "free-batch,fold-constants,fuse-linear,fold-constants,balance-thresholds"
+    '{data="samples.npy" timesteps=16},convert-ann-to-snn{data="samples.npy" timesteps=16 '
+    f"readout=mean}},{_BUILD}"
+)
 _NO_NODE: dict[type[Operation], str] = {
     AttentionOp: "NIR has no node for attention, nor for the product of two trains",
 }
@@ -56,13 +62,26 @@ class NirTarget(Target):
         for op in module.body.block.walk():
             if not isinstance(op, _AROUND) and not _within_network(op):
                 unsupported.add(op, _NO_NODE.get(type(op), _BESIDE))
-        unsupported.raise_if_any()
+        unsupported.raise_if_any(_hint(module))
         if len(graphs) != 1:
             raise LoweringError(
                 f"target 'nir' needs a module with one spike.network, got {len(graphs)}"
             )
         name = identifier(module.sym_name.data) if module.sym_name is not None else "network"
         return Artifact(name, {f"{name}.nir": write_hdf5(graphs[0])})
+
+
+def _hint(module: ModuleOp) -> str:
+    """How to make a network of what stands beside one; empty where there is one."""
+    names = {op.name for op in module.walk()}
+    if NetworkOp.name in names:
+        return ""
+    spiking = any(name.startswith("spike.") for name in names)
+    kind, passes = ("spiking", _BUILD) if spiking else ("float", _CONVERT)
+    return (
+        f"a {kind} program becomes a network by triton-opt FILE -o network.mlir -p '{passes}'; "
+        "see docs/targets/nir.md"
+    )
 
 
 def _within_network(op: Operation) -> bool:

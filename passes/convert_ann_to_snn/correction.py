@@ -127,13 +127,11 @@ class _Walk:
 
     def _correct(self, current: SSAValue, site: Site, target: Array, axis: int) -> None:
         found = np.concatenate(self.values[current], axis=1).astype(np.float64)
-        if site.decoded is None:
-            shift = _mean(target, axis) - _mean(found.mean(axis=0), axis)
-            self._shift(current, shift, axis)
-        elif self.weighted:
+        if site.decoded is not None and self.weighted:
             self._weight(site, found, target.astype(np.float64), axis)
         else:
-            self._add(site.decoded, _mean(target, axis) - _mean(found.mean(axis=0), axis), axis)
+            shift = _mean(target, axis) - _mean(found.mean(axis=0), axis)
+            self._shift(current, shift, axis)
 
     def _shift(self, current: SSAValue, shift: Array, axis: int) -> None:
         """Add `shift`, one number a channel, to a current, by the bias of its synapse if it can."""
