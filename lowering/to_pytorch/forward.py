@@ -26,7 +26,7 @@ from ...dialects.spike.types import dense_type, is_train
 from ..emission import Names, UnsupportedOps, source_place
 from .expressions import Expr, call, layout, printable, sequence
 from .literals import literal, nested
-from .state import Entry, State, torch_dtype
+from .state import MODULE_ATTRIBUTES, Entry, State, torch_dtype
 
 INLINE = 48
 """The longest expression that is put into its user."""
@@ -369,7 +369,7 @@ class Forward:
         if value not in self._constants:
             array = constant_value(op)
             assert array is not None
-            name = self._names.of_value(value, "constant")
+            name = self._constant_name(value)
             dtype = torch_dtype(tensor_type(value).element_type)
             if isinstance(op, ternary.ConstantOp):
                 dtype = "torch.int8"
@@ -383,6 +383,13 @@ class Forward:
             )
             self._constants[value] = Expr(f"self.{name}")
         return self._constants[value]
+
+    def _constant_name(self, value: SSAValue) -> str:
+        """A name that is none of the module's parameters, containers and own attributes."""
+        taken = MODULE_ATTRIBUTES | {entry.path[0] for entry in self._state.entries.values()}
+        while (name := self._names.of_value(value, "constant")) in taken:
+            pass
+        return name
 
     def _stub(self, op: Operation) -> None:
         for value in op.results:

@@ -11,7 +11,7 @@ from ...dialects.shapes import axis_index, is_float
 from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.ternary.types import is_trit
 from .expressions import Expr, binary, call, sequence, unary
-from .forward import Forward, dtype_of
+from .forward import Forward, bits_of, dtype_of
 
 BINARY_OPERATORS: dict[type[Operation], str] = {
     tensor.AddOp: "+",
@@ -206,7 +206,24 @@ def max_pool(op: tensor.MaxPoolOp, e: Forward) -> Expr:
     kernel, strides, padding = _window(op)
     floats = is_float(tensor_type(op.operand))
     x = e.value(op.operand)
-    if len(kernel) == 1 and not floats:  # torch has no 1-d pooling of integers
+    if not floats and bits_of(op.operand) < 32:
+        # torch counts places in the type of the elements: int8 images have at most 127 of them.
+        wide = e.bind(op, "wide", x.method("to", "torch.int32"))
+        pooled = e.bind(op, "pooled", _max_pooled(wide, kernel, strides, padding, op))
+        return pooled.method("to", dtype_of(op.result))
+    return _max_pooled(x, kernel, strides, padding, op)
+
+
+def _max_pooled(
+    x: Expr,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    op: tensor.MaxPoolOp,
+) -> Expr:
+    if len(kernel) == 1 and not is_float(
+        tensor_type(op.operand)
+    ):  # torch has no 1-d pooling of integers
         x = x.method("unsqueeze", 2)
         (k,), (s,), (low, high) = kernel, strides, padding
         kernel, strides, padding = (1, k), (1, s), (0, low, 0, high)

@@ -441,6 +441,36 @@ def test_a_network_of_several_layers(agree: Compile) -> None:
     assert "def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:" in source
 
 
+def test_constants_are_not_called_like_parameters(agree: Compile) -> None:
+    """A constant without a name beside parameters that are called `constant`, `constant.w`."""
+    text = """
+func.func @forward(%x : tensor<2xf32>) -> tensor<2xf32> {
+  %p = tensor.parameter "constant" : tensor<2xf32>
+  %q = tensor.parameter "constant_1.w" : tensor<2xf32>
+  %c = tensor.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %a = tensor.mul %x, %c : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %b = tensor.mul %a, %p : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %y = tensor.add %b, %q : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  func.return %y : tensor<2xf32>
+}"""
+    weights = {
+        key: RNG.standard_normal(2).astype(np.float32) for key in ("constant", "constant_1.w")
+    }
+    agree(text, [np.array([3, 4], np.float32)], weights)
+
+
+def test_large_images_of_bytes_with_channels_last(agree: Compile) -> None:
+    text = """
+func.func @forward(%x : tensor<?x16x16x3xi8>) -> tensor<?x3x8x8xi8> {
+  %t = tensor.permute %x {perm = array<i64: 0, 3, 1, 2>}
+    : (tensor<?x16x16x3xi8>) -> tensor<?x3x16x16xi8>
+  %y = tensor.max_pool %t {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>,
+    padding = array<i64: 0, 0, 1, 1>} : (tensor<?x3x16x16xi8>) -> tensor<?x3x8x8xi8>
+  func.return %y : tensor<?x3x8x8xi8>
+}"""
+    agree(text, [RNG.integers(-128, 128, (2, 16, 16, 3)).astype(np.int8)])
+
+
 @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("text", [CONV, trainable("twn")])
 def test_torch_compile_takes_the_whole_graph(
