@@ -85,9 +85,10 @@ class Storage:
         needed = {
             bit >> 1
             for i, bit in enumerate(address)
-            if any(value != column[place ^ 1 << i] for place, value in enumerate(column))
+            if bit > TRUE
+            and any(value != column[place ^ 1 << i] for place, value in enumerate(column))
         }
-        if 1 < len(needed) <= self.family.inputs:
+        if 1 < len(needed) <= self.family.inputs and data >> 1 not in needed:
             self.netlist.whole[data >> 1] = frozenset(needed)
 
     def _read_once(self, data: int, enable: int, clock: int) -> int:

@@ -130,6 +130,74 @@ def test_folded_convolutions(
     assert np.array_equal(actual, expected)
 
 
+@settings(max_examples=5, phases=[Phase.explicit, Phase.generate])
+@example(first="pe=4,simd=9", second="pe=3,simd=2", multiplier=1, fused=True, seed=0)
+@example(first="digit=1", second="digit=2", multiplier=2, fused=True, seed=1)
+@example(first="pe=1,simd=3", second="pe=1,simd=1", multiplier=2, fused=False, seed=2)
+@given(
+    first=st.sampled_from(["digit=2", "pe=1,simd=9", "pe=4,simd=4", "pe=8,simd=9"]),
+    second=st.sampled_from(["digit=1", "pe=2,simd=3"]),
+    multiplier=st.sampled_from([1, 2, 4]),
+    fused=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_folded_depthwise_convolutions(
+    iverilog: str,
+    program: Program,
+    first: str,
+    second: str,
+    multiplier: int,
+    fused: bool,
+    seed: int,
+) -> None:
+    """A depthwise convolution, one of each position, and one of each position in groups."""
+    written = ImageProgram(seed, 4, 6, 5, "i8" if seed % 2 else "ui8")
+    written.conv(4 * multiplier, (3, 3), (2, 1), (1, 1, 1, 1), groups=4, fused=fused)
+    if not fused:
+        written.unary("clamp", attr="{min = -8.0 : f64, max = 7.0 : f64}")
+        written.unary("convert", element="i8")
+    written.conv(6, (1, 1), fused=True)
+    written.conv(4, (1, 1), groups=2)
+    layers = [key.removesuffix(".weight") for key in written.values if key.endswith(".weight")]
+    folding = f"{layers[0]}:{first};{layers[1]}:{second};{layers[2]}:pe=2,simd=2"
+    module = program(written.text(), written.values)
+    x = written.inputs(6)
+    (expected,) = run_module(module, [x])
+    artifact = compile_to_target(module, "verilog", {**OPTIONS, "folding": folding})
+    _, (actual,) = run_verilog(artifact, [x], "iverilog")
+    assert np.array_equal(actual, expected)
+
+
+def spotting(channels: int, blocks: int) -> ImageProgram:
+    """A network like DS-CNN for keywords: a convolution, then depthwise and pointwise ones."""
+    written = ImageProgram(3, 1, 12, 8, "i8")
+    written.conv(channels, (5, 4), (2, 2), (2, 1, 2, 1), fused=True)
+    for _ in range(blocks):
+        written.conv(channels, (3, 3), padding=(1, 1, 1, 1), groups=channels, fused=True)
+        written.conv(channels, (1, 1), fused=True)
+    written.unary("convert", "i32")
+    attr = "{axes = array<i64: 2, 3>, keepdims = false}"
+    written.unary("reduce_sum", shape=(channels,), attr=attr)
+    written.matmul(5)
+    return written
+
+
+def test_depthwise_networks_fold_to_a_goal(iverilog: str, program: Program) -> None:
+    written = spotting(8, 2)
+    module = program(written.text(), written.values)
+    x = written.inputs(4)
+    (expected,) = run_module(module, [x])
+    unrolled = compile_to_target(module, "verilog", OPTIONS)
+    artifact = compile_to_target(module, "verilog", {**OPTIONS, "target_fps": 1e5})
+    report, whole = (json.loads(a.text("report.json")) for a in (artifact, unrolled))
+    assert report["initiation_interval"] <= 1000
+    forms = {layer["layer"]: layer["form"] for layer in report["folding"]["layers"]}
+    assert "unrolled" not in forms.values()
+    assert report["estimate"]["luts"] < whole["estimate"]["luts"] / 2
+    _, (actual,) = run_verilog(artifact, [x], "iverilog")
+    assert np.array_equal(actual, expected)
+
+
 def perceptron(program: Program, sizes: list[int]) -> tuple[ModuleOp, dict[str, Array]]:
     values = random_values(np.random.default_rng(len(sizes)), sizes)
     return program(network(sizes, "ui8", "relu thresholds", True), values), values
