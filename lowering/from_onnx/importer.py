@@ -284,8 +284,8 @@ class _Importer:
             if body is not None:
                 defaults = attributes_of(body[1], self.folder, self.where)
                 return self._inlined(body[0], inputs, {**defaults, **attributes}, scope, shown)
-        reason = REFUSED.get(node.op_type) if domain == "" else None
-        raise ProblemError(reason or f"the operator {'.'.join(filter(None, key))} is not known")
+        name = ".".join(filter(None, key))
+        raise ProblemError(REFUSED.get(name) or f"the operator {name} is not known")
 
     def _proto_type(self, value: Any) -> Any:
         """A `TypeProto` of a value, for functions of the standard that depend on types."""

@@ -11,6 +11,7 @@ from . import (
     rules_functions,
     rules_index,
     rules_linear,
+    rules_ngrams,
     rules_quantization,
     rules_recurrent,
     rules_reduction,
@@ -35,6 +36,7 @@ RULES: dict[str, Rule] = {
     **rules_functions.RULES,
     **rules_index.RULES,
     **rules_linear.RULES,
+    **rules_ngrams.RULES,
     **rules_quantization.RULES,
     **rules_recurrent.RULES,
     **rules_reduction.RULES,
@@ -55,9 +57,9 @@ REFUSED: dict[str, str] = {
         ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
          "RandomUniformLike"), _RANDOM),
     **dict.fromkeys(
-        ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
-        _TEXT),
+        ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"), _TEXT),
+    "ai.onnx.preview.training.Gradient": "it derives the graph around it; train in PyTorch",
     "ImageDecoder": "it reads compressed images; pass pixels as an input",
 }  # fmt: skip
-"""Operators without a meaning, with the reason; those that are in neither table are functions of
-the standard, which are inlined, or not known."""
+"""Operators without a meaning, with the reason; those of other domains stand behind its name. What
+is in neither table is a function of the standard, which is inlined, or not known."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -33,6 +33,41 @@ def _features(e: Emitter, call: Call) -> SSAValue:
 def _binarizer(e: Emitter, call: Call) -> SSAValue:
     bound = e.number(call.get("threshold", 0.0), call[0])
     return e.convert(e.add(tensor.CompareOp(call[0], bound, "gt")), call[0])
+
+
+def _labels(e: Emitter, call: Call) -> SSAValue:
+    """The value beside the last key that is equal to an element, else the default."""
+    keys, values = (_table(call, name)[::-1] for name in ("keys", "values"))
+    x, elements = call[0], tensor_type(call[0]).element_type
+    if keys.shape != values.shape or keys.ndim != 1 or keys.size == 0:
+        raise ProblemError(f"it has keys {keys.shape} and values {values.shape}")
+    if numpy_dtype(elements) != keys.dtype:
+        raise ProblemError(f"its keys are {keys.dtype}, its input is {elements}")
+    if int(np.prod(e.shape(x))) * keys.size > LARGEST_KNOWN:
+        raise ProblemError(f"it compares {e.shape(x)} elements with {keys.size} keys")
+    last = e.rank(x)
+    x, odd = e.add(tensor.UnsqueezeOp(x, [last])), keys != keys
+    same = e.add(tensor.CompareOp(x, e.known(np.where(odd, 0, keys)), "eq"))
+    if odd.any():
+        none = e.add(tensor.CompareOp(x, x, "ne"))
+        same = e.add(tensor.WhereOp(e.known(odd), none, same))
+    hits = e.convert(same, f32)
+    picked = e.add(tensor.GatherRowsOp(e.known(values), e.add(tensor.ArgmaxOp(hits, last))))
+    found = e.convert(e.add(tensor.ReduceMaxOp(hits, [last])), i1)
+    kind = "int64" if values.dtype == np.int64 else "float"
+    default = call.get("default_tensor", call.get(f"default_{kind}", -1 if kind == "int64" else 0))
+    default = e.number(np.asarray(default).reshape(-1)[0], picked)
+    return e.add(tensor.WhereOp(found, picked, default))
+
+
+def _table(call: Call, name: str) -> Array:
+    """Keys or values, which are lists of one type or a tensor."""
+    if f"{name}_strings" in call.attributes:
+        raise ProblemError("it works on text; the IR has numbers alone")
+    for kind, dtype in (("int64s", np.int64), ("floats", np.float32)):
+        if f"{name}_{kind}" in call.attributes:
+            return np.asarray(call.attributes[f"{name}_{kind}"], dtype)
+    return np.asarray(call.attributes[f"{name}_tensor"])
 
 
 # Ensembles of trees.
@@ -187,6 +222,7 @@ def _gathered(e: Emitter, call: Call, reached: SSAValue, values: Array, belongs:
 CLASSIC: dict[str, Rule] = {
     "ArrayFeatureExtractor": _features,
     "Binarizer": _binarizer,
+    "LabelEncoder": _labels,
     "TreeEnsemble": _tree_ensemble,
 }
 """Operators of the domain `ai.onnx.ml`."""
