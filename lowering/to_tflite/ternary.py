@@ -100,9 +100,17 @@ def _exact(
 def _stored_trits(
     e: Emitter, trits: Array, scale: Array | None, axis: int, weight: SSAValue, element: Element
 ) -> Tensor:
-    """Trits as float32, dequantised from what is stored, with a scale a channel on `axis`."""
+    """Trits as float32, dequantised from what is stored, with a scale a channel on `axis`.
+
+    XNNPACK refuses scales that are not above 0: the trits take the sign, or are zeros.
+    """
     channels = trits.shape[axis]
     scales = np.broadcast_to(np.ones(()) if scale is None else scale, (channels,))
+    signs = np.where(np.abs(scales) < np.finfo(np.float32).tiny, 0, np.sign(scales))
+    if (signs != 1).any():
+        along = [-1 if at == axis else 1 for at in range(trits.ndim)]
+        trits = (trits * signs.reshape(along)).astype(trits.dtype)
+        scales = np.where(signs == 0, 1, np.abs(scales)).astype(scales.dtype)
     key = getattr(weight.owner, "key", None)
     hint = key.data if key is not None else weight.name_hint or "trits"
     return dequantized(e, trits, element, scales, axis, hint)

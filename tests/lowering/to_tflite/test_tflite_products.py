@@ -265,6 +265,27 @@ def test_exact_integers_stay_exact_in_narrow_arithmetic(bench: Any) -> None:
     bench.check(module, [values((3, 300), 0, i8)], precision="dynamic-int8")
 
 
+@pytest.mark.parametrize("storage", STORAGE)
+@pytest.mark.parametrize("precision", ["float32", "dynamic-int8"])
+def test_scales_have_any_sign(bench: Any, precision: str, storage: str) -> None:
+    """XNNPACK takes scales above 0 alone; 36 inputs take its 2-bit kernel."""
+    scale = values((16,), 5)
+    scale[3], scale[4] = 0, -1e-40
+    store = {"w": pack_trits(trits((36, 16))), "s": scale}
+
+    def body(add: Any, x: Any) -> Any:
+        w = add(ternary.ParameterOp("w", [36, 16]))
+        return add(ternary.LinearOp(x, w, scale=parameter(add, "s", 16)))
+
+    module = bench.build([TensorType(f32, [ANY, 36])], body, store)
+    x = np.linspace(-127, 127, 3 * 36, dtype=np.float32).round().reshape(3, 36)
+    x[:, 0] = 127  # what is rounded to 8 bits is on the grid already
+    (want,) = run_module(module, [x])
+    assert (want.min(axis=0) < 0).any()
+    (got,) = bench.run(bench.bytes_of(module, precision=precision, storage=storage), [x])
+    np.testing.assert_allclose(got, want, rtol=0.02, atol=0.02 * np.abs(want).max())
+
+
 def test_sums_that_no_float32_holds_are_refused(bench: Any) -> None:
     store = {"w": np.full((2, 2), 1 << 24, np.int32)}
     module = bench.build(
