@@ -69,6 +69,11 @@ class FoldableLayer:
         match form:
             case Unrolled():
                 return Choice(form, self.beats, unrolled_cost(self.product))
+            case Serial() if not self.product.is_ternary:
+                raise OptionError(
+                    f"layer '{self.name}' has weights of several bits and takes no digits of its "
+                    f"inputs, got {form}"
+                )
             case Serial(digit):
                 width = serial_width(self.product)
                 if not 1 <= digit <= width:
@@ -93,7 +98,8 @@ class FoldableLayer:
         """The forms that no other one beats in cycles and in area, the quickest first."""
         found = [self.choice(Unrolled())]
         if self.foldable:
-            found += [self.choice(Serial(n)) for n in _DIGITS if n < serial_width(self.product)]
+            if self.product.is_ternary:
+                found += [self.choice(Serial(n)) for n in _DIGITS if n < serial_width(self.product)]
             k, n = self.product.shape
             found += [
                 self.choice(Folded(Folding(pe, simd)))

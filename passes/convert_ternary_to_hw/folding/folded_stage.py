@@ -2,13 +2,15 @@
 
     step 0 …        inputs of a fold are chosen; the address of the weights goes out
     a step later    the weights are there; cells, a tree of adders a column
-    after the tree  accumulators; they start from a ROM of constants
+    after the tree  accumulators; they start from a ROM of constants, and double between digits
     then            the function of the sums (`activation`), into the columns' place of the result
 
 Not here: the numbers in the ROMs (`product`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from xdsl.dialects import comb
 from xdsl.dialects.builtin import IntegerType
@@ -52,6 +54,21 @@ def folded_stage(
     return _Writer(name, source, folded, pipeline, keep_beat, weights, beats).stage()
 
 
+@dataclass(frozen=True)
+class _Phase:
+    """Where in its column a step is, of cycle 0.
+
+    Attributes:
+        first: whether it is the column's first.
+        doubles: whether it begins another digit of the weights.
+        digit: which one, from 0 for the highest.
+    """
+
+    first: Wire
+    doubles: Wire
+    digit: Wire
+
+
 class _Writer:
     def __init__(
         self,
@@ -74,42 +91,49 @@ class _Writer:
 
     def stage(self) -> Stage:
         body = self.body
-        in_ready, chosen, first, last, words = self._front()
+        in_ready, chosen, phase, last, words = self._front()
         sums = self._sums(chosen, words)
-        sums, done = self._accumulated(sums, first, last)
+        sums, done = self._accumulated(sums, phase, last)
         results = applied(body, self.folded, sums, self.group)
         wires = [signal.wire for signal in results if signal.wire is not None]
         end = max((wire.cycle for wire in wires), default=sums[0].cycle)
         done = body.flags(done, end - sums[0].cycle, "done")
         data, at_end = self._gathered(results, done, end)
-        at_once = self.folded.folds[0] == 1
+        steps, parts_out = self.folded.steps, self.folded.folds[1]
+        at_once = steps == 1
         module, parts = body.end(in_ready, done, at_end, data, at_once=at_once)
         return Stage(
             body.name,
             module,
             (self.inputs,),
             (self.outputs,),
-            SteppedTiming(*self.folded.folds, end + 1, keep_beat=self.keep_beat, at_once=at_once),
+            SteppedTiming(steps, parts_out, end + 1, keep_beat=self.keep_beat, at_once=at_once),
             tuple(parts),
             (self.circuit.layer,),
         )
 
-    def _front(self) -> tuple[SSAValue, list[Wire], Wire, SSAValue, SSAValue]:
+    def _front(self) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, SSAValue]:
         """Steps through the folds of a beat.
 
-        Returns in_ready; and of cycle 0 the inputs chosen, whether they are the first of their
-        column, whether a last one is there, and the weights.
+        Returns in_ready; and of cycle 0 the inputs chosen, where in its column a step is, whether a
+        last one is there, and the weights.
         """
         body, folding = self.body, self.folded.folding
         groups, _ = self.folded.folds
         beat = body.beats(self.folded.cycles, keep_beat=self.keep_beat)
         group, _, last_group = body.numbered(groups, beat.step, "fold_in")
-        chosen = body.kept(self._chosen(beat, group, last_group), body.enable, "chosen")
-        last = body.flag(body.all_of(beat.busy, last_group), "last")
-        first = last
-        if groups > 1:
-            first = body.kept(body.compare(group.value, "eq", 0), body.enable, "first")
-        bits = 2 * folding.pe * folding.simd
+        step = body.all_of(beat.step, last_group)
+        digit, _, last_digit = body.numbered(self.product.digits, step, "digit")
+        column_ends = body.all_of(last_group, last_digit)
+        word = self._chosen(beat, group, column_ends)
+        if self.product.counts_negative:
+            type = IntegerType(self.folded.lanes * folding.simd * self.product.width)
+            top = self.circuit.put(comb.ReplicateOp(body.compare(digit.value, "eq", 0), type))
+            word = self.circuit.put(comb.XorOp([word, top]))
+        chosen = body.kept(word, body.enable, "chosen")
+        last = body.flag(body.all_of(beat.busy, column_ends), "last")
+        phase = self._phase(group, digit, last)
+        bits = self.folded.weight_bits * folding.pe * folding.simd
         words = body.rom(
             self.folded.weight_words(), bits, beat.index.value, "weights", self.weights
         )
@@ -118,16 +142,33 @@ class _Writer:
             Wire(body.extract(chosen, i * size, size), 0, (1 << size) - 1)
             for i in range(self.folded.lanes * folding.simd)
         ]
-        return beat.in_ready, inputs, Wire(first, 0, 1), last, words
+        return beat.in_ready, inputs, phase, last, words
 
-    def _chosen(self, beat: Beat, group: Wire, last_group: SSAValue) -> SSAValue:
+    def _phase(self, group: Wire, digit: Wire, last: SSAValue) -> _Phase:
+        """Where a step is in its column, a step later."""
+        body = self.body
+        begins = body.constant(1, 1)
+        if self.folded.folds[0] > 1:
+            begins = body.compare(group.value, "eq", 0)
+        if self.product.digits == 1:
+            none = Wire(body.constant(0, 1), 0, 0)
+            if self.folded.steps == 1:
+                return _Phase(Wire(last, 0, 1), none, none)
+            return _Phase(Wire(body.kept(begins, body.enable, "first"), 0, 1), none, none)
+        top = body.compare(digit.value, "eq", 0)
+        first = body.kept(body.all_of(begins, top), body.enable, "first")
+        doubles = body.kept(begins, body.enable, "doubles")
+        number = body.kept(digit.value, body.enable, "digit_of")
+        return _Phase(Wire(first, 0, 1), Wire(doubles, 0, 1), Wire(number, 0, digit.high))
+
+    def _chosen(self, beat: Beat, group: Wire, column_ends: SSAValue) -> SSAValue:
         """The inputs of a group, as unsigned numbers, the first in the lowest bits."""
         circuit, width = self.circuit, self.product.width
         elements = self.body.elements(beat.data, self.product.inputs, width)
         elements.append(circuit.constant(0, width))
         selections: list[list[int]] = self.folded.selections.tolist()
         words = [self.body.joined([elements[place] for place in places]) for places in selections]
-        word = self._picked(words, beat, group, last_group)
+        word = self._picked(words, beat, group, column_ends)
         if not self.product.signed:
             return word
         count = self.folded.selections.shape[1]
@@ -135,17 +176,18 @@ class _Writer:
         return circuit.put(comb.XorOp([word, circuit.constant(tops, count * width)]))
 
     def _picked(
-        self, words: list[SSAValue], beat: Beat, group: Wire, last_group: SSAValue
+        self, words: list[SSAValue], beat: Beat, group: Wire, column_ends: SSAValue
     ) -> SSAValue:
         """The selection of this step."""
         body, folded = self.body, self.folded
         if folded.product.groups == 1:
             return body.picked(words, group)
-        if folded.parts == 1:
+        if folded.parts == 1 and folded.product.digits == 1:
             return body.picked(words, beat.index)
-        ends = body.all_of(beat.step, last_group)
+        ends = body.all_of(beat.step, column_ends)
         _, _, last_part = body.numbered(folded.parts, ends, "part")
-        own, _, _ = body.numbered(folded.product.groups, body.all_of(ends, last_part), "own_group")
+        count = -(-folded.product.groups // folded.lanes)
+        own, _, _ = body.numbered(count, body.all_of(ends, last_part), "own_group")
         groups = folded.folds[0]
         chosen = [
             body.picked(words[start : start + groups], group)
@@ -168,6 +210,8 @@ class _Writer:
         return sums
 
     def _cell(self, wire: Wire, words: SSAValue, index: int) -> Wire:
+        if not self.product.is_ternary:
+            return self._bit_cell(wire, words, index)
         circuit = self.circuit
         counts, negative = (circuit.extract(words, 2 * index + i, 1) for i in range(2))
         if wire.width > 1:
@@ -177,6 +221,16 @@ class _Writer:
             )
         signed = circuit.put(comb.XorOp([wire.value, negative]))
         value = circuit.put(comb.AndOp([signed, counts]), circuit.name("cell"))
+        circuit.layer.mux_bits += wire.width
+        return Wire(value, 0, wire.high)
+
+    def _bit_cell(self, wire: Wire, words: SSAValue, index: int) -> Wire:
+        """An input where the bit of its weight is 1."""
+        circuit = self.circuit
+        bit = circuit.extract(words, index, 1)
+        if wire.width > 1:
+            bit = circuit.put(comb.ReplicateOp(bit, IntegerType(wire.width)))
+        value = circuit.put(comb.AndOp([wire.value, bit]), circuit.name("cell"))
         circuit.layer.mux_bits += wire.width
         return Wire(value, 0, wire.high)
 
@@ -197,12 +251,15 @@ class _Writer:
         return Wire(value, 0, high, total.cycle, total.level)
 
     def _accumulated(
-        self, sums: list[Wire], first: Wire, last: SSAValue
+        self, sums: list[Wire], phase: _Phase, last: SSAValue
     ) -> tuple[list[Wire], SSAValue]:
         """The accumulators, and the bit that says that they hold the sums of columns."""
         body, circuit = self.body, self.circuit
         cost = circuit.pacing.cost("add", self.product.sum_width)
-        *sums, first = circuit.together([*sums, first], cost)
+        *sums, first, doubles, digit = circuit.together(
+            [*sums, phase.first, phase.doubles, phase.digit], cost
+        )
+        phase = _Phase(first, doubles, digit)
         last = body.flags(last, sums[0].cycle, "last")
         width = self.product.sum_width
         step = body.all_of(last, body.enable)
@@ -214,27 +271,50 @@ class _Writer:
         for column, wire in enumerate(sums):
             start = circuit.extract(starts, column * width, width)
             with circuit.element(column):
-                results.append(self._accumulator(wire, start, first, width))
+                results.append(self._accumulator(wire, start, phase, width))
         return results, body.flag(last, "done")
 
-    def _accumulator(self, wire: Wire, start: SSAValue, first: Wire, width: int) -> Wire:
-        circuit = self.circuit
-        if wire.width > width:
-            value = circuit.extract(wire.value, 0, width)
-        else:
-            value = circuit.bits(wire, width)
-        name = circuit.name("acc")
-        if self.folded.folds[0] == 1:
-            total = circuit.register(circuit.put(comb.AddOp([start, value])), name)
-        else:
-            before = comb.MuxOp(first.value, start, start)
-            added = circuit.put(comb.AddOp([circuit.put(before), value]))
-            total = circuit.register(added, name)
-            before.operands[2] = total
+    def _accumulator(self, wire: Wire, start: SSAValue, phase: _Phase, width: int) -> Wire:
+        body, circuit = self.body, self.circuit
+        bits = max(width, self.product.digits)
+        value = (
+            circuit.extract(wire.value, 0, bits) if wire.width > bits else circuit.bits(wire, bits)
+        )
+        total = body.state(bits, circuit.name("acc") or "acc")
+        before = start
+        if self.folded.steps > 1:
+            start, lower = self._split_start(start, width, bits)
+            kept = total if lower is None else self._doubled(total, lower, phase, bits)
+            before = body.select(phase.first.value, start, kept)
+        body.drive(total, circuit.put(comb.AddOp([before, value])), body.enable)
         circuit.layer.adders += 1
-        circuit.layer.adder_bits += width
-        circuit.layer.register_bits += width
-        return Wire(total, *self.product.sums, wire.cycle + 1)
+        circuit.layer.adder_bits += bits
+        sums = total if bits == width else circuit.extract(total, 0, width)
+        return Wire(sums, *self.product.sums, wire.cycle + 1)
+
+    def _split_start(
+        self, start: SSAValue, width: int, bits: int
+    ) -> tuple[SSAValue, SSAValue | None]:
+        """What a column starts from at its highest digit, and the bits that come in later."""
+        later = self.product.digits - 1
+        if not later:
+            return start, None
+        whole = self._filled(start, bits - width)
+        upper = self._filled(self.circuit.extract(whole, later, bits - later), later)
+        return upper, self.circuit.extract(whole, 0, later)
+
+    def _filled(self, value: SSAValue, zeros: int) -> SSAValue:
+        """A number with zeros above: the sum is right in its own bits whatever is there."""
+        return self.body.joined([value, self.body.constant(0, zeros)]) if zeros else value
+
+    def _doubled(self, total: SSAValue, lower: SSAValue, phase: _Phase, bits: int) -> SSAValue:
+        """The accumulator, doubled where a digit begins: the next bit of the start comes in."""
+        body, later = self.body, self.product.digits - 1
+        # The digit of number n ≥ 1 has the bit at the place later - n.
+        incoming = [body.extract(lower, later - max(n, 1), 1) for n in range(later + 1)]
+        bit = body.picked(incoming, phase.digit)
+        doubled = body.joined([bit, body.extract(total, 0, bits - 1)])
+        return body.select(phase.doubles.value, doubled, total)
 
     def _gathered(
         self, results: list[Signal], done: SSAValue, end: int

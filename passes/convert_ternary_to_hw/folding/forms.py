@@ -8,7 +8,7 @@ from typing import TypeGuard
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, Operation
 
-from ....dialects import ternary
+from ....dialects import tensor, ternary
 from ....ir.errors import OptionError
 from ...optimize_adder_graph import HARDWARE_FORM
 from .product import Folding
@@ -71,9 +71,12 @@ def noted_form(op: Operation) -> Form:
     return Folded(Folding(numbers["pe"], numbers["simd"]))
 
 
-def has_form(op: Operation) -> TypeGuard[ternary.MatmulOp | ternary.ConvOp]:
+def has_form(
+    op: Operation,
+) -> TypeGuard[ternary.MatmulOp | ternary.ConvOp | tensor.MatmulOp | tensor.ConvOp]:
     """Whether an op is a product that takes several cycles a beat."""
-    return FORM in op.attributes and isinstance(op, ternary.MatmulOp | ternary.ConvOp)
+    kinds = ternary.MatmulOp | ternary.ConvOp | tensor.MatmulOp | tensor.ConvOp
+    return FORM in op.attributes and isinstance(op, kinds)
 
 
 def note_form(op: Operation, form: Form) -> None:

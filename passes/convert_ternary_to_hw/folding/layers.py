@@ -15,13 +15,20 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from ....dialects import ternary
+from ....dialects import tensor, ternary
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import is_float
 from ...adder_graph import InputRange
 from ...compile_time import literal_value
 from ...expose_integers import QUANTIZED
-from ...optimize_adder_graph import WEIGHT_ATTRIBUTE, input_range, split_product
+from ...layers import input_of, weight_of
+from ...optimize_adder_graph import (
+    WEIGHT_ATTRIBUTE,
+    input_range,
+    is_known_product,
+    split_product,
+)
+from ...optimize_adder_graph import Product as MatrixOp
 from ..evaluation import layer_identifier
 from ..rules import MOVES
 from ..stages.splitting import split_convolutions
@@ -30,34 +37,38 @@ from .choice import FoldableLayer
 from .forms import Serial, noted_form
 from .product import Array, Bounds, Product, sum_bounds
 
-ProductOp = ternary.MatmulOp | ternary.ConvOp
-"""A product with trits, nothing else; a `ternary.linear` is split into one and other ops."""
+ProductOp = ternary.MatmulOp | ternary.ConvOp | tensor.MatmulOp | tensor.ConvOp
+"""A product with trits or integers, nothing else; a `linear` is split into one and other ops."""
+
+ConvOp = ternary.ConvOp | tensor.ConvOp
 
 
 def split_products(function: FuncOp) -> None:
     """Put biases, activations, thresholds and requantisation behind products of integers."""
     split_convolutions(function)
     for op in list(function.body.walk()):
-        if isinstance(op, ternary.LinearOp | ternary.MatmulOp) and _is_known(op):
+        if isinstance(op, MatrixOp) and is_known_product(op):
             split_product(op)
 
 
-def _is_known(op: ternary.LinearOp | ternary.MatmulOp | ternary.ConvOp) -> bool:
-    weight = literal_value(op.weight)
-    return not is_float(tensor_type(op.input)) and weight is not None and weight.ndim >= 2
+def _is_known(op: ProductOp) -> bool:
+    if isinstance(op, ConvOp):
+        weight = literal_value(op.weight)
+        return not is_float(tensor_type(op.input)) and weight is not None
+    return is_known_product(op)
 
 
 def products(
     function: FuncOp, input_bits: int | None = None
 ) -> list[tuple[ProductOp, FoldableLayer]]:
-    """The products of integers with known trits, in order; a name each.
+    """The products of integers with known weights, in order; a name each.
 
     `input_bits` as for `nominal_bounds`.
     """
     found: list[tuple[ProductOp, FoldableLayer]] = []
     taken: Counter[str] = Counter()
     for op in function.body.walk():
-        if isinstance(op, ternary.MatmulOp | ternary.ConvOp) and _is_known(op):
+        if isinstance(op, ProductOp) and _is_known(op):
             name = _name(op)
             taken[name] += 1
             if taken[name] > 1:
@@ -74,26 +85,26 @@ def _name(op: ProductOp) -> str:
 
 def _layer(op: ProductOp, name: str, input_bits: int | None) -> FoldableLayer:
     shape = tensor_type(op.results[0]).get_shape()
-    beats = prod(shape[2:]) if isinstance(op, ternary.ConvOp) else 1
+    beats = prod(shape[2:]) if isinstance(op, ConvOp) else 1
     product, _ = product_of(op, nominal_bounds(op, input_bits))
     return FoldableLayer(name, product, beats, can_fold(op))
 
 
 def can_fold(op: ProductOp) -> bool:
     """Whether stages of several cycles a beat can compute an op."""
-    return isinstance(op, ternary.ConvOp) or tensor_type(op.results[0]).get_num_dims() == 2
+    return isinstance(op, ConvOp) or tensor_type(op.results[0]).get_num_dims() == 2
 
 
 def product_matrix(op: ProductOp) -> Array:
-    """The matrix int8 [K, N]; rows of a convolution are rows of taps, taps of a row, channels.
+    """The matrix int64 [K, N]; rows of a convolution are rows of taps, taps of a row, channels.
 
     Each column has rows for the inputs of its own group alone.
     """
-    weight = literal_value(op.weight)
+    weight = literal_value(weight_of(op))
     assert weight is not None
-    if isinstance(op, ternary.ConvOp):
+    if isinstance(op, ConvOp):
         weight = np.moveaxis(weight, (0, 1), (-1, -2)).reshape(-1, len(weight))
-    return weight.astype(np.int8)
+    return weight.astype(np.int64)
 
 
 def product_places(op: ProductOp) -> Array:
@@ -101,9 +112,9 @@ def product_places(op: ProductOp) -> Array:
 
     Inputs are rows of taps, taps of a row, channels of all groups.
     """
-    groups = op.groups.value.data if isinstance(op, ternary.ConvOp) else 1
+    groups = op.groups.value.data if isinstance(op, ConvOp) else 1
     k = len(product_matrix(op))
-    depth = tensor_type(op.weight).get_shape()[1] if isinstance(op, ternary.ConvOp) else k
+    depth = tensor_type(op.weight).get_shape()[1] if isinstance(op, ConvOp) else k
     places = np.arange(groups * k).reshape(-1, groups, depth)
     return places.swapaxes(0, 1).reshape(groups, k)
 
@@ -115,9 +126,9 @@ def nominal_bounds(op: ProductOp, input_bits: int | None = None) -> tuple[Bounds
         op: the product.
         input_bits: of the program's own inputs, where less than their types have.
     """
-    found = _argument_range(op.input, input_bits) or input_range(op.input)
+    found = _argument_range(input_of(op), input_bits) or input_range(input_of(op))
     low, high = found.low, found.high
-    if isinstance(op, ternary.ConvOp) and any(op.padding.get_values()):
+    if isinstance(op, ConvOp) and any(op.padding.get_values()):
         low, high = min(low, 0), max(high, 0)
     return ((low, high),) * product_places(op).size
 

@@ -1,9 +1,13 @@
-"""A product with a known ternary matrix in folds: its numbers, sizes and constants.
+"""A product with a known matrix in folds: its numbers, sizes and constants.
 
 In a cycle SIMD inputs meet PE columns. A weight is two bits in a ROM. Inputs count as unsigned
 numbers u of w bits (in two's complement with the top bit inverted): a weight of 1 adds u, of -1 the
 inverted bits of u, which is 2^w - 1 - u. What that is too much is the same for every input, so that
 a column's constant takes it in: no negation costs an adder, and no sign is extended.
+
+Weights of several bits are digits of two's complement: a bit a weight in the ROM, the highest place
+first, all inputs for each place. Between two places the accumulator is doubled. The highest place
+of numbers that can be negative counts negative: there all inputs are inverted.
 
 A convolution in groups is a product whose columns each take the inputs of their group alone. PE
 columns are some of one group, or all of several: then each group has SIMD inputs of its own.
@@ -47,7 +51,7 @@ class Product:
     """x · M, and a function of each column's sum.
 
     Attributes:
-        matrix: int8 [K, N] of trits.
+        matrix: integers [K, N].
         inputs: the least and the largest value of each input of a beat.
         function: of the sums.
         taken: int64 [G, K], for each of G groups of N / G columns the inputs that its columns take;
@@ -109,9 +113,38 @@ class Product:
     @cached_property
     def columns(self) -> Array:
         """The matrix with the signs of a staircase, so that its thresholds are asked of x · M."""
+        matrix = self.matrix.astype(np.int64)
         if isinstance(self.function, Staircase):
-            return self.matrix * np.array(self.function.signs, np.int8)
-        return self.matrix
+            return matrix * np.array(self.function.signs, np.int64)
+        return matrix
+
+    @cached_property
+    def is_ternary(self) -> bool:
+        """Whether all weights are trits."""
+        return bool(np.abs(self.matrix.astype(np.int64)).max(initial=0) <= 1)
+
+    @cached_property
+    def digits(self) -> int:
+        """Digits of a weight: one trit, or the bits of the widest number."""
+        if self.is_ternary:
+            return 1
+        return width_of(int(self.columns.min()), int(self.columns.max()))
+
+    @cached_property
+    def counts_negative(self) -> bool:
+        """Whether the highest digit of weights of several counts negative."""
+        return not self.is_ternary and int(self.columns.min()) < 0
+
+    @cached_property
+    def planes(self) -> Array:
+        """The digits of weights, int64 [digits, K, N], the highest place first.
+
+        Of trits one of -1, 0 and 1, otherwise bits of two's complement.
+        """
+        if self.is_ternary:
+            return self.columns[None]
+        places = np.arange(self.digits)[::-1]
+        return self.columns[None] >> places[:, None, None] & 1
 
     @cached_property
     def _column_ends(self) -> tuple[Array, Array]:
@@ -138,9 +171,12 @@ class Product:
     @cached_property
     def starts(self) -> Array:
         """What each accumulator starts from, int64 [N]."""
-        plus, minus = (self.columns > 0).sum(0), (self.columns < 0).sum(0)
-        zero = 1 << (self.width - 1) if self.signed else 0
-        extra = zero * plus + ((1 << self.width) - 1 - zero) * minus
+        zero, most = 1 << (self.width - 1) if self.signed else 0, (1 << self.width) - 1
+        extra = zero * self.columns.sum(0)
+        if self.is_ternary:
+            extra = extra + most * (self.columns < 0).sum(0)
+        elif self.counts_negative:
+            extra = extra + (most << self.digits - 1) * self.planes[0].sum(0)
         if isinstance(self.function, Staircase):
             return -self._column_ends[0] - extra
         return np.array(self.function.offsets, np.int64) - extra
@@ -230,24 +266,37 @@ class FoldedProduct:
         return words.reshape(-1, self.lanes * simd)
 
     @property
+    def steps(self) -> int:
+        """Cycles of a group of columns: groups of inputs, for each digit of the weights."""
+        return self.folds[0] * self.product.digits
+
+    @property
     def cycles(self) -> int:
         """Cycles a beat."""
-        inputs, columns = self.folds
-        return inputs * columns
+        return self.steps * self.folds[1]
+
+    @property
+    def weight_bits(self) -> int:
+        """Bits of a weight in a word of the ROM."""
+        return 2 if self.product.is_ternary else 1
 
     def weight_words(self) -> list[int]:
-        """The ROM of weights, [group of columns · groups of inputs + group of inputs].
+        """The ROM of weights, by group of columns, then digit, then group of inputs.
 
-        The weight of column p and input i of the groups is bits 2·(p·SIMD + i), 1 unless it is 0,
-        and the next one, 1 if it is -1.
+        The digit of column p and input i of the groups is bit p·SIMD + i; a trit is two bits at
+        2·(p·SIMD + i), the lower one 1 unless it is 0, the upper one 1 if it is -1.
         """
         groups_in, groups_out = self.folds
         pe, simd = self.folding.pe, self.folding.simd
         places = self.columns.reshape(-1)
-        padded = np.zeros((groups_in * simd, len(places)), np.int8)
-        padded[: len(self.product.matrix), places >= 0] = self.product.columns
-        blocks = padded.reshape(groups_in, simd, groups_out, pe).transpose(2, 0, 3, 1)
-        bits = np.stack([blocks != 0, blocks < 0], axis=-1).reshape(self.cycles, -1)
+        digits = self.product.digits
+        padded = np.zeros((digits, groups_in * simd, len(places)), np.int8)
+        padded[:, : len(self.product.matrix), places >= 0] = self.product.planes
+        split = padded.reshape(digits, groups_in, simd, groups_out, pe)
+        blocks = split.transpose(3, 0, 1, 4, 2)
+        if self.product.is_ternary:
+            blocks = np.stack([blocks != 0, blocks < 0], axis=-1)
+        bits = blocks.reshape(self.cycles, -1)
         packed = np.packbits(bits, axis=1, bitorder="little")
         return [int.from_bytes(row.tobytes(), "little") for row in packed]
 
@@ -267,9 +316,10 @@ class FoldedProduct:
     def most_in_a_cycle(self) -> int:
         """The most weights that are not 0 among those of a column in a cycle."""
         k, n = self.product.shape
-        padded = np.zeros((self.folds[0] * self.folding.simd, n), bool)
-        padded[:k] = self.product.matrix != 0
-        return int(padded.reshape(self.folds[0], self.folding.simd, n).sum(1).max())
+        planes = self.product.planes
+        padded = np.zeros((len(planes), self.folds[0] * self.folding.simd, n), bool)
+        padded[:, :k] = planes != 0
+        return int(padded.reshape(-1, self.folding.simd, n).sum(1).max())
 
 
 def is_legal(product: Product, folding: Folding) -> bool:
@@ -295,8 +345,8 @@ def sum_bounds(matrix: Array, inputs: tuple[Bounds, ...], places: Array) -> tupl
 
     `places` are the inputs that each group of columns takes, [G, K].
     """
-    columns = np.moveaxis(matrix.reshape(len(matrix), len(places), -1), 1, 0)
-    plus, minus = ((sign * columns > 0).astype(np.int64) for sign in (1, -1))
+    columns = np.moveaxis(matrix.astype(np.int64).reshape(len(matrix), len(places), -1), 1, 0)
+    plus, minus = (np.maximum(sign * columns, 0) for sign in (1, -1))
     low, high = (
         np.array([ends[side] for ends in inputs], np.int64)[places][:, None] for side in (0, 1)
     )

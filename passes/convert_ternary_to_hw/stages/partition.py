@@ -15,12 +15,13 @@ from typing import Literal
 from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
 
-from ....dialects import tensor, ternary
+from ....dialects import tensor
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
 from ...compile_time import is_literal, literal_value
+from ...layers import input_of
 from ..folding.forms import has_form
-from ..folding.layers import absorbed
+from ..folding.layers import ProductOp, absorbed
 from ..rules import Reduction
 from .positions import Spatial, broadcasts, carried, is_uniform
 from .products import WindowOp, absorbed_padding
@@ -214,7 +215,7 @@ class Partition:
         over.ops.append(op)
         self._home[result] = over
 
-    def _product(self, op: ternary.MatmulOp | ternary.ConvOp) -> None:
+    def _product(self, op: ProductOp) -> None:
         """A product that takes several cycles a beat, and what its stage computes besides."""
         ops: list[Operation] = [op, *absorbed(op)]
         self._absorbed.update(ops[1:])
@@ -223,11 +224,12 @@ class Partition:
             part = self._home[op.result]
             part.kind, part.ops = "product", ops
         else:
+            value = input_of(op)
             if not isinstance(op, WindowOp):
-                self._gathered(op.input)
-            home = (self._home if isinstance(op, WindowOp) else self._whole)[op.input]
+                self._gathered(value)
+            home = (self._home if isinstance(op, WindowOp) else self._whole)[value]
             part = self._new("product", home.spatial, home.grid)
-            part.take(home, op.input)
+            part.take(home, value)
             part.ops = ops
         (result,) = ops[-1].results
         self._home[result] = self._over(part, result)
