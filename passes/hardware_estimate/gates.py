@@ -54,6 +54,10 @@ class Gates:
                 result.append(low)
             elif low == carry:
                 result.append(other)
+            elif low == other and low <= TRUE:
+                # Two equal constants say themselves what is carried.
+                result.append(carry)
+                carry = low
             else:
                 break
         start, end = len(result), len(a)

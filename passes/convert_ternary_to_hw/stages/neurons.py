@@ -35,6 +35,10 @@ IntegerNeuronOp = spike.IntegrateFireOp | spike.IntegerLifOp
 
 Bounds = tuple[int, int]
 
+_SHORT_COMPARISON = 12
+"""Bits of two look-up tables: a comparison of no more is logic, which synthesis would repeat before
+each bit that it selects; the sign of a difference is there already."""
+
 
 @dataclass(frozen=True)
 class NeuronRule:
@@ -201,14 +205,15 @@ class _Neurons:
         return Signal(Wire(value, *bounds))
 
     def run(
-        self, moved: SSAValue, first: SSAValue | None, last: SSAValue | None
+        self, moved: SSAValue, first: SSAValue | None, restart: SSAValue | None
     ) -> tuple[list[Signal], list[SSAValue]]:
         """A step of all neurons, in the cycles in which `moved` is 1.
 
         Args:
             moved: whether a beat comes in.
             first: whether it is the first of a frame: potentials begin there; or `None`:
-            last: whether it is the last of a frame: they begin after it.
+            restart: whether they take their first value at the next edge, after a frame. Registers
+                do that by themselves, without a selection before each bit.
 
         Returns:
             The spikes, and the registers of the potentials.
@@ -225,16 +230,14 @@ class _Neurons:
                 register, v = start, Signal.constant(bounds[0])
             else:
                 name = f"v_{index}"
-                register = self.body.state(width, name, rule.first if first is None else None)
+                begin = rule.first if first is None else None
+                register = self.body.state(width, name, begin, restart)
                 before = register if first is None else self.body.select(first, start, register)
                 v = self._signal(before, bounds)
             with self.circuit.element(index):
                 fired, after = self._step(rule, found, v, current)
             if bounds[0] != bounds[1]:
-                following = self._bits(after, width)
-                if last is not None:
-                    following = self.body.select(last, start, following)
-                self.body.drive(register, following, moved)
+                self.body.drive(register, self._bits(after, width), moved)
                 self.circuit.layer.mux_bits += width
             spikes.append(fired)
             registers.append(register)
@@ -255,12 +258,24 @@ class _Neurons:
         if found.wraps and total.wire is not None:
             width = width_of(*rule.type)
             total = Signal(Wire(circuit.bits(total.wire, width), *rule.type))
-        fired = at_least(circuit, total, rule.limit)
         if rule.reset == "none":
-            return fired, total
-        down = total.plus(-rule.threshold)
-        value = down if rule.reset == "subtract" else Signal.constant(rule.v_reset)
+            return at_least(circuit, total, rule.limit), total
+        above = plain(circuit, total.plus(-rule.limit), circuit.name("above"))
+        fired = self._not_negative(above)
+        value = above.plus(rule.limit - rule.threshold)
+        if rule.reset == "to_value":
+            value = Signal.constant(rule.v_reset)
+            if width_of(*total.bounds) > _SHORT_COMPARISON:
+                fired = at_least(circuit, total, rule.limit)
         return fired, select(circuit, fired, value, total, found.all, circuit.name("left"))
+
+    def _not_negative(self, x: Signal) -> Signal:
+        """1 where x ≥ 0, by the sign of x: a comparison beside the difference would be one more."""
+        low, high = x.bounds
+        if low >= 0 or high < 0 or x.wire is None:
+            return Signal.constant(int(low >= 0))
+        sign = self.circuit.extract(x.wire.value, x.wire.width - 1, 1)
+        return Signal(Wire(self.body.inverse(sign), 0, 1))
 
     def _kept(self, rule: NeuronRule, v: Signal) -> Signal:
         """⌊decay·v / 2^shift⌋."""
@@ -277,6 +292,17 @@ class _Neurons:
         bits = self.circuit.bits(wire, max(wire.width, rule.shift + width))
         value = self.circuit.extract(bits, rule.shift, width)
         return Signal(Wire(value, *bounds))
+
+
+def _last_step(body: StageBody, steps: int, moved: SSAValue) -> SSAValue:
+    """Whether the beat that comes is the last of a frame, from a register where that is more."""
+    counter = body.counting(steps, "step")
+    body.count_on(counter, moved)
+    if steps <= 2:
+        return counter.last
+    last = body.state(1, "last", 0)
+    body.drive(last, body.compare(counter.value, "eq", steps - 2), moved)
+    return last
 
 
 def neuron_stage(
@@ -302,8 +328,9 @@ def neuron_stage(
     valid = body.state(1, "valid", 0)
     ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
     moved = body.all_of(ready, body.in_valid[0], name="moved")
-    _, last = body.counter(input.beats, moved, "step")
-    found, _ = neurons.run(moved, None, last)
+    last = _last_step(body, input.beats, moved)
+    restart = body.any_of(body.reset, body.all_of(moved, last), name="restart")
+    found, _ = neurons.run(moved, None, restart)
     spikes = body.state(len(rules), "spikes")
     bits = [
         body.constant(spike.offset, 1) if spike.wire is None else spike.wire.value
