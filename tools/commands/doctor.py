@@ -17,13 +17,18 @@ PACKAGES = (
     ("torch", "the PyTorch target, training", "torch"),
     ("onnx", "the ONNX target", "onnx"),
     ("onnxruntime", "running ONNX models", "onnx"),
+    ("ai-edge-litert", "the TFLite target", "tflite"),
     ("llvmlite", "native code", "native"),
+    ("nir", "graphs of spiking networks", "neuromorphic"),
     ("scikit-learn", "the digits demo", "demo"),
 )
 """Package, what it is for, and the extra that brings it (`None`: always needed)."""
 
 PROGRAMS = (
     ("cc", "native shared libraries", "gcc"),
+    ("iverilog", "simulating circuits", "iverilog"),
+    ("verilator", "simulating circuits on many samples", "verilator"),
+    ("yosys", "synthesising circuits, proving them equal", "yosys"),
     ("mlir-opt", "checking linalg output against LLVM's own tool", "mlir-19-tools"),
 )
 """Program, what it is for, and the Debian package that has it."""
