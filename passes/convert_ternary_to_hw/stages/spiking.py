@@ -25,7 +25,8 @@ from ..signals import Signal
 from .arithmetic import ArithmeticStage
 from .building import Bounds, Building, Elements
 from .conversion import FrameConversion
-from .neurons import IntegerNeuronOp, membrane_stage, neuron_rules, neuron_stage
+from .neuron_rules import IntegerNeuronOp, neuron_rules
+from .neurons import membrane_stage, neuron_stage
 from .partition import Part, Partition
 from .products import times_matrix
 from .stage import Layout, Stage

@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triton_dsl.passes.convert_ternary_to_hw.stages.neurons import NeuronRule, potential
+from triton_dsl.passes.convert_ternary_to_hw.stages.neuron_rules import NeuronRule, potential
 
 BYTE = (-128, 127)
 

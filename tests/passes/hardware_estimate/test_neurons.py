@@ -11,11 +11,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.lowering.to_verilog.printer import modules, verilog
-from triton_dsl.passes.convert_ternary_to_hw.stages.neurons import (
-    NeuronRule,
-    membrane_stage,
-    neuron_stage,
-)
+from triton_dsl.passes.convert_ternary_to_hw.stages.neuron_rules import NeuronRule
+from triton_dsl.passes.convert_ternary_to_hw.stages.neurons import membrane_stage, neuron_stage
 from triton_dsl.passes.convert_ternary_to_hw.stages.stage import Layout
 from triton_dsl.passes.hardware_estimate.estimate import estimate
 
