@@ -53,6 +53,7 @@ class LayerCircuits:
     Args:
         module: the program; it stays as it is.
         options: of the target; those about the whole (device, test bench) have no effect here.
+        whole: whether the program is one layer.
 
     Attributes:
         layers: in order.
@@ -65,10 +66,10 @@ class LayerCircuits:
         PassError: a pass refuses.
     """
 
-    def __init__(self, module: ModuleOp, options: VerilogOptions) -> None:
+    def __init__(self, module: ModuleOp, options: VerilogOptions, *, whole: bool = False) -> None:
         work = module.clone()
         run_stages(work, integer_stages(options))
-        cut = cut_layers(work)
+        cut = cut_layers(work, whole=whole)
         self.layers, self.results = cut.layers, cut.results
         self._options = replace(options, input_bits=None)
         self._ranges = [_range(value) for value in cut.values]

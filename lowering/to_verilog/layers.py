@@ -32,13 +32,10 @@ from ...passes.compile_time import is_literal, literal_value
 from ...passes.convert_ternary_to_hw.evaluation import identifier, layer_identifier
 from ...passes.convert_ternary_to_hw.rules import MOVES
 from ...passes.expose_trains import TIMED
+from ...passes.layers import is_layer, weight_of
 from ...passes.optimize_adder_graph import WEIGHT_ATTRIBUTE
 
 NAME = "tensor.name"
-
-_PRODUCTS = (ternary.FusedOp, ternary.MatmulOp, ternary.ConvOp, tensor.ConvOp, tensor.MatmulOp)
-_BEGINNINGS = (*_PRODUCTS, tensor.MaxPoolOp, tensor.PadToOp)
-"""Ops that a layer begins with."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +72,18 @@ class Layers:
     values: tuple[SSAValue, ...]
 
 
-def cut_layers(module: ModuleOp) -> Layers:
+def cut_layers(module: ModuleOp, *, whole: bool = False) -> Layers:
     """The layers of the function `@forward`, of one block; the module stays as it is.
 
-    All ops and literals of it are in one layer at least. A program without a place to cut is one
-    layer.
+    Args:
+        module: the program.
+        whole: whether it is to be one layer, as it is where there is no place to cut.
     """
     function = entry_function(module, "forward")
     ops = [op for op in function.body.block.ops if not is_literal(op)]
     returned = ops.pop()
     assert isinstance(returned, ReturnOp)
-    cuts = [index for index in range(1, len(ops)) if _is_cut(ops, index)]
+    cuts = [] if whole else [index for index in range(1, len(ops)) if _is_cut(ops, index)]
     values: list[SSAValue] = list(function.args)
     taken: Counter[str] = Counter()
     layers: list[Layer] = []
@@ -102,7 +100,8 @@ def cut_layers(module: ModuleOp) -> Layers:
 def _is_cut(ops: Sequence[Operation], index: int) -> bool:
     """Whether a layer begins with the op at an index."""
     op = ops[index]
-    if not isinstance(op, _BEGINNINGS) or not any(isinstance(o, _PRODUCTS) for o in ops[:index]):
+    begins = is_layer(op) or isinstance(op, tensor.MaxPoolOp | tensor.PadToOp)
+    if not begins or not any(is_layer(earlier) for earlier in ops[:index]):
         return False
     before = op.operands[0].owner
     if isinstance(before, tensor.PadToOp) and not isinstance(op, tensor.PadToOp):
@@ -246,6 +245,8 @@ class _Cutting:
 def _words(op: Operation) -> Iterator[str]:
     """What an op does, step by step."""
     yield op.name.partition(".")[2]
+    if isinstance(op, tensor.ConvOp | tensor.LinearOp) and op.bias is not None:
+        yield "add"
     if isinstance(op, ternary.FusedOp):
         steps = {
             "add": op.bias is not None,
@@ -267,9 +268,9 @@ def _name(ops: Sequence[Operation]) -> str:
 
 def _product_names(ops: Sequence[Operation]) -> Iterator[str]:
     for op in ops:
-        if not isinstance(op, _PRODUCTS):
+        if not is_layer(op):
             continue
-        weight = op.operands[1]
+        weight = weight_of(op)
         key = op.attributes.get(WEIGHT_ATTRIBUTE)
         if isinstance(key, StringAttr):
             yield layer_identifier(key.data)

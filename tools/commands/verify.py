@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...ir.errors import OptionError
 from .options import Inputs, Json, Layer, Passes, Program, RandomWeights, Samples, Seed, Weights
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ..layer_results import LayerReport
     from ..verify import Comparison
 
 
@@ -36,6 +39,22 @@ def verify(
     seed: Seed = 0,
     rtol: Annotated[float, typer.Option(min=0, help="Relative tolerance, float programs.")] = 1e-4,
     atol: Annotated[float, typer.Option(min=0, help="Absolute tolerance, float programs.")] = 1e-5,
+    layers: Annotated[
+        bool,
+        typer.Option("--layers", help="Each layer by itself, as a circuit (target verilog)."),
+    ] = False,
+    vectors: Annotated[
+        int,
+        typer.Option(min=2, max=1_000_000, help="Random vectors for a layer, with --layers."),
+    ] = 10_000,
+    prove: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            metavar="SECONDS",
+            help="Prove small layers right for every input, so long each; with --layers.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run the same inputs through the interpreter and each target's engine, and compare.
@@ -45,6 +64,20 @@ def verify(
 
     Example: triton verify model.tri -w model.safetensors -i test.npz
     """  # fmt: skip
+    if layers:
+        _verify_layers(
+            file,
+            target,
+            inputs,
+            {"weights": weights, "layer": layer},
+            {"passes": passes, "samples": samples, "seed": seed, "fill": random_weights},
+            vectors,
+            prove,
+            json,
+        )
+        return
+    if prove is not None:
+        raise OptionError("--prove needs --layers: proofs are of the circuits of single layers")
     from ..console import note, print_json, progress, show
     from ..inputs import load_module, prepare
     from ..verify import verify_module
@@ -101,4 +134,76 @@ def comparison_table(title: str, rows: Sequence[Comparison]) -> Table:
             )
             for row in rows
         ],
+    )
+
+
+def _verify_layers(
+    file: Path,
+    targets: list[str] | None,
+    inputs: Path | None,
+    loaded: dict[str, Any],
+    prepared: dict[str, Any],
+    vectors: int,
+    prove: float | None,
+    json: bool,
+) -> None:
+    """Each layer as a circuit, with a table or JSON; exits with 1 when one is wrong."""
+    from ..console import error, print_json, progress, show
+    from ..inputs import TIMESTEPS, load_module, prepare
+    from ..layer_verification import LayerChecks, verify_layers, verilog_options
+
+    if targets is not None and len(targets) > 1:
+        raise OptionError("--layers takes one target, verilog with its options")
+    options = verilog_options(targets[0] if targets else None)
+    checks = LayerChecks(vectors, prepared["seed"], prove=prove, with_samples=inputs is not None)
+    with progress() as bar:
+        task = bar.add_task(f"Verifying {file}", total=None)
+        module, arrays = prepare(
+            load_module(file, **loaded),
+            inputs=inputs,
+            timesteps=options.timesteps or TIMESTEPS,
+            **prepared,
+        )
+
+        def begun(name: str, count: int) -> None:
+            bar.update(task, description=f"Layer {name}", total=count, advance=1)
+
+        report = verify_layers(module, arrays, options, checks, begun)
+    if json:
+        print_json(report.to_dict())
+    else:
+        show(layers_table(f"{file}, layer by layer against the reference interpreter", report))
+    wrong = report.first_wrong
+    if wrong is not None:
+        error("triton", f"layer '{wrong.layer}' is not what the interpreter gives: {wrong.found}")
+    elif not report.chain:
+        error("triton", "the layers together do not give what the program gives as it is written")
+    if not report.agrees:
+        raise typer.Exit(1)
+
+
+def layers_table(title: str, report: LayerReport) -> Table:
+    """The table of a verification layer by layer."""
+    from ..console import table
+
+    proofs = any(row.proof is not None for row in report.layers)
+    columns = ["layer", "ops", "vectors", "of samples", "cycles", "engine", "s", "verdict"]
+    rows = [
+        [
+            row.layer,
+            ", ".join(row.ops),
+            row.vectors,
+            row.samples,
+            row.latency,
+            row.engine,
+            row.seconds,
+            "equal" if row.difference is None and row.complaint is None else row.found,
+            *([str(row.proof)] if proofs else []),
+        ]
+        for row in report.layers
+    ]
+    together = "equal" if report.chain else "DIFFERS from the program as written"
+    last = ["all together", "", None, report.samples, None, "interpreter", None, together]
+    return table(
+        title, [*columns, *(["proof"] if proofs else [])], [*rows, [*last, *[None][:proofs]]]
     )
