@@ -14,8 +14,9 @@ import numpy as np
 from ...adder_graph.graph import width_of
 from ...adder_graph.integers import digit_planes
 from .channel_functions import Bounded, Staircase
+from .division import Division
 from .product import Array, FoldedProduct, Product
-from .rom_styles import rom_blocks, rom_luts, rom_style
+from .rom_styles import LUTS_OF_A_BLOCK, rom_blocks, rom_luts, rom_style
 
 LUT_PER_ADDER_BIT = 0.85
 """Of shared graphs of adders with a register a level."""
@@ -26,6 +27,10 @@ LUT_PER_COUNTED_BIT = 0.66
 ADDERS_PER_DIGIT = 0.52
 """Of a signed digit that is not 0, in products with integers whose sums are shared: from 0.50 to
 0.59 on random matrices from 25×8 to 64×64 with 8 bits."""
+
+LUTS_OF_A_RESCALING = 9
+"""Of a bit of a sum that is multiplied by a constant and shifted: what staircases of many steps
+become in ordinary arithmetic."""
 
 _CONTROL = 12
 """LUTs of the flags of a stage."""
@@ -116,11 +121,44 @@ def _after(folded: FoldedProduct) -> Cost:
     if isinstance(function, Bounded):
         bounds = (function.low is not None) + (function.high is not None)
         return Cost(pe * bounds * (width + width // 2))
+    divided = _divided(folded)
+    total = _searched(folded) if divided is None else divided
+    return total + (Cost(4 * pe) if function.base else Cost())
+
+
+def chosen_division(folded: FoldedProduct) -> Division | None:
+    """The division by which a staircase is computed; `None` where a search takes less."""
+    return None if _divided(folded) is None else folded.product.division
+
+
+def _searched(folded: FoldedProduct) -> Cost:
+    """A staircase as comparisons with thresholds from memories."""
+    function, width, pe = folded.product.function, folded.product.sum_width, folded.folding.pe
+    assert isinstance(function, Staircase)
     total = Cost()
     for place in range(function.steps.bit_length()):
         total += _times(rom_cost(folded.folds[1] << place, width), pe)
         total += Cost(pe * width, pe * (width + place) if place else 0)
-    return total + (Cost(4 * pe) if function.base else Cost())
+    return total
+
+
+def _divided(folded: FoldedProduct) -> Cost | None:
+    """A staircase as a division, where it is one that takes less than a search."""
+    known = folded.product.division
+    if known is None:
+        return None
+    places, divisor = known.most.bit_length(), max(known.divisors).bit_length()
+    width = folded.product.sum_width + known.fraction + 1
+    adders = places * width - places * (places - 1) // 2
+    words = rom_cost(folded.folds[1], divisor + width)
+    each = words + Cost(adders, adders + places * divisor)
+    total = _times(each, folded.folding.pe)
+    searched = _searched(folded)
+    return total if _area(total) < _area(searched) else None
+
+
+def _area(cost: Cost) -> int:
+    return cost.luts + LUTS_OF_A_BLOCK * cost.blocks
 
 
 def _times(cost: Cost, count: int) -> Cost:
@@ -206,5 +244,8 @@ def _after_unrolled(product: Product) -> Cost:
         adders = sum(map(bool, function.offsets))
         count = len(product.outputs)
         return Cost(round(width * (adders + bounds * count * 1.5)), outputs)
-    asked = sum(len(set(row)) for row in function.thresholds)
-    return Cost(round(asked * (width / 2 + 0.7)), outputs)
+    each = [
+        min(len(set(row)) * (width / 2 + 0.7), LUTS_OF_A_RESCALING * width)
+        for row in function.thresholds
+    ]
+    return Cost(round(sum(each)), outputs)

@@ -28,9 +28,13 @@ from numpy.typing import NDArray
 from ....ir.errors import OptionError
 from ...adder_graph.graph import width_of
 from .channel_functions import ChannelFunction, Staircase
+from .division import Division, division
 
 Array = NDArray[Any]
 Bounds = tuple[int, int]
+
+FEWEST_DIVIDED = 32
+"""Staircases of fewer steps are not looked at as divisions: their thresholds take less."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,19 @@ class Product:
             moved = [min(max(t - least, 0), never) for t in row]
             rows.append(moved + [never] * (count - len(moved)))
         return rows
+
+    @cached_property
+    def division(self) -> Division | None:
+        """A staircase of many steps as a division, where it is one."""
+        function = self.function
+        if not isinstance(function, Staircase) or function.steps < FEWEST_DIVIDED:
+            return None
+        low, high = self._column_ends
+        rows = [
+            [max(t - least, 0) for t in row]
+            for row, least in zip(function.thresholds, low.tolist(), strict=True)
+        ]
+        return division(rows, (high - low).tolist())
 
 
 @dataclass(frozen=True, eq=False)
