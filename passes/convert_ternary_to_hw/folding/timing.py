@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..stages.timing import Counting
 
-class SteppedTiming:
+_PART, _BEAT = 1, 2
+"""What stands at a fold: a part of the result is on its way behind it; the beat ends."""
+
+
+class SteppedTiming(Counting):
     """Steps through the folds of a beat; parts of a result come out of a pipeline.
+
+    The state is whether there is a beat, a bit for each step of the pipeline, the first one lowest,
+    and whether a result waits. The positions are those of folds and of parts.
 
     Args:
         inputs: steps until a part of the result is on its way.
@@ -16,16 +24,18 @@ class SteppedTiming:
         at_once: as in `control.SteppedBody.end`.
     """
 
+    state: tuple[bool, int, bool]
+
     def __init__(
         self, inputs: int, parts: int, depth: int, *, keep_beat: bool, at_once: bool
     ) -> None:
+        column = (*[0] * (inputs - 1), _PART)
+        folds = bytes((*column * (parts - 1), *column[:-1], _PART | _BEAT))
+        super().__init__((False, 0, False), folds, bytes((*[0] * (parts - 1), 1)))
         self.inputs, self.parts, self.depth = inputs, parts, depth
         self.keep_beat, self.at_once = keep_beat, at_once
-        self.busy = False
-        self.fold = self.part = 0
-        self.pipeline = [False] * depth
-        self.result = False
-        self.enable = True
+        self.last = 1 << depth >> 1
+        self.enable = self.works = True
 
     def copy(self) -> SteppedTiming:
         """The model after reset."""
@@ -39,33 +49,34 @@ class SteppedTiming:
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether a result is whole."""
-        if not self.keep_beat:
-            self.busy = inputs[0]
-        return (self.result,)
+        del inputs
+        return (self.state[2],)
 
     def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
         """Whether the stage is idle or takes its last step."""
+        busy, pipeline, result = self.state
+        self.works = busy if self.keep_beat else inputs[0]
         leaves = self.at_once and outputs[0]
-        if not self.keep_beat:
-            self.busy = inputs[0]
-        self.enable = not (self.pipeline[-1] and self.result and not leaves)
-        at_end = self.fold == self.inputs * self.parts - 1
-        return (self.enable and (at_end or (self.keep_beat and not self.busy)),)
+        self.enable = not (pipeline & self.last and result and not leaves)
+        at_end = self.seen(0) & _BEAT > 0
+        return (self.enable and (at_end or (self.keep_beat and not busy)),)
 
     def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
         """Move on, where the stage is enabled."""
-        self.result = self.result and not outputs[0]
+        busy, pipeline, result = self.state
+        result = result and not outputs[0]
         if not self.enable:
+            self.state = busy, pipeline, result
             return
-        if self.pipeline[-1]:
-            self.part = (self.part + 1) % self.parts
-            self.result = self.result or self.part == 0
-        comes = self.busy and self.fold % self.inputs == self.inputs - 1
-        self.pipeline = [comes, *self.pipeline[:-1]]
-        if self.busy:
-            self.fold = (self.fold + 1) % (self.inputs * self.parts)
-        if self.keep_beat:
-            self.busy = inputs[0] or (self.busy and self.fold != 0)
+        if pipeline & self.last:
+            result = result or self.seen(1) > 0
+            self.positions[1] += 1
+        fold = self.seen(0)
+        pipeline = (pipeline & ~self.last) << 1 | (self.works and fold & _PART > 0)
+        self.positions[0] += self.works
+        ends = fold & _BEAT > 0
+        busy = self.keep_beat and (inputs[0] or (busy and not ends))
+        self.state = busy, pipeline, result
 
 
 class SerialTiming(SteppedTiming):
@@ -86,11 +97,11 @@ class SerialTiming(SteppedTiming):
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether a result is whole."""
-        self.result = False
-        super().valid(inputs)
-        return (self.pipeline[-1],)
+        del inputs
+        return (self.state[1] & self.last > 0,)
 
     def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
         """Whether the stage is idle or takes its last step."""
-        self.result = self.pipeline[-1]
+        busy, pipeline, _ = self.state
+        self.state = busy, pipeline, pipeline & self.last > 0
         return super().ready(inputs, outputs)

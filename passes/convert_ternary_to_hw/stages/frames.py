@@ -15,17 +15,18 @@ from ...adder_graph.graph import width_of
 from ..circuit import LayerCount
 from .body import StageBody
 from .stage import Layout, Stage
-from .timing import Timing
+from .timing import Counting, Timing
 
 
-class FrameTiming:
+class FrameTiming(Counting):
     """Takes `taken` beats, then gives `given`; the first may come in while the last one goes."""
 
     def __init__(self, taken: int, given: int) -> None:
         self.taken = taken
         self.given = given
-        self.count = 0
-        self.left = 0
+        # Of what is given: nothing waits, several beats do, the last one does.
+        waiting = bytes((0, *[2] * (given - 1), 1))
+        super().__init__(None, bytes((*[0] * (taken - 1), 1)), waiting)
 
     def copy(self) -> Timing:
         """The model after reset."""
@@ -34,21 +35,22 @@ class FrameTiming:
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether a result waits."""
         del inputs
-        return (self.left > 0,)
+        return (self.seen(1) > 0,)
 
     def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
         """Whether nothing waits after this cycle."""
         del inputs
-        return (not self.left or (self.left == 1 and outputs[0]),)
+        left = self.seen(1)
+        return (not left or (left == 1 and outputs[0]),)
 
     def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
         """Count."""
-        moved = inputs[0] and (not self.left or (self.left == 1 and outputs[0]))
-        if self.left and outputs[0]:
-            self.left -= 1
+        left = self.seen(1)
+        moved = inputs[0] and (not left or (left == 1 and outputs[0]))
+        self.positions[1] += left > 0 and outputs[0]
         if moved:
-            self.count = (self.count + 1) % self.taken
-            self.left = self.left if self.count else self.given
+            self.positions[1] += self.seen(0)
+            self.positions[0] += 1
 
 
 def gather_stage(name: str, input: Layout) -> Stage:

@@ -13,9 +13,11 @@ Not here: what is computed on a window (`arithmetic`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
 from xdsl.dialects import hw
 from xdsl.ir import SSAValue
 
@@ -24,12 +26,15 @@ from ..circuit import LayerCount
 from ..memories import Memory
 from .body import Counter, StageBody, clog2
 from .stage import Layout, Stage
-from .timing import Timing
+from .timing import Counting, Timing
 
 Pair = tuple[int, int]
 
 _REGISTERED_DELAY = 2
 """Delays of so many slots are registers; longer ones are a RAM."""
+
+_PIXEL, _START, _ACTIVE, _WANTED = 1, 2, 4, 8
+"""What stands at slots and places: a pixel comes in; a frame begins; a window passes; it leaves."""
 
 
 @dataclass(frozen=True)
@@ -330,55 +335,54 @@ class _Window:
         return body.joined(parts)
 
 
-class WindowTiming:
-    """One slot a cycle: a pixel, a slot without one, or what empties the delay line."""
+class WindowTiming(Counting):
+    """One slot a cycle: a pixel, a slot without one, or what empties the delay line.
+
+    The state is whether a window waits. One position is the slot that comes in, the other one the
+    place of the next window; a frame's last windows, as many as the lag, come after its last slot.
+    """
 
     def __init__(self, shape: WindowShape) -> None:
         self.shape = shape
-        self.slot = self.place = self.pending = 0
-        self.held = False
         (rows, columns), (top, left) = shape.raster, shape.margin
         bounds = [(n - 1) * s + 1 for n, s in zip(shape.result, shape.strides, strict=True)]
-        self.pixels = [
-            top <= y < top + shape.size[0] and left <= x < left + shape.size[1]
-            for y, x in product(range(rows), range(columns))
-        ]
-        self.wanted = [
-            y < bounds[0]
-            and x < bounds[1]
-            and y % shape.strides[0] == 0
-            and x % shape.strides[1] == 0
-            for y, x in product(range(rows), range(columns))
-        ]
+        y, x = np.indices((rows, columns))
+        numbers = np.arange(rows * columns).reshape(rows, columns)
+        inside = [(top <= y) & (y < top + shape.size[0]), (left <= x) & (x < left + shape.size[1])]
+        slots = np.where(inside[0] & inside[1], _PIXEL, 0) | np.where(numbers == 0, _START, 0)
+        slots |= np.where(numbers >= shape.lag, _ACTIVE, 0)
+        wanted = (y < bounds[0]) & (x < bounds[1])
+        wanted &= (y % shape.strides[0] == 0) & (x % shape.strides[1] == 0)
+        places = np.where(wanted, _WANTED, 0)
+        places |= np.where(numbers >= rows * columns - shape.lag, _ACTIVE, 0)
+        super().__init__(False, *(table.astype(np.uint8).tobytes() for table in (slots, places)))
 
     def copy(self) -> Timing:
         """The model after reset."""
-        return WindowTiming(self.shape)
+        found = copy(self)
+        found.state, found.positions = False, [0, 0]
+        return found
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether a window waits."""
         del inputs
-        return (self.held,)
+        return (self.state,)
 
     def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
         """Whether the next slot takes a pixel."""
         del inputs
-        return ((not self.held or outputs[0]) and self.pixels[self.slot],)
+        return ((not self.state or outputs[0]) and self.seen(0) & _PIXEL > 0,)
 
     def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
         """One slot, if one can pass."""
-        if self.held and not outputs[0]:
+        if self.state and not outputs[0]:
             return
-        start = self.slot == 0
-        entered = inputs[0] or not (start or self.pixels[self.slot])
-        if not entered and not (start and self.pending):
-            self.held = False
+        slot, place = self.seen(0), self.seen(1)
+        entered = inputs[0] or not slot & (_START | _PIXEL)
+        if not entered and not (slot & _START and place & _ACTIVE):
+            self.state = False
             return
-        active = self.pending > 0 or self.slot >= self.shape.lag
-        self.held = active and self.wanted[self.place]
-        if active:
-            self.place = (self.place + 1) % len(self.wanted)
-        self.pending = max(0, self.pending - 1)
-        if entered:
-            self.slot = (self.slot + 1) % len(self.pixels)
-            self.pending = self.pending if self.slot else self.shape.lag
+        active = (slot | place) & _ACTIVE > 0
+        self.state = active and place & _WANTED > 0
+        self.positions[1] += active
+        self.positions[0] += entered
