@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i1
@@ -62,13 +61,13 @@ class Circuit:
         block: where they go.
         clock: of all registers.
         enable: an i1; registers keep their value while it is 0.
-        pipeline: where registers are wanted, and for which device; a number is one of levels.
+        pacing: where registers are wanted, and for which device.
     """
 
     block: Block
     clock: SSAValue
     enable: SSAValue
-    pipeline: Pacing | int
+    pacing: Pacing
     layers: list[LayerCount] = field(default_factory=list[LayerCount])
     _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _extended: dict[tuple[SSAValue, bool, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
@@ -78,11 +77,6 @@ class Circuit:
     _origins: dict[SSAValue, tuple[SSAValue, int]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _comment: str | None = field(default=None, init=False)
     _element: int | None = field(default=None, init=False)
-
-    @cached_property
-    def pacing(self) -> Pacing:
-        """Where registers are wanted."""
-        return Pacing(self.pipeline) if isinstance(self.pipeline, int) else self.pipeline
 
     @property
     def layer(self) -> LayerCount:
@@ -138,7 +132,7 @@ class Circuit:
             return wire
         if wire.low == wire.high:
             return replace(wire, cycle=cycle, level=0)
-        assert cycle > wire.cycle and self.pipeline
+        assert cycle > wire.cycle and self.pacing
         first, delay = self._origins.get(wire.value, (wire.value, 0))
         chain = self._delayed.setdefault(first, [first])
         delay += cycle - wire.cycle

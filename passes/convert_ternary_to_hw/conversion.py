@@ -48,7 +48,7 @@ class Conversion:
         module: holds the function.
         function: integer, of one block.
         input_bits: of inputs of integer type; by default those of the type.
-        pipeline: where registers are wanted; a number is one of levels of adders.
+        pacing: where registers are wanted.
 
     Attributes:
         latency: cycles from the first beat of a frame to the last one of its result.
@@ -61,11 +61,11 @@ class Conversion:
         module: ModuleOp,
         function: func.FuncOp,
         input_bits: int | None,
-        pipeline: Pacing | int,
+        pacing: Pacing,
     ) -> None:
         self.function = function
         self.input_bits = input_bits
-        self.pipeline = pipeline
+        self.pacing = pacing
         self.name = identifier(module.sym_name.data if module.sym_name else "network")
         self.values: dict[SSAValue, Signals] = {}
         self.latency = 0
@@ -117,7 +117,7 @@ class Conversion:
         block = Block(arg_types=[type for _, type in types])
         for argument, (name, _) in zip(block.args, types, strict=True):
             argument.name_hint = name
-        circuit = Circuit(block, block.args[0], block.args[1], self.pipeline)
+        circuit = Circuit(block, block.args[0], block.args[1], self.pacing)
         names = [port.name for port in inputs]
         self.layer_names = LayerNames(dict(zip(self.function.args, names, strict=True)))
         self._unpack(circuit, inputs, block.args[2:])
@@ -217,7 +217,7 @@ class Conversion:
         ports = distinct(ports, taken)
         wires = [s.wire for flat in signals for s in flat if s.wire is not None]
         self.latency = max(
-            (wire.cycle + bool(self.pipeline and wire.level) for wire in wires), default=0
+            (wire.cycle + bool(self.pacing and wire.level) for wire in wires), default=0
         )
         results = [
             self._packed(circuit, port, flat) for port, flat in zip(ports, signals, strict=True)

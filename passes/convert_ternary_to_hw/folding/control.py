@@ -8,7 +8,7 @@ in the steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import comb, hw
 from xdsl.ir import SSAValue
@@ -52,7 +52,7 @@ class SteppedBody(StageBody):
         name: of the module.
         source: what it computes, in words.
         bits: of the input's beat and of the output's.
-        pipeline: where registers are wanted; nowhere is taken for after each level.
+        pacing: where registers are wanted; nowhere is taken for after each level.
 
     Attributes:
         enable: 1 in the cycles in which the stage takes a step.
@@ -60,9 +60,7 @@ class SteppedBody(StageBody):
         memories: those that it uses, by symbol.
     """
 
-    def __init__(
-        self, name: str, source: str, bits: tuple[int, int], pipeline: Pacing | int
-    ) -> None:
+    def __init__(self, name: str, source: str, bits: tuple[int, int], pacing: Pacing) -> None:
         super().__init__([bits[0]], [bits[1]])
         self.name, self.source = name, source
         (self.data,), (self.valid,), (self.ready,) = self.in_data, self.in_valid, self.out_ready
@@ -72,7 +70,8 @@ class SteppedBody(StageBody):
         # signal: Yosys would give each register an inverter of its own.
         self._free = comb.OrOp([one, one])
         self.enable = self.put(self._free, "enable")
-        self.circuit = Circuit(self.block, self.clock, self.enable, pipeline or 1)
+        paced = pacing or replace(pacing, levels=1)
+        self.circuit = Circuit(self.block, self.clock, self.enable, paced)
         self.circuit.begin(name, source)
         self.memories: dict[str, Memory] = {}
 

@@ -21,6 +21,7 @@ from xdsl.ir import SSAValue
 from ....ir.errors import OptionError
 from ...adder_graph.graph import AdderGraph, width_of
 from ..arithmetic import plain
+from ..pacing import Pacing
 from ..signals import Signal, Wire
 from ..stages.stage import Layout, Stage
 from .channel_functions import Bounded, Staircase
@@ -102,7 +103,7 @@ class _Writer:
         self.inputs = Layout(self.product.inputs, beats)
         self.outputs = Layout(tuple(self.product.outputs), beats)
         bits = self.inputs.width, self.outputs.width
-        self.body = SteppedBody(name, source, bits, 1)
+        self.body = SteppedBody(name, source, bits, Pacing())
         self.circuit = self.body.circuit
         self.keep_beat = keep_beat
         self._restarts: dict[int, SSAValue] = {}

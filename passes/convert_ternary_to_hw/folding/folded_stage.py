@@ -27,13 +27,15 @@ from .control import Beat, SteppedBody
 from .product import FoldedProduct
 from .timing import SteppedTiming
 
+_EVERY_LEVEL = Pacing()
+
 
 def folded_stage(
     name: str,
     source: str,
     folded: FoldedProduct,
     *,
-    pipeline: Pacing | int = 1,
+    pacing: Pacing = _EVERY_LEVEL,
     keep_beat: bool = True,
     weights: Style | None = None,
     beats: int = 1,
@@ -44,14 +46,14 @@ def folded_stage(
         name: of the module.
         source: what it is, in words.
         folded: the product.
-        pipeline: where registers are wanted; nowhere is taken for after each level.
+        pacing: where registers are wanted; nowhere is taken for after each level.
         keep_beat: take a beat in one cycle and keep it. Otherwise the beat must stay at the input
             until it is taken, which is after the last step: registers are saved where the sender
             has nothing else to do.
         weights: what the ROM of weights is made of; by its size when not given.
         beats: of a frame.
     """
-    return _Writer(name, source, folded, pipeline, keep_beat, weights, beats).stage()
+    return _Writer(name, source, folded, pacing, keep_beat, weights, beats).stage()
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class _Writer:
         name: str,
         source: str,
         folded: FoldedProduct,
-        pipeline: Pacing | int,
+        pacing: Pacing,
         keep_beat: bool,
         weights: Style | None,
         beats: int,
@@ -84,7 +86,7 @@ class _Writer:
         self.inputs = Layout(self.product.inputs, beats)
         self.outputs = Layout(tuple(self.product.outputs), beats)
         bits = self.inputs.width, self.outputs.width
-        self.body = SteppedBody(name, source, bits, pipeline)
+        self.body = SteppedBody(name, source, bits, pacing)
         self.circuit = self.body.circuit
         self.keep_beat = keep_beat
         self.weights: Style | None = weights

@@ -29,7 +29,7 @@ def product_stage(
     layout: Layout,
     places: Sequence[int],
     *,
-    pipeline: Pacing | int,
+    pacing: Pacing,
     time_budget: float,
     keep_beat: bool,
 ) -> Stage:
@@ -40,7 +40,7 @@ def product_stage(
         ops: the product, and what its stage computes besides.
         layout: of the beats that come in.
         places: for each input of the product the element of a beat.
-        pipeline: where registers are wanted.
+        pacing: where registers are wanted.
         time_budget: to search for adders of a digit-serial product.
         keep_beat: as for `folded_stage`.
 
@@ -57,7 +57,7 @@ def product_stage(
     if isinstance(form, Folded):
         folded = FoldedProduct(product, form.folding)
         return folded_stage(
-            name, words(op), folded, pipeline=pipeline, keep_beat=keep_beat, beats=layout.beats
+            name, words(op), folded, pacing=pacing, keep_beat=keep_beat, beats=layout.beats
         )
     assert isinstance(form, Serial)
     serial = SerialProduct(product, _graph(product, time_budget), form.digit)

@@ -28,21 +28,21 @@ class ArithmeticStage:
     Args:
         name: of the stage.
         input: what comes in.
-        pipeline: where registers are wanted; a number is one of levels of adders.
+        pacing: where registers are wanted.
 
     Attributes:
         circuit: where the ops go; `circuit.begin` starts a layer.
         elements: the elements of the beat.
     """
 
-    def __init__(self, name: str, input: Layout, pipeline: Pacing | int) -> None:
+    def __init__(self, name: str, input: Layout, pacing: Pacing) -> None:
         self.name = name
         self.input = input
         self.block = Block(arg_types=[seq.clock, i1, IntegerType(input.width)])
         clock, enable, x = self.block.args
         for argument, hint in zip(self.block.args, ("clock", "enable", "x"), strict=True):
             argument.name_hint = hint
-        self.circuit = Circuit(self.block, clock, enable, pipeline)
+        self.circuit = Circuit(self.block, clock, enable, pacing)
         self.circuit.begin("x", f"input of {name}")
         self.elements: list[Signal] = []
         low = 0
@@ -62,7 +62,7 @@ class ArithmeticStage:
         flat = [plain(circuit, signal) for signal in results]
         wires = [signal.wire for signal in flat if signal.wire is not None]
         latency = max(
-            (wire.cycle + bool(circuit.pipeline and wire.level) for wire in wires), default=0
+            (wire.cycle + bool(circuit.pacing and wire.level) for wire in wires), default=0
         )
         layout = Layout(tuple(signal.bounds for signal in flat), beats)
         parts = [

@@ -46,11 +46,11 @@ class BuildOptions:
     """How stages are made.
 
     Attributes:
-        pipeline: where registers are wanted; a number is one of levels of adders.
+        pacing: where registers are wanted.
         search: how adders are searched for.
     """
 
-    pipeline: Pacing | int
+    pacing: Pacing
     search: Search
 
 
@@ -182,7 +182,7 @@ class Building:
             part.ops,
             layout,
             list(range(len(layout.bounds))) if windows else elements[value],
-            pipeline=self.options.pipeline,
+            pacing=self.options.pacing,
             time_budget=self.options.search.time_budget,
             keep_beat=not _is_prompt(source),
         )
@@ -214,7 +214,7 @@ class Building:
 
     def _arithmetic(self, part: Part, layout: Layout, elements: Elements) -> tuple[Stage, Elements]:
         name = self._unique(self.names.of(part.ops[0]) if part.ops else "combine")
-        writer = ArithmeticStage(name, layout, self.options.pipeline)
+        writer = ArithmeticStage(name, layout, self.options.pacing)
         values: dict[SSAValue, Signals] = {}
         windows: dict[Operation, list[Signal]] = {}
         for source, value in part.sources:

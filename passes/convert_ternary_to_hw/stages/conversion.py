@@ -41,7 +41,7 @@ class FrameConversion(Conversion):
         module: holds the function.
         function: integer, of one block.
         input_bits: of inputs of integer type; by default those of the type.
-        pipeline: where registers are wanted; a number is one of levels of adders.
+        pacing: where registers are wanted.
         search: how adders are searched for.
     """
 
@@ -50,11 +50,11 @@ class FrameConversion(Conversion):
         module: ModuleOp,
         function: func.FuncOp,
         input_bits: int | None,
-        pipeline: Pacing | int,
+        pacing: Pacing,
         search: Search,
     ) -> None:
-        super().__init__(module, function, input_bits, pipeline)
-        self.options = BuildOptions(pipeline, search)
+        super().__init__(module, function, input_bits, pacing)
+        self.options = BuildOptions(pacing, search)
 
     def refusal(self, op: Operation) -> str | None:
         """Why an op cannot become hardware; `None` if it can."""

@@ -23,6 +23,7 @@ from triton_dsl.passes.convert_ternary_to_hw.folding.product import (
     Folding,
     Product,
 )
+from triton_dsl.passes.convert_ternary_to_hw.pacing import Pacing
 
 from .stage_bench import modelled, run_stage
 
@@ -127,7 +128,7 @@ def test_a_folded_product_is_exact(
     rng = np.random.default_rng(seed)
     product = random_product(rng, k, n, bits, after)
     folded = FoldedProduct(product, Folding(min(pe, n), min(simd, k)))
-    stage = folded_stage("dut", "test", folded, pipeline=pipeline, keep_beat=keep)
+    stage = folded_stage("dut", "test", folded, pacing=Pacing(pipeline), keep_beat=keep)
     rows = random_rows(rng, product, 24)
     with TemporaryDirectory() as folder:
         run = run_stage(stage, rows, folded.cycles, Path(folder), seed + 1)
