@@ -134,6 +134,8 @@ def _takes_run(op: Operation, index: int) -> bool:
         return index in timed
     if isinstance(op, spike.RecurrentOp):
         return index == 0
+    if isinstance(op, spike.ScanOp):
+        return index < len(op.runs)
     if not isinstance(op, ELEMENTWISE):
         return False
     rank = dense_type(op.operands[index]).get_num_dims()

@@ -79,8 +79,8 @@ class VerilogOptions(TargetOptions):
 
 
 _TRAINS = (
-    "lower-network,inline-spike-layers,hoist-synapses,expose-trains{options},fold-constants,"
-    "canonicalize,cse,dce"
+    "lower-network,inline-spike-layers,hoist-synapses,lower-recurrent,expose-trains{options},"
+    "fold-constants,canonicalize,cse,dce"
 )
 """What makes spiking programs ones on steps of truth values; others stay as they are."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ....dialects import spike, tensor
@@ -17,7 +17,7 @@ from ....dialects.spike.types import dense_type
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
 from ...compile_time import is_literal, literal_value
-from ..conversion import is_known
+from ..conversion import Conversion, is_known
 from ..evaluation import LayerNames, check_range, words
 from ..folding.forms import has_form
 from ..rules import Signals
@@ -29,9 +29,10 @@ from .neuron_rules import IntegerNeuronOp, neuron_rules
 from .neurons import membrane_stage, neuron_stage
 from .partition import Part, Partition
 from .products import times_matrix
+from .recurrence import scan_refusal, scan_stage, step_refusal
 from .stage import Layout, Stage
 from .steps import delay_stage, last_stage, repeat_stage
-from .timed import TimedPartition, is_timed
+from .timed import TimedPartition, is_timed, read_as, truth_values
 
 
 def has_trains(function: func.FuncOp) -> bool:
@@ -45,6 +46,8 @@ class SpikeConversion(FrameConversion):
 
     def refusal(self, op: Operation) -> str | None:
         """Why an op cannot become hardware; `None` if it can."""
+        if isinstance(op.parent_op(), spike.ScanOp) and _parent(op) is self.function:
+            return self._refusal_in_loop(op)
         if op.parent_op() is not self.function:
             return None  # the op around it is refused
         if has_form(op):
@@ -52,6 +55,10 @@ class SpikeConversion(FrameConversion):
         match op:
             case spike.NeuronOp():
                 return _neuron_refusal(op)
+            case spike.ScanOp():
+                return scan_refusal(op)
+            case spike.ToTensorOp() | spike.FromTensorOp() if _serves_loop(op):
+                return None
             case spike.ToTensorOp() if not isinstance(op.operand.owner, spike.FromTensorOp):
                 return None  # a neuron made the train, or an op that is refused itself
             case spike.DelayOp():
@@ -68,6 +75,30 @@ class SpikeConversion(FrameConversion):
                 reason = super().refusal(op)
                 floats = reason is not None and any(is_float(v) for v in _tensors(op))
                 return _FLOATS if floats else reason
+
+    def _refusal_in_loop(self, op: Operation) -> str | None:
+        """Why an op cannot be part of a step of a loop."""
+        if isinstance(op, spike.YieldOp):
+            return None
+        reason = step_refusal(op)
+        match op:
+            case _ if reason is not None:
+                return reason
+            case spike.NeuronOp():
+                return _model_refusal(op)
+            case tensor.MatmulOp() if _is_known_product(op):
+                return None
+            case spike.LinearOp():
+                return None if _holds_integers(op.result) else _FLOATS
+            case spike.DelayOp() if op.delays is not None and not is_known(op.delays):
+                return "its delays must be constants with values"
+            case spike.DelayOp() | spike.ToTensorOp() | spike.FromTensorOp():
+                return None
+            case _ if op.name.startswith("spike."):
+                return _WHY_NOT.get(op.name, "no circuit for it")
+            case _:
+                floats = any(is_float(value) for value in _tensors(op))
+                return _FLOATS if floats else Conversion.refusal(self, op)
 
     def _misfit(self, argument: SSAValue) -> str | None:
         assert isinstance(argument, BlockArgument)
@@ -117,6 +148,8 @@ class TimedBuilding(Building):
     """Makes the network of a partition with neurons."""
 
     def _stage(self, part: Part, layout: Layout, elements: Elements) -> tuple[Stage, Elements]:
+        if part.kind == "accumulate" and isinstance(part.ops[0], spike.ScanOp):
+            return self._loop(part, part.ops[0], layout, elements)
         if part.kind != "accumulate" or not isinstance(part.ops[0], _STEPWISE):
             return super()._stage(part, layout, elements)
         (op,), ((_, value),) = part.ops, part.sources
@@ -143,6 +176,24 @@ class TimedBuilding(Building):
             case _:
                 stage, kept = last_stage(self._unique(f"{layer}_last"), layout), places
         return stage, {result: kept}
+
+    def _loop(
+        self, part: Part, op: spike.ScanOp, layout: Layout, elements: Elements
+    ) -> tuple[Stage, Elements]:
+        """A loop over steps; its results are read as tensors, or as trains by other loops."""
+        layer = self.names.of(op)
+        self.names.note(op, layer)
+        runs = [elements[read_as(value)] for value in op.runs]
+        stage, places = scan_stage(
+            self._unique(f"{layer}_loop"), op, layout, runs, self.names, self.options.search
+        )
+        given: Elements = {}
+        for value, own in zip(op.outputs, places, strict=True):
+            given |= dict.fromkeys((value, *truth_values(value)), own)
+        for value in given:
+            if isinstance(value.owner, Operation):
+                self.names.note(value.owner, layer)
+        return stage, {value: given[value] for value in part.exports}
 
     def _evaluated(
         self,
@@ -179,13 +230,8 @@ _STEPWISE = spike.NeuronOp | spike.DelayOp | spike.EncodeOp | tensor.SliceOp
 
 _FLOATS = "floating point; run quantize-spike and quantize-neurons before"
 
-_FEEDBACK = (
-    "feedback has no circuit: a step would have to wait for the one before it to come around"
-)
-
 _WHY_NOT = {
-    "spike.recurrent": _FEEDBACK,
-    "spike.scan": _FEEDBACK,
+    "spike.recurrent": "run lower-recurrent before",
     "spike.encode": "the sender encodes: make the train an argument (only 'direct' has a circuit)",
     "spike.decode": "floating point; read integers out: the sum, the largest or the last of a run",
     "spike.conv": "images of spikes have no circuit; use linear synapses",
@@ -201,20 +247,42 @@ _WHY_NOT = {
 }
 
 
-def _neuron_refusal(op: spike.NeuronOp) -> str | None:
+def _parent(op: Operation) -> Operation | None:
+    """The op around the one around an op."""
+    around = op.parent_op()
+    return None if around is None else around.parent_op()
+
+
+def _serves_loop(op: spike.ToTensorOp | spike.FromTensorOp) -> bool:
+    """Whether an op only takes or gives the steps of a loop, which needs no circuit."""
+    if isinstance(op, spike.ToTensorOp):
+        return isinstance(op.operand.owner, spike.ScanOp)
+    return all(isinstance(use.operation, spike.ScanOp) for use in op.result.uses) and (
+        tensor_type(op.operand).element_type == i1
+    )
+
+
+def _model_refusal(op: spike.NeuronOp) -> str | None:
+    """Why neurons of a model with those parameters have no circuit."""
     if not isinstance(op, IntegerNeuronOp):
         if isinstance(op, spike.LifOp):
             return _FLOATS
         return "no circuit for this model; use spike.integrate_fire or spike.integer_lif"
     if not _holds_integers(op.input):
         return _FLOATS
+    known = all(is_known(value) for value in op.operands if value not in (op.input, *op.initial))
+    return None if known else "its parameters must be constants with values"
+
+
+def _neuron_refusal(op: spike.NeuronOp) -> str | None:
+    reason = _model_refusal(op)
+    if reason is not None:
+        return reason
     if not all(is_known(value) for value in op.initial):
         return (
             "its first potential must be a constant: a circuit keeps potentials by itself, and "
             "clears them before each sample; leave out expose-state"
         )
-    if not all(is_known(value) for value in op.operands[1:]):
-        return "its parameters must be constants with values"
     shape = dense_type(op.input).get_shape()
     if shape[0] == DYNAMIC:
         return "how many steps a sample has is not known; give timesteps=T"

@@ -61,8 +61,12 @@ class TimedPartition(Partition):
         match op:
             case spike.NeuronOp():
                 self._neurons(op)
+            case spike.ScanOp():
+                self._loop(op)
             case spike.ToTensorOp() if op.result in self._home:
                 pass
+            case spike.FromTensorOp():
+                pass  # loops read what it is made of
             case spike.DelayOp():
                 home = self._on_steps(op.input)
                 self._alone(op, home, op.input, op.output, home.spatial, home.grid)
@@ -84,11 +88,24 @@ class TimedPartition(Partition):
     def _neurons(self, op: spike.NeuronOp) -> None:
         """Neurons whose spikes are read, and those whose last potentials are."""
         home = self._on_steps(op.input)
-        for value in _truth_values(op.output):
+        read = [op.output] if op.output.first_use is not None else []
+        for value in truth_values(op.output) or read:
             self._alone(op, home, op.input, value, home.spatial, home.grid)
         for value in op.final:
             if value.first_use is not None:
                 self._alone(op, home, op.input, value, (), ())
+
+    def _loop(self, op: spike.ScanOp) -> None:
+        """A loop over steps takes runs step by step, and gives some."""
+        runs = [read_as(value) for value in op.runs]
+        homes = [self._on_steps(value) for value in runs]
+        part = self._new("accumulate", *over_steps(op.runs[0]))
+        part.ops.append(op)
+        for home, value in zip(homes, runs, strict=True):
+            part.take(home, value)
+        for output in op.outputs:
+            for value in truth_values(output) or [output]:
+                self._home[value] = self._over(part, value)
 
     def _alone(
         self,
@@ -129,7 +146,14 @@ def over_steps(value: SSAValue) -> tuple[Spatial, tuple[int, ...]]:
     return ((), ()) if steps == 1 else ((-type.get_num_dims(),), (steps,))
 
 
-def _truth_values(train: SSAValue) -> list[SSAValue]:
-    """What a train of neurons is read as."""
+def read_as(value: SSAValue) -> SSAValue:
+    """What a loop takes for a train or a tensor."""
+    if isinstance(value.owner, spike.FromTensorOp):
+        return value.owner.operand
+    return next(iter(truth_values(value)), value)
+
+
+def truth_values(train: SSAValue) -> list[SSAValue]:
+    """What a train of neurons, or a run that a loop gives, is read as."""
     readers = [use.operation for use in train.uses]
     return [reader.results[0] for reader in readers if isinstance(reader, spike.ToTensorOp)]

@@ -261,24 +261,3 @@ def test_a_constant_current_and_the_class_that_fires_most(iverilog: str, program
     _, actual = run_verilog(artifact, [x], "iverilog")
     for found, wanted in zip(actual, expected, strict=True):
         assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
-
-
-FEEDBACK = """builtin.module @net {
-func.func @forward(%x: tensor<5x?x3xi32>) -> !spike.train<5x?x3> {
-  %y = spike.recurrent %x : (tensor<5x?x3xi32>) -> !spike.train<5x?x3> {
-  ^bb0(%a: tensor<5x?x3xi32>, %f: !spike.train<5x?x3>):
-    %g = spike.to_tensor %f : (!spike.train<5x?x3>) -> tensor<5x?x3xi32>
-    %k = tensor.sub %a, %g
-         : (tensor<5x?x3xi32>, tensor<5x?x3xi32>) -> tensor<5x?x3xi32>
-    %s = spike.integrate_fire %k : (tensor<5x?x3xi32>) -> !spike.train<5x?x3>
-    spike.yield %s : !spike.train<5x?x3>
-  }
-  func.return %y : !spike.train<5x?x3>
-}
-}"""
-
-
-def test_feedback_is_refused_once(program: Program) -> None:
-    with pytest.raises(TritonError, match="feedback has no circuit") as caught:
-        compile_to_target(program(FEEDBACK, {}), "verilog", OPTIONS)
-    assert "1 operation(s)" in str(caught.value)

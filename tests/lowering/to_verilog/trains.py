@@ -113,6 +113,30 @@ class TrainProgram:
         else:
             self._result(key, line)
 
+    def feedback(self, weights: str, late: int, decay: int | None, reset: str) -> None:
+        """Neurons that also get their own spikes of `late` steps before the last."""
+        key = self._new("loop")
+        shape = f"tensor<{self.size}x{self.size}x{weights}>"
+        dialect, high = ("tensor", 5) if weights == "i8" else ("ternary", 1)
+        self.values[f"{key}.weight"] = self.rng.integers(-high, high + 1, (self.size,) * 2)
+        self._put(f'%w_{key} = {dialect}.parameter "{key}.weight" : {shape}')
+        model = "integrate_fire" if decay is None else "integer_lif"
+        leak = "" if decay is None else f"decay = {decay}.0 : f64, shift = 3 : i64, "
+        entries = f'{leak}reset = "{reset}", threshold = {self.rng.integers(1, 12)}.0 : f64'
+        train, current = self.train(), self.current()
+        held = f"%last {{steps = {late} : i64}} : ({train}) -> {train}"
+        before = f"%before = spike.delay {held}" if late else ""
+        self._put(f"""%{key} = spike.recurrent %{self.name}, %w_{key}
+       : ({current}, {shape}) -> {train} {{
+  ^bb0(%i: {current}, %w: {shape}, %last: {train}):
+    {before}
+    %f = spike.linear {"%before" if late else "%last"}, %w : {train}, {shape} -> {current}
+    %k = tensor.add %i, %f : ({current}, {current}) -> {current}
+    %s = spike.{model} %k {{{entries}}} : ({current}) -> {train}
+    spike.yield %s : {train}
+  }}""")
+        self.name = key
+
     def delay(self, steps: int) -> None:
         """A train some steps late."""
         line = f"spike.delay %{self.name} {{steps = {steps} : i64}} : ({self.train()}) -> "
