@@ -178,6 +178,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return LowerRecurrentPass
 
+    def get_merge_rescaling() -> type[ModulePass]:
+        from .merge_rescaling import MergeRescalingPass
+
+        return MergeRescalingPass
+
     def get_normalize_weights() -> type[ModulePass]:
         from .normalize_weights import NormalizeWeightsPass
 
@@ -258,6 +263,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "inline-spike-layers": get_inline_spike_layers,
         "lower-network": get_lower_network,
         "lower-recurrent": get_lower_recurrent,
+        "merge-rescaling": get_merge_rescaling,
         "normalize-weights": get_normalize_weights,
         "optimize-adder-graph": get_optimize_adder_graph,
         "skip-silent": get_skip_silent,
