@@ -25,12 +25,19 @@ Array = NDArray[Any]
 
 
 class Prepared:
-    """A model that runs in the reference interpreter; a `BackendRep`."""
+    """A model that runs in the reference interpreter; a `BackendRep`.
+
+    Attributes:
+        model: what was prepared.
+        inputs: the names of what it takes.
+        known: those that the last run made constants of the program.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model, _, _ = read_model(model)
         stored = {tensor.name for tensor in self.model.graph.initializer}
         self.inputs = [info.name for info in self.model.graph.input if info.name not in stored]
+        self.known: list[str] = []
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs of the model.
@@ -73,6 +80,7 @@ class Prepared:
             inputs = {n: s for n, s in shapes.items() if n not in constants}
             imported = import_model(self.model, shapes=inputs, constants=constants)
             more = {n: given[n] for n in imported.needed if n in given and n not in constants}
+            self.known = [*constants]
             if not imported.problems:
                 return imported
             if not more:

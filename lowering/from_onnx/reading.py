@@ -114,6 +114,10 @@ def tensor_array(proto: Any, folder: Path | None, where: str) -> Array:
             raise SourceError(
                 f"{name} has {len(proto.raw_data)} bytes, its shape {list(shape)} needs {needed}"
             )
+        if (format := format_of(dtype)) is not None:
+            return format.unpacked(np.frombuffer(proto.raw_data, np.uint8), prod(shape)).reshape(
+                shape
+            )
         if dtype.isbuiltin:
             little = dtype.newbyteorder("<")
             return np.frombuffer(proto.raw_data, little).reshape(shape).astype(dtype, copy=False)

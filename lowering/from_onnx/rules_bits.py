@@ -118,8 +118,8 @@ def _bits_of_float(e: Emitter, x: SSAValue, layout: _Layout) -> SSAValue:
     """The bits of floats as `ui64`; those of NaN are the ones of the quiet NaN."""
     x = e.convert(x, f64)
     size = e.add(tensor.AbsOp(x))
-    bounds = np.ldexp(1.0, np.arange(1, layout.exponents) - layout.bias)
-    bounds = np.append(bounds[:-1], np.inf)
+    powers = np.arange(1, layout.exponents - 1) - layout.bias
+    bounds = np.append(np.ldexp(1.0, powers), np.inf)
     exponent = counted_thresholds(e, size, bounds)
     infinite = e.add(tensor.CompareOp(size, e.number(np.inf, f64), "eq"))
     whole = _scaled(e, size, layout, exponent, -1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import SSAValue
 
@@ -45,8 +44,8 @@ def _counted(
         return None
     if rows * count * table.size > LARGEST_KNOWN or width * len(grams) > LARGEST_KNOWN:
         raise ProblemError(f"it looks for {len(grams)} n-grams at {rows * count} places")
-    places: NDArray[np.int64] = np.arange(count)[:, None] + step * np.arange(size)
-    windows = e.reshape(take(e, x, 1, places.reshape(-1)), [rows, count, 1, size])
+    places = [first + step * place for first in range(count) for place in range(size)]
+    windows = e.reshape(take(e, x, 1, places), [rows, count, 1, size])
     same = e.convert(e.add(tensor.CompareOp(windows, e.indices(table), "eq")), f32)
     hits = e.add(tensor.ReduceSumOp(e.add(tensor.ReduceMinOp(same, [3])), [1]))
     where = np.zeros((len(grams), width), np.float32)
