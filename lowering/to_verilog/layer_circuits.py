@@ -1,8 +1,9 @@
 """The circuit of each layer of a program, made as the whole program's circuit is.
 
 Bounds go from layer to layer: what interval analysis states for the results of one is noted on the
-arguments of the next, so that every number has the bits that it has in the whole circuit. Not here:
-where layers begin (`layers`), and whether the circuits are right (`tools.layer_verification`).
+arguments of the next. Layers take and give plain numbers: where the whole circuit leaves a sign or
+a constant to the layer behind, a layer by itself adds it. Not here: where layers begin (`layers`),
+and whether the circuits are right (`tools.layer_verification`).
 """
 
 from __future__ import annotations
