@@ -229,7 +229,7 @@ def _before_folding(options: VerilogOptions) -> list[Stage]:
     return [
         Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
         *([Stage("quantize", quantized)] if quantized else []),
-        Stage("logits", "expose-logits,dce"),
+        Stage("logits", "expose-logits,merge-rescaling,canonicalize,cse,dce"),
         Stage("thresholds", "streamline,canonicalize,cse,dce"),
         Stage("trains", _TRAINS.format(options=steps)),
         Stage("integers", "expose-integers"),
