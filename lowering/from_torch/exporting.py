@@ -18,6 +18,7 @@ from ...ir.errors import LoweringError, OptionError, TritonError
 from ...ir.recording import recording
 from .library_neurons import recognized
 from .rolling import roll_steps
+from .standard_layers import FRESH, settled, shortened
 
 BATCH = "N"
 """The name of the free size that is found where nobody names any."""
@@ -27,14 +28,6 @@ DynamicSizes = Mapping[str, Mapping[int, str]]
 
 _DECOMPOSITIONS = 4
 """How often operators are decomposed: a decomposition may make others."""
-
-_FRESH = frozenset({
-    "aten::add.Tensor", "aten::batch_norm", "aten::conv1d", "aten::conv2d", "aten::div.Tensor",
-    "aten::group_norm", "aten::hardswish", "aten::hardtanh", "aten::layer_norm", "aten::linear",
-    "aten::matmul", "aten::mul.Tensor", "aten::relu", "aten::sigmoid", "aten::silu",
-    "aten::sub.Tensor", "aten::tanh",
-})  # fmt: skip
-"""Operators whose result shares memory with none of their operands."""
 
 _FAILURES = (
     RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError,
@@ -93,9 +86,7 @@ def export(
         ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
-            program: Any = torch.export.export(
-                module, inputs.args, inputs.kwargs, dynamic_shapes=dimensions, strict=False
-            )
+            program = _traced(module, inputs, dimensions)
             roll_steps(program)
             readable = _is_readable(program, has_rule)
     except TritonError:
@@ -104,6 +95,20 @@ def export(
         raise LoweringError(_explained(module, error)) from error
     exported = Exported(program, _named_axes(program, inputs, shapes), is_decomposed=False)
     return exported if readable else decomposed(module, exported, has_rule, keep)
+
+
+def _traced(module: Any, inputs: inspect.BoundArguments, dimensions: dict[str, Any]) -> Any:
+    """The program as `torch.export` gives it."""
+    import torch
+
+    def trace() -> Any:
+        return torch.export.export(
+            module, inputs.args, inputs.kwargs, dynamic_shapes=dimensions, strict=False
+        )
+
+    with shortened(module):
+        program = trace()
+    return program if settled(program) else trace()
 
 
 def decomposed(
@@ -123,6 +128,7 @@ def decomposed(
         with recording(), torch.no_grad(), warnings.catch_warnings():
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
+            exported.program.graph_module.recompile()  # operators have been replaced
             program = _decomposed(exported.program.run_decompositions({}), has_rule, keep)
     except TritonError:
         raise
@@ -302,7 +308,7 @@ def _becomes_functional(node: Any) -> bool:
         return False
     if changed.op != "call_function" or not hasattr(changed.target, "_schema"):
         return False
-    if changed.target.name() not in _FRESH:
+    if changed.target.name() not in FRESH:
         return False
     node.target = functional
     return True

@@ -33,10 +33,10 @@ def _frames(trace: str) -> list[tuple[str, int]]:
 def _is_of_library(file: str) -> bool:
     import torch
 
-    return Path(file).is_relative_to(torch.__path__[0]) or Path(file).is_relative_to(_RUNTIME)
+    return any(Path(file).is_relative_to(folder) for folder in (torch.__path__[0], *_OWN))
 
 
-_RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
+_OWN = (Path(__file__).resolve().parents[2] / "runtime", Path(__file__).resolve().parent)
 
 
 def location(node: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from . import (
     rules_activation,
+    rules_attention,
     rules_elementwise,
     rules_linear,
     rules_pooling,
@@ -32,6 +33,7 @@ ELEMENTWISE = frozenset(f"aten::{name}" for name in rules_elementwise.RULES)
 RULES: dict[str, Rule] = {
     **{f"aten::{name}": rule for table in _ATEN for name, rule in table.items()},
     **rules_linear.RULES,
+    **rules_attention.RULES,
     **rules_spiking.RULES,
 }
 """By the name of an operator without its overload."""

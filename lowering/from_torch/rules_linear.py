@@ -300,32 +300,6 @@ def _spaced(e: Emitter, x: SSAValue, strides: list[int]) -> SSAValue:
     return x
 
 
-def _attention(e: Emitter, call: Call) -> SSAValue:
-    if call["dropout_p"]:
-        raise ProblemError("it drops weights at random; set dropout_p to 0")
-    if call.get("enable_gqa", False):
-        raise ProblemError("it groups queries; repeat keys and values before")
-    dtype = call.value.dtype
-    mask = call["attn_mask"]
-    given = None
-    if mask is not None:
-        import torch
-
-        is_truth = mask.meta["val"].dtype == torch.bool
-        given = e.operand(mask, torch.bool if is_truth else dtype)
-    query, key, value = (e.value(call[name]) for name in ("query", "key", "value"))
-    return e.add(
-        tensor.ScaledDotProductAttentionOp(
-            query,
-            key,
-            value,
-            given,
-            scale=None if call["scale"] is None else float(call["scale"]),
-            is_causal=bool(call["is_causal"]),
-        )
-    )
-
-
 def _packed_trits(e: Emitter, argument: Any, shape: Sequence[int]) -> SSAValue:
     """A buffer of packed trits as a parameter of the shape that the op states."""
     known = e.values.get(argument)
@@ -379,7 +353,6 @@ RULES: dict[str, Rule] = {
     "aten::matmul": _matmul,
     "aten::mm": _matmul,
     "aten::mv": _dot,
-    "aten::scaled_dot_product_attention": _attention,
     "triton_dsl::ternary_conv2d": _ternary_conv,
     "triton_dsl::ternary_linear": _ternary_linear,
 }
