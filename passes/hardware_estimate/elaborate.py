@@ -1,8 +1,8 @@
 """Modules of `hw`, `comb` and `seq` as one netlist: instances dissolved, layers told apart.
 
 Values are computed where somebody needs them, so that what nobody reads costs nothing. Registers
-that read themselves, over any number of ops and instances, are cut open there. Not here: what a
-single op becomes (`gates`), memories (`storage`).
+and memories that read themselves, over any number of ops and instances, are cut open there. Not
+here: what a single op becomes (`gates`), memories (`storage`).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Elaborator:
         self.part_of: dict[Part, int] = {}
         self.groups: dict[hw.HWModuleOp, dict[Operation, int]] = {}
         self.unknown: dict[str, tuple[str, str, str]] = {}
-        self.cut: list[tuple[_Scope, seq.CompRegOp]] = []
+        self.cut: list[tuple[_Scope, seq.CompRegOp | hw.InstanceOp]] = []
         self.needs: dict[seq.CompRegOp, _Needs] = {}
         self.known_registers: dict[tuple[object, ...], Bits] = {}
 
@@ -127,9 +127,13 @@ class _Elaborator:
         ]
         while self.cut:
             owner, op = self.cut.pop()
-            for value in self._needs(op).values:
+            register = isinstance(op, seq.CompRegOp)
+            for value in self._needs(op).values if register else op.operands:
                 self.value(owner, value)
-            self._connect(owner, op)
+            if register:
+                self._connect(owner, op)
+            else:
+                self._connect_memory(owner, op)
 
     def _scope(
         self, module: hw.HWModuleOp, parent: _Scope | None, instance: hw.InstanceOp | None
@@ -178,12 +182,15 @@ class _Elaborator:
         return scope.values[value]
 
     def _cut_open(self, stack: list[Task], start: Task, waiting: set[Task]) -> None:
-        """Make the last register of a loop a leaf, which is connected when all else is done."""
+        """Make the last register or memory of a loop leaves, connected when all else is done."""
         for place in range(len(stack) - 1, -1, -1):
             here, value = stack[place]
-            if stack[place] in waiting and isinstance(value.owner, seq.CompRegOp):
+            op = value.owner
+            cuts = isinstance(op, seq.CompRegOp) or self._memory(op) is not None
+            if stack[place] in waiting and cuts:
+                assert isinstance(op, seq.CompRegOp | hw.InstanceOp)
                 here.values[value] = self.netlist.leaves(bit_width(value.type) or 1)
-                self.cut.append((here, value.owner))
+                self.cut.append((here, op))
                 for task in stack[place:]:
                     waiting.discard(task)
                 del stack[place:]
@@ -246,10 +253,10 @@ class _Elaborator:
         if child is not None:
             return child.values[child.outputs.inputs[value.index]]
         name = op.module_name.string_value()
-        module = self.symbols[name]
         operands = [scope.values[operand] for operand in op.inputs]
-        if isinstance(module, hw.HWModuleExternOp) and MEMORY in module.attributes:
-            return self.storage.memory(module, operands)
+        memory = self._memory(op)
+        if memory is not None:
+            return self.storage.memory(memory, operands)
         results = [self.netlist.leaves(bit_width(r.type) or 1) for r in op.results]
         for result, bits in zip(op.results, results, strict=True):
             scope.values[result] = bits
@@ -257,6 +264,22 @@ class _Elaborator:
         outputs = [bit >> 1 for word in results for bit in word]
         self.netlist.blocks.append(Block(name, inputs, outputs, self.netlist.group))
         return results[value.index]
+
+    def _memory(self, op: object) -> hw.HWModuleExternOp | None:
+        """The declaration of a memory that an op instantiates."""
+        if not isinstance(op, hw.InstanceOp):
+            return None
+        module = self.symbols.get(op.module_name.string_value())
+        if isinstance(module, hw.HWModuleExternOp) and MEMORY in module.attributes:
+            return module
+        return None
+
+    def _connect_memory(self, scope: _Scope, op: hw.InstanceOp) -> None:
+        self.netlist.group = scope.groups[op]
+        memory = self._memory(op)
+        assert memory is not None
+        operands = [scope.values[operand] for operand in op.inputs]
+        self.storage.memory(memory, operands, scope.values[op.results[0]])
 
     def _register(self, scope: _Scope, op: seq.CompRegOp) -> Bits:
         """The bits of a register whose inputs are known; equal registers are one."""

@@ -28,18 +28,30 @@ class Storage:
         self.family = family
         self._read: dict[tuple[int, int, int], int] = {}
 
-    def memory(self, declaration: hw.HWModuleExternOp, operands: Sequence[Bits]) -> Bits:
-        """What a memory gives; operands as its declaration orders them."""
+    def memory(
+        self,
+        declaration: hw.HWModuleExternOp,
+        operands: Sequence[Bits],
+        outputs: Bits | None = None,
+    ) -> Bits:
+        """What a memory gives; operands as its declaration orders them.
+
+        Args:
+            declaration: of the memory.
+            operands: for each input its bits.
+            outputs: leaves that stand for what a RAM gives, where it depends on that itself.
+        """
         memory = memory_of(declaration)
         assert memory is not None
         if memory.kind == "rom":
             return self._rom(memory, operands)
-        return self._ram(memory, operands)
+        return self._ram(memory, operands, outputs or self.netlist.leaves(memory.width))
 
     def _rom(self, memory: Memory, operands: Sequence[Bits]) -> Bits:
         (clock,), (enable,), address = operands
         if memory.style == "block":
-            return self._whole(BLOCK, memory, [clock, enable, *address])
+            outputs = self.netlist.leaves(memory.width)
+            return self._whole(BLOCK, memory, [clock, enable, *address], outputs)
         words = memory.contents
         result: Bits = []
         for bit in range(memory.width):
@@ -51,14 +63,18 @@ class Storage:
             result.append(self._read_once(data, enable, clock))
         return result
 
-    def _ram(self, memory: Memory, operands: Sequence[Bits]) -> Bits:
+    def _ram(self, memory: Memory, operands: Sequence[Bits], outputs: Bits) -> Bits:
         (clock,), (write,), to, word, (read,), address = operands
         blocks = memory.style == "block"
         if blocks or (memory.style == "distributed" and self.family.distributed_bits):
             kind = BLOCK if blocks else DISTRIBUTED
             inputs = [clock, write, *to, *word, read, *address]
-            data = self._whole(kind, memory, inputs)
-            return data if blocks else [self._register(bit, read, clock) for bit in data]
+            if blocks:
+                return self._whole(kind, memory, inputs, outputs)
+            data = self._whole(kind, memory, inputs, self.netlist.leaves(memory.width))
+            for bit, output in zip(data, outputs, strict=True):
+                self._take(bit, read, clock, output)
+            return outputs
         rows: list[Bits] = []
         for index in range(memory.depth):
             chosen = self.netlist.all_of(
@@ -67,7 +83,9 @@ class Storage:
             enable = self.netlist.both(write, chosen)
             rows.append([self._register(bit, enable, clock) for bit in word])
         columns = [self._looked_up([row[i] for row in rows], address) for i in range(memory.width)]
-        return [self._register(bit, read, clock) for bit in columns]
+        for bit, output in zip(columns, outputs, strict=True):
+            self._take(bit, read, clock, output)
+        return outputs
 
     def _looked_up(self, column: Sequence[int], address: Bits) -> int:
         """The bit at an address; what stands behind the last one does not matter."""
@@ -102,14 +120,17 @@ class Storage:
         if data <= TRUE:
             return data
         output = self.netlist.leaf()
+        self._take(data, enable, clock, output)
+        return output
+
+    def _take(self, data: int, enable: int, clock: int, output: int) -> None:
+        """Let a register give `output`."""
         group = self.netlist.group
         self.netlist.registers.append(
             Register(data, enable, FALSE, clock, FALSE, output >> 1, group)
         )
-        return output
 
-    def _whole(self, kind: str, memory: Memory, inputs: Bits) -> Bits:
-        outputs = self.netlist.leaves(memory.width)
+    def _whole(self, kind: str, memory: Memory, inputs: Bits, outputs: Bits) -> Bits:
         name = f"{kind} {memory.depth}x{memory.width}"
         nodes = [bit >> 1 for bit in outputs]
         self.netlist.blocks.append(Block(name, inputs, nodes, self.netlist.group))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Block
 
-from ....dialects import tensor, ternary
+from ....dialects import spike, tensor, ternary
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
 from ...adder_graph import InputRange, optimize_integers
@@ -105,16 +105,17 @@ def on_window(
         case tensor.PadToOp():
             found = list(window)
         case tensor.MaxPoolOp():
-            found = _largest(circuit, window, tensor_type(op.result).get_shape()[1])
+            found = largest(circuit, window, tensor_type(op.result).get_shape()[1])
         case _:
-            found = _convolved(circuit, op, window, search)
+            found = convolved(circuit, op, window, search)
     result = np.empty(len(found), dtype=object)
     result[:] = found
     shape = tensor_type(op.results[0]).get_shape()
     return result.reshape(1, len(found), *[1] * (len(shape) - 2))
 
 
-def _largest(circuit: Circuit, window: Sequence[Signal], channels: int) -> list[Signal]:
+def largest(circuit: Circuit, window: Sequence[Signal], channels: int) -> list[Signal]:
+    """For each channel the largest element of a window."""
     found: list[Signal] = []
     for channel in range(channels):
         level = list(window[channel::channels])
@@ -129,9 +130,10 @@ def _largest(circuit: Circuit, window: Sequence[Signal], channels: int) -> list[
     return found
 
 
-def _convolved(
-    circuit: Circuit, op: ConvOp, window: Sequence[Signal], search: Search
+def convolved(
+    circuit: Circuit, op: ConvOp | spike.ConvOp, window: Sequence[Signal], search: Search
 ) -> list[Signal]:
+    """The sums of a convolution at one position."""
     weight = literal_value(op.weight)
     assert weight is not None
     groups = op.groups.value.data

@@ -9,7 +9,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from ....dialects import spike, tensor
+from ....dialects import spike, tensor, ternary
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC, AnyTensor, is_float
@@ -18,7 +18,7 @@ from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
 from ...compile_time import is_literal, literal_value
 from ..conversion import Conversion, is_known
-from ..evaluation import LayerNames, check_range, words
+from ..evaluation import LayerNames, check_range, layer_identifier, words
 from ..folding.forms import has_form
 from ..rules import Signals
 from ..signals import Signal
@@ -28,11 +28,20 @@ from .conversion import FrameConversion
 from .neuron_rules import IntegerNeuronOp, neuron_rules
 from .neurons import membrane_stage, neuron_stage
 from .partition import Part, Partition
-from .products import times_matrix
+from .products import convolved, largest, times_matrix
 from .recurrence import scan_refusal, scan_stage, step_refusal
 from .stage import Layout, Stage
 from .steps import delay_stage, last_stage, repeat_stage
-from .timed import TimedPartition, is_timed, read_as, truth_values
+from .timed import ImageOp, TimedPartition, is_timed, read_as, truth_values
+from .train_images import (
+    gathered_step,
+    image_neuron_stage,
+    image_refusal,
+    step_gather_stage,
+    step_positions,
+    step_scatter_stage,
+    step_window_stage,
+)
 
 
 def has_trains(function: func.FuncOp) -> bool:
@@ -61,6 +70,12 @@ class SpikeConversion(FrameConversion):
                 return None
             case spike.ToTensorOp() if not isinstance(op.operand.owner, spike.FromTensorOp):
                 return None  # a neuron made the train, or an op that is refused itself
+            case spike.ConvOp() | spike.MaxPoolOp():
+                return image_refusal(op) or _conv_refusal(op)
+            case spike.ToTensorOp() if isinstance(op.operand.owner, spike.MaxPoolOp):
+                return None
+            case spike.FromTensorOp() if _feeds_images(op):
+                return None
             case spike.DelayOp():
                 return _delay_refusal(op)
             case spike.EncodeOp() if op.scheme.data == "direct":
@@ -130,6 +145,13 @@ class SpikeConversion(FrameConversion):
         assert returned is not None
         if any(is_literal(value.owner) for value in returned.operands):
             problems.append(("func.return", location_text(returned), "a result is a constant"))
+        images = {tensor_type(argument).get_shape()[3:] for argument in function.args}
+        if (
+            any(timed)
+            and len(images) > 1
+            and any(isinstance(op, ImageOp) for op in function.body.block.ops)
+        ):
+            problems.append(("func.func", place, "images of different sizes"))
         if problems:
             raise UnsupportedError("verilog", problems)
 
@@ -148,6 +170,19 @@ class TimedBuilding(Building):
     """Makes the network of a partition with neurons."""
 
     def _stage(self, part: Part, layout: Layout, elements: Elements) -> tuple[Stage, Elements]:
+        if part.kind == "window" and isinstance(part.ops[0], ImageOp):
+            op = part.ops[0]
+            name = self._unique(f"{self._layer(op)}_window")
+            stage = step_window_stage(name, op, layout)
+            return stage, {op.result: list(range(len(stage.outputs[0].bounds)))}
+        (source, value), *_ = part.sources
+        if part.kind == "gather" and part.spatial:
+            stage = step_gather_stage(self._unique("gather"), layout, part.beats)
+            return stage, {value: gathered_step(value)}
+        if part.kind == "scatter" and source.spatial:
+            places = step_positions(value)
+            stage = step_scatter_stage(self._unique("scatter"), layout, places)
+            return stage, {value: list(range(len(places[0])))}
         if part.kind == "accumulate" and isinstance(part.ops[0], spike.ScanOp):
             return self._loop(part, part.ops[0], layout, elements)
         if part.kind != "accumulate" or not isinstance(part.ops[0], _STEPWISE):
@@ -161,6 +196,9 @@ class TimedBuilding(Building):
         kept = list(range(len(places)))
         source = f"{op.name} of {len(places)}"
         match op:
+            case spike.IntegrateFireOp() | spike.IntegerLifOp() if len(part.spatial) > 1:
+                name = self._unique(f"{layer}_neurons")
+                stage = self._image_neurons(name, layer, op, part, layout, places)
             case spike.IntegrateFireOp() | spike.IntegerLifOp():
                 last = result in op.final
                 make, kind = (membrane_stage, "membrane") if last else (neuron_stage, "neurons")
@@ -176,6 +214,51 @@ class TimedBuilding(Building):
             case _:
                 stage, kept = last_stage(self._unique(f"{layer}_last"), layout), places
         return stage, {result: kept}
+
+    def _layer(self, op: Operation) -> str:
+        """The name of the layer of an op on images: that of its weights."""
+        owner = op.weight.owner if isinstance(op, spike.ConvOp) else None
+        if isinstance(owner, tensor.ParameterOp | ternary.ParameterOp):
+            return layer_identifier(owner.key.data)
+        return self.names.of(op)
+
+    def _image_neurons(
+        self,
+        name: str,
+        layer: str,
+        op: IntegerNeuronOp,
+        part: Part,
+        layout: Layout,
+        places: Sequence[int],
+    ) -> Stage:
+        """Neurons that are the same at all positions; at a single one there is no RAM."""
+        steps = part.grid[0]
+        rules = neuron_rules(op)[:: layout.beats // steps]
+        source = f"{op.name} of {len(places)} at {layout.beats // steps} positions"
+        if layout.beats == steps:
+            return neuron_stage(name, layer, source, layout, places, rules)
+        return image_neuron_stage(name, layer, source, layout, places, rules, steps)
+
+    def _on_window(self, writer: ArithmeticStage, op: ImageOp, window: Sequence[Signal]) -> Signals:
+        """An op on images at one position."""
+        layer = self._layer(op)
+        self.names.note(op, layer)
+        writer.circuit.begin(layer, f"{op.name} of {len(window)} elements")
+        channels = dense_type(op.result).get_shape()[2]
+        if isinstance(op, spike.MaxPoolOp):
+            found = largest(writer.circuit, window, channels)
+        else:
+            found = convolved(writer.circuit, op, window, self.options.search)
+            bias = None if op.bias is None else literal_value(op.bias)
+            offsets = np.broadcast_to(np.zeros(1) if bias is None else bias, channels)
+            found = [x.plus(int(offset)) for x, offset in zip(found, offsets, strict=True)]
+        result = np.empty(channels, dtype=object)
+        result[:] = found
+        rank = dense_type(op.result).get_num_dims()
+        result = result.reshape(1, 1, channels, *[1] * (rank - 3))
+        if isinstance(op, spike.ConvOp):
+            check_range(op, op.result, result)
+        return result
 
     def _loop(
         self, part: Part, op: spike.ScanOp, layout: Layout, elements: Elements
@@ -203,7 +286,9 @@ class TimedBuilding(Building):
         windows: dict[Operation, list[Signal]],
         part: Part,
     ) -> Sequence[Signals]:
-        if isinstance(op, tensor.ConvertOp):
+        if isinstance(op, ImageOp):
+            return [self._on_window(writer, op, windows[op])]
+        if isinstance(op, tensor.ConvertOp | spike.ToTensorOp):
             name = self.names.of(op)
             self.names.note(op, name)
             check_range(op, op.result, values[op.operand])
@@ -234,9 +319,9 @@ _WHY_NOT = {
     "spike.recurrent": "run lower-recurrent before",
     "spike.encode": "the sender encodes: make the train an argument (only 'direct' has a circuit)",
     "spike.decode": "floating point; read integers out: the sum, the largest or the last of a run",
-    "spike.conv": "images of spikes have no circuit; use linear synapses",
-    "spike.avg_pool": "images of spikes have no circuit; use linear synapses",
-    "spike.max_pool": "images of spikes have no circuit; use linear synapses",
+    "spike.conv": "a convolution in a loop has no circuit; use linear synapses",
+    "spike.avg_pool": "floating point; use max_pool, or a convolution with known weights",
+    "spike.max_pool": "images of spikes in a loop have no circuit",
     "spike.attention": "products of trains have no circuit",
     "spike.batch_norm": "floating point; fold it into the weights with fuse-spike",
     "spike.layer": "run inline-spike-layers before",
@@ -251,6 +336,24 @@ def _parent(op: Operation) -> Operation | None:
     """The op around the one around an op."""
     around = op.parent_op()
     return None if around is None else around.parent_op()
+
+
+def _conv_refusal(op: ImageOp) -> str | None:
+    """Why a convolution has no circuit, apart from its images."""
+    if isinstance(op, spike.MaxPoolOp):
+        return None
+    if op.scale is not None or not _holds_integers(op.result) or not _holds_integers(op.input):
+        return _FLOATS
+    if not is_known(op.weight) or (op.bias is not None and not is_known(op.bias)):
+        return "its weights and bias must be constants with values"
+    return None
+
+
+def _feeds_images(op: spike.FromTensorOp) -> bool:
+    """Whether an op only makes truth values the images that windows are made of."""
+    readers = [use.operation for use in op.result.uses]
+    truth = tensor_type(op.operand).element_type == i1
+    return truth and all(isinstance(reader, ImageOp | spike.ScanOp) for reader in readers)
 
 
 def _serves_loop(op: spike.ToTensorOp | spike.FromTensorOp) -> bool:
