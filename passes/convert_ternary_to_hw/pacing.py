@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import log2
 
 from ...ir.errors import OptionError
 from ..hardware_estimate.delays import Grade, Kind, delay, delays
@@ -73,6 +74,17 @@ class Pacing:
                 f"bits lets it run at {most} MHz"
             )
         return found
+
+    def after_memory(self, readers: int) -> float:
+        """How much later than a register's a word of a block memory is where it is read."""
+        if self.clock is None:
+            return 0
+        known = delays(self.device)
+        return known.memory - known.clock_to_q + self.after_spreading(readers)
+
+    def after_spreading(self, readers: int) -> float:
+        """How much later a bit is where it is read for having so many readers."""
+        return 0 if self.clock is None else delays(self.device).fanout * log2(max(1, readers))
 
     def fits(self, level: float, cost: float) -> bool:
         """Whether an op can follow in the same cycle."""

@@ -73,7 +73,8 @@ def _searched(
         address = _address(body, groups, bits)
         name = circuit.name("threshold")
         threshold = body.rom(words, product.sum_width, address, name)
-        bound = Wire(threshold, *product.sums, start + place)
+        level = body.level_of(threshold, 1)
+        bound = Wire(threshold, *product.sums, start + place, level)
         bits = [circuit.at(bit, start + place) for bit in bits]
         if not any(words):
             bits.append(Wire(circuit.constant(1, 1), 1, 1, start + place))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects import comb, hw
+from xdsl.dialects import comb, hw, seq
 from xdsl.ir import SSAValue
 
 from ....dialects.shapes import bit_width
@@ -93,7 +93,8 @@ class SteppedBody(StageBody):
         taken = self.all_of(self.valid, in_ready, name="taken")
         goes_on = self.inverse(self.all_of(at_end, self.enable))
         self.drive(busy, self.any_of(taken, self.all_of(busy, goes_on)))
-        beat = self.kept(self.data, taken, "beat")
+        # With one that is not valid too: fewer bits decide.
+        beat = self.kept(self.data, in_ready, "beat")
         return Beat(beat, busy, step, index, at_end, in_ready)
 
     def elements(
@@ -169,10 +170,16 @@ class SteppedBody(StageBody):
         if count == 1:
             zero = self.constant(0, 1)
             return Wire(zero, 0, 0), zero, self.constant(1, 1)
-        value, last = self.counter(count, step, name)
+        value = self.state(clog2(count), name, 0)
+        last = value
+        if count > 2:
+            # From a register, as much waits for it, and the number itself has many readers.
+            last = self.state(1, f"{name}_last", 0)
+            self.drive(last, self.compare(value, "eq", count - 2), step)
         more = self.add(value, 1)
         if count & (count - 1):
             more = self.select(last, self.constant(0, clog2(count)), more)
+        self.drive(value, more, step)
         return Wire(value, 0, count - 1), self.select(step, more, value), last
 
     def rom(
@@ -191,6 +198,21 @@ class SteppedBody(StageBody):
         self.memories[memory.symbol] = memory
         return self.memory(memory, name, [self.enable, address])
 
+    def level_of(self, word: SSAValue, readers: int) -> float:
+        """When a word is there after the clock edge, in the unit of `Pacing`.
+
+        Args:
+            word: of a register or a ROM.
+            readers: of each of its bits.
+        """
+        pacing = self.circuit.pacing
+        memory = word.owner
+        if isinstance(memory, hw.InstanceOp):
+            found = self.memories[memory.module_name.string_value()]
+            if found.style == "block":
+                return pacing.after_memory(readers)
+        return pacing.after_spreading(readers)
+
     def end(
         self, in_ready: SSAValue, done: SSAValue, last: SSAValue, data: SSAValue, *, at_once: bool
     ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
@@ -206,10 +228,28 @@ class SteppedBody(StageBody):
         """
         result = self.state(1, "result_valid", 0)
         more = self.all_of(done, last, self.enable)
-        self.drive(result, self.any_of(more, self.all_of(result, self._waits)))
-        free = [self.inverse(done), self.inverse(result)]
-        self._free.operands = [*free, *([self.ready] if at_once else [])]
+        following = self.any_of(more, self.all_of(result, self._waits))
+        self.drive(result, following)
+        if at_once:
+            self._free.operands = [self.inverse(done), self.inverse(result), self.ready]
+        else:
+            self._enable_ahead(done, following)
         return self._whole(in_ready, data, result)
+
+    def _enable_ahead(self, done: SSAValue, result: SSAValue) -> None:
+        """Make the enable a register, which has no logic before its many readers.
+
+        Args:
+            done: a register, whether a part of a result is there.
+            result: whether one waits in the next cycle.
+        """
+        register = done.owner
+        assert isinstance(register, seq.CompRegOp)
+        enable = self.state(1, "enable", 1)
+        self.enable.replace_all_uses_with(enable)
+        self.drive(enable, self.inverse(self.all_of(register.input, result)))
+        self.block.erase_op(self._free)
+        self.enable = enable
 
     def end_with(
         self, in_ready: SSAValue, result: SSAValue, data: SSAValue

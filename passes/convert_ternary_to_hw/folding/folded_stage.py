@@ -114,7 +114,7 @@ class _Writer:
             (self.circuit.layer,),
         )
 
-    def _front(self) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, SSAValue]:
+    def _front(self) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, Wire]:
         """Steps through the folds of a beat.
 
         Returns in_ready; and of cycle 0 the inputs chosen, where in its column a step is, whether a
@@ -140,11 +140,13 @@ class _Writer:
             self.folded.weight_words(), bits, beat.index.value, "weights", self.weights
         )
         size = self.product.width
+        spread = self.circuit.pacing.after_spreading(folding.pe)
         inputs = [
-            Wire(body.extract(chosen, i * size, size), 0, (1 << size) - 1)
+            Wire(body.extract(chosen, i * size, size), 0, (1 << size) - 1, 0, spread)
             for i in range(self.folded.lanes * folding.simd)
         ]
-        return beat.in_ready, inputs, phase, last, words
+        level = body.level_of(words, size)
+        return beat.in_ready, inputs, phase, last, Wire(words, 0, (1 << bits) - 1, 0, level)
 
     def _phase(self, group: Wire, digit: Wire, last: SSAValue) -> _Phase:
         """Where a step is in its column, a step later."""
@@ -197,7 +199,7 @@ class _Writer:
         ]
         return body.picked(chosen, own)
 
-    def _sums(self, chosen: list[Wire], words: SSAValue) -> list[Wire]:
+    def _sums(self, chosen: list[Wire], words: Wire) -> list[Wire]:
         """For each column the sum of what its weights make of the inputs chosen."""
         sums: list[Wire] = []
         simd = self.folded.folding.simd
@@ -211,9 +213,23 @@ class _Writer:
                 sums.append(self._total(cells))
         return sums
 
-    def _cell(self, wire: Wire, words: SSAValue, index: int) -> Wire:
+    def _cell(self, wire: Wire, weights: Wire, index: int) -> Wire:
+        circuit = self.circuit
+        # Cells are part of the look-up tables of the adders behind them, but for those of one bit,
+        # which are counted by tables of their own.
+        counted = wire.width == 1
+        own = 2 * circuit.pacing.cost("mux", levels=0) if counted else 0
+        cost = own or circuit.pacing.cost("add", wire.width + 1, levels=0)
+        wire, weights = circuit.together([wire, weights], cost)
         if not self.product.is_ternary:
-            return self._bit_cell(wire, words, index)
+            value = self._bit_cell(wire, weights.value, index)
+        else:
+            value = self._trit_cell(wire, weights.value, index)
+        circuit.layer.mux_bits += wire.width
+        return circuit.made(value, 0, wire.high, [wire, weights], own)
+
+    def _trit_cell(self, wire: Wire, words: SSAValue, index: int) -> SSAValue:
+        """An input, its inverse, or zero."""
         circuit = self.circuit
         counts, negative = (circuit.extract(words, 2 * index + i, 1) for i in range(2))
         if wire.width > 1:
@@ -222,19 +238,15 @@ class _Writer:
                 circuit.put(comb.ReplicateOp(bit, type)) for bit in (counts, negative)
             )
         signed = circuit.put(comb.XorOp([wire.value, negative]))
-        value = circuit.put(comb.AndOp([signed, counts]), circuit.name("cell"))
-        circuit.layer.mux_bits += wire.width
-        return Wire(value, 0, wire.high)
+        return circuit.put(comb.AndOp([signed, counts]), circuit.name("cell"))
 
-    def _bit_cell(self, wire: Wire, words: SSAValue, index: int) -> Wire:
+    def _bit_cell(self, wire: Wire, words: SSAValue, index: int) -> SSAValue:
         """An input where the bit of its weight is 1."""
         circuit = self.circuit
         bit = circuit.extract(words, index, 1)
         if wire.width > 1:
             bit = circuit.put(comb.ReplicateOp(bit, IntegerType(wire.width)))
-        value = circuit.put(comb.AndOp([wire.value, bit]), circuit.name("cell"))
-        circuit.layer.mux_bits += wire.width
-        return Wire(value, 0, wire.high)
+        return circuit.put(comb.AndOp([wire.value, bit]), circuit.name("cell"))
 
     def _total(self, cells: list[Wire]) -> Wire:
         circuit = self.circuit

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.passes.convert_ternary_to_hw.folding.channel_functions import (
@@ -24,10 +25,12 @@ from triton_dsl.passes.convert_ternary_to_hw.folding.product import (
     Product,
 )
 from triton_dsl.passes.convert_ternary_to_hw.pacing import Pacing
+from triton_dsl.passes.hardware_estimate.estimate import estimate
 
 from .stage_bench import modelled, run_stage
 
 Array = NDArray[Any]
+CLOCKED = Pacing(clock=400)
 RequireTool = Callable[[str, str], str]
 
 
@@ -45,6 +48,16 @@ def random_product(rng: np.random.Generator, k: int, n: int, bits: int, after: s
     high = np.where(low < 0, rng.integers(0, 1 << (bits - 1), k), rng.integers(1, 1 << bits, k))
     inputs = tuple((int(a), int(b)) for a, b in zip(low, high, strict=True))
     return Product(matrix, inputs, random_function(rng, n, after))
+
+
+def with_weights(product: Product, bits: int, seed: int) -> Product:
+    """The product with weights of so many bits; of one, trits."""
+    if bits == 1:
+        return product
+    rng = np.random.default_rng(seed)
+    low = 0 if seed % 3 == 0 else -(1 << (bits - 1))
+    matrix = rng.integers(low, 1 << (bits - 1), product.shape)
+    return Product(matrix, product.inputs, product.function, product.taken)
 
 
 def random_function(rng: np.random.Generator, n: int, after: str) -> ChannelFunction:
@@ -100,18 +113,21 @@ def random_rows(rng: np.random.Generator, product: Product, count: int) -> Array
 
 
 @settings(max_examples=25)
-@example(k=1, n=1, pe=1, simd=1, bits=1, after="3", keep=True, pipeline=1, seed=0)
-@example(k=9, n=5, pe=5, simd=9, bits=3, after="7", keep=False, pipeline=1, seed=1)
-@example(k=9, n=5, pe=1, simd=9, bits=1, after="relu", keep=True, pipeline=2, seed=2)
+@example(k=1, n=1, pe=1, simd=1, bits=1, weights=1, after="3", keep=True, pacing=Pacing(), seed=0)
+@example(k=9, n=5, pe=5, simd=9, bits=3, weights=1, after="7", keep=False, pacing=Pacing(), seed=1)
+@example(k=9, n=5, pe=1, simd=9, bits=1, weights=1, after="relu", keep=True, pacing=CLOCKED, seed=2)
+@example(k=1, n=1, pe=1, simd=1, bits=1, weights=9, after="1", keep=True, pacing=Pacing(), seed=0)
+@example(k=9, n=5, pe=2, simd=3, bits=8, weights=8, after="15", keep=False, pacing=CLOCKED, seed=1)
 @given(
     k=st.integers(1, 24),
     n=st.integers(1, 12),
     pe=st.integers(1, 12),
     simd=st.integers(1, 24),
     bits=st.integers(1, 8),
+    weights=st.sampled_from([1, 1, 2, 3, 8, 9]),
     after=st.sampled_from(["bias", "bounded", "relu", "0", "1", "3", "6", "15"]),
     keep=st.booleans(),
-    pipeline=st.integers(1, 3),
+    pacing=st.sampled_from([Pacing(1), Pacing(2), Pacing(3), Pacing(clock=150), CLOCKED]),
     seed=st.integers(0, 10_000),
 )
 def test_a_folded_product_is_exact(
@@ -120,15 +136,16 @@ def test_a_folded_product_is_exact(
     pe: int,
     simd: int,
     bits: int,
+    weights: int,
     after: str,
     keep: bool,
-    pipeline: int,
+    pacing: Pacing,
     seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
-    product = random_product(rng, k, n, bits, after)
+    product = with_weights(random_product(rng, k, n, bits, after), weights, seed)
     folded = FoldedProduct(product, Folding(min(pe, n), min(simd, k)))
-    stage = folded_stage("dut", "test", folded, pacing=Pacing(pipeline), keep_beat=keep)
+    stage = folded_stage("dut", "test", folded, pacing=pacing, keep_beat=keep)
     rows = random_rows(rng, product, 24)
     with TemporaryDirectory() as folder:
         run = run_stage(stage, rows, folded.cycles, Path(folder), seed + 1)
@@ -189,3 +206,25 @@ def test_foldings_out_of_range_are_refused(pe: int, simd: int) -> None:
     product = Product(np.ones((5, 3), np.int8), ((0, 1),) * 5, Bounded((0, 0, 0)))
     with pytest.raises(OptionError, match=r"pe in \[1, 3\] and simd in \[1, 5\]"):
         FoldedProduct(product, Folding(pe, simd))
+
+
+@pytest.mark.parametrize("clock", [100, 200, 300])
+@pytest.mark.parametrize(
+    ("k", "n", "bits", "after", "pe", "simd"),
+    [
+        (64, 64, 4, "7", 8, 8),
+        (64, 32, 4, "relu", 4, 16),
+        (64, 32, 1, "1", 8, 32),
+        (128, 32, 8, "15", 4, 16),
+        (96, 48, 8, "bias", 8, 16),
+    ],
+)
+def test_the_estimated_clock_is_that_of_the_goal(
+    k: int, n: int, bits: int, after: str, pe: int, simd: int, clock: int
+) -> None:
+    product = random_product(np.random.default_rng(k), k, n, bits, after)
+    folded = FoldedProduct(product, Folding(pe, simd))
+    stages = [folded_stage("dut", "test", folded, pacing=Pacing(clock=c)) for c in (clock, 300)]
+    sizes = [estimate(ModuleOp([*stage.parts, stage.module])) for stage in stages]
+    assert max(sizes[0].periods.values()) <= 1000 / clock
+    assert sizes[0].total.flip_flops <= sizes[1].total.flip_flops
