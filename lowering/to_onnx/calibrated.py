@@ -76,7 +76,7 @@ class _Pairs:
         if floats and node.op_type == "Conv" and self._is_product(node):
             self._convolution(node)
         elif floats and node.op_type == "MatMul" and self._is_product(node):
-            weight = self._weight(node.inputs[1], 1)
+            weight = self._weight(node, 1)
             self.products[node.outputs[0]] = (node.inputs[0], weight)
             self._keep(node, [self._pair(node.inputs[0]), weight])
         elif floats and node.op_type == "Add" and self._is_bias(node):
@@ -164,8 +164,8 @@ class _Pairs:
     # The nodes.
 
     def _convolution(self, node: Node) -> None:
-        x, weight = node.inputs[:2]
-        inputs = [self._pair(x), self._weight(weight, 0)]
+        x = node.inputs[0]
+        inputs = [self._pair(x), self._weight(node, 0)]
         if len(node.inputs) > 2:
             inputs.append(self._bias(node.inputs[2], x, inputs[1]))
         self._keep(node, inputs)
@@ -194,12 +194,14 @@ class _Pairs:
             )
         return self.grids[name]
 
-    def _weight(self, name: str, axis: int) -> str:
+    def _weight(self, node: Node, axis: int) -> str:
         """A stored weight as INT8 and its `DequantizeLinear`; trits are that already."""
+        name = node.inputs[1]
         if name not in self.graph.initializers:
             return name
         if (name, axis) not in self.weights:
-            levels, scale = symmetric(self.graph.initializers[name], axis, self.bits)
+            least = self._least(node)
+            levels, scale = symmetric(self.graph.initializers[name], axis, self.bits, least)
             inputs = [
                 self.graph.add_initializer(f"{name}.levels", levels),
                 self.graph.add_constant(scale, f"{name}.scale"),
@@ -209,8 +211,23 @@ class _Pairs:
             self.weights[name, axis] = made
         return self.weights[name, axis]
 
+    def _least(self, node: Node) -> Array:
+        """The scales of weights at which the bias of a product fits INT32.
+
+        ONNX Runtime makes integers of a bias behind a product, and lets them overflow.
+        """
+        reader = self.readers.get(node.outputs[0])
+        added = reader.inputs if reader is not None and reader.op_type == "Add" else []
+        known = (self.graph.initializers.get(name) for name in (*node.inputs[2:], *added))
+        bias = next((array for array in known if array is not None and array.ndim == 1), None)
+        if bias is None:
+            return np.zeros((), np.float32)
+        step = float(self.graph.initializers[self._grid(node.inputs[0])[0]])
+        most = np.iinfo(np.int32).max
+        return (2 * np.abs(bias.astype(np.float64)) / (step * most)).astype(np.float32)
+
     def _bias(self, name: str, x: str, weight: str) -> str:
-        """A bias as INT32, with the product of both scales."""
+        """A bias as INT32, with the product of both scales; in floats where it has no room."""
         maker = next(node for node in self.graph.nodes if weight in node.outputs)
         weight_scale = self.graph.initializers[maker.inputs[1]]
         bias: Array = self.graph.initializers[name]
@@ -218,7 +235,10 @@ class _Pairs:
         scale = np.broadcast_to(step * weight_scale, bias.shape).astype(np.float32)
         scale = np.where(scale > 0, scale, np.float32(1e-30))
         most = np.iinfo(np.int32).max
-        levels = np.clip(np.rint(bias / scale.astype(np.float64)), -most, most).astype(np.int32)
+        wide = np.rint(bias / scale.astype(np.float64))
+        if np.abs(wide).max(initial=0) > most:
+            return name
+        levels = wide.astype(np.int32)
         inputs = [
             self.graph.add_initializer(f"{name}.levels", levels),
             self.graph.add_constant(scale, f"{name}.scale"),

@@ -19,6 +19,7 @@ from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ...ir.pipeline import option_text
 from ..artifact import Artifact
+from ..comparison import calibration_inputs
 from ..emission import (
     UnsupportedOps,
     argument_names,
@@ -36,6 +37,7 @@ from .engine import self_check
 from .graph import Graph, Port, element_type
 from .model import FILE_LIMIT, IR_VERSIONS, ModelInfo, needs_external_data, serialize
 from .rules import write
+from .sharing import share_weights
 
 DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
 """The argument and result attribute that holds the dimensions as the source writes them."""
@@ -140,7 +142,8 @@ class OnnxTarget(Target):
         data, beside = serialize(graph, info, external=external)
         if options.self_check:
             coarse = options.form == "fast" or options.precision != "float32"
-            self_check(data, beside, module, function, coarse=coarse)
+            inputs = calibration_inputs(function, options.calibration)
+            self_check(data, beside, module, function, coarse=coarse, inputs=inputs)
         files = {f"{name}.onnx": data, **beside}
         return Artifact(name, files, primary=f"{name}.onnx")
 
@@ -208,6 +211,7 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     for made, element, name, (_, sizes) in zip(results, elements, outputs, ports, strict=True):
         current[made] = graph.add_output(current.get(made, made), Port(name, element, sizes))
     graph.drop_unused()
+    share_weights(graph)
     return graph
 
 
@@ -215,8 +219,8 @@ def _ranges(emitter: Emitter) -> dict[str, Range]:
     found = emitter.ranges()
     if not found:
         raise LoweringError(
-            "precision=int8 takes its scales from samples: give calibration=FILE (.npy, .npz or "
-            ".safetensors), or run the pass 'calibrate' before"
+            "target 'onnx': precision=int8 takes its scales from samples: give calibration=FILE "
+            "(.npy, .npz or .safetensors), or run the pass 'calibrate' before"
         )
     return found
 

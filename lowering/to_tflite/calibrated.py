@@ -158,17 +158,21 @@ class _Integers:
         given, weight, bias = op.inputs
         assert given is not None and weight is not None
         x, axis = self._integer(given), channel_axis(op)
-        source = self.producers.get(weight)
-        stored = source.inputs[0] if source is not None else quantized_weight(weight, axis)
-        assert stored is not None and stored.quantization is not None
         assert x.quantization is not None
-        stored = fitting(op.kind, self.how.element, stored)
-        assert stored.quantization is not None
         channels = weight.shape[axis]
-        scale = stored.quantization.scale * x.quantization.scale
         values = np.zeros(channels) if bias is None or bias.data is None else bias.data
         # Sums of 16-bit products take 40 bits and more; the kernels add the bias in 64.
         most = 2**31 - 1 if self.how.bias is Element.INT32 else 2**47
+        source = self.producers.get(weight)
+        if source is not None:
+            stored = source.inputs[0]
+        else:  # with weights that are next to nothing, the bias would not fit its type
+            least = 2 * np.abs(values) / (float(x.quantization.scale[0]) * most)
+            stored = quantized_weight(weight, axis, least=least.astype(np.float32))
+        assert stored is not None and stored.quantization is not None
+        stored = fitting(op.kind, self.how.element, stored)
+        assert stored.quantization is not None
+        scale = stored.quantization.scale.astype(np.float64) * x.quantization.scale
         levels = np.clip(np.rint(values / scale), -most, most).astype(self.how.bias.dtype)
         how = Quantization(np.broadcast_to(scale, (channels,)).astype(np.float32))
         name = "bias" if bias is None else bias.name

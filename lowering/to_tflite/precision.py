@@ -14,7 +14,7 @@ import numpy as np
 
 from ..integer_weights import symmetric
 from .fusion import PRODUCTS
-from .graph import Element, Graph, Operator, Quantization, Tensor
+from .graph import Array, Element, Graph, Operator, Quantization, Tensor
 
 SMALLEST = 256
 """Weights of fewer elements stay as they are: nothing is gained."""
@@ -156,9 +156,14 @@ def channel_axis(op: Operator) -> int:
     return 3 if op.kind == "DEPTHWISE_CONV_2D" else 0
 
 
-def quantized_weight(weight: Tensor, axis: int, bits: int = 8) -> Tensor:
-    """A float32 weight as INT8 or INT4, symmetric, with a scale for each position on `axis`."""
+def quantized_weight(
+    weight: Tensor, axis: int, bits: int = 8, least: Array | float = 0.0
+) -> Tensor:
+    """A float32 weight as INT8 or INT4, symmetric, with a scale for each position on `axis`.
+
+    No scale is below `least`.
+    """
     assert weight.data is not None
-    values, scale = symmetric(weight.data, axis, bits)
+    values, scale = symmetric(weight.data, axis, bits, least)
     element = Element.INT8 if bits == 8 else Element.INT4
     return Tensor(weight.name, element, weight.shape, values, Quantization(scale, 0, axis))
