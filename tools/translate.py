@@ -64,6 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-w", "--weights", type=Path, metavar="FILE", help="weights to fill in")
     parser.add_argument("--layer", metavar="NAME", help="entry layer of a .tri program")
     parser.add_argument(
+        "-p", "--passes", default="", metavar="PIPELINE", help="passes to run first: 'free-batch'"
+    )
+    parser.add_argument(
         "--trainable", action="store_true", help="keep float latents of ternary weights"
     )
     parser.add_argument(
@@ -84,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.to_ir == bool(arguments.target):
         raise OptionError("give either --import or -t TARGET (see --list-targets)")
-    from .inputs import load_module
+    from .inputs import apply_passes, load_module
 
     module = load_module(
         arguments.input,
@@ -92,6 +95,8 @@ def _run(arguments: argparse.Namespace) -> int:
         layer=arguments.layer,
         trainable=arguments.trainable,
     )
+    if arguments.passes:
+        apply_passes(module, arguments.passes)
     if arguments.to_ir:
         _write_ir(module, arguments.output, arguments.print_debuginfo)
         return 0

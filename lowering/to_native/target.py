@@ -92,7 +92,7 @@ class NativeTarget(Target):
         if wanted is None and output.suffix and options.form is None:
             raise OptionError(
                 f"'{output}' does not say what to write: end it in {', '.join(SUFFIXES)}, or give "
-                "the form"
+                "the form, as in 'native{form=object}'"
             )
         if options.form is None or wanted in (None, options.form):
             return replace(options, form=options.form or wanted)

@@ -79,8 +79,8 @@ def _hint(module: ModuleOp) -> str:
     spiking = any(name.startswith("spike.") for name in names)
     kind, passes = ("spiking", _BUILD) if spiking else ("float", _CONVERT)
     return (
-        f"a {kind} program becomes a network by triton-opt FILE -o network.mlir -p '{passes}'; "
-        "see docs/targets/nir.md"
+        f"a {kind} program becomes a network by the passes '{passes}' (-p of this command or of "
+        "triton compile); see docs/targets/nir.md"
     )
 
 
