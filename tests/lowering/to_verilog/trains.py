@@ -23,18 +23,26 @@ class TrainProgram:
         self.steps, self.size, self.name = steps, size, "x"
         self.values: dict[str, Array] = {}
         self._argument = self.train()
-        self._first = size
+        self._first = self.places()
         self._lines: list[str] = []
         self._results: list[tuple[str, str]] = []
         self._count = 0
 
+    def places(self) -> tuple[int, ...]:
+        """The shape of a step of the newest value, without the batch."""
+        return (self.size,)
+
+    def row(self) -> str:
+        """That shape in a type."""
+        return "x".join(map(str, self.places()))
+
     def train(self) -> str:
         """The type of a train of the newest value's neurons."""
-        return f"!spike.train<{self.steps}x?x{self.size}>"
+        return f"!spike.train<{self.steps}x?x{self.row()}>"
 
     def current(self) -> str:
         """The type of its currents."""
-        return f"tensor<{self.steps}x?x{self.size}xi32>"
+        return f"tensor<{self.steps}x?x{self.row()}xi32>"
 
     def text(self) -> str:
         """The program, which gives all that `result` named."""
@@ -49,13 +57,9 @@ class TrainProgram:
 
     def inputs(self, samples: int) -> Array:
         """Random trains; the first sample silent, the second one with every spike."""
-        x = self.rng.random((self.steps, samples, self.size_of_input())) < 0.4
+        x = self.rng.random((self.steps, samples, *self._first)) < 0.4
         x[:, 0], x[:, 1] = False, True
         return x
-
-    def size_of_input(self) -> int:
-        """The neurons of the argument."""
-        return self._first
 
     def linear(self, outputs: int, weights: str, *, bias: bool) -> None:
         """A synapse with random weights, `i8` or `!ternary.trit`."""
@@ -144,7 +148,7 @@ class TrainProgram:
 
     def result(self, kind: str) -> None:
         """Read out: `train`, `count`, `rate`, `last` (step), or the `membrane` of neurons."""
-        row = f"tensor<?x{self.size}"
+        row = f"tensor<?x{self.row()}"
         if kind == "train":
             self._results.append((self.name, self.train()))
         elif kind == "membrane":

@@ -1,0 +1,122 @@
+"""Circuits of convolutions on spikes give what the interpreter gives, a position every cycle."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.ir.errors import TritonError
+from triton_dsl.lowering.targets import compile_to_target
+
+from .test_verilog_spiking import OPTIONS, checked
+from .train_images import Shared, TrainImageProgram
+
+Program = Callable[..., ModuleOp]
+
+
+@settings(max_examples=8)
+@given(
+    steps=st.integers(1, 4),
+    image=st.one_of(st.tuples(st.integers(2, 5), st.integers(2, 5)), st.tuples(st.integers(2, 7))),
+    channels=st.integers(1, 3),
+    weights=st.sampled_from(["i8", "!ternary.trit"]),
+    kernel=st.integers(1, 2),
+    stride=st.integers(1, 2),
+    padding=st.integers(0, 1),
+    decay=st.one_of(st.none(), st.integers(0, 8)),
+    reset=st.sampled_from(["subtract", "to_value", "none"]),
+    shared=st.sampled_from(["all", "channel", "position"]),
+    readout=st.sampled_from(["train", "count", "membrane"]),
+    seed=st.integers(0, 1000),
+)
+def test_one_convolution(
+    iverilog: str,
+    program: Program,
+    steps: int,
+    image: tuple[int, ...],
+    channels: int,
+    weights: str,
+    kernel: int,
+    stride: int,
+    padding: int,
+    decay: int | None,
+    reset: str,
+    shared: Shared,
+    readout: str,
+    seed: int,
+) -> None:
+    written = TrainImageProgram(seed, steps, channels, image)
+    written.conv(3, weights, kernel, stride=stride, padding=padding, bias=bool(seed % 2))
+    written.fire(decay, reset, shared, membrane=readout == "membrane")
+    written.result(readout)
+    checked(program, written, pipeline=seed % 3)
+
+
+def network() -> TrainImageProgram:
+    """Two convolutions with pooling between, and a layer on the vector behind them."""
+    written = TrainImageProgram(3, 3, 2, (6, 7))
+    written.conv(4, "!ternary.trit", 3, padding=1)
+    written.fire(7, "subtract", "channel", membrane=False)
+    written.pool(2)
+    written.conv(3, "i8", 2, bias=True)
+    written.fire(None, "to_value", "all", membrane=False)
+    written.flatten()
+    written.linear(4, "i8", bias=True)
+    written.neurons(6, "subtract", "ge", each=True)
+    for kind in ("train", "count"):
+        written.result(kind)
+    return written
+
+
+def test_a_pixel_goes_in_every_cycle(iverilog: str, program: Program) -> None:
+    report = checked(program, network())
+    assert report["beats_in"] == report["initiation_interval"] == 3 * 6 * 7
+    names = {layer["name"] for layer in report["layers"]}
+    assert {"conv1", "conv4", "fc7"} <= names
+
+
+@pytest.mark.slow
+def test_verilator_agrees(require_tool: Callable[[str, str], str], program: Program) -> None:
+    require_tool("verilator", "apt-get install verilator")
+    checked(program, network(), "verilator")
+
+
+def test_groups(iverilog: str, program: Program) -> None:
+    written = TrainImageProgram(8, 2, 4, (3, 4))
+    written.conv(4, "i8", 2, groups=2)
+    written.fire(5, "subtract", "channel", membrane=False)
+    written.result("train")
+    checked(program, written)
+
+
+def test_potentials_stand_in_a_memory(program: Program) -> None:
+    written = TrainImageProgram(2, 4, 1, (8, 8))
+    written.conv(2, "i8", 1)
+    written.fire(7, "subtract", "all", membrane=False)
+    written.result("train")
+    artifact = compile_to_target(program(written.text(), written.values), "verilog", OPTIONS)
+    assert "triton_ram_64x" in artifact.text("rtl/net_conv1_neurons.v")
+
+
+REFUSED = """builtin.module @net {
+func.func @forward(%x: !spike.train<4x?x2x4x4>) -> tensor<4x?x2x2x2xf32> {
+  %w = tensor.constant dense<0.5> : tensor<2x2x1x1xf32>
+  %i = spike.conv %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>,
+       dilation = array<i64: 1, 1>, groups = 1 : i64}
+       : !spike.train<4x?x2x4x4>, tensor<2x2x1x1xf32> -> tensor<4x?x2x4x4xf32>
+  %s = spike.integrate_fire %i : (tensor<4x?x2x4x4xf32>) -> !spike.train<4x?x2x4x4>
+  %p = spike.avg_pool %s {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+       padding = array<i64: 0, 0, 0, 0>} : (!spike.train<4x?x2x4x4>) -> tensor<4x?x2x2x2xf32>
+  func.return %p : tensor<4x?x2x2x2xf32>
+}
+}"""
+
+
+def test_floats_on_images_are_refused_at_once(program: Program) -> None:
+    with pytest.raises(TritonError) as caught:
+        compile_to_target(program(REFUSED, {}), "verilog", OPTIONS)
+    text = str(caught.value)
+    for part in ("spike.conv", "spike.integrate_fire", "spike.avg_pool", "use max_pool"):
+        assert part in text
