@@ -18,7 +18,7 @@ from .rules_activation import Formula
 from .rules_linear import linear
 from .rules_sampling import Pixels
 from .rules_shape import check_size
-from .rules_window import Window
+from .windows import Window
 
 Array = NDArray[Any]
 

@@ -20,7 +20,7 @@ from .emitter import Call, Emitter, Rule
 from .rules_activation import Formula
 from .rules_index import RULES as INDEX
 from .rules_shape import check_size
-from .rules_window import Window
+from .windows import Window
 
 Array = NDArray[np.int64]
 

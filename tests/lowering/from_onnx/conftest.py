@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,6 @@ from triton_dsl.lowering.from_onnx import from_onnx
 
 Array = np.ndarray[Any, Any]
 Shape = Sequence[int | str]
-
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
 
 def model(
@@ -91,14 +88,6 @@ class Bench:
     run = staticmethod(run_onnx)
     check = staticmethod(check)
     ops = staticmethod(op_names)
-
-    @staticmethod
-    def shared(*parts: str) -> Path:
-        """A file of the data beside the repository; the test is skipped where it is absent."""
-        path = SHARED.joinpath(*parts)
-        if not path.exists():
-            pytest.skip(f"'{path}' is absent: the shared data are not on this machine")
-        return path
 
 
 @pytest.fixture

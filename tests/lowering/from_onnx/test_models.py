@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -116,14 +115,15 @@ def test_shapes_and_constants_of_a_caller(bench: Any) -> None:
 def test_all_refused_nodes_are_named_at_once(bench: Any) -> None:
     nodes = [
         make("RandomNormalLike", ["x"], ["a"], name="noise"),
-        make("Det", ["x"], ["b"]),
+        make("Bernoulli", ["x"], ["b"]),
         make("Add", ["a", "b"], ["c"]),
         make("Blur", ["x"], ["d"], domain="mine"),
     ]
     model = bench.model(nodes, {"x": (np.float32, [2, 2])}, ["c", "d"], domains=["mine"])
     with pytest.raises(UnsupportedError) as caught:
         from_onnx(model)
-    assert [problem[0] for problem in caught.value.problems] == ["RandomNormalLike", "Det", "Blur"]
+    named = [problem[0] for problem in caught.value.problems]
+    assert named == ["RandomNormalLike", "Bernoulli", "Blur"]
     assert "'noise'" in str(caught.value) and "mine.Blur is not known" in str(caught.value)
 
 
@@ -307,8 +307,10 @@ def test_compile_model_takes_onnx_files(bench: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["dense_big_keras", "mnist-conv-opset8", "three_layer_pytorch"])
-def test_published_models_predict_what_onnx_runtime_does(bench: Any, name: str) -> None:
-    path = bench.shared("models", "onnx", f"{name}.onnx")
+def test_published_models_predict_what_onnx_runtime_does(
+    bench: Any, shared_data: Any, name: str
+) -> None:
+    path = shared_data.path("models", "onnx", f"{name}.onnx")
     stored = onnx.load(path)
     taken = {tensor.name for tensor in stored.graph.initializer}
     (port,) = [port for port in stored.graph.input if port.name not in taken]
@@ -322,22 +324,12 @@ def test_published_models_predict_what_onnx_runtime_does(bench: Any, name: str) 
     assert y.argmax() == want.argmax()
 
 
-def digits(bench: Any) -> tuple[Any, Any]:
-    """The test images of MNIST, and what they show."""
-    folder = bench.shared("mnist")
-    with gzip.open(folder / "t10k-images-idx3-ubyte.gz") as file:
-        images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 1, 1, 28, 28)
-    with gzip.open(folder / "t10k-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read(), np.uint8, offset=8)
-    return images.astype(np.float32), labels
-
-
 @pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_the_published_classifier_of_digits(bench: Any, count: int) -> None:
+def test_the_published_classifier_of_digits(shared_data: Any, count: int) -> None:
     import onnxruntime
 
-    path = bench.shared("models", "onnx", "mnist-conv-opset8.onnx")
-    images, labels = digits(bench)
+    path = shared_data.path("models", "onnx", "mnist-conv-opset8.onnx")
+    images, labels = shared_data.digits("t10k")[:, None] * np.float32(255), shared_data.labels("t10k")
     module = from_onnx(path)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     ours = np.array([run_module(module, [image])[0].argmax() for image in images[:count]])
@@ -349,15 +341,15 @@ def test_the_published_classifier_of_digits(bench: Any, count: int) -> None:
         assert round(100 * float((ours == labels).mean()), 2) == 98.91
 
 
-def test_weights_of_one_bit_become_trits(bench: Any) -> None:
+def test_weights_of_one_bit_become_trits(bench: Any, shared_data: Any) -> None:
     """A model with Brevitas' BipolarQuant on weights and activations."""
-    path = bench.shared("models", "onnx", "TFC_1W1A.onnx")
+    path = shared_data.path("models", "onnx", "TFC_1W1A.onnx")
     module = from_onnx(path)
     assert bench.ops(module).count("ternary.linear") == 4
     stored = onnx.load(path)
     for node in stored.graph.node:
         node.domain = "qonnx.custom_op.general" if node.op_type == "BipolarQuant" else node.domain
-    image = digits(bench)[0][0] / 255
+    image = shared_data.digits("t10k")[:1]
     expected = _bipolar_reference(stored, image)
     np.testing.assert_allclose(run_module(module, [image])[0], expected, 1e-4, 1e-4)
 

@@ -1,0 +1,120 @@
+"""Rules of tensors that are made up, of triangles of matrices, and of blocks and cuts of images."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ..from_torch.sizes import ProblemError
+from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .rules_conversion import RULES as CASTS
+from .rules_shape import axes_of, check_size, padded
+from .sizes import static
+
+
+def _constant(e: Emitter, call: Call) -> SSAValue:
+    for name, value in call.attributes.items():
+        if name == "value":
+            return e.known(value)
+        if name in ("value_int", "value_ints"):
+            return e.indices(value)
+        if name in ("value_float", "value_floats"):
+            return e.known(np.asarray(value, np.float32))
+    raise ProblemError("its value is text or sparse; the IR has numbers alone")
+
+
+def _constant_of_shape(e: Emitter, call: Call) -> SSAValue:
+    given = call.get("value")
+    array = np.zeros(1, np.float32) if given is None else given
+    sizes = e.size_list(call[0], "shape")
+    check_size(sizes)
+    one = e.known(array.reshape([1] * len(sizes)))
+    return e.stretch(one, sizes)
+
+
+def _range(e: Emitter, call: Call) -> SSAValue:
+    start, limit, delta = (e.array(call[index], "bounds").reshape(-1)[0] for index in range(3))
+    if delta == 0 or abs((float(limit) - float(start)) / float(delta)) > LARGEST_KNOWN:
+        raise ProblemError(f"it counts from {start} to {limit} by {delta}")
+    count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
+    dtype = e.arrays[call[0]].dtype
+    values = (start + np.arange(count) * delta).astype(dtype)
+    return e.known(values, tensor_type(call[0]).element_type)
+
+
+def _eye_like(e: Emitter, call: Call) -> SSAValue:
+    rows, columns = e.shape(call[0])
+    check_size([rows, columns])
+    if rows * columns > LARGEST_KNOWN:
+        raise ProblemError(f"its result has the sizes [{rows}, {columns}]")
+    eye = e.known(np.eye(rows, columns, call.get("k", 0), np.float32))
+    if "dtype" not in call.attributes:
+        return e.convert(eye, call[0])
+    return CASTS["Cast"](e, Call("Cast", "", call.opset, [eye], {"to": call.get("dtype")}))
+
+
+def _trilu(e: Emitter, call: Call) -> SSAValue:
+    x = call[0]
+    rows, columns = static(e.sizes(x)[-2:], "matrices")
+    k = e.int_list(call[1], "k")[0] if call.has(1) else 0
+    if rows * columns > LARGEST_KNOWN:
+        raise ProblemError(f"its matrices have the sizes [{rows}, {columns}]")
+    k = max(min(k, columns + 1), -rows - 1)
+    ones = np.ones((rows, columns), np.bool_)
+    kept = np.triu(ones, k) if call.get("upper", 1) else np.tril(ones, k)
+    return e.add(tensor.WhereOp(e.known(kept), x, e.number(0, x)))
+
+
+def _depth_to_space(e: Emitter, call: Call) -> SSAValue:
+    n, c, h, w = e.sizes(call[0])
+    (channels,) = static([c], "channels")
+    b = int(call.get("blocksize", 1))
+    if b < 1 or channels % (b * b):
+        raise ProblemError(f"{channels} channels are no multiple of {b}*{b}")
+    c = channels // (b * b)
+    if str(call.get("mode", "DCR")) == "DCR":
+        x = e.permute(e.reshape(call[0], (n, b, b, c, h, w)), [0, 3, 4, 1, 5, 2])
+    else:
+        x = e.permute(e.reshape(call[0], (n, c, b, b, h, w)), [0, 1, 4, 2, 5, 3])
+    return e.reshape(x, (n, c, h * b, w * b))
+
+
+def _space_to_depth(e: Emitter, call: Call) -> SSAValue:
+    n, c, h, w = e.sizes(call[0])
+    b = int(call.get("blocksize", 1))
+    high, wide = static([h, w], "image")
+    if b < 1 or high % b or wide % b:
+        raise ProblemError(f"an image of {high}x{wide} has no blocks of {b}")
+    x = e.reshape(call[0], (n, c, high // b, b, wide // b, b))
+    order = [0, 3, 5, 1, 2, 4] if str(call.get("mode", "DCR")) == "DCR" else [0, 1, 3, 5, 2, 4]
+    return e.reshape(e.permute(x, order), (n, c * b * b, high // b, wide // b))
+
+
+def _center_crop_pad(e: Emitter, call: Call) -> SSAValue:
+    x, sizes = call[0], e.int_list(call[1], "shape")
+    axes = axes_of(e, call, 9, e.rank(x)) or list(range(e.rank(x)))
+    low, high = [0] * e.rank(x), [0] * e.rank(x)
+    for axis, wanted in zip(axes, sizes, strict=True):
+        (have,) = static([e.sizes(x)[axis]], "sizes")
+        check_size([wanted])
+        if wanted >= have:
+            low[axis] = (wanted - have) // 2
+        else:
+            low[axis] = -((have - wanted) // 2)
+        high[axis] = wanted - have - low[axis]
+    return padded(e, x, low, high, 0)
+
+
+RULES: dict[str, Rule] = {
+    "CenterCropPad": _center_crop_pad,
+    "Constant": _constant,
+    "ConstantOfShape": _constant_of_shape,
+    "DepthToSpace": _depth_to_space,
+    "EyeLike": _eye_like,
+    "Range": _range,
+    "SpaceToDepth": _space_to_depth,
+    "Trilu": _trilu,
+}
+"""By the type of the operator."""

@@ -1,0 +1,175 @@
+"""Rules of pooling, with 1 to 3 and more spatial axes."""
+
+from __future__ import annotations
+
+import math
+from itertools import product as cross
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ..from_torch.sizes import ProblemError
+from .emitter import Call, Emitter, Rule
+from .rules_index import RULES as INDEX
+from .rules_index import lowest_of
+from .rules_shape import check_size, padded
+from .sizes import static
+from .windows import Window, image_of
+
+MOST_OFFSETS = 4096
+"""Windows that are taken apart have at most this many elements."""
+
+
+def _counts(e: Emitter, x: SSAValue, window: Window) -> list[int]:
+    """How many windows there are along each axis of the padded x."""
+    sizes = static(e.sizes(x)[2:], "image")
+    counts = [
+        (size - span) // stride + 1
+        for size, span, stride in zip(sizes, window.spans, window.strides, strict=True)
+    ]
+    if min(counts, default=1) < 1:
+        raise ProblemError(f"its window {window.kernel} does not fit {sizes}")
+    return counts
+
+
+def _part(e: Emitter, x: SSAValue, window: Window, axis: int, offset: int, count: int) -> SSAValue:
+    """The elements at one place of the windows along one spatial axis."""
+    start, stride = offset * window.dilation[axis], window.strides[axis]
+    return e.cut(x, 2 + axis, start, start + (count - 1) * stride + 1, stride)
+
+
+def _combined(e: Emitter, x: SSAValue, window: Window, kind: Any) -> SSAValue:
+    """All elements of each window of the padded x joined by an op, axis by axis."""
+    counts = _counts(e, x, window)
+    if sum(window.kernel) > MOST_OFFSETS:
+        raise ProblemError(f"its window {window.kernel} is too large")
+    for axis, (length, count) in enumerate(zip(window.kernel, counts, strict=True)):
+        made = _part(e, x, window, axis, 0, count)
+        for offset in range(1, length):
+            made = e.add(kind(made, _part(e, x, window, axis, offset, count)))
+        x = made
+    return x
+
+
+def _parts(e: Emitter, x: SSAValue, window: Window) -> list[SSAValue]:
+    """For each place in the window the elements of the padded x that are there."""
+    if math.prod(window.kernel) > MOST_OFFSETS:
+        raise ProblemError(f"its window {window.kernel} is too large")
+    counts, parts = _counts(e, x, window), list[SSAValue]()
+    for offsets in cross(*(range(k) for k in window.kernel)):
+        part = x
+        for axis, offset in enumerate(offsets):
+            part = _part(e, part, window, axis, offset, counts[axis])
+        parts.append(part)
+    return parts
+
+
+def _padded_for(e: Emitter, x: SSAValue, window: Window, fill: float) -> SSAValue:
+    pads, spatial = window.pads(), len(window.kernel)
+    return padded(e, x, [0, 0, *pads[:spatial]], [0, 0, *pads[spatial:]], fill)
+
+
+def _is_plain(window: Window) -> bool:
+    """Whether the pooling ops of the IR have such windows."""
+    spatial, pads = len(window.kernel), window.pads()
+    return (
+        spatial in (1, 2)
+        and window.dilation == [1] * spatial
+        and all(0 <= 2 * n <= window.kernel[i % spatial] for i, n in enumerate(pads))
+    )
+
+
+def _max_pool(e: Emitter, call: Call) -> Any:
+    x = call[0]
+    window = Window(e, call, list(call.get("kernel_shape", [])), image_of(e, x))
+    if call.outputs > 1:
+        return _max_pool_places(e, call, x, window)
+    if _is_plain(window):
+        return e.add(tensor.MaxPoolOp(x, window.kernel, window.strides, window.pads()))
+    return _combined(e, _padded_for(e, x, window, lowest_of(x)), window, tensor.MaximumOp)
+
+
+def _max_pool_places(e: Emitter, call: Call, x: SSAValue, window: Window) -> Any:
+    shape = e.shape(x)
+    image = shape[2:]
+    places = np.arange(math.prod(shape)).reshape(shape)
+    if call.get("storage_order", 0):
+        inner = np.arange(math.prod(image)).reshape(image[::-1]).T
+        outer = np.arange(math.prod(shape[:2])).reshape(*shape[:2], *[1] * len(image))
+        places = outer * math.prod(image) + inner
+    filled = _padded_for(e, x, window, lowest_of(x))
+    indices = _padded_for(e, e.indices(places), window, 0)
+    best, at = None, None
+    for part, place in zip(_parts(e, filled, window), _parts(e, indices, window), strict=True):
+        if best is None or at is None:
+            best, at = part, place
+            continue
+        better = e.add(tensor.CompareOp(part, best, "gt"))
+        best = e.add(tensor.WhereOp(better, part, best))
+        at = e.add(tensor.WhereOp(better, place, at))
+    return best, at
+
+
+def _avg_pool(e: Emitter, call: Call) -> SSAValue:
+    x, counted = call[0], bool(call.get("count_include_pad", 0))
+    window = Window(e, call, list(call.get("kernel_shape", [])), image_of(e, x))
+    if _is_plain(window) and not any(window.extra):
+        return e.add(
+            tensor.AvgPoolOp(
+                x, window.kernel, window.strides, window.pads(), count_include_pad=counted
+            )
+        )
+    total = _combined(e, _padded_for(e, x, window, 0), window, tensor.AddOp)
+    ones = e.known(np.ones((1, 1, *static(window.image, "image")), np.float32))
+    if counted:
+        spatial = len(window.kernel)
+        ones = padded(e, ones, [0, 0, *window.low], [0, 0, *window.high], 1)
+        counts = padded(e, ones, [0] * (2 + spatial), [0, 0, *window.extra], 0)
+    else:
+        counts = _padded_for(e, ones, window, 0)
+    return e.add(tensor.DivOp(total, e.convert(_combined(e, counts, window, tensor.AddOp), x)))
+
+
+def _lp_pool(e: Emitter, call: Call) -> SSAValue:
+    x, p = call[0], call.get("p", 2)
+    window = Window(e, call, list(call.get("kernel_shape", [])), image_of(e, x))
+    powers = e.add(tensor.PowOp(e.add(tensor.AbsOp(x)), e.number(p, x)))
+    total = _combined(e, _padded_for(e, powers, window, 0), window, tensor.AddOp)
+    return e.add(tensor.PowOp(total, e.number(1 / p, x)))
+
+
+def _max_unpool(e: Emitter, call: Call) -> SSAValue:
+
+    x, shape = call[0], e.shape(call[0])
+    window = Window(e, call, list(call.get("kernel_shape", [])), list(shape[2:]))
+    if call.has(2):
+        wanted = e.int_list(call[2], "output shape")
+    else:
+        wanted = [*shape[:2]]
+        for axis, size in enumerate(shape[2:]):
+            grown = (size - 1) * window.strides[axis] + window.kernel[axis]
+            wanted.append(grown - window.low[axis] - window.high[axis])
+    plain = [*shape[:2]]
+    for axis, size in enumerate(shape[2:]):
+        grown = (size - 1) * window.strides[axis] + window.kernel[axis]
+        plain.append(grown - window.low[axis] - window.high[axis])
+    check_size(wanted)
+    places = e.array(call[1], "indices")
+    if places.size and (places.min() < 0 or places.max() >= math.prod(plain)):
+        raise ProblemError("its indices are outside the tensor")
+    moved = np.ravel_multi_index(np.unravel_index(places.reshape(-1), plain), wanted)
+    empty = e.stretch(e.reshape(e.number(0, x), [1]), [math.prod(wanted)])
+    inputs = [empty, e.indices(moved), e.reshape(x, [math.prod(shape)])]
+    made = INDEX["ScatterElements"](e, Call("ScatterElements", "", 18, inputs, {"axis": 0}))
+    return e.reshape(made, wanted)
+
+
+RULES: dict[str, Rule] = {
+    "AveragePool": _avg_pool,
+    "LpPool": _lp_pool,
+    "MaxPool": _max_pool,
+    "MaxUnpool": _max_unpool,
+}
+"""By the type of the operator."""
