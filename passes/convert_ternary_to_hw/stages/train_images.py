@@ -199,6 +199,7 @@ class _Kept:
         last: SSAValue,
         moved: SSAValue,
     ) -> None:
+        self.body = body
         self.memories: list[Memory] = []
         if not width:
             return
@@ -215,6 +216,9 @@ class _Kept:
         op = self.word.owner
         assert isinstance(op, hw.InstanceOp)
         op.operands[_WRITTEN] = word
+        # Behind what it takes, as Verilog declares wires; what it gives is declared before all.
+        op.detach()
+        self.body.put(op)
 
 
 _WRITTEN = 3

@@ -14,6 +14,8 @@ from triton_dsl.lowering.to_verilog.target import VerilogOptions, VerilogTarget
 
 from .images import ImageProgram
 from .test_verilog_target import network, random_values
+from .train_images import TrainImageProgram
+from .trains import TrainProgram
 
 Array = NDArray[Any]
 Program = Callable[..., ModuleOp]
@@ -54,6 +56,41 @@ def _memories() -> Source:
     return written.text(), written.values, {"input_bits": 2, "folding": "conv1:pe=1,simd=2"}
 
 
+def _spiking() -> Source:
+    """Leaky neurons, a delay, neurons whose last potentials are read, and counts of spikes."""
+    written = TrainProgram(0, 5, 6)
+    written.linear(4, "!ternary.trit", bias=False)
+    written.neurons(7, "subtract", "ge", each=True)
+    written.delay(2)
+    written.linear(3, "i8", bias=True)
+    written.neurons(None, "to_value", "gt", each=True, membrane=True)
+    for kind in ("count", "last", "membrane"):
+        written.result(kind)
+    return written.text(), written.values, {}
+
+
+def _feedback() -> Source:
+    """Neurons that hear what they said two steps before."""
+    written = TrainProgram(1, 4, 5)
+    written.linear(4, "i8", bias=True)
+    written.feedback("!ternary.trit", 1, 6, "subtract")
+    written.result("train")
+    return written.text(), written.values, {}
+
+
+def _train_images() -> Source:
+    """Windows on spikes, potentials in a memory, pooling, and a vector behind them."""
+    written = TrainImageProgram(2, 3, 2, (4, 5))
+    written.conv(3, "!ternary.trit", 3, padding=1, bias=True)
+    written.fire(7, "subtract", "channel", membrane=False)
+    written.pool(2)
+    written.flatten()
+    written.linear(3, "i8", bias=False)
+    written.neurons(None, "none", "ge", each=False)
+    written.result("train")
+    return written.text(), written.values, {}
+
+
 DESIGNS: dict[str, Callable[[], Source]] = {
     "dense": lambda: _dense("i8", "relu thresholds", True),
     "rescaled": lambda: _dense("i8", "none", False, pipeline=2),
@@ -65,6 +102,9 @@ DESIGNS: dict[str, Callable[[], Source]] = {
     "folded conv": lambda: _convolutions("conv1:pe=3,simd=2"),
     "residual": _residual,
     "memories": _memories,
+    "spiking": _spiking,
+    "feedback": _feedback,
+    "spiking conv": _train_images,
 }
 
 
