@@ -192,7 +192,8 @@ def _run_litert(artifact: Artifact, inputs: Sequence[Array]) -> list[Array]:
         cast("list[Any]", artifact.manifest[f"{end}_axes"]) for end in ("input", "output")
     )
     laid = [x.transpose(axes) for x, axes in zip(inputs, given, strict=True)]
-    outputs = run_tflite(next(iter(artifact.files.values())), laid)
+    reference = artifact.manifest.get("kernels") == "reference"
+    outputs = run_tflite(next(iter(artifact.files.values())), laid, reference=reference)
     return [y.transpose(np.argsort(axes)) for y, axes in zip(outputs, made, strict=True)]
 
 

@@ -21,6 +21,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.fixed_point import fixed_points
 from ...ir.errors import TritonError
 from ..from_torch.sizes import ProblemError
+from ..to_tflite.multipliers import multiplier_of
 from .emitter import Emitter, Node
 from .model import Quantization
 
@@ -171,17 +172,6 @@ def multiplied(
     moved = e.add(tensor.SubOp(part, negative))
     ones = np.where(right > 0, 1, 2)
     return _requantized(e, moved, ones, np.maximum(right, 1), zero, element, bounds, axis)
-
-
-def multiplier_of(real: Array) -> tuple[Array, Array]:
-    """Of each factor the multiplier, 2^30 ≤ m < 2^31, and the exponent: m·2^(exponent - 31)."""
-    mantissas, exponents = np.frexp(real)
-    multipliers = np.floor(mantissas * (1 << 31) + 0.5).astype(np.int64)
-    full = multipliers == 1 << 31
-    multipliers = np.where(full, multipliers // 2, multipliers)
-    exponents = exponents.astype(np.int64) + full
-    lost = exponents < -31
-    return np.where(lost, 0, multipliers), np.where(lost, 0, exponents)
 
 
 def _requantized(

@@ -8,20 +8,18 @@ from typing import Any, Literal, cast
 
 from xdsl.dialects.builtin import (
     FileLineColLoc,
-    FloatAttr,
     IntAttr,
-    IntegerAttr,
     ModuleOp,
     NameLoc,
     StringAttr,
-    f32,
     i64,
 )
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_integer
+from ...dialects.stored_grids import Grid, record_grid
 from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
 from ...ir.store import ParameterStore
 from ..from_onnx.assembly import assembled
@@ -140,10 +138,7 @@ class _Importer:
         scales = self.model.tensors[index].integers
         if scales is None or scales.is_per_axis:
             return {}
-        return {
-            "tensor.scale": FloatAttr(float(scales.scale[0]), f32),
-            "tensor.zero_point": IntegerAttr(scales.zero, i64),
-        }
+        return Grid(float(scales.scale[0]), scales.zero).attributes
 
     # What goes in.
 
@@ -224,6 +219,7 @@ class _Importer:
                 raise ProblemError(f"it gives {len(results)} results, not {len(outputs)}")
             for place, value in zip(operator.outputs, results, strict=False):
                 self.values[place] = None if value is None else self._typed(place, value)
+                self._record_grid(place)
         except (ProblemError, VerifyException) as problem:
             self._refused(operator, shown, problem)
         except MALFORMED as error:
@@ -268,6 +264,16 @@ class _Importer:
                 f"the file states elements of {wanted}, its operator gives {have.element_type}"
             )
         return self.emitter.convert(value, wanted)
+
+    def _record_grid(self, index: int) -> None:
+        """Say on the op of a tensor how its integers stand for real numbers, for targets."""
+        value, scales = self.values[index], self.model.tensors[index].integers
+        if value is None or scales is None or scales.is_per_axis or value in self.emitter.arrays:
+            return
+        before = self.emitter.permuted(value)
+        for owner in (value.owner, *([] if before is None else [before[0].owner])):
+            if isinstance(owner, Operation):
+                record_grid(owner, Grid(float(scales.scale[0]), scales.zero))
 
     def _refused(self, operator: StoredOperator, shown: str, problem: Exception) -> None:
         self._problem(operator.kind, shown, problem)

@@ -10,8 +10,10 @@ from xdsl.ir import SSAValue
 
 from ..from_onnx.sizes import product, static
 from ..from_torch.sizes import ProblemError
+from ..to_tflite.multipliers import shared_multiplier
 from .emitter import Emitter, Node, Rule, standard
-from .fixed_point import centred, grid_range, multiplied, multiplier_of, rescaled
+from .fixed_point import centred, grid_range, multiplied, rescaled
+from .model import Quantization
 from .rules_activation import regridded
 
 
@@ -83,11 +85,11 @@ def _scaled_sum(is_mean: bool) -> Rule:
         if is_mean:
             axes = _axes(e, node, len(sizes))
             (count,) = static([product([sizes[axis] for axis in axes])], "sizes")
-        sums = reduced(e, node, centred(e, x, scales), "ReduceSum")
+        sums = reduced(e, node, _centred(e, x, scales), "ReduceSum")
         factor = np.float64(scales.scale[0] / result.scale[0])
         if not is_mean or e.rounding == "once":
             return rescaled(e, sums, factor / max(count, 1), result.zero, node.element)
-        multiplier, exponent = _shared_multiplier(factor, max(count, 1))
+        multiplier, exponent = shared_multiplier(factor, max(count, 1))
         bounds = grid_range(node.element)
         made = multiplied(e, sums, multiplier, exponent, result.zero, bounds, node.element)
         return e.convert(made, node.element)
@@ -95,12 +97,12 @@ def _scaled_sum(is_mean: bool) -> Rule:
     return rule
 
 
-def _shared_multiplier(factor: Any, count: int) -> tuple[Any, Any]:
-    """A factor over a count, in the whole numbers that LiteRT takes: the quotient is cut off."""
-    multiplier, exponent = multiplier_of(np.asarray(factor, np.float64))
-    shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
-    shared = (int(multiplier) << shift) // count
-    return np.asarray(shared, np.int64), exponent - shift
+def _centred(e: Emitter, x: SSAValue, scales: Quantization) -> SSAValue:
+    """`centred`, before a permutation."""
+    if (before := e.permuted(x)) is None:
+        return centred(e, x, scales)
+    source, perm = before
+    return e.permute(centred(e, source, scales), perm)
 
 
 def _same_grid(op: str) -> Rule:

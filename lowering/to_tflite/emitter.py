@@ -36,6 +36,12 @@ Storage: TypeAlias = str
 """How weights of trits are stored: `auto`, `2bit`, `4bit` or `int8`."""
 
 
+MOVES = frozenset(
+    "EXPAND_DIMS PAD PADV2 RESHAPE SLICE SQUEEZE STRIDED_SLICE TILE TRANSPOSE".split()  # noqa: SIM905
+)
+"""Operators that move integers: their result is on the grid of the first input."""
+
+
 class Inexpressible(Exception):
     """An op, or a combination of types, that the target has no operators for; says why."""
 
@@ -137,6 +143,10 @@ class Emitter:
             self._values[value] = (self.constant(array, hint), plain(array.ndim))
         return self._values[value]
 
+    def has(self, value: SSAValue) -> bool:
+        """Whether a value has been written, or is stored."""
+        return value in self._values or self.array(value) is not None
+
     def value(self, value: SSAValue) -> Tensor:
         """The tensor of an IR value in the IR's own order."""
         return self.laid(value, plain(dense_type(value).get_num_dims()))
@@ -180,6 +190,8 @@ class Emitter:
     ) -> Tensor:
         """One operator with one output, as it is."""
         output = Tensor(f"{self._hint}.{kind.lower()}", element, tuple(shape))
+        if kind in MOVES and inputs[0] is not None and inputs[0].element is element:
+            output.quantization = inputs[0].quantization
         self.graph.add(kind, inputs, [output], options, exact=self._exact)
         return output
 

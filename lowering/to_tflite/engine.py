@@ -23,7 +23,12 @@ MOST_PRODUCTS = 2 * 10**9
 
 
 def run_tflite(
-    model: bytes, inputs: Sequence[Array], *, threads: int = 1, delegates: bool = True
+    model: bytes,
+    inputs: Sequence[Array],
+    *,
+    threads: int = 1,
+    delegates: bool = True,
+    reference: bool = False,
 ) -> list[Array]:
     """Run a model in LiteRT; inputs and outputs in the order of the graph.
 
@@ -32,6 +37,7 @@ def run_tflite(
         inputs: arrays, with any batch.
         threads: how many LiteRT may use.
         delegates: whether XNNPACK may take over what it can, as LiteRT does by default.
+        reference: whether LiteRT's reference kernels run it, which are slow.
 
     Raises:
         BackendError: `ai-edge-litert` is missing, or LiteRT refuses the model or the inputs.
@@ -45,6 +51,8 @@ def run_tflite(
         raise BackendError("LiteRT is missing: pip install 'triton-dsl[tflite]'") from None
     resolvers: Any = OpResolverType
     kernels = resolvers.AUTO if delegates else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    if reference:
+        kernels = resolvers.BUILTIN_REF
     try:
         interpreter: Any = Interpreter(
             model_content=model, num_threads=threads, experimental_op_resolver_type=kernels
@@ -78,6 +86,7 @@ def self_check(
     *,
     coarse: bool,
     inputs: Sequence[Array] | None = None,
+    reference: bool = False,
 ) -> bool:
     """Run the model in LiteRT and in the interpreter and compare; whether the numbers were.
 
@@ -91,6 +100,7 @@ def self_check(
         orders: of each input's and each output's axes in the file.
         coarse: whether the file rounds more than float32 does.
         inputs: of the program; by default `sample_inputs`.
+        reference: whether the file is exact on LiteRT's reference kernels.
 
     Raises:
         LoweringError: LiteRT refuses the model, or computes something else.
@@ -105,7 +115,7 @@ def self_check(
         return False  # the sizes chosen here do not suit the program
     given = [x.transpose(order) for x, order in zip(inputs, orders[0], strict=True)]
     try:
-        actual = run_tflite(model, given)
+        actual = run_tflite(model, given, reference=reference)
     except BackendError as error:
         raise LoweringError(f"the self-check of the TFLite model failed: {error}") from None
     if expected is None:

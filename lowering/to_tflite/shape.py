@@ -13,7 +13,7 @@ from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.tensor.shape import SLICE_END
 from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element, Tensor
-from .layout import flattened, plain, regrouped
+from .layout import flattened, moves, plain, regrouped
 
 
 def reshape_to(e: Emitter, op: tensor.ReshapeToOp) -> None:
@@ -53,11 +53,42 @@ def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: Sequence[i
 
 
 def permute(e: Emitter, op: tensor.PermuteOp) -> None:
-    """Nothing is moved: the axes get other names. Whoever needs another order transposes."""
+    """Nothing is moved: the axes get other names. Whoever needs another order transposes.
+
+    But for what is cut into the operands of products, which all want the IR's order: queries, keys
+    and values are transposed together.
+    """
     x, have = e.stored(op.operand)
     if have.image is not None:
         x, have = e.value(op.operand), plain(x.rank)
-    e.bind(op.result, x, have.permuted(op.perm.get_values()))
+    layout = have.permuted(op.perm.get_values())
+    if _is_cut_for_products(op.result):
+        x, layout = e.transpose(x, moves(layout, plain(x.rank))), plain(x.rank)
+    e.bind(op.result, x, layout)
+
+
+def _is_cut_for_products(value: SSAValue) -> bool:
+    """Whether all that is read of a value are pieces of it, each by products of two values."""
+    users = [use.operation for use in value.uses]
+    pieces = [result for user in users for result in user.results]
+    return (
+        len(pieces) > 1
+        and all(isinstance(user, tensor.SplitOp | tensor.SliceOp) for user in users)
+        and all(map(_goes_into_products, pieces))
+    )
+
+
+def _goes_into_products(value: SSAValue) -> bool:
+    users = [use.operation for use in value.uses]
+    return bool(users) and all(
+        isinstance(user, _PRODUCTS)
+        or (isinstance(user, _ON_THE_WAY) and _goes_into_products(user.results[0]))
+        for user in users
+    )
+
+
+_PRODUCTS = (tensor.MatmulOp, tensor.ScaledDotProductAttentionOp)
+_ON_THE_WAY = (tensor.DivOp, tensor.MulOp, tensor.PermuteOp, tensor.SqueezeOp)
 
 
 def concatenate(e: Emitter, op: tensor.ConcatenateOp) -> None:
@@ -141,10 +172,14 @@ def pad(
         for size, a, b in zip(x.shape, low, high, strict=True)
     )
     pads = e.indices(np.array([low, high]).T, "pads")
-    if value == 0:
+    # On a grid PAD fills with the zero point.
+    if value == (0 if x.quantization is None else x.quantization.zero_point):
         return e.apply("PAD", [x], shape=shape, rest=[pads])
     inner = e.cast(x, Element.UINT8) if x.element is Element.BOOL else x
-    fill = e.constant(np.array(value).astype(inner.element.dtype), "fill")
+    filling = np.array(value).astype(inner.element.dtype)
+    fill = e.constant(filling, "fill")
+    if x.quantization is not None:
+        fill = Tensor("fill", inner.element, (), filling, x.quantization)
     made = e.node("PADV2", [inner, pads, fill], inner.element, shape)
     return e.cast(made, x.element)
 

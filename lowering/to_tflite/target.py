@@ -36,6 +36,8 @@ from .engine import self_check
 from .flatbuffer import ModelInfo, serialize
 from .fusion import fuse
 from .graph import Element, Graph, Tensor, element_type
+from .integer_grids import Kernel
+from .integer_kernels import integer_kernels, needed, put_on_grid
 from .layout import Layout, channels_last, plain
 from .precision import BITS_8, BITS_16, store_weights, to_dynamic_int8, to_float16
 from .rules import write
@@ -71,6 +73,11 @@ class TFLiteOptions(TargetOptions):
     )
     output_type: Literal["float32", "int8", "uint8", "int16"] = option(
         "float32", "type of outputs with precision=int8 (int8, uint8) or int16"
+    )
+    integers: Literal["kernels", "exact"] = option(
+        "kernels",
+        "kernels: LiteRT's integer kernels where they compute what the program says, bit for bit "
+        "by its reference kernels; exact: float kernels that are exact everywhere",
     )
     fuse: bool = option(True, "join biases and activations with the operators before them")
     self_check: bool = option(
@@ -130,7 +137,7 @@ class TFLiteTarget(Target):
         """
         function = entry_function(module, self.name)
         _require_values(module)
-        graph, orders, ranges = build_graph(function, options)
+        graph, orders, ranges, reference = build_graph(function, options)
         if options.fuse:
             fuse(graph)
         inputs = None
@@ -160,8 +167,15 @@ class TFLiteTarget(Target):
         compared = False
         if options.self_check and (options.input_type, options.output_type) == ("float32",) * 2:
             coarse = options.precision != "float32" or options.weights != "auto"
-            compared = self_check(data, module, function, orders, coarse=coarse, inputs=inputs)
-        manifest = {"input_axes": orders[0], "output_axes": orders[1], "compared": compared}
+            compared = self_check(
+                data, module, function, orders, coarse=coarse, inputs=inputs, reference=reference
+            )
+        manifest = {
+            "input_axes": orders[0],
+            "output_axes": orders[1],
+            "compared": compared,
+            "kernels": "reference" if reference else "any",
+        }
         return Artifact(name, {f"{name}.tflite": data}, manifest=manifest, primary=f"{name}.tflite")
 
 
@@ -204,8 +218,10 @@ Orders = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
 
 def build_graph(
     function: func.FuncOp, options: TFLiteOptions
-) -> tuple[Graph, Orders, dict[Tensor, Range]]:
+) -> tuple[Graph, Orders, dict[Tensor, Range], bool]:
     """The graph of the entry function, the order of axes of inputs and outputs, recorded ranges.
+
+    The last of the results says whether it is exact on LiteRT's reference kernels alone.
 
     Raises:
         UnsupportedError: names every op without a form.
@@ -220,9 +236,17 @@ def build_graph(
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     unsupported = UnsupportedOps("tflite")
+    kernels = integer_kernels(function) if options.integers == "kernels" else {}
+    wanted = needed(function, kernels) if kernels else None
+    if kernels:
+        for argument in function.args:
+            put_on_grid(emitter, argument)
     for op in function.body.block.ops:
-        if op is not end:
-            _emit_op(emitter, op, unsupported)
+        if op is not end and (wanted is None or op in wanted):
+            _emit_op(emitter, op, unsupported, kernels.get(op))
+            if kernels:
+                for result in op.results:
+                    put_on_grid(emitter, result)
     unsupported.raise_if_any()
     taken = set(graph.input_names)
     outputs = [
@@ -230,13 +254,14 @@ def build_graph(
         for value, name in zip(end.arguments, result_names(function), strict=True)
     ]
     graph.drop_unused()
-    return graph, (inputs, outputs), _recorded(emitter, function)
+    rescales = any(not isinstance(op, _ALIKE) for op in kernels)
+    return graph, (inputs, outputs), _recorded(emitter, function), rescales
 
 
 def _recorded(emitter: Emitter, function: func.FuncOp) -> dict[Tensor, Range]:
     """The ranges that the program records, by the tensors of the values."""
     values = [*function.args, *(result for op in function.body.block.ops for result in op.results)]
-    found = {value: recorded_range(value) for value in values}
+    found = {value: recorded_range(value) for value in values if emitter.has(value)}
     return {emitter.stored(v)[0]: seen for v, seen in found.items() if seen is not None}
 
 
@@ -248,12 +273,22 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _emit_op(emitter: Emitter, op: Operation, unsupported: UnsupportedOps) -> None:
+_ALIKE = (tensor.DequantizeOp, tensor.QuantizeOp, tensor.MaxPoolOp)
+"""Ops whose integer kernels give the same numbers in all sets of LiteRT's kernels."""
+
+
+def _emit_op(
+    emitter: Emitter, op: Operation, unsupported: UnsupportedOps, kernel: Kernel | None = None
+) -> None:
     stored = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
     if isinstance(op, stored):
         return
     try:
-        write(emitter, op)
+        if kernel is None:
+            write(emitter, op)
+        else:
+            emitter.start(op)
+            kernel.write(emitter)
     except Inexpressible as reason:
         unsupported.add(op, str(reason))
         emitter.stand_in(op)

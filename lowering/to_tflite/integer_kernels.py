@@ -1,0 +1,309 @@
+"""LiteRT's integer kernels for programs that do their arithmetic.
+
+A program that came from a TFLite file has grids (`dialects.stored_grids`) and the arithmetic of
+LiteRT's reference kernels (`integer_patterns`). Where the scales of the operands and the result
+give just the multipliers and shifts that the program has, the kernel is what the program says, bit
+for bit, and one operator stands for a dozen. Anything else is written out by the rules, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import DYNAMIC
+from ...dialects.stored_grids import Grid
+from .elementwise import together
+from .emitter import Emitter
+from .graph import Element, Quantization, Tensor
+from .integer_grids import (
+    RANGES,
+    Kernel,
+    activation,
+    agrees,
+    element_of,
+    grid_of,
+    is_same,
+    node_for,
+    quantization_of,
+)
+from .integer_patterns import Rescaled, centred, is_byte, known, pooled, rescaled
+from .integer_products import product
+from .layout import channels_last
+from .multipliers import shared_multiplier
+from .window import Window, window_of
+
+
+def put_on_grid(e: Emitter, value: SSAValue) -> None:
+    """Say in the file how the bytes of a value that has been written stand for real numbers."""
+    if not is_byte(value) or not e.has(value) or (how := quantization_of(value)) is None:
+        return
+    made, _ = e.stored(value)
+    if made.data is None and made.element in RANGES and made.quantization is None:
+        made.quantization = how
+    if isinstance(value.owner, tensor.ConcatenateOp):
+        # LiteRT joins what is on one grid; the program has put it there.
+        op = next(op for op in reversed(e.graph.operators) if made in op.outputs)
+        op.inputs = [_on(t, how) for t in op.inputs if t is not None]
+
+
+def _on(given: Tensor, how: Quantization) -> Tensor:
+    if given.data is not None:
+        return Tensor(given.name, given.element, given.shape, given.data, how)
+    given.quantization = given.quantization or how
+    return given
+
+
+# Arithmetic on elements.
+
+
+def _sum(value: SSAValue) -> Kernel | None:
+    """ADD and SUB: operands on one fine grid, then one rescaling."""
+    found = rescaled(value)
+    op = None if found is None else found.source.owner
+    if found is None or not isinstance(op, tensor.AddOp | tensor.SubOp):
+        return None
+    parts = [rescaled(v) for v in (op.lhs, op.rhs)]
+    operands: list[SSAValue] = []
+    grids: list[Grid] = []
+    for part in parts:
+        inner = None if part is None else _times(part.source, 1 << 20)
+        grid = None if inner is None else grid_of(inner[0])
+        if part is None or inner is None or grid is None or part.zero:
+            return None
+        if grid.zero_point != inner[1]:
+            return None
+        operands.append(inner[0])
+        grids.append(grid)
+    y, largest = grid_of(value), 2.0 * max(grid.scale for grid in grids)
+    if y is None or found.zero != y.zero_point:
+        return None
+    fits = all(
+        part is not None and agrees(part, np.atleast_1d(np.float64(grid.scale) / largest))
+        for part, grid in zip(parts, grids, strict=True)
+    )
+    if not fits or not agrees(found, np.atleast_1d(largest / (2.0**20 * np.float64(y.scale)))):
+        return None
+    return _elementwise("ADD" if isinstance(op, tensor.AddOp) else "SUB", value, operands, found, y)
+
+
+def _times(value: SSAValue, number: int) -> tuple[SSAValue, int] | None:
+    """What is less its zero point, times a number."""
+    op = value.owner
+    if not isinstance(op, tensor.MulOp):
+        return None
+    factor = known(op.rhs)
+    return centred(op.lhs) if factor is not None and (factor == number).all() else None
+
+
+def _times_each_other(value: SSAValue) -> Kernel | None:
+    """MUL."""
+    found = rescaled(value)
+    op = None if found is None else found.source.owner
+    if found is None or not isinstance(op, tensor.MulOp):
+        return None
+    operands = [centred(op.lhs), centred(op.rhs)]
+    if operands[0] is None or operands[1] is None:
+        return None
+    grids, y = [grid_of(x[0]) for x in operands if x is not None], grid_of(value)
+    if y is None or found.zero != y.zero_point or grids[0] is None or grids[1] is None:
+        return None
+    zeros = (operands[0][1], operands[1][1])
+    scales = [np.float32(grid.scale) for grid in (grids[0], grids[1], y)]
+    factor = np.float64(scales[0] * scales[1] / scales[2])
+    if zeros != (grids[0].zero_point, grids[1].zero_point) or not agrees(found, np.array([factor])):
+        return None
+    return _elementwise("MUL", value, [operands[0][0], operands[1][0]], found, y)
+
+
+def _elementwise(
+    kind: str, value: SSAValue, operands: list[SSAValue], found: Rescaled, y: Grid
+) -> Kernel | None:
+    number = activation(found.bounds, y, element_of(value))
+    if number is None or any(element_of(x) is not element_of(value) for x in operands):
+        return None
+
+    def write(e: Emitter) -> None:
+        given, layout = together(e, operands, value)
+        shape = layout.stored(tensor_type(value).get_shape())
+        made = node_for(e, kind, given, value, shape, fusedActivationFunction=number)
+        e.bind(value, made, layout)
+
+    return Kernel(operands, write)
+
+
+def _regridded(value: SSAValue) -> Kernel | None:
+    """QUANTIZE between grids; RELU and the like where it has bounds."""
+    found = rescaled(value)
+    inner = None if found is None else centred(found.source)
+    if found is None or inner is None:
+        return None
+    x, y = grid_of(inner[0]), grid_of(value)
+    if x is None or y is None or (x.zero_point, y.zero_point) != (inner[1], found.zero):
+        return None
+    element, number = element_of(value), activation(found.bounds, y, element_of(value))
+    if number is None or (number and element is not element_of(inner[0])):
+        return None
+    if not agrees(found, np.atleast_1d(np.float64(x.scale) / np.float64(y.scale))):
+        return None
+    kind = ("QUANTIZE", "RELU", "RELU_N1_TO_1", "RELU6")[number]
+    return Kernel([inner[0]], lambda e: _alone(e, kind, inner[0], value))
+
+
+def _alone(e: Emitter, kind: str, x: SSAValue, value: SSAValue) -> None:
+    """An operator on one operand, in whatever order it is stored."""
+    given, layout = e.stored(x)
+    e.bind(value, node_for(e, kind, [given], value, given.shape), layout)
+
+
+def _to_real(value: SSAValue) -> Kernel | None:
+    """DEQUANTIZE."""
+    op = value.owner
+    assert isinstance(op, tensor.DequantizeOp)
+    grid = grid_of(op.input)
+    if grid is None or not _is_grid(grid, op.scale, op.zero_point):
+        return None
+    return Kernel([op.input], lambda e: _alone(e, "DEQUANTIZE", op.input, value))
+
+
+def _from_real(value: SSAValue) -> Kernel | None:
+    """QUANTIZE."""
+    op = value.owner
+    assert isinstance(op, tensor.QuantizeOp)
+    grid = grid_of(value)
+    if grid is None or not _is_grid(grid, op.scale, op.zero_point):
+        return None
+    bounds = (op.low.value.data, op.high.value.data)
+    if element_of(op.input) is not Element.FLOAT32 or bounds != RANGES[element_of(value)]:
+        return None
+    return Kernel([op.input], lambda e: _alone(e, "QUANTIZE", op.input, value))
+
+
+def _is_grid(grid: Grid, scale: SSAValue, zero: SSAValue) -> bool:
+    scales, zeros = known(scale), known(zero)
+    if scales is None or zeros is None or scales.size != 1 or zeros.size != 1:
+        return False
+    return (float(scales.reshape(-1)[0]), int(zeros.reshape(-1)[0])) == (
+        grid.scale, grid.zero_point,
+    )  # fmt: skip
+
+
+# Pools.
+
+
+def _mean(value: SSAValue) -> Kernel | None:
+    """MEAN."""
+    found = rescaled(value)
+    op = None if found is None else found.source.owner
+    if found is None or not isinstance(op, tensor.ReduceSumOp):
+        return None
+    inner, shape = centred(op.operand), tensor_type(op.operand).get_shape()
+    axes = sorted({axis % len(shape) for axis in op.axes.get_values()})
+    x, y = None if inner is None else grid_of(inner[0]), grid_of(value)
+    if inner is None or x is None or y is None or not axes:
+        return None
+    count = prod(shape[axis] for axis in axes)
+    if DYNAMIC in [shape[axis] for axis in axes] or count < 1:
+        return None
+    if (x.zero_point, y.zero_point) != (inner[1], found.zero):
+        return None
+    factor = float(np.float64(np.float32(x.scale) / np.float32(y.scale)))
+    multiplier, exponent = shared_multiplier(factor, count)
+    fits = is_same(found.multipliers, multiplier) and is_same(found.exponents, exponent)
+    if not fits or not (found.twice or exponent >= 0) or found.bounds != RANGES[element_of(value)]:
+        return None
+
+    def write(e: Emitter) -> None:
+        given, layout = e.stored(inner[0])
+        stored = sorted(layout.axis(axis) for axis in axes)
+        keep = bool(op.keepdims.value.data)
+        sizes = [(1 if a in stored else n) for a, n in enumerate(given.shape)
+                 if keep or a not in stored]  # fmt: skip
+        made = node_for(e, "MEAN", [given, e.indices(stored, "axes")], value, sizes, keepDims=keep)
+        e.bind(value, made, layout if keep else layout.without(set(axes)))
+
+    return Kernel([inner[0]], write)
+
+
+def _average(value: SSAValue) -> Kernel | None:
+    """AVERAGE_POOL_2D."""
+    found = pooled(value)
+    y = grid_of(value)
+    if found is None or y is None or grid_of(found.x) != y:
+        return None
+    number = activation(found.bounds, y, element_of(value))
+    if number is None or element_of(found.x) is not element_of(value):
+        return None
+    window = Window(found.kernel, found.strides, found.low, found.high, (1, 1))
+    return _pool("AVERAGE_POOL_2D", value, found.x, window, number)
+
+
+def _maximum(value: SSAValue) -> Kernel | None:
+    """MAX_POOL_2D."""
+    op = value.owner
+    assert isinstance(op, tensor.MaxPoolOp)
+    if not is_byte(value) or grid_of(value) is None or tensor_type(value).get_num_dims() != 4:
+        return None
+    return _pool("MAX_POOL_2D", value, op.operand, window_of(op, op.kernel.get_values()), 0)
+
+
+def _pool(kind: str, value: SSAValue, x: SSAValue, window: Window, number: int) -> Kernel | None:
+    sizes = tensor_type(x).get_shape()
+    stored = Tensor("image", element_of(x), (sizes[0], *sizes[2:], sizes[1]))
+    if window.has_pads and not window.is_same(stored):
+        return None
+
+    def write(e: Emitter) -> None:
+        image = e.laid(x, channels_last(4))
+        shape = channels_last(4).stored(tensor_type(value).get_shape())
+        options = window.pool_options(window.has_pads)
+        made = node_for(e, kind, [image], value, shape, fusedActivationFunction=number, **options)
+        e.bind(value, made, channels_last(4))
+
+    return Kernel([x], write)
+
+
+_RESCALED = (product, _sum, _times_each_other, _mean, _regridded)
+
+_MATCHES: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] = {
+    tensor.RequantizeOp: _RESCALED,
+    tensor.ConvertOp: (*_RESCALED, _average),
+    tensor.DequantizeOp: (_to_real,),
+    tensor.QuantizeOp: (_from_real,),
+    tensor.MaxPoolOp: (_maximum,),
+}
+"""What may give the result of an op."""
+
+
+def integer_kernels(function: FuncOp) -> dict[Operation, Kernel]:
+    """The ops of a function whose result an integer kernel gives."""
+    found: dict[Operation, Kernel] = {}
+    for op in function.body.block.ops:
+        for match in _MATCHES.get(type(op), ()):
+            if not isinstance(op, tensor.DequantizeOp) and not is_byte(op.results[0]):
+                continue
+            kernel = match(op.results[0])
+            if kernel is not None:
+                found[op] = kernel
+                break
+    return found
+
+
+def needed(function: FuncOp, kernels: dict[Operation, Kernel]) -> set[Operation]:
+    """The ops that lead to a result, by way of kernels where there are any."""
+    end = function.body.block.last_op
+    open_: list[object] = [] if end is None else [value.owner for value in end.operands]
+    seen: set[Operation] = set()
+    while open_:
+        op = open_.pop()
+        if isinstance(op, Operation) and op not in seen:
+            seen.add(op)
+            taken = kernels[op].operands if op in kernels else op.operands
+            open_ += [value.owner for value in taken]
+    return seen
