@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from ..inference import keep_result_types, tensor_type
-from ..shapes import DYNAMIC
+from ..shapes import DYNAMIC, Shape
 from . import activation, elementwise, shape
 from .storage import ConstantOp
 
@@ -153,6 +154,62 @@ class MergeReshapes(RewritePattern):
             replace_with(op, merged, rewriter)
 
 
+class SplitBeforePermute(RewritePattern):
+    """reshape(permute(reshape(x))) that splits axes becomes permute(reshape(x)).
+
+    So what attention cuts into heads is reshaped once and moved once, however it was written.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: shape.ReshapeToOp, rewriter: PatternRewriter) -> None:
+        moved = op.operand.owner
+        if not isinstance(moved, shape.PermuteOp) or not op.operand.has_one_use():
+            return
+        inner = moved.operand.owner
+        if not isinstance(inner, shape.ReshapeToOp) or not moved.operand.has_one_use():
+            return
+        before, after = (tensor_type(v).get_shape() for v in (op.operand, op.result))
+        groups = _splits(before, after)
+        if groups is None:
+            return
+        perm = list(moved.perm.get_values())
+        places = [perm.index(axis) for axis in range(len(perm))]
+        sizes = [size for place in places for size in groups[place]]
+        starts = [sum(len(groups[p]) for p in places[:axis]) for axis in range(len(perm))]
+        order = [starts[a] + i for a, group in zip(perm, groups, strict=True)
+                 for i in range(len(group))]  # fmt: skip
+        whole = shape.ReshapeToOp(inner.operand, [max(size, -1) for size in sizes])
+        whole.location = inner.location
+        rewriter.insert(whole)
+        replace_with(op, shape.PermuteOp(whole.result, order), rewriter)
+
+
+def _splits(before: Shape, after: Shape) -> list[list[int]] | None:
+    """The axes of `after` that each axis of `before` is cut into; `None` for other reshapes."""
+    free = before.count(DYNAMIC)
+    if len(after) <= len(before) or free != after.count(DYNAMIC) or free > 1:
+        return None
+    if min((size for size in (*before, *after) if size != DYNAMIC), default=2) < 2:
+        return None
+    left, rest = list(after), list(before)
+    first: list[list[int]] = []
+    last: list[list[int]] = []
+    while rest and rest[0] != DYNAMIC:
+        first.append(_taken(left, rest.pop(0), 0))
+    while rest and rest[-1] != DYNAMIC:
+        last.insert(0, _taken(left, rest.pop(), -1))
+    groups = [*first, *([left] if rest else []), *last]
+    return groups if all(groups) and (rest or not left) else None
+
+
+def _taken(sizes: list[int], whole: int, end: int) -> list[int]:
+    """Sizes from one end of a list whose product is `whole`, removed from it; none for others."""
+    found: list[int] = []
+    while sizes and sizes[end] != DYNAMIC and prod(found) < whole:
+        found.insert(0 if end else len(found), sizes.pop(end))
+    return found if prod(found) == whole else []
+
+
 def replace_with(op: Operation, new: Operation, rewriter: PatternRewriter) -> None:
     """Put `new` in the place of `op`; location, discardable attributes and result types stay."""
     new.location = op.location
@@ -180,5 +237,5 @@ def shape_patterns(kind: type[Operation]) -> tuple[RewritePattern, ...]:
     if kind is shape.PermuteOp:
         return (SameShape(), MergePermutes())
     if kind is shape.ReshapeToOp:
-        return (SameShape(), MergeReshapes())
+        return (SameShape(), MergeReshapes(), SplitBeforePermute())
     return (SameShape(),)

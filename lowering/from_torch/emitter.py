@@ -215,7 +215,7 @@ class Emitter:
 
     def parameter(self, key: str, array: Array) -> SSAValue:
         """A parameter op for `array`; a taken key gets a number."""
-        if array.size and np.isnan(array.astype(np.float64)).any():
+        if array.dtype.kind not in "biu" and np.isnan(array).any():
             raise ProblemError(f"'{key}' holds NaN")
         name = self.store.add(key, np.asarray(array, order="C"))
         type = TensorType(element_of(array.dtype), array.shape)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 NAMESPACE = "triton_dsl_layers"
 ATTENTION = f"{NAMESPACE}::attention"
@@ -202,7 +202,7 @@ def _is_float(x: Any) -> bool:
 
 def _otherwise(part: Any) -> Forward:
     """What the layer's class does."""
-    kind: Any = type(part)
+    kind = cast("Any", type(part))
     return kind.forward.__get__(part)
 
 
