@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ...dialects import tensor
@@ -39,6 +39,13 @@ class Emitter(Values):
             return made
         made = self.add(tensor.PermuteOp(value, list(range(self.rank(value)))))
         self.formats.pop(made, None)
+        return made
+
+    def codes(self, value: SSAValue) -> SSAValue:
+        """The bytes of a value of a format as `i32`."""
+        format = self.formats.pop(value)
+        made = self.convert(value, i32)
+        self.formats[value] = format
         return made
 
     def reshape(self, value: SSAValue, wanted: Sequence[Size]) -> SSAValue:

@@ -56,26 +56,25 @@ def cast(
     given = e.formats.get(x)
     if given is not None and given == format:
         return x
-    x = x if given is None else numbers(e, x)
+    x = numbers(e, x)
     if format is not None and format.is_float:
         return encoded(e, x, format, saturate=saturate, mode=mode)
     if format is not None:
         return _narrowed(e, x, format)
     if x in e.exact and element == i32:
         return e.exact[x]
-    return e.convert(x, element)
+    made = e.convert(x, element)
+    return e.bare(x) if made is x and x in e.formats else made
 
 
 def numbers(e: Emitter, x: SSAValue) -> SSAValue:
-    """The values of x as plain elements: those of codes as `f32`."""
+    """The values of x as elements that can be computed with: those of codes as `f32`."""
     format = e.formats.get(x)
-    if format is None:
+    if format is None or not format.is_float:
         return x
-    if not format.is_float:
-        return e.bare(x)
     values = format.values()
     odd = np.isnan(values)
-    codes = e.convert(e.bare(x), i32)
+    codes = e.codes(x)
     table = e.known(np.where(odd, 1, values).astype(np.float32))
     made = e.add(tensor.GatherRowsOp(table, codes))
     if not odd.any():

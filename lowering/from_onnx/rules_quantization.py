@@ -75,6 +75,11 @@ def _divided(
     return Formula(e, e.convert(x, element)) / Formula(e, spread)
 
 
+def _is_zero(e: Emitter, zero: SSAValue) -> bool:
+    """Whether a zero point is known to be 0; adding it would turn -0 into 0."""
+    return zero in e.arrays and not e.arrays[zero].any()
+
+
 def _quantize(e: Emitter, call: Call) -> SSAValue:
     x, scale, zero = call[0], call[1], call.optional(2)
     axis, block = call.get("axis", 1), int(call.get("block_size", 0))
@@ -86,7 +91,7 @@ def _quantize(e: Emitter, call: Call) -> SSAValue:
     computed_in = type_of_proto(wide)[0] if wide else None
     if format is not None and format.is_float:
         steps = _divided(e, x, scale, axis, block, computed_in)
-        if zero is not None:
+        if zero is not None and not _is_zero(e, zero):
             shift = e.convert(numbers(e, zero), steps.value)
             steps = steps + Formula(e, _spread(e, shift, x, axis, block))
         return encoded(e, steps.value, format, saturate=bool(call.get("saturate", 1)))
@@ -107,8 +112,9 @@ def _dequantize(e: Emitter, call: Call) -> SSAValue:
     wanted = int(call.get("output_dtype", 0))
     result = type_of_proto(wanted)[0] if wanted else tensor_type(scale).element_type
     codes = (format := e.formats.get(x)) is not None and format.is_float
-    zero = e.number(0, numbers(e, x)) if zero is None else numbers(e, zero)
+    none = zero is None or _is_zero(e, zero)
     x = numbers(e, x)
+    zero = e.number(0, x) if zero is None else numbers(e, zero)
     simple = e.rank(scale) in (0, 1) and e.rank(zero) in (0, 1) and not block
     if (
         simple
@@ -119,9 +125,10 @@ def _dequantize(e: Emitter, call: Call) -> SSAValue:
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, zero)]
         return e.add(tensor.DequantizeOp(x, *parts, axis=axis))
     exact = f32 if codes else i32
-    steps = e.add(
-        tensor.SubOp(e.convert(x, exact), _spread(e, e.convert(zero, exact), x, axis, block))
-    )
+    steps = e.convert(x, exact)
+    if not none:
+        shift = _spread(e, e.convert(zero, exact), x, axis, block)
+        steps = e.add(tensor.SubOp(steps, shift))
     # Scales of 8 bits are powers of two that only wider floats than half precision hold.
     wide = f32 if codes else result
     factor = _spread(e, e.convert(scale, wide), x, axis, block)
