@@ -178,15 +178,18 @@ class TimedBuilding(Building):
         (source, value), *_ = part.sources
         if part.kind == "gather" and part.spatial:
             stage = step_gather_stage(self._unique("gather"), layout, part.beats)
-            return stage, {value: gathered_step(value)}
+            return stage, {value: gathered_step(value, elements[value], len(layout.bounds))}
         if part.kind == "scatter" and source.spatial:
-            places = step_positions(value)
+            places = step_positions(value, elements[value])
             stage = step_scatter_stage(self._unique("scatter"), layout, places)
             return stage, {value: list(range(len(places[0])))}
         if part.kind == "accumulate" and isinstance(part.ops[0], spike.ScanOp):
             return self._loop(part, part.ops[0], layout, elements)
         if part.kind != "accumulate" or not isinstance(part.ops[0], _STEPWISE):
-            return super()._stage(part, layout, elements)
+            stage, given = super()._stage(part, layout, elements)
+            if part.kind == "accumulate":
+                given = dict.fromkeys(given, elements[value])
+            return stage, given
         (op,), ((_, value),) = part.ops, part.sources
         (result,) = part.exports
         layer = self.names.of(op)

@@ -90,17 +90,22 @@ def _repeated(stage: Stage, input: Layout, steps: int) -> Stage:
     return replace(stage, inputs=(input,), outputs=(replace(output, beats=output.beats * steps),))
 
 
-def gathered_step(value: SSAValue) -> list[int]:
-    """Where the elements of a step, in its own order, are in a gathered one."""
-    _, _, channels, *size = dense_type(value).get_shape()
-    places = np.arange(channels * prod(size)).reshape(-1, channels)
-    return places.T.reshape(-1).tolist()
+def gathered_step(value: SSAValue, places: Sequence[int], width: int) -> list[int]:
+    """Where the elements of a step, in its own order, are in a gathered one.
+
+    Args:
+        value: the run.
+        places: of the channels in the beat of a position.
+        width: the elements of such a beat.
+    """
+    positions = prod(dense_type(value).get_shape()[3:])
+    return [position * width + place for place in places for position in range(positions)]
 
 
-def step_positions(value: SSAValue) -> list[list[int]]:
-    """For each position the places of its elements in a step."""
-    _, _, channels, *size = dense_type(value).get_shape()
-    return np.arange(channels * prod(size)).reshape(channels, -1).T.tolist()
+def step_positions(value: SSAValue, places: Sequence[int]) -> list[list[int]]:
+    """For each position the places of its elements in a step, whose elements have those places."""
+    channels = dense_type(value).get_shape()[2]
+    return np.reshape(places, (channels, -1)).T.tolist()
 
 
 def image_neuron_stage(

@@ -54,6 +54,19 @@ def test_one_convolution(
     checked(program, written, pipeline=seed % 3)
 
 
+@pytest.mark.parametrize("readout", ["train", "count", "membrane"])
+@pytest.mark.parametrize("shared", ["channel", "position"])
+def test_readouts(iverilog: str, program: Program, readout: str, shared: Shared) -> None:
+    written = TrainImageProgram(6, 4, 2, (3, 2))
+    written.conv(3, "i8", 2, padding=1)
+    written.fire(6, "subtract", shared, membrane=readout == "membrane")
+    if readout == "count" and shared == "position":
+        written.conv(2, "!ternary.trit", 1)
+        written.fire(None, "subtract", shared, membrane=False)
+    written.result(readout)
+    checked(program, written)
+
+
 def network() -> TrainImageProgram:
     """Two convolutions with pooling between, and a layer on the vector behind them."""
     written = TrainImageProgram(3, 3, 2, (6, 7))
