@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..lowering.to_verilog.proof import Proof
+from .layer_proofs import Proof
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from ..lowering.options import parse_target_spec
 from ..lowering.targets import get_target, read_options
 from ..lowering.to_verilog.interface import Port, pack, unpack
 from ..lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
-from ..lowering.to_verilog.proof import prove_layer
 from ..lowering.to_verilog.target import VerilogOptions, random_inputs
 from ..runtime.equivalence import check_provers
 from ..runtime.verilog import SIMULATORS
+from .layer_proofs import prove_layer
 from .layer_results import Difference, LayerReport, LayerResult
 from .verilog import Simulated, dequantized, frames_of, quantized, shaped, simulate_words
 

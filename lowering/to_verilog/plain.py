@@ -2,8 +2,8 @@
 
 Each number is a wire that is wide enough for all it can be, each sum has all its terms, each
 threshold a comparison: nothing is shared, merged or rearranged, and the layer is read as the
-program has it, before any pass makes hardware of it. Not here: proofs (`proof`), and layers on
-images, with state or of several cycles, which have no such form.
+program has it, before any pass makes hardware of it. Not here: proofs (`tools.layer_proofs`), and
+layers on images, with state or of several cycles, which have no such form.
 """
 
 from __future__ import annotations

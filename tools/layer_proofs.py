@@ -1,6 +1,7 @@
 """Proofs that the circuit of a layer is right for every input, by its plain form.
 
-Not here: the plain form (`plain`), and how two modules are compared (`runtime.equivalence`).
+Not here: the plain form (`lowering.to_verilog.plain`), and how two modules are compared
+(`runtime.equivalence`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from ...ir.errors import UnsupportedError
-from ...runtime.equivalence import Registers, check_provers, prove_equal
-from .layer_circuits import LayerCircuit
-from .plain import PlainForm, plain_form
-from .printer import modules
+from ..ir.errors import UnsupportedError
+from ..lowering.to_verilog.layer_circuits import LayerCircuit
+from ..lowering.to_verilog.plain import PlainForm, plain_form
+from ..lowering.to_verilog.printer import modules
+from ..runtime.equivalence import Registers, check_provers, prove_equal
 
 MOST_BITS = 10_000
 """Bits of adders in the plain form of layers that are tried."""
