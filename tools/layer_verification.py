@@ -42,7 +42,7 @@ VECTORS = 10_000
 _SHOWN = 4096
 """Numbers of a vector that are told, at most."""
 
-_ICARUS_CYCLES = 200_000
+_ICARUS_CYCLES = 30_000
 """Simulations of more cycles go to Verilator where it is installed: it is slow to begin."""
 
 _CYCLES = 50_000_000
