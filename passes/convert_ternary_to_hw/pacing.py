@@ -15,6 +15,12 @@ from ..hardware_estimate.delays import Grade, Kind, delay, delays
 DEVICE: Grade = "ultrascale+"
 """The family that circuits are for where nothing else is said."""
 
+_READY_STAGES = 6
+"""The most stages that ready passes through in a cycle where no clock is asked for."""
+
+_READERS = 256
+"""Registers that wait for the ready of a stage, about."""
+
 _ROUNDING = 1e-9
 
 
@@ -47,6 +53,14 @@ class Pacing:
         if self.clock is None:
             return self.levels
         return 1000 / self.clock - delay(self.device, "register")
+
+    @cached_property
+    def ready_stages(self) -> int:
+        """How many stages ready may pass through in a cycle: in each it has many readers."""
+        if self.clock is None:
+            return _READY_STAGES
+        last = self.after_spreading(_READERS)
+        return max(1, int((self.limit - last) / (self.cost("mux") + last)))
 
     @cached_property
     def lut_inputs(self) -> int:

@@ -86,18 +86,31 @@ class Building:
         for value, of in inputs.items():
             elements[value] = list(range(len(bounds), len(bounds) + len(of)))
             bounds += of
-        self.network = Network(f"{name}_stages", Layout(tuple(bounds), first.beats))
+        self.network = Network(
+            f"{name}_stages", Layout(tuple(bounds), first.beats), options.pacing.ready_stages
+        )
         self._give(first, 0, elements)
 
     def build(self) -> tuple[BuiltNetwork, Elements]:
         """The network, and where the returned values are in its results."""
         for part in self.parts[1:-1]:
             channel, elements = self._taken_by(part)
+            channel = self._against_bursts(part, channel)
             stage, given = self._stage(part, self.network.layouts[channel], elements)
             (output,) = self.network.add(stage, [channel])
             self._give(part, output, given)
         channel, elements = self._taken_by(self.parts[-1])
         return self.network.finish(channel), elements
+
+    def _against_bursts(self, part: Part, channel: int) -> int:
+        """The channel into a part, behind a place for a FIFO where pixels come row by row."""
+        (source, _), *_ = part.sources
+        # Windows are so wide that a FIFO of them takes more than a quicker product.
+        pixels = part.kind == "window" or (part.kind == "product" and source.kind != "window")
+        if not pixels or not _comes_in_bursts(source):
+            return channel
+        name = self._unique(f"{self.names.of(part.ops[0])}_bursts")
+        return self.network.fifo(name, channel, max(3, source.grid[-1]))
 
     def _unique(self, name: str) -> str:
         self._taken[name] += 1
@@ -267,6 +280,18 @@ def _is_prompt(part: Part) -> bool:
     if part.kind in ("gather", "scatter", "accumulate", "product"):
         return False
     return all(_is_prompt(source) for source, _ in part.sources)
+
+
+def _comes_in_bursts(part: Part) -> bool:
+    """Whether a part gives the beats of some rows alone, as stages behind a stride do."""
+    if part.kind == "window":
+        (op,) = part.ops
+        if not isinstance(op, WindowOp):
+            return False  # images of spikes come and go step by step
+        return part.beats > 1 and window_shape(op).strides != (1, 1)
+    if part.kind not in ("arithmetic", "product") or not part.spatial:
+        return False
+    return any(_comes_in_bursts(source) for source, _ in part.sources)
 
 
 def _literal(value: SSAValue, spatial: Sequence[int]) -> Signals:

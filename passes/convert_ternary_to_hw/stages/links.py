@@ -77,12 +77,14 @@ def _runs(places: Sequence[int], taken: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
-    """A queue of `depth` beats, 1 or at least 3: a register for the first, a RAM for the others.
+    """A queue of `depth` beats: a register for the first, one more for two, else a RAM.
 
     A beat can leave in the cycle after it came; `in_ready` does not depend on `out_ready`.
     """
-    if depth < 1 or depth == 2:
+    if depth < 1:
         raise ValueError(f"a FIFO of {depth} beats")
+    if depth == 2:
+        return _buffer(name, layout)
     bits = layout.width
     body = StageBody([bits], [bits])
     valid = body.state(1, "valid", 0)
@@ -132,3 +134,21 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         (memory.declaration(),),
         (count,),
     )
+
+
+def _buffer(name: str, layout: Layout) -> Stage:
+    """A queue of two beats, which is ready by a register."""
+    bits = layout.width
+    body = StageBody([bits], [bits])
+    (data,), (in_valid,), (out_ready,) = body.in_data, body.in_valid, body.out_ready
+    valid, room = body.state(1, "valid", 0), body.state(1, "room", 1)
+    first, second = body.state(bits, "first"), body.state(bits, "second")
+    free = body.any_of(body.inverse(valid), out_ready, name="free")
+    waits = body.all_of(valid, body.inverse(out_ready))
+    body.drive(valid, body.any_of(in_valid, body.inverse(room), waits))
+    body.drive(first, body.select(room, data, second), free)
+    body.drive(second, data, room)
+    body.drive(room, body.any_of(free, body.all_of(room, body.inverse(in_valid))))
+    module = body.finish(name, "Buffer of two beats", [room], [first], [valid])
+    count = LayerCount(name, "buffer of 2 beats", register_bits=body.register_bits, mux_bits=bits)
+    return Stage(name, module, (layout,), (layout,), FifoTiming(2), layers=(count,))

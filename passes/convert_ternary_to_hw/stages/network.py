@@ -1,12 +1,14 @@
 """A network of stages: who gives beats to whom, how deep its FIFOs are, its modules.
 
 A network has one source and one sink. It is built from the source on; where the ways from a fork
-meet again, each gets a place for a FIFO, and `finish` finds out how deep it has to be.
+meet again, each gets a place for a FIFO, and so do stages to which beats come in bursts. `finish`
+finds out how deep they have to be, after it has put buffers where ready passes through too many
+stages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
@@ -15,6 +17,7 @@ from ....ir.errors import LoweringError
 from ..circuit import LayerCount
 from .body import StageBody, port_names
 from .links import fifo_stage
+from .ready_paths import Hop, buffered_channels, passes_ready
 from .schedule import Node, Schedule, schedule
 from .stage import AnyModule, Layout, Stage
 from .timing import FifoTiming
@@ -22,12 +25,27 @@ from .timing import FifoTiming
 
 @dataclass(frozen=True)
 class _Place:
-    """A stage, or a FIFO whose depth is not known yet, and its channels."""
+    """A stage, or a FIFO whose depth is not known yet, and its channels.
+
+    A FIFO with a number in `most` is for bursts: it is there, no deeper than that, where the
+    network is slower without it.
+    """
 
     name: str
     stage: Stage | None
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    most: int | None = None
+
+
+Merged = Callable[[int], int]
+"""What became of a channel when FIFOs were left out."""
+
+
+def _merged(instead: Mapping[int, int], channel: int) -> int:
+    while channel in instead:
+        channel = instead[channel]
+    return channel
 
 
 @dataclass(frozen=True)
@@ -55,13 +73,15 @@ class Network:
     Args:
         name: of its module.
         input: what comes in, on channel 0.
+        ready: the most stages that ready passes through in a cycle.
 
     Attributes:
         layouts: what each channel carries.
     """
 
-    def __init__(self, name: str, input: Layout) -> None:
+    def __init__(self, name: str, input: Layout, ready: int) -> None:
         self.name = name
+        self.ready = ready
         self.layouts = [input]
         self._places: list[_Place] = []
 
@@ -71,10 +91,16 @@ class Network:
         self._places.append(_Place(stage.name, stage, tuple(inputs), tuple(outputs)))
         return outputs
 
-    def fifo(self, name: str, channel: int) -> int:
-        """A place for a FIFO behind a channel; the channel behind it."""
+    def fifo(self, name: str, channel: int, most: int | None = None) -> int:
+        """A place for a FIFO behind a channel; the channel behind it.
+
+        Args:
+            name: of the stage.
+            channel: what comes in.
+            most: of a FIFO for bursts: how deep it may be.
+        """
         output = self._channel(self.layouts[channel])
-        self._places.append(_Place(name, None, (channel,), (output,)))
+        self._places.append(_Place(name, None, (channel,), (output,), most))
         return output
 
     def _channel(self, layout: Layout) -> int:
@@ -86,64 +112,114 @@ class Network:
 
         A FIFO that never holds more than one beat is left out.
         """
-        beats = self.layouts[sink].beats
-        nodes = [
-            Node(
-                FifoTiming(None) if p.stage is None else p.stage.timing.copy(), p.inputs, p.outputs
-            )
-            for p in self._places
-        ]
-        ideal = schedule(nodes, 0, sink, beats)
-        if all(place.stage for place in self._places):
-            return self._built(self._places, ideal, 0, sink)
-        held = [n.timing.most if isinstance(n.timing, FifoTiming) else 0 for n in nodes]
+        self._cut_ready(sink)
+        bursts = self._bursts(sink)
+        held, ideal = self._held(bursts, sink)
+        if not held:
+            return self._built(*self._with_depths([]), ideal, sink)
         for spare in (0, 1):
             depths = [0 if most <= 1 else max(3, most + spare) for most in held]
-            found = self._with_depths(depths)
-            places, merged = found
-            actual = self._scheduled(places, merged(0), merged(sink), beats)
+            places, merged = self._with_depths(depths)
+            actual = self._scheduled(places, merged, sink)
             if actual is not None and actual.interval <= ideal.interval:
-                return self._built(places, actual, merged(0), merged(sink))
-        depths = [max(3, most + 1) for most in held]
+                return self._built(places, merged, actual, sink)
+        depths = [
+            max(3, most + 1) if most or place.most is None else 0
+            for most, place in zip(held, self._fifos, strict=True)
+        ]
         places, merged = self._with_depths(depths)
-        actual = self._scheduled(places, merged(0), merged(sink), beats)
+        actual = self._scheduled(places, merged, sink)
         if actual is None:
             raise LoweringError(f"the stages of '{self.name}' wait for each other")
-        return self._built(places, actual, merged(0), merged(sink))
+        return self._built(places, merged, actual, sink)
 
-    def _scheduled(
-        self, places: Sequence[_Place], source: int, sink: int, beats: int
-    ) -> Schedule | None:
+    @property
+    def _fifos(self) -> list[_Place]:
+        """The places of FIFOs, in order."""
+        return [place for place in self._places if place.stage is None]
+
+    def _cut_ready(self, sink: int) -> None:
+        """Put buffers where ready passes through too many stages."""
+        hops = [
+            Hop(p.stage is None or passes_ready(p.stage), p.inputs, p.outputs) for p in self._places
+        ]
+        widths = {channel: layout.width for channel, layout in enumerate(self.layouts)}
+        cut = {
+            channel: self._channel(self.layouts[channel])
+            for channel in buffered_channels(hops, widths, self.ready)
+            if channel != sink
+        }
+        places: list[_Place] = []
+        for place in self._places:
+            own = tuple(channel for channel in place.inputs if channel in cut)
+            for channel in own:
+                name = f"{self.name}_buffer_{channel}"
+                stage = fifo_stage(name, self.layouts[channel], 2)
+                places.append(_Place(name, stage, (channel,), (cut[channel],)))
+            inputs = tuple(cut.get(channel, channel) for channel in place.inputs)
+            places.append(replace(place, inputs=inputs))
+        self._places = places
+
+    def _bursts(self, sink: int) -> set[int]:
+        """The channels before FIFOs for bursts without which the network is slower."""
+        kept = {place.inputs[0] for place in self._fifos if place.most is not None}
+        if not kept:
+            return kept
+        _, best = self._held(kept, sink)
+        if self._held(set(), sink)[1].interval <= best.interval:
+            return set()
+        for channel in sorted(kept, key=lambda c: -self.layouts[c].width):
+            if self._held(kept - {channel}, sink)[1].interval <= best.interval:
+                kept.remove(channel)
+        return kept
+
+    def _held(self, bursts: set[int], sink: int) -> tuple[list[int], Schedule]:
+        """What FIFOs hold at most, with those bursts, and all others as deep as they get."""
+        instead: dict[int, int] = {}
+        nodes: list[Node] = []
+        held: list[FifoTiming] = []
+        for place in self._places:
+            inputs = tuple(_merged(instead, channel) for channel in place.inputs)
+            if place.stage is None:
+                held.append(FifoTiming(place.most))
+                if place.most is not None and place.inputs[0] not in bursts:
+                    instead[place.outputs[0]] = place.inputs[0]
+                    continue
+                nodes.append(Node(held[-1], inputs, place.outputs))
+            else:
+                nodes.append(Node(place.stage.timing.copy(), inputs, place.outputs))
+        end = _merged(instead, sink)
+        found = schedule(nodes, 0, end, self.layouts[sink].beats)
+        return [timing.most for timing in held], found
+
+    def _scheduled(self, places: Sequence[_Place], merged: Merged, sink: int) -> Schedule | None:
         nodes = [Node(p.stage.timing.copy(), p.inputs, p.outputs) for p in places if p.stage]
         try:
-            return schedule(nodes, source, sink, beats)
+            return schedule(nodes, merged(0), merged(sink), self.layouts[sink].beats)
         except LoweringError:
             return None
 
-    def _with_depths(self, depths: Sequence[int]) -> tuple[list[_Place], Callable[[int], int]]:
+    def _with_depths(self, depths: Sequence[int]) -> tuple[list[_Place], Merged]:
         """The places with FIFOs of those depths, 0 for none, and what became of a channel."""
         instead: dict[int, int] = {}
-
-        def merged(channel: int) -> int:
-            while channel in instead:
-                channel = instead[channel]
-            return channel
-
+        left = list(depths)
         places: list[_Place] = []
-        for place, depth in zip(self._places, depths, strict=True):
+        for place in self._places:
             stage = place.stage
             if stage is None:
+                depth = left.pop(0)
                 if not depth:
                     instead[place.outputs[0]] = place.inputs[0]
                     continue
                 stage = fifo_stage(place.name, self.layouts[place.inputs[0]], depth)
-            inputs = tuple(merged(channel) for channel in place.inputs)
+            inputs = tuple(_merged(instead, channel) for channel in place.inputs)
             places.append(replace(place, stage=stage, inputs=inputs))
-        return places, merged
+        return places, lambda channel: _merged(instead, channel)
 
     def _built(
-        self, places: Sequence[_Place], found: Schedule, source: int, sink: int
+        self, places: Sequence[_Place], merged: Merged, found: Schedule, sink: int
     ) -> BuiltNetwork:
+        source, sink = merged(0), merged(sink)
         stages = [place.stage for place in places if place.stage]
         modules: dict[str, AnyModule] = {}
         for stage in stages:
