@@ -36,6 +36,10 @@ FUNCTION_OPSET = 15
 """Model-local functions need IR version 8, which came with opset 15."""
 
 
+NARROWED = 256
+"""Parameters of so many integers are stored in 8 bits where these hold them."""
+
+
 class Inexpressible(Exception):
     """An op, or a combination of types, that the target has no nodes for; says why."""
 
@@ -138,7 +142,10 @@ class Emitter:
                 return self.trits(value, Element.INT8)
             owner = value.owner
             if isinstance(owner, tensor.ParameterOp):
-                self._values[value] = self._parameter(owner)
+                name = self._parameter(owner)
+                element = element_type(owner.result.type.element_type)
+                with self.writing(self._root):
+                    self._values[value] = self.cast(name, element)
             elif isinstance(owner, tensor.ConstantOp):
                 array = constant_value(owner)
                 assert array is not None
@@ -170,6 +177,8 @@ class Emitter:
             array = parameter_value(op)
             if isinstance(op, ternary.ParameterOp):
                 array = store_of(module_of(op)).read(key)  # checked above, packed already
+            elif array.dtype.kind == "i" and array.size >= NARROWED and _fits_a_byte(array):
+                array = array.astype(np.int8)  # `value` widens it; the runtime does that once
             self._parameters.add(key)
             self.graph.set_initializer(self._keys[key], array)
         return self._keys[key]
@@ -409,3 +418,7 @@ def unpack_attributes(shape: Shape, element: Element) -> dict[str, AttributeValu
     """The attributes of a call of `ternary.unpack` or `ternary.matmul`."""
     count = int(np.prod(shape, dtype=np.int64))
     return {"shape": list(shape), "count": [count], "to": int(element)}
+
+
+def _fits_a_byte(array: Array) -> bool:
+    return bool(array.min(initial=0) >= -128 and array.max(initial=0) <= 127)

@@ -115,6 +115,12 @@ def _stored(module: ModuleOp) -> dict[str, NDArray[Any]]:
 def _safetensors(arrays: Mapping[str, NDArray[Any]], source: ModuleSource) -> bytes:
     from safetensors.numpy import save
 
-    return save(
-        {source.state_keys[key]: np.asarray(arrays[key], order="C") for key in sorted(arrays)}
-    )
+    return save({source.state_keys[key]: _narrow(arrays[key]) for key in sorted(arrays)})
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    """Integers that 8 bits hold in 8 bits: `load_state_dict` widens them to what the buffer has."""
+    array = np.asarray(array, order="C")
+    if array.dtype.kind != "i" or not array.size or array.min() < -128 or array.max() > 127:
+        return array
+    return array.astype(np.int8)

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from .emitter import Emitter, Rule
-from .graph import Element, Tensor, element_type
+from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, plain
 
 _UNARY = {
@@ -144,6 +144,9 @@ def erf(e: Emitter, op: tensor.ErfOp) -> None:
 def div(e: Emitter, op: tensor.DivOp) -> None:
     """A quotient; integers truncate. The least int32 by -1 would end the process."""
     (lhs, rhs), layout = together(e, [op.lhs, op.rhs], op.result)
+    if lhs.element is Element.INT64 and rhs.data is not None and _divides(e, op):
+        e.bind(op.result, _by_power(e, lhs, rhs.data), layout)
+        return
     if lhs.element is not Element.INT32 or not _may_be_minus_one(e, op.rhs):
         e.bind(op.result, e.binary("DIV", lhs, rhs), layout)
         return
@@ -151,6 +154,40 @@ def div(e: Emitter, op: tensor.DivOp) -> None:
     quotient = e.binary("DIV", lhs, e.choose(minus, e.scalar(1, Element.INT32), rhs))
     negative = e.binary("SUB", e.scalar(0, Element.INT32), lhs)
     e.bind(op.result, e.choose(minus, negative, quotient), layout)
+
+
+def _divides(e: Emitter, op: tensor.DivOp) -> bool:
+    """Whether the divisor is a power of two, and the dividend x - x mod it, not too large."""
+    power, less = e.array(op.rhs), op.lhs.owner
+    if power is None or not isinstance(less, tensor.SubOp) or (power < 2).any():
+        return False
+    rest = less.rhs.owner
+    if not isinstance(rest, tensor.ModOp) or rest.lhs is not less.lhs:
+        return False
+    same = np.array_equal(power, e.array(rest.rhs)) and not (power & (power - 1)).any()
+    return same and e.magnitudes.greatest(op.lhs) <= int(power.min()) << (24 + LOW_BITS)
+
+
+LOW_BITS = 20
+"""Of a quotient that are made apart, so that both parts are exact in float32."""
+
+
+def _by_power(e: Emitter, x: Tensor, power: Array) -> Tensor:
+    """x / 2^s for multiples of 2^s, whose quotient has up to 44 bits: LiteRT divides no INT64."""
+    shift = np.log2(power).astype(np.int64)
+    more = np.minimum(LOW_BITS, 62 - shift)
+
+    def quotient(value: Tensor, exponents: Array) -> Tensor:
+        inverse = e.constant(np.ldexp(1.0, -exponents).astype(np.float32), "powers")
+        made = e.binary("MUL", e.cast(value, Element.FLOAT32), inverse)
+        return e.cast(made, Element.INT64)
+
+    with e.exactly():
+        cut = e.constant(np.left_shift(np.int64(1), shift + more), "powers")
+        low = e.binary("FLOOR_MOD", x, cut)
+        high = quotient(e.binary("SUB", x, low), shift + more)
+        lifted = e.binary("MUL", high, e.constant(np.left_shift(np.int64(1), more), "powers"))
+        return e.binary("ADD", lifted, quotient(low, shift))
 
 
 def mod(e: Emitter, op: tensor.ModOp) -> None:
