@@ -9,12 +9,16 @@ and linear layers whose weights are trits times a scale. Exporters: ours, `torch
 process of its own, in this environment or in the first of `--peer-python` that has it; one that
 nobody has is left out with a line.
 
-`export` is the median of the rounds in seconds of processor time beyond imports, with all checks
-that an exporter makes. Latency is for one sample, the engines of a network in turns, and `x ours`
-says how many times as long as our file of the same format it takes; a ratio is left out when either
-side's median is over 1.3 times its fastest round. `error` is the largest difference from PyTorch in
-float64 over the largest value, `names` the share of weights (tensors of two or more axes) whose
-name stands in the file.
+`first` is the first export of the network in its process, `export` the median of the rounds, which
+find caches filled: seconds of processor time beyond imports, with all checks that an exporter
+makes. `imports` is what loading the libraries takes, also those that the first export of any
+network loads: a small one is exported before.
+
+Latency is for one sample, the engines of a network in turns, and `x ours` says how many times as
+long as our file of the same format it takes; a ratio is left out when either side's median is over
+1.3 times its fastest round. `error` is the largest difference from PyTorch in float64 over the
+largest value, `names` the share of weights (tensors of two or more axes) whose name stands in the
+file.
 """
 
 from __future__ import annotations
@@ -54,7 +58,9 @@ class Figure:
         format: `onnx` or `tflite`.
         exporter: who exported.
         problem: the error; empty where there is a file.
-        export: seconds of processor time.
+        imports: seconds of processor time before the network.
+        first: seconds of processor time of the first round.
+        export: the median of all rounds.
         export_ratio: `export` as a multiple of ours.
         kilobytes: of the file.
         latency: microseconds a sample.
@@ -68,6 +74,8 @@ class Figure:
     format: str
     exporter: str
     problem: str = ""
+    imports: float = 0.0
+    first: float = 0.0
     export: float = 0.0
     export_ratio: float | None = None
     kilobytes: float = 0.0
@@ -131,6 +139,7 @@ def measured(name: str, pythons: dict[str, str], rounds: int, threads: int) -> l
                 continue
             path = Path(told["file"])
             inside = contents(path)
+            figure.imports, figure.first = told["imports"], told["seconds"][0]
             figure.export, figure.kilobytes = median(told["seconds"]), path.stat().st_size / 1000
             figure.transposes = inside.transposes
             figure.names = names_kept(keys, inside.constants)
@@ -163,7 +172,8 @@ def show(figures: Sequence[Figure]) -> None:
     table = Table(title="PyTorch modules that leave", title_justify="left")
     for column in ("network", "exporter"):
         table.add_column(column)
-    heads = ("export, s", "x ours", "kB", "latency, µs", "x ours", "error", "transposes", "names")
+    heads = ("imports, s", "first, s", "export, s", "x ours", "kB", "latency, µs", "x ours")
+    heads = (*heads, "error", "transposes", "names")
     for column in heads:
         table.add_column(column, justify="right")
     previous = figures[0] if figures else None
@@ -177,6 +187,8 @@ def show(figures: Sequence[Figure]) -> None:
         table.add_row(
             figure.network,
             figure.exporter,
+            f"{figure.imports:.2f}",
+            f"{figure.first:.2f}",
             f"{figure.export:.2f}",
             ratio(figure.export_ratio),
             f"{figure.kilobytes:.0f}",
@@ -186,7 +198,7 @@ def show(figures: Sequence[Figure]) -> None:
             str(figure.transposes),
             f"{figure.names:.0%}",
         )
-    Console(width=None if sys.stdout.isatty() else 130).print(table)
+    Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 
 def ratio(value: float | None) -> str:

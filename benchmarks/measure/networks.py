@@ -48,6 +48,15 @@ def network(name: str) -> Any:
     return nn.Sequential(OrderedDict(fc=layer)).eval()
 
 
+def small_network() -> tuple[Any, Any]:
+    """A network with a few operators, whose shapes no other has, and an input of one sample."""
+    import torch
+    from torch import nn
+
+    layers = (nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU6(), nn.Flatten(), nn.Linear(27, 5))
+    return nn.Sequential(*layers).eval(), torch.zeros(1, 2, 5, 5)
+
+
 def example(name: str, batch: int) -> Any:
     """Inputs of one of `NETWORKS`: a tensor of float32."""
     import torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def _frames(trace: str) -> list[tuple[str, int]]:
     return frames
 
 
+@cache
 def _is_of_library(file: str) -> bool:
     import torch
 
