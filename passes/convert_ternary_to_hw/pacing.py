@@ -56,11 +56,13 @@ class Pacing:
 
     @cached_property
     def ready_stages(self) -> int:
-        """How many stages ready may pass through in a cycle: in each it has many readers."""
+        """How many stages ready may pass through in a cycle: two look-up tables each, and many
+        readers.
+        """
         if self.clock is None:
             return _READY_STAGES
         last = self.after_spreading(_READERS)
-        return max(1, int((self.limit - last) / (self.cost("mux") + last)))
+        return max(1, int((self.limit - last) / (2 * self.cost("mux") + last)))
 
     @cached_property
     def lut_inputs(self) -> int:

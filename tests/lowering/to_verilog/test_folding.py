@@ -183,7 +183,7 @@ def spotting(channels: int, blocks: int) -> ImageProgram:
 
 
 def test_depthwise_networks_fold_to_a_goal(iverilog: str, program: Program) -> None:
-    written = spotting(8, 2)
+    written = spotting(16, 2)
     module = program(written.text(), written.values)
     x = written.inputs(4)
     (expected,) = run_module(module, [x])
@@ -194,6 +194,24 @@ def test_depthwise_networks_fold_to_a_goal(iverilog: str, program: Program) -> N
     forms = {layer["layer"]: layer["form"] for layer in report["folding"]["layers"]}
     assert "unrolled" not in forms.values()
     assert report["estimate"]["luts"] < 0.75 * whole["estimate"]["luts"]
+    _, (actual,) = run_verilog(artifact, [x], "iverilog")
+    assert np.array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("form", ["pe=2,simd=18", "pe=4,simd=9"])
+def test_bursts_behind_pooling_do_not_stall(iverilog: str, program: Program, form: str) -> None:
+    """Pooling gives a row of pixels in two rows' time: the product behind has that time."""
+    written = ImageProgram(0, 2, 16, 16, "i8")
+    written.conv(4, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    written.pool((2, 2), (2, 2), (0, 0, 0, 0))
+    written.conv(4, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    module = program(written.text(), written.values)
+    x = written.inputs(4)
+    (expected,) = run_module(module, [x])
+    artifact = compile_to_target(module, "verilog", {**OPTIONS, "folding": f"conv3:{form}"})
+    report = json.loads(artifact.text("report.json"))
+    assert report["initiation_interval"] == 16 * 16
+    assert any("FIFO" in layer["source"] for layer in report["layers"])
     _, (actual,) = run_verilog(artifact, [x], "iverilog")
     assert np.array_equal(actual, expected)
 

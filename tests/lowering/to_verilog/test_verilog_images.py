@@ -32,10 +32,12 @@ OPTIONS = {"time_budget": 0.001, "vectors": 2}
 FRAMES = 8
 
 
-def checked(program: Program, written: ImageProgram, **options: Any) -> dict[str, Any]:
+def checked(
+    program: Program, written: ImageProgram, frames: int = FRAMES, **options: Any
+) -> dict[str, Any]:
     """The report of a program's circuit, whose results are those of the interpreter."""
     module = program(written.text(), written.values)
-    x = written.inputs(FRAMES)
+    x = written.inputs(frames)
     (expected,) = run_module(module, [x])
     artifact = compile_to_target(module, "verilog", {**OPTIONS, **options})
     _, (actual,) = run_verilog(artifact, [x], "iverilog")
@@ -266,3 +268,17 @@ def test_what_does_not_fit_frames_is_refused(program: Program) -> None:
 }"""
     with pytest.raises(UnsupportedError, match="a batch of images must be free or 1"):
         compile_to_target(program(text, {}), "verilog", OPTIONS)
+
+
+def test_ready_is_cut_where_it_passes_through_many_stages(iverilog: str, program: Program) -> None:
+    written = ImageProgram(2, 2, 5, 6, "i8")
+    for _ in range(6):
+        written.conv(3, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    # The first half of the frames, at full pace, is longer than the latency.
+    report = checked(program, written, 24)
+    buffers = [layer for layer in report["layers"] if layer["source"] == "buffer of 2 beats"]
+    assert len(buffers) == 2
+    assert report["initiation_interval"] == 30
+    paced = checked(program, written, 24, clock=400)
+    assert paced["initiation_interval"] == 30
+    assert paced["estimate"]["clock_mhz"] > report["estimate"]["clock_mhz"]
