@@ -15,13 +15,12 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 
-from ..dialects.calibration import loaded
 from ..ir.errors import OptionError
 from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..passes.universe import everything
 from .artifact import Artifact, write_artifact
+from .calibration_file import save_calibration
 from .emission import argument_names, entry_function
 from .programs import program_of
 from .stages import Stage
@@ -29,9 +28,6 @@ from .targets import Target, compile_to_target, get_target, read_options
 
 Array = NDArray[Any]
 Backend = Literal["onnx", "tflite"]
-
-SAMPLES = 1024
-"""Samples of a calibration that are used at most."""
 
 _PRECISIONS = {None: "float32", "dynamic": "dynamic-int8", "static": "int8"}
 
@@ -177,7 +173,7 @@ def optimize_for_mobile(
         values["fuse"] = False
     with TemporaryDirectory() as folder:
         if calibration_data is not None:
-            values["calibration"] = str(_saved(function, calibration_data, Path(folder)))
+            values["calibration"] = str(save_calibration(function, calibration_data, Path(folder)))
         artifact = compile_to_target(program, target, read_options(target, values))
     return MobileModel(backend, artifact, argument_names(function))
 
@@ -204,22 +200,3 @@ class _Chosen(Target):
 
     def emit(self, module: ModuleOp, options: Any) -> Artifact:
         return self.target.emit(module, options)
-
-
-def _saved(function: FuncOp, loader: Iterable[Any], folder: Path) -> Path:
-    """The samples of a loader as a file by argument name."""
-    names = argument_names(function)
-    columns: list[list[Array]] = [[] for _ in names]
-    count = 0
-    for batch in loaded(function, loader):
-        for column, value in zip(columns, batch, strict=True):
-            column.append(value)
-        count += max(map(len, batch))
-        if count >= SAMPLES:
-            break
-    if not count:
-        raise OptionError("calibration_data is empty")
-    path = folder / "samples.npz"
-    arrays = {n: np.concatenate(c)[:SAMPLES] for n, c in zip(names, columns, strict=True)}
-    np.savez(path, **cast("dict[str, Any]", arrays))
-    return path

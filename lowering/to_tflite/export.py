@@ -8,21 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 
-import numpy as np
-from xdsl.dialects.builtin import ModuleOp
-
 from ...ir.errors import OptionError
 from ..artifact import write_artifact
-from ..emission import argument_names, entry_function
+from ..calibration_file import SAMPLES, save_calibration
+from ..emission import entry_function
 from ..programs import program_of
 from ..targets import compile_to_target
-from .graph import Array
 
 MODES = {"int8": "int8", "float16": "float16", "dynamic": "dynamic-int8"}
 """The option `precision` of the target for each mode."""
-
-SAMPLES = 1024
-"""Samples taken from a representative data set at most."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,8 @@ def export_to_tflite(
         if config is not None:
             options["precision"] = MODES[config.mode]
         if config is not None and config.mode == "int8":
-            options["calibration"] = str(_saved(module, batches, Path(folder)))
+            function = entry_function(module, "tflite")
+            options["calibration"] = str(save_calibration(function, batches, Path(folder)))
             options["input_type"] = config.inference_input_type
             options["output_type"] = config.inference_output_type
         artifact = compile_to_target(module, "tflite", options)
@@ -123,24 +118,3 @@ def _batches(config: TFLiteQuantizationConfig | None) -> list[tuple[Any, ...]]:
     if not found:
         raise OptionError("the representative data set is empty")
     return found
-
-
-def _saved(module: ModuleOp, batches: Sequence[tuple[Any, ...]], folder: Path) -> Path:
-    """The samples as a file that the option `calibration` reads."""
-    names = argument_names(entry_function(module, "tflite"))
-    if any(len(batch) < len(names) for batch in batches):
-        raise OptionError(
-            f"the representative data set gives {len(batches[0])} inputs, "
-            f"and the model takes {len(names)}: {', '.join(names)}"
-        )
-    arrays = {
-        name: np.concatenate([_array(batch[index]) for batch in batches])[:SAMPLES]
-        for index, name in enumerate(names)
-    }
-    path = folder / "samples.npz"
-    np.savez(path, **cast("dict[str, Any]", arrays))
-    return path
-
-
-def _array(value: Any) -> Array:
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
