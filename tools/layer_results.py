@@ -100,7 +100,8 @@ class LayerReport:
     Attributes:
         layers: in order.
         chain: whether the interpreter gives for the layers, one after another, what it gives for
-            the program as it was written: the passes before the cut are right for these samples.
+            the program as it was written, bit for bit or, of floats, within the tolerances of
+            `verify`: the passes before the cut are right for these samples.
         samples: of that.
     """
 

@@ -29,6 +29,7 @@ from ..runtime.equivalence import check_provers
 from ..runtime.verilog import SIMULATORS
 from .layer_proofs import prove_layer
 from .layer_results import Difference, LayerReport, LayerResult
+from .verify import compare, is_integer_program
 from .verilog import Simulated, dequantized, frames_of, quantized, shaped, simulate_words
 
 if TYPE_CHECKING:
@@ -159,12 +160,14 @@ class Values:
         return taken
 
     def agree_with(self, module: ModuleOp, results: Sequence[int]) -> bool:
-        """Whether the last values are what the whole program gives for the samples."""
+        """Whether the last values are what the whole program gives for the samples.
+
+        Bit for bit, or within the tolerances of `verify` for a program of floats.
+        """
         expected = run_module(module, self._samples)
-        return len(expected) == len(results) and all(
-            np.array_equal(dequantized(self._ports[number], self._frames[number]), y)
-            for number, y in zip(results, expected, strict=True)
-        )
+        found = [dequantized(self._ports[number], self._frames[number]) for number in results]
+        exact = is_integer_program(module)
+        return compare("layers", "interpreter", expected, found, exact, 0).agrees
 
 
 def reference(circuit: LayerCircuit, inputs: Sequence[Array]) -> list[Array]:

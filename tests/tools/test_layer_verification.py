@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
-from triton_dsl.dialects.parameters import store_of
+from triton_dsl.dialects.parameters import parameter_keys, store_of
 from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError, OptionError
@@ -211,6 +211,44 @@ def test_a_pass_that_changes_the_program_is_seen() -> None:
         values.through(circuit)
     assert values.agree_with(module, made.results)
     assert not values.agree_with(network([4, 3, 2], 5, 2), made.results)
+
+
+FLOATS = """builtin.module @net {
+func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x3xf32> {
+  %w = ternary.parameter "fc.weight" : tensor<4x3x!ternary.trit>
+  %s = tensor.constant dense<0.3> : tensor<f32>
+  %z = tensor.constant dense<0> : tensor<i8>
+  %c = tensor.constant dense<1.7> : tensor<f32>
+  %q = tensor.quantize %x, %s, %z {low = -8 : i64, high = 7 : i64}
+       : (tensor<?x4xf32>, tensor<f32>, tensor<i8>) -> tensor<?x4xi8>
+  %d = tensor.dequantize %q, %s, %z : (tensor<?x4xi8>, tensor<f32>, tensor<i8>) -> tensor<?x4xf32>
+  %p = ternary.matmul %d, %w
+       : tensor<?x4xf32>, tensor<4x3x!ternary.trit> -> tensor<?x3xf32>
+  %y = tensor.mul %p, %c : (tensor<?x3xf32>, tensor<f32>) -> tensor<?x3xf32>
+  func.return %y : tensor<?x3xf32>
+}
+}"""
+
+
+def test_programs_of_floats_agree_as_ever_within_a_tolerance() -> None:
+    """Circuits compute with integers; what is left of floats is rounded elsewhere."""
+    module = fill_parameters(parse_module(FLOATS), 0)
+    x = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    checks = LayerChecks(vectors=20)
+    report = verify_layers(module, [x], VerilogOptions(time_budget=0.01), checks)
+    assert report.agrees and report.layers[0].samples == 50
+    made = LayerCircuits(module, VerilogOptions(time_budget=0.01))
+    values = Values(made, [x])
+    for circuit in made:
+        values.through(circuit)
+    assert not values.agree_with(parse_scaled(module), made.results)
+
+
+def parse_scaled(module: ModuleOp) -> ModuleOp:
+    """The program with another factor."""
+    other = fill_parameters(parse_module(FLOATS.replace("1.7", "1.71")), 0)
+    assert parameter_keys(other) == parameter_keys(module)
+    return other
 
 
 def test_images_count_positions_and_folded_layers_take_their_time() -> None:
