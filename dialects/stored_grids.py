@@ -25,7 +25,7 @@ class Grid:
     """x = scale·(q - zero_point).
 
     Attributes:
-        scale: a number that float32 holds.
+        scale: a number above 0 that float32 holds.
         zero_point: the integer that stands for 0.
     """
 
@@ -66,4 +66,5 @@ def _grid(attributes: Mapping[str, Attribute]) -> Grid | None:
     scale, zero = attributes.get(SCALE), attributes.get(ZERO_POINT)
     if not isinstance(scale, FloatAttr) or not isinstance(zero, IntegerAttr):
         return None
-    return Grid(float(np.float32(scale.value.data)), zero.value.data)
+    found = Grid(float(np.float32(scale.value.data)), zero.value.data)
+    return found if 0 < found.scale < np.inf else None
