@@ -22,6 +22,7 @@ from ..expose_integers import ExposeIntegersPass
 from ..hardware_estimate.delays import delays
 from ..optimize_adder_graph import OptimizeAdderGraphPass
 from .conversion import Conversion
+from .liveness import live
 from .pacing import DEVICE, Pacing
 from .ports import INTERFACE, layer_attribute, numbers
 from .stages.conversion import FrameConversion, needs_stages
@@ -102,7 +103,7 @@ class ConvertTernaryToHwPass(ModulePass):
         OptimizeAdderGraphPass().apply(ctx, op)
         conversion = self.conversion(op)
         conversion.check()
-        modules = conversion.convert()
+        modules = live(conversion.convert())
         if not self.keep_function:
             for old in list(op.ops):
                 if isinstance(old, FuncOp):
