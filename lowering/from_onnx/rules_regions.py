@@ -17,7 +17,7 @@ from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
 from .rules_activation import Formula
 from .rules_linear import linear
 from .rules_sampling import Pixels
-from .rules_shape import check_size
+from .rules_shape import check_size, counted
 from .windows import Window
 
 Array = NDArray[Any]
@@ -59,6 +59,8 @@ class _Grid:
         length = high - low if half == "half_pixel" else (high - low).maximum(1)
         step = length / cells
         regions = e.shape(length.value)[0]
+        if regions * max(cells, ratio) > LARGEST_KNOWN:
+            raise ProblemError(f"it samples {cells} cells of {regions} regions")
         if ratio > 0:
             counts = np.full(regions, ratio)
         else:
@@ -100,6 +102,8 @@ def _roi_align(e: Emitter, call: Call) -> SSAValue:
     # Axes: region, cell and point down, cell and point across.
     count, rank = e.shape(regions)[0], 5
     check_size([count, *cells, grids[0].points, grids[1].points, shape[1]])
+    if count * grids[0].points * grids[1].points > LARGEST_KNOWN:
+        raise ProblemError(f"it samples {count} regions at too many points")
     image = Formula(e, e.reshape(e.convert(call[2], i64), [count, 1, 1, 1, 1]))
     pixels, parts = Pixels(e, x), list[Formula]()
     for y, weight_y in grids[0].corners():
@@ -171,8 +175,8 @@ def _in_cells(e: Emitter, low: Formula, high: Formula, cells: int, size: int) ->
     """Which places [regions, cells, size] lie in which cell between two bounds, both inside."""
     like = low.value
     span = _spread(e, ((high - low) + 1).maximum(1).value, 1, 3) / cells
-    cell = Formula(e, e.known(np.arange(cells).reshape(1, -1, 1), tensor_type(like).element_type))
-    place = e.known(np.arange(size).reshape(1, 1, -1), tensor_type(like).element_type)
+    cell = Formula(e, e.known(counted(cells).reshape(1, -1, 1), tensor_type(like).element_type))
+    place = e.known(counted(size).reshape(1, 1, -1), tensor_type(like).element_type)
     start = _spread(e, like, 1, 3)
     first = (cell * span).of(tensor.FloorOp) + start
     behind = start - ((cell + 1) * span * -1).of(tensor.FloorOp)
@@ -193,6 +197,8 @@ def _deform_conv(e: Emitter, call: Call) -> SSAValue:
     groups, shifted = int(call.get("group", 1)), int(call.get("offset_group", 1))
     out, size = e.shape(offset)[2:], prod(kernel)
     check_size([n, channels, size, *out])
+    if size * max(*out, *kernel, *image) > LARGEST_KNOWN:
+        raise ProblemError(f"its window {kernel} moves over {image} to {out}")
     if min(groups, shifted) < 1 or channels % shifted or e.shape(weight)[0] % groups:
         raise ProblemError(f"its {channels} channels are no {groups} and {shifted} groups")
     element = _computed_in(x)
@@ -215,7 +221,7 @@ def _deform_conv(e: Emitter, call: Call) -> SSAValue:
         ]
     images = e.reshape(x, [n * shifted, channels // shifted, *image])
     pixels = Pixels(e, images)
-    which = np.arange(n * shifted).reshape(-1, *[1] * (1 + spatial))
+    which = counted(n * shifted).reshape(-1, *[1] * (1 + spatial))
     total: Formula | None = None
     for places, factor in corners:
         assert factor is not None

@@ -19,7 +19,7 @@ from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
 from .rules_activation import Formula
 from .rules_index import RULES as INDEX
-from .rules_shape import check_size
+from .rules_shape import check_size, counted
 from .windows import Window
 
 Array = NDArray[np.int64]
@@ -106,7 +106,7 @@ class _Sampler:
         if self.padding == "reflection":
             pairs = zip(places, self.shape[2:], strict=True)
             places = [self.reflected(place, size) for place, size in pairs]
-        batch = np.arange(self.shape[0]).reshape(-1, *[1] * (len(self.places) - 1))
+        batch = counted(self.shape[0]).reshape(-1, *[1] * (len(self.places) - 1))
         image = Formula(self.e, self.e.indices(batch))
         return self.pixels.at(image, places, zeros=self.padding == "zeros")
 

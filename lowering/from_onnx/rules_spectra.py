@@ -13,6 +13,9 @@ from .inputs import type_of_proto
 from .rules_activation import Formula
 from .rules_shape import check_size, counted, padded, take
 
+LONGEST = 4096
+"""Fourier transforms have at most this many elements: they are products with a matrix."""
+
 
 def _dft(e: Emitter, call: Call) -> SSAValue:
     """The discrete Fourier transform along an axis, by products with cosines and sines."""
@@ -51,7 +54,7 @@ def transformed(
     shape, rank = e.shape(x), e.rank(x)
     if length is None:
         length = 2 * (shape[axis] - 1) if one_sided and inverse else shape[axis]
-    if not 1 <= length <= 1 << 14 or shape[-1] not in (1, 2):
+    if not 1 <= length <= LONGEST or shape[-1] not in (1, 2):
         raise ProblemError(f"it transforms {length} elements of {shape}")
     real, imaginary = _parts(e, x, axis, shape, length, mirror=one_sided and inverse)
     angles = 2 * np.pi * np.outer(np.arange(length), np.arange(length)) / length

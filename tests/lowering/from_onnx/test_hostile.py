@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from triton_dsl.ir.errors import SourceError, TritonError, UnsupportedError
 from triton_dsl.lowering.from_onnx import from_onnx
@@ -55,6 +55,60 @@ def rich_model(bench: Any) -> Any:
     }
     outputs = [f"z{index}" for index in range(1, 8)]
     return bench.model(nodes, {"x": (np.float32, ["N", 2, 8, 8])}, outputs, constants)
+
+
+def rare_model(bench: Any) -> Any:
+    """A model with small elements, regions, spectra, counts of n-grams and trees."""
+    make, rng = helper.make_node, np.random.default_rng(0)
+    nodes = [
+        make("Cast", ["x"], ["c8"], to=TensorProto.FLOAT8E4M3FN),
+        make("Transpose", ["c8"], ["t8"]),
+        make("BitCast", ["t8"], ["z1"], to=TensorProto.INT8),
+        make("QuantizeLinear", ["x", "s"], ["q4"], output_dtype=TensorProto.INT4, axis=1,
+             block_size=4),
+        make("DequantizeLinear", ["q4", "s"], ["z2"], axis=1, block_size=4),
+        make("BitCast", ["x"], ["z3"], to=TensorProto.INT32),
+        make("RoiAlign", ["m", "rois", "which"], ["z4"], output_height=2, output_width=2,
+             sampling_ratio=2),
+        make("MaxRoiPool", ["m", "pooled"], ["z5"], pooled_shape=[2, 2]),
+        make("DeformConv", ["m", "w", "o"], ["z6"], pads=[1, 1, 0, 0], group=2),
+        make("STFT", ["signal", "step", "", "length"], ["z7"]),
+        make("MelWeightMatrix", ["length", "length", "rate", "low", "high"], ["z8"]),
+        make("Det", ["x"], ["z9"]),
+        make("TfIdfVectorizer", ["n"], ["z10"], mode="TF", min_gram_length=1, max_gram_length=2,
+             max_skip_count=3, ngram_counts=[0, 2], ngram_indexes=[0, 1, 2],
+             pool_int64s=[1, 2, 1, 3]),
+        make("NonMaxSuppression", ["boxes", "scores", "which", "low"], ["z11"]),
+        make("TreeEnsemble", ["x"], ["z12"], domain="ai.onnx.ml", nodes_featureids=[0, 1],
+             nodes_modes=numpy_helper.from_array(np.array([0, 3], np.uint8)),
+             nodes_splits=numpy_helper.from_array(np.array([0, 1], np.float32)),
+             nodes_truenodeids=[1, 0], nodes_falsenodeids=[2, 1], nodes_trueleafs=[0, 1],
+             nodes_falseleafs=[1, 1], leaf_targetids=[0, 0, 0], n_targets=1, tree_roots=[0],
+             leaf_weights=numpy_helper.from_array(np.array([1, 2, 3], np.float32))),
+    ]  # fmt: skip
+    constants = {
+        "s": rng.uniform(0.5, 1, (8, 2)).astype(np.float32),
+        "rois": rng.uniform(0, 6, (3, 4)).astype(np.float32),
+        "which": np.array([0, 1, 0]),
+        "pooled": rng.uniform(0, 6, (3, 5)).astype(np.float32) * [0, 1, 1, 1, 1],
+        "w": rng.standard_normal((2, 1, 2, 2)).astype(np.float32),
+        "o": rng.standard_normal((2, 8, 6, 6)).astype(np.float32),
+        "step": np.array(3),
+        "length": np.array(8),
+        "rate": np.array(64),
+        "low": np.array(0.5, np.float32),
+        "high": np.array(30, np.float32),
+        "n": np.array([1, 2, 3, 1, 3]),
+        "boxes": rng.uniform(0, 1, (1, 9, 4)).astype(np.float32),
+        "scores": rng.uniform(0, 1, (1, 2, 9)).astype(np.float32),
+    }
+    constants["pooled"] = constants["pooled"].astype(np.float32)
+    inputs = {"x": (np.float32, [8, 8]), "m": (np.float32, [2, 2, 6, 6]),
+              "signal": (np.float32, [1, 20, 1])}  # fmt: skip
+    outputs = [f"z{index}" for index in range(1, 13)]
+    model = bench.model(nodes, inputs, outputs, constants, opset=26)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 5))
+    return model
 
 
 def fields(message: Any) -> list[tuple[Any, Any]]:
@@ -115,10 +169,11 @@ def with_other_bytes(data: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(2000, marks=pytest.mark.slow)])
-def test_mutated_files_give_one_clear_error(bench: Any, count: int) -> None:
+@pytest.mark.parametrize("build", [rich_model, rare_model])
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_mutated_files_give_one_clear_error(bench: Any, count: int, build: Any) -> None:
     chance = random.Random(7)
-    model = rich_model(bench)
+    model = build(bench)
     from_onnx(model)
     data = model.SerializeToString()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -329,7 +329,10 @@ def test_the_published_classifier_of_digits(shared_data: Any, count: int) -> Non
     import onnxruntime
 
     path = shared_data.path("models", "onnx", "mnist-conv-opset8.onnx")
-    images, labels = shared_data.digits("t10k")[:, None] * np.float32(255), shared_data.labels("t10k")
+    images, labels = (
+        shared_data.digits("t10k")[:, None] * np.float32(255),
+        shared_data.labels("t10k"),
+    )
     module = from_onnx(path)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     ours = np.array([run_module(module, [image])[0].argmax() for image in images[:count]])
