@@ -12,7 +12,9 @@ Files that hold no pass serve several: `compile_time` (values known before the p
 (trits that make up for each other's errors), `silence` (neurons that never fire), `integer_neurons`
 (neurons on whole numbers), `integer_currents`, `integer_products`, `integer_forms`,
 `integer_emitter`, `requantize_fusion` (float arithmetic as integers), `level_functions`,
-`level_products`, `input_quantizers` (floats with few values), `network_ops` (what a network is made
+`level_products`, `level_grids`, `level_results`, `input_quantizers` (floats with few values),
+`integer_weights`, `dense_products` (float weights as integers), `rescaling_fit`,
+`integer_pipeline` (how a float network becomes integer), `network_ops` (what a network is made
 of, as ops), `network_parts`, `network_neurons`, `network_writer` (ops, as what a network is made
 of), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
 additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` and
