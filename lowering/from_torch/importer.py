@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard, cast
 
 from xdsl.dialects.builtin import (
@@ -101,6 +101,7 @@ class _Importer:
         self.signature = self.program.graph_signature
         self.block = Block()
         buffers = {str(target) for target in self.signature.inputs_to_buffers.values()}
+        self.stored = dict(_stored(self.program))
         self.emitter = Emitter(
             self.block, ParameterStore.unsaved(), recognize_ternary, frozenset(buffers)
         )
@@ -132,20 +133,9 @@ class _Importer:
     # Inputs and parameters.
 
     def _placeholder(self, node: Any) -> None:
-        signature = self.signature
-        for table, stored in (
-            (signature.inputs_to_parameters, self.program.state_dict),
-            (signature.inputs_to_buffers, {**self.program.constants, **self.program.state_dict}),
-            (signature.inputs_to_lifted_tensor_constants, self.program.constants),
-        ):
-            if node.name in table:
-                key = str(table[node.name])
-                tensor = stored[key].detach()
-                is_constant = table is signature.inputs_to_lifted_tensor_constants
-                keys = () if is_constant else (key,)
-                sizes = sizes_of(tensor.shape)
-                self.emitter.values[node] = Known(tensor, sizes, keys, not is_constant)
-                return
+        if node.name in self.stored:
+            self.emitter.values[node] = self.stored[node.name]
+            return
         value = node.meta.get("val")
         if not hasattr(value, "shape"):
             return
@@ -287,6 +277,21 @@ class _Importer:
     def _named(self, name: str, sizes: tuple[Any, ...]) -> DictionaryAttr:
         dimensions = ArrayAttr([StringAttr(named(size, self.names)) for size in sizes])
         return DictionaryAttr({"tensor.name": StringAttr(name), "tensor.dimensions": dimensions})
+
+
+def _stored(program: Any) -> Iterator[tuple[str, Known]]:
+    """Parameters, buffers and constants by the names of their placeholders."""
+    signature, constants, state = program.graph_signature, program.constants, program.state_dict
+    for table, values, is_constant in (
+        (signature.inputs_to_lifted_tensor_constants, constants, True),
+        (signature.inputs_to_buffers, {**constants, **state}, False),
+        (signature.inputs_to_parameters, state, False),
+    ):
+        for name, target in table.items():
+            key = str(target)
+            tensor = values[key].detach()
+            keys = () if is_constant else (key,)
+            yield str(name), Known(tensor, sizes_of(tensor.shape), keys, not is_constant)
 
 
 _UNCHANGING = {
