@@ -113,13 +113,23 @@ def _is_cut(ops: Sequence[Operation], index: int) -> bool:
 def _crossing(ops: Sequence[Operation], index: int) -> set[SSAValue]:
     """The values from before an op that it or later ones take."""
     later = set(ops[index:])
-    taken = {value for op in later for value in op.operands}
-    return {
-        value
-        for value in taken
-        if value.owner not in later
-        and not (isinstance(value.owner, Operation) and is_literal(value.owner))
-    }
+    return {value for op in later for value in _taken(op) if value.owner not in later}
+
+
+def _taken(op: Operation) -> list[SSAValue]:
+    """The values that an op and those in its regions take from around it; no literals."""
+    return [value for value in _captured(op) if not is_literal(value.owner)]
+
+
+def _captured(op: Operation) -> list[SSAValue]:
+    """The values that an op and those in its regions take from around it."""
+    inside = {each for inner in op.walk() for each in (inner, *_blocks(inner))}
+    values = [value for inner in op.walk() for value in inner.operands]
+    return [value for value in values if value.owner not in inside]
+
+
+def _blocks(op: Operation) -> list[Block]:
+    return [block for region in op.regions for block in region.blocks]
 
 
 def _is_integer(value: SSAValue) -> bool:
@@ -177,18 +187,14 @@ class _Cutting:
         inside = set(self.ops)
         takes = list(
             dict.fromkeys(
-                value
-                for op in self.ops
-                for value in op.operands
-                if value.owner not in inside
-                and not (isinstance(value.owner, Operation) and is_literal(value.owner))
+                value for op in self.ops for value in _taken(op) if value.owner not in inside
             )
         )
         gives = [
             value
             for op in self.ops
             for value in op.results
-            if any(use.operation not in inside for use in value.uses)
+            if any(self._holder(use.operation) not in inside for use in value.uses)
         ]
         self.values += gives
         numbers = {value: number for number, value in enumerate(self.values)}
@@ -204,15 +210,22 @@ class _Cutting:
             tuple(numbers[value] for value in gives),
         )
 
+    def _holder(self, op: Operation) -> Operation:
+        """The op of the function that an op is, or stands in."""
+        parent = op.parent_op()
+        while parent is not None and parent is not self.function:
+            op, parent = parent, parent.parent_op()
+        return op
+
     def _module(self, name: str, takes: Sequence[SSAValue], gives: Sequence[SSAValue]) -> ModuleOp:
         block = Block(arg_types=[value.type for value in takes])
         mapped: dict[SSAValue, SSAValue] = dict(zip(takes, block.args, strict=True))
         for old, new in zip(takes, block.args, strict=True):
             new.name_hint = old.name_hint
         for op in self.ops:
-            for value in op.operands:
+            for value in _captured(op):
                 literal = value.owner
-                if value not in mapped and isinstance(literal, Operation) and is_literal(literal):
+                if value not in mapped and is_literal(literal):
                     block.add_op(literal.clone(mapped))
             block.add_op(op.clone(mapped))
         block.add_op(ReturnOp(*(mapped[value] for value in gives)))

@@ -115,6 +115,23 @@ def test_layers_with_neurons_keep_their_state_to_themselves(program: Program) ->
     assert np.array_equal(found, expected)
 
 
+def test_a_loop_belongs_to_the_layer_before_it(program: Program) -> None:
+    """Its region takes weights from around it."""
+    written = TrainProgram(1, 5, 4)
+    written.linear(3, "!ternary.trit", bias=True)
+    written.feedback("!ternary.trit", 1, 6, "subtract")
+    written.linear(2, "i8", bias=False)
+    written.neurons(None, "none", "ge", each=True)
+    written.result("train")
+    module = program(written.text(), written.values)
+    x = written.inputs(4)
+    expected = run_module(module, [x])
+    layers = cut(module)
+    assert len(layers.layers) == 2 and "scan" in layers.layers[0].ops
+    for found, wanted in zip(one_after_another(layers, [x]), expected, strict=True):
+        assert np.array_equal(found, wanted)
+
+
 def test_a_value_that_is_returned_too_does_not_keep_layers_together(program: Program) -> None:
     text = network([4, 3, 2], "i8", "thresholds", False)
     text = text.replace("-> tensor<?x2xi32> {", "-> (tensor<?x2xi32>, tensor<?x3xi8>) {", 1)
