@@ -73,6 +73,8 @@ def _tf_idf(e: Emitter, call: Call) -> SSAValue:
     width = max(call.attributes["ngram_indexes"], default=0) + 1
     if len(shape) not in (1, 2) or not 0 <= skips < LARGEST_KNOWN or width > LARGEST_KNOWN:
         raise ProblemError(f"it takes {shape} and skips up to {skips} elements")
+    if width * ([1, *shape][-2]) > LARGEST_KNOWN:
+        raise ProblemError(f"it makes {width} counts for each row of {shape}")
     x = e.reshape(e.convert(call[0], i64), [1, *shape][-2:])
     made = Formula(e, e.known(np.zeros((e.shape(x)[0], width), np.float32)))
     for size, grams in _grams(call).items():

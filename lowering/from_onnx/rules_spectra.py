@@ -112,6 +112,8 @@ def _stft(e: Emitter, call: Call) -> SSAValue:
         raise ProblemError(f"it cuts {shape} into frames of {length} every {step}")
     starts = counted((shape[1] - length) // step + 1) * step
     check_size([shape[0], len(starts), length])
+    if len(starts) * length > LARGEST_KNOWN:
+        raise ProblemError(f"it cuts {shape} into {len(starts)} frames of {length}")
     places = (starts[:, None] + np.arange(length)).reshape(-1)
     frames = e.reshape(take(e, x, 1, places), [shape[0], len(starts), length, shape[2]])
     if call.has(2):

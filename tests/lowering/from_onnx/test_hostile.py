@@ -169,8 +169,15 @@ def with_other_bytes(data: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize("build", [rich_model, rare_model])
-@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("build", "count"),
+    [
+        (rich_model, 100),
+        (rare_model, 12),
+        pytest.param(rich_model, 2000, marks=pytest.mark.slow),
+        pytest.param(rare_model, 500, marks=pytest.mark.slow),
+    ],
+)
 def test_mutated_files_give_one_clear_error(bench: Any, count: int, build: Any) -> None:
     chance = random.Random(7)
     model = build(bench)
@@ -221,6 +228,50 @@ def test_huge_sizes_are_refused(
     model = bench.model([node], {"x": (np.float32, [2, 3])}, ["y"], {"c": constant})
     with pytest.raises(UnsupportedError, match=f"{op} at 'y'"):
         from_onnx(model)
+
+
+HUGE = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "constants", "attributes"),
+    [
+        ("RoiAlign", [[2, 3, 7, 7], [HUGE, 4], [HUGE]], [], {"sampling_ratio": 2}),
+        ("RoiAlign", [[2, 3, 7, 7], [2, 4], [2]], [], {"sampling_ratio": HUGE}),
+        ("RoiAlign", [[2, 3, 7, 7], [2, 4], [2]], [], {"sampling_ratio": 2, "output_width": HUGE}),
+        ("MaxRoiPool", [[2, 3, 7, 7], [2, 5]], [], {"pooled_shape": [HUGE, 2]}),
+        ("DeformConv", [[HUGE, 2, 6, 6], [2, 2, 2, 2], [HUGE, 8, 5, 5]], [], {}),
+        ("DeformConv", [[1, 2, 6, 6], [2, 2, HUGE, 2], [1, 8, 5, 5]], [], {}),
+        ("GridSample", [[HUGE, 2, 4, 4], [HUGE, 2, 2, 2]], [], {}),
+        ("STFT", [[1, 1 << 24, 1]], [1, None, 2000], {}),
+        ("DFT", [[1, HUGE, 1]], [], {}),
+        ("MelWeightMatrix", [], [HUGE, HUGE, 8, 1.0, 2.0], {}),
+        ("Det", [[1, HUGE, HUGE]], [], {}),
+        ("TfIdfVectorizer", [[HUGE, 3]], [], {
+            "mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0,
+            "ngram_counts": [0], "ngram_indexes": [9_000_000], "pool_int64s": [1]}),
+    ],
+)  # fmt: skip
+def test_huge_regions_and_spectra_are_refused(
+    bench: Any, op: str, shapes: Any, constants: list[Any], attributes: dict[str, Any]
+) -> None:
+    whole = {("RoiAlign", 2), ("TfIdfVectorizer", 0)}
+    inputs = {
+        f"x{i}": (np.int64 if (op, i) in whole else np.float32, shape)
+        for i, shape in enumerate(shapes)
+    }
+    known = {
+        f"c{i}": np.array(value, np.float32 if isinstance(value, float) else np.int64)
+        for i, value in enumerate(constants)
+        if value is not None
+    }
+    names = [*inputs, *("" if v is None else f"c{i}" for i, v in enumerate(constants))]
+    model = bench.model([helper.make_node(op, names, ["y"], **attributes)], inputs, ["y"], known,
+                        opset=24)  # fmt: skip
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UnsupportedError, match=f"{op} at 'y'"):
+        from_onnx(model)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20
 
 
 def test_constants_that_double_stop_at_a_bound(bench: Any) -> None:
