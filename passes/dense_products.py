@@ -60,18 +60,19 @@ class DenseIntegerProduct:
         insert_before(self.product, op)
         return op.results[0]
 
-    def constant(self, what: str, values: Array) -> SSAValue:
+    def constant(self, what: str, values: Array, *, keep_name: bool = False) -> SSAValue:
         """A literal that belongs to the product's weight."""
         element = {np.dtype(np.float32): f32, np.dtype(np.int32): i32}[values.dtype]
         type = TensorType(element, values.shape)
-        return self.add(literal(self.module, f"{self.key}.{what}", values, type, buffer=True))
+        key = f"{self.key}.{what}"
+        return self.add(literal(self.module, key, values, type, buffer=True, keep_name=keep_name))
 
     def sums(self, integers: SSAValue, zero: int) -> SSAValue:
         """The exact sums in i32, without bias; pads stand for the real number 0."""
         product = self.product
         self._check_size(type_magnitude(integers))
         wide = self.add(tensor.ConvertOp(integers, i32))
-        weight = self.constant("integers", self.weight.integers)
+        weight = self.constant("integers", self.weight.integers, keep_name=True)
         if not isinstance(product, tensor.ConvOp):
             return self.add(tensor.LinearOp(wide, weight))
         padding = product.padding.get_values()

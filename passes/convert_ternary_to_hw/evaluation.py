@@ -114,7 +114,7 @@ def identifier(text: str) -> str:
 
 def layer_identifier(key: str) -> str:
     """The name of the layer whose weights have that key: `fc1` of `fc1.weight.trits`."""
-    for suffix in (".signed", ".trits", ".weights", ".weight"):
+    for suffix in (".signed", ".integers", ".trits", ".weights", ".weight"):
         key = key.removesuffix(suffix)
     return identifier(key)
 

@@ -75,9 +75,6 @@ def test_a_float_network_with_samples_becomes_a_circuit(
     iverilog: str, network: ModuleOp, samples: tuple[Path, Array], options: str
 ) -> None:
     path, x = samples
-    names = [f"{layer}_weight_integers" for layer in ("conv", "depth", "fc")]
-    for name in names:
-        options = options.replace(f"{name.partition('_')[0]}:", f"{name}:")
     integer = network.clone()
     run_stages(integer, [Stage("quantize", integer_pipeline(str(path)))])
     (logits,) = run_module(integer, [x[:6]])
