@@ -186,14 +186,14 @@ def run_artifact(
 
 def _run_litert(artifact: Artifact, inputs: Sequence[Array]) -> list[Array]:
     """Images go in and come out in the order of the file; the manifest says which."""
-    from ..lowering.to_tflite.engine import run_tflite
+    from ..lowering.to_tflite.engine import run_faithfully
 
     given, made = (
         cast("list[Any]", artifact.manifest[f"{end}_axes"]) for end in ("input", "output")
     )
     laid = [x.transpose(axes) for x, axes in zip(inputs, given, strict=True)]
     reference = artifact.manifest.get("kernels") == "reference"
-    outputs = run_tflite(next(iter(artifact.files.values())), laid, reference=reference)
+    outputs, _ = run_faithfully(next(iter(artifact.files.values())), laid, reference=reference)
     return [y.transpose(np.argsort(axes)) for y, axes in zip(outputs, made, strict=True)]
 
 

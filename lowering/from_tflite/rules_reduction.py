@@ -85,14 +85,18 @@ def _scaled_sum(is_mean: bool) -> Rule:
         if is_mean:
             axes = _axes(e, node, len(sizes))
             (count,) = static([product([sizes[axis] for axis in axes])], "sizes")
-        sums = reduced(e, node, _centred(e, x, scales), "ReduceSum")
+        sums, perm = reduced(e, node, _centred(e, x, scales), "ReduceSum"), None
+        if (before := e.permuted(sums)) is not None:
+            sums, perm = before
         factor = np.float64(scales.scale[0] / result.scale[0])
         if not is_mean or e.rounding == "once":
-            return rescaled(e, sums, factor / max(count, 1), result.zero, node.element)
-        multiplier, exponent = shared_multiplier(factor, max(count, 1))
-        bounds = grid_range(node.element)
-        made = multiplied(e, sums, multiplier, exponent, result.zero, bounds, node.element)
-        return e.convert(made, node.element)
+            made = rescaled(e, sums, factor / max(count, 1), result.zero, node.element)
+        else:
+            multiplier, exponent = shared_multiplier(factor, max(count, 1))
+            bounds = grid_range(node.element)
+            made = multiplied(e, sums, multiplier, exponent, result.zero, bounds, node.element)
+            made = e.convert(made, node.element)
+        return made if perm is None else e.permute(made, perm)
 
     return rule
 

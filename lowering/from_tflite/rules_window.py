@@ -12,13 +12,13 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ..from_onnx.rules_activation import Formula
-from ..from_onnx.rules_shape import counted, padded
+from ..from_onnx.rules_shape import counted, padded, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static
 from ..from_torch.sizes import ProblemError
 from .emitter import Emitter, Node, Rule, standard
 from .fixed_point import activation_range, clamped, grid_range
-from .rules_activation import activated, regridded
+from .rules_activation import activated, regridded, through_floats
 from .rules_products import window
 
 MOST_PLACES = 4096
@@ -163,6 +163,53 @@ def _resize(mode: str) -> Rule:
     return rule
 
 
+ONE = 1 << 10
+"""What stands for 1 in the weights of `_resized_integers`."""
+
+
+def _resized_integers(e: Emitter, node: Node) -> SSAValue:
+    """RESIZE_BILINEAR of integers: weights of 10 bits, then one division, halves away from zero.
+
+    Along each axis every new element is the sum of two, as LiteRT's `ResizeBilinearInteger` has it.
+    """
+    if not node.scales(0).is_same(node.result_scales()):
+        return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
+    x = _image(e, node)
+    wanted, given = e.int_list(node[1], "sizes"), static(e.sizes(x)[2:], "image")
+    if len(wanted) != 2 or min(wanted) < 1 or grid_range(node.element)[1] > 255:
+        return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
+    wide = e.convert(x, i32)
+    for axis, (size, new) in enumerate(zip(given, wanted, strict=True)):
+        counted(size * new)
+        low, high, share = _neighbours(size, new, node)
+        parts = [
+            Formula(e, take(e, wide, 2 + axis, places))
+            * Formula(e, e.along(e.known(weights, i32), 2 + axis, 4))
+            for places, weights in ((low, ONE - share), (high, share))
+        ]
+        wide = (parts[0] + parts[1]).value
+    # Weights below 0 cancel: |x| stays below 2^8·2^20. A half less than zero moves below the half.
+    negative = e.convert(e.add(tensor.CompareOp(wide, e.number(0, i32), "lt")), i32)
+    moved = e.add(tensor.SubOp(wide, negative))
+    m, s = (e.known(np.asarray(value, np.int32), i32) for value in (1, 20))
+    least, most = grid_range(node.element)
+    made = e.add(tensor.RequantizeOp(moved, m, s, e.number(0, i32), axis=1, low=least, high=most))
+    return e.last(e.convert(made, node.element))
+
+
+def _neighbours(size: int, new: int, node: Node) -> tuple[Any, Any, Any]:
+    """Of each new place the two old ones beside it, and the weight of the second."""
+    step = (ONE * size + new // 2) // new
+    if node.option("alignCorners") and new > 1:
+        step = (ONE * (size - 1) + (new - 1) // 2) // (new - 1)
+    places = np.arange(new, dtype=np.int64) * step
+    if node.option("halfPixelCenters"):
+        places = places + step // 2 - ONE // 2
+    low = np.maximum(np.trunc(places / ONE).astype(np.int64), 0)
+    high = np.minimum(np.trunc((places + ONE - 1) / ONE).astype(np.int64), size - 1)
+    return low, high, (places - ONE * low).astype(np.int32)
+
+
 def _space_to_depth(e: Emitter, node: Node) -> SSAValue:
     return e.last(
         standard(e, "SpaceToDepth", [_image(e, node)], blocksize=int(node.option("blockSize")))
@@ -222,6 +269,7 @@ RULES: dict[str, Rule] = {
 INTEGER: dict[str, Rule] = {
     "AVERAGE_POOL_2D": _average_pool,
     "MAX_POOL_2D": _max_pool,
+    "RESIZE_BILINEAR": _resized_integers,
     **{
         name: RULES[name]
         for name in ("DEPTH_TO_SPACE", "RESIZE_NEAREST_NEIGHBOR", "SPACE_TO_DEPTH")

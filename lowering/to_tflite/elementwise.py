@@ -111,8 +111,8 @@ def absolute(e: Emitter, op: tensor.AbsOp) -> None:
 
 
 def magnitude(e: Emitter, x: Tensor) -> Tensor:
-    """|x|; the greater of x and -x for INT64."""
-    if x.element is Element.INT64:
+    """|x|; the greater of x and -x for integers, which few sets of kernels have ABS for."""
+    if not x.element.is_float:
         return e.binary("MAXIMUM", x, e.apply("NEG", [x]))
     return e.apply("ABS", [x])
 

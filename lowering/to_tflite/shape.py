@@ -229,12 +229,15 @@ def expand(e: Emitter, op: tensor.ExpandOp) -> None:
 
 
 def gather_rows(e: Emitter, op: tensor.GatherRowsOp) -> None:
-    """GATHER on axis 0."""
-    table, indices = e.value(op.table), e.value(op.indices)
+    """GATHER on axis 0; places in a vector stay in the order in which they are stored."""
+    table, (indices, layout) = e.value(op.table), e.stored(op.indices)
+    if table.rank > 1 or layout.image is not None:
+        indices, layout = e.value(op.indices), plain(tensor_type(op.result).get_num_dims())
     if indices.element not in (Element.INT32, Element.INT64):
         indices = e.cast(indices, Element.INT32)
-    shape = tensor_type(op.result).get_shape()
-    e.bind(op.result, e.apply("GATHER", [table], shape=shape, rest=[indices], axis=0, batchDims=0))
+    shape = layout.stored(tensor_type(op.result).get_shape())
+    made = e.apply("GATHER", [table], shape=shape, rest=[indices], axis=0, batchDims=0)
+    e.bind(op.result, made, layout)
 
 
 RULES: dict[type[Operation], Rule] = {
