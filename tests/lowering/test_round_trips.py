@@ -1,19 +1,16 @@
 """One network through several formats, one after the other: its predictions stay.
 
-PyTorch → IR → ONNX → IR → TFLite, on MNIST and its trained network where they are there, else on
-random weights and images.
+PyTorch → IR → ONNX → IR → TFLite, on MNIST and the network trained for it.
 """
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects import ternary
@@ -27,32 +24,6 @@ from triton_dsl.runtime.engines import run_onnx
 
 Array = np.ndarray[Any, Any]
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = ROOT.parent / "shared" / "data"
-
-
-def network() -> nn.Module:
-    """The MNIST network of convolutions, trained where its weights are there."""
-    torch.manual_seed(0)
-    model = nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2),
-        nn.Flatten(), nn.Linear(1568, 128), nn.ReLU(), nn.Linear(128, 10),
-    )  # fmt: skip
-    path = SHARED / "models" / "ann" / "mnist_cnn.safetensors"
-    if path.exists():
-        from safetensors.torch import load_file
-
-        model.load_state_dict(load_file(path))
-    return model.eval()
-
-
-def images(count: int) -> Array:
-    """Test images [count, 1, 28, 28] from 0 to 1, or noise."""
-    path = SHARED / "mnist" / "t10k-images-idx3-ubyte.gz"
-    if not path.exists():
-        return np.random.default_rng(0).random((count, 1, 28, 28), np.float32)
-    pixels = np.frombuffer(gzip.decompress(path.read_bytes())[16:], np.uint8)
-    return (pixels.reshape(-1, 1, 28, 28)[:count] / np.float32(255)).astype(np.float32)
 
 
 def file_of(program: ModuleOp, target: str) -> bytes:
@@ -60,8 +31,8 @@ def file_of(program: ModuleOp, target: str) -> bytes:
 
 
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_pytorch_to_onnx_to_tflite(count: int) -> None:
-    model, x = network(), images(count)
+def test_pytorch_to_onnx_to_tflite(count: int, shared_data: Any) -> None:
+    model, x = shared_data.network("cnn"), shared_data.digits("t10k")[:count]
     onnx_file = file_of(from_torch(model, (torch.zeros(2, 1, 28, 28),)), "onnx")
     tflite_file = file_of(from_onnx(onnx_file), "tflite")
     with torch.no_grad():
@@ -75,7 +46,7 @@ def test_pytorch_to_onnx_to_tflite(count: int) -> None:
 def test_trits_stay_trits_through_onnx() -> None:
     """The ternary example: packed weights are packed again behind the second import."""
     program = fill_parameters(import_tri(ROOT / "examples" / "models" / "mnist.tri"), 3)
-    x = images(100)
+    x = np.random.default_rng(0).random((100, 1, 28, 28), np.float32)
     again = from_onnx(file_of(program, "onnx"))
     files = [file_of(p, "tflite{storage=2bit}") for p in (program, again)]
     want, got = (run_tflite(data, [x])[0] for data in files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,6 @@ from triton_dsl.passes.lower_network import LowerNetworkPass
 from triton_dsl.passes.universe import everything
 
 Array = NDArray[Any]
-
-PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data" / "models" / "nir"
 
 PARAMETERS: dict[str, dict[str, float]] = {
     "lif": {"tau": 8e-3, "r": 3.0, "v_leak": 0.1, "v_threshold": 0.5, "v_reset": -0.1},
@@ -333,10 +330,8 @@ def test_delays_below_zero_are_refused() -> None:
     "name", ["braille_noDelay_bias_zero.nir", "lif_norse.nir", "two_lif_neurons.nir"]
 )
 @pytest.mark.parametrize("watched", [False, True])
-def test_published_networks(name: str, watched: bool) -> None:
-    path = PUBLISHED / name
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
+def test_published_networks(name: str, watched: bool, shared_data: Any) -> None:
+    path = shared_data.path("models", "nir", name)
     module = import_nir(path)
     if watched:
         network = next(op for op in module.walk() if isinstance(op, spike.NetworkOp))

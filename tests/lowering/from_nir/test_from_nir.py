@@ -22,7 +22,6 @@ from triton_dsl.lowering.from_nir.hdf5 import read_hdf5
 from triton_dsl.lowering.from_nir.shapes import infer_shapes
 from triton_dsl.tools.inputs import load_module
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 nir: Any = nir_package
 RNG = np.random.default_rng(0)
 Array = NDArray[Any]
@@ -48,15 +47,13 @@ def lif(size: int = 2, **values: Any) -> Any:
 
 
 @pytest.mark.parametrize(("reference", "integration"), [("norse", "euler"), ("exact", "exact")])
-def test_the_published_lif(reference: str, integration: str) -> None:
+def test_the_published_lif(reference: str, integration: str, shared_data: Any) -> None:
     """One LIF of the NIR paper against Norse (Euler), and its exact solution to the first spike.
 
     The exact solution resets within a step, so that voltages differ after spikes; spikes agree.
     """
-    model = SHARED / "models" / "nir" / "lif_norse.nir"
-    trace = SHARED / "reference" / f"lif_{reference}.csv"
-    if not (model.exists() and trace.exists()):
-        pytest.skip(f"{model} or {trace} is absent")
+    model = shared_data.path("models", "nir", "lif_norse.nir")
+    trace = shared_data.path("reference", f"lif_{reference}.csv")
     columns: Array = np.loadtxt(trace, delimiter=",")
     x = columns[:, 0].astype(np.float32).reshape(-1, 1, 1)
     module = import_nir(model, integration=integration)

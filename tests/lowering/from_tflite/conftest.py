@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from triton_dsl.lowering.to_tflite.graph import (
 
 pytest.importorskip("ai_edge_litert")
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 Array = np.ndarray[Any, Any]
 
 
@@ -129,14 +127,6 @@ class Bench:
                 off = np.abs(got.astype(np.int64) - want.astype(np.int64))
                 assert off.max(initial=0) <= steps
         return module
-
-    @staticmethod
-    def shared(*parts: str) -> Path:
-        """A file of the shared data; the test is skipped without them."""
-        path = SHARED.joinpath(*parts)
-        if not path.exists():
-            pytest.skip(f"'{path}' is absent: the shared data are not on this machine")
-        return path
 
 
 @pytest.fixture

@@ -74,9 +74,9 @@ def test_mutated_files_give_one_clear_error(
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes)
 def test_mutated_real_files_give_one_clear_error(
-    bench: Any, edits: list[tuple[str, float, int]]
+    shared_data: Any, edits: list[tuple[str, float, int]]
 ) -> None:
-    path = bench.shared("models", "tflite", "kws_ref_model.tflite")
+    path = shared_data.path("models", "tflite", "kws_ref_model.tflite")
     refused_or_read(changed(path.read_bytes(), edits))
 
 

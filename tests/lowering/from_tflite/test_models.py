@@ -25,8 +25,8 @@ def spectrograms(integers: bool, count: int = 8) -> Any:
     return np.clip(np.rint(20 * smooth), -128, 127).astype(np.int8) if integers else smooth
 
 
-def test_integers_are_bit_for_bit_those_of_litert(bench: Any) -> None:
-    path = bench.shared("models", "tflite", INTEGERS)
+def test_integers_are_bit_for_bit_those_of_litert(bench: Any, shared_data: Any) -> None:
+    path = shared_data.path("models", "tflite", INTEGERS)
     x = spectrograms(True, 32)
     module = from_tflite(path)
     (got,), (want,) = run_module(module, [x]), bench.litert(path.read_bytes(), [x])
@@ -37,8 +37,8 @@ def test_integers_are_bit_for_bit_those_of_litert(bench: Any) -> None:
     assert "tensor.permute" in str(module) and str(module).count("tensor.permute") == 1
 
 
-def test_integers_rounded_once_predict_the_same(bench: Any) -> None:
-    path = bench.shared("models", "tflite", INTEGERS)
+def test_integers_rounded_once_predict_the_same(bench: Any, shared_data: Any) -> None:
+    path = shared_data.path("models", "tflite", INTEGERS)
     x = spectrograms(True, 32)
     module = from_tflite(path, rounding="once")
     # One for each of ten products, and one for the pool.
@@ -48,9 +48,9 @@ def test_integers_rounded_once_predict_the_same(bench: Any) -> None:
     assert np.abs(got.astype(int) - want).mean() < 1
 
 
-def test_floats_by_stored_integers_are_those_of_litert(bench: Any) -> None:
+def test_floats_by_stored_integers_are_those_of_litert(bench: Any, shared_data: Any) -> None:
     """Sums of floats in another order now and then round an activation to another step."""
-    path = bench.shared("models", "tflite", FLOATS)
+    path = shared_data.path("models", "tflite", FLOATS)
     x = spectrograms(False)
     (got,) = run_module(from_tflite(path), [x])
     (want,) = bench.litert(path.read_bytes(), [x])
@@ -64,9 +64,9 @@ def test_floats_by_stored_integers_are_those_of_litert(bench: Any) -> None:
 @pytest.mark.parametrize(
     "target", ["onnx", "pytorch", "tflite", pytest.param("native", marks=pytest.mark.slow)]
 )
-def test_out_through_targets(bench: Any, name: str, target: str) -> None:
+def test_out_through_targets(shared_data: Any, name: str, target: str) -> None:
     x = spectrograms(name == INTEGERS)
-    module = from_tflite(bench.shared("models", "tflite", name))
+    module = from_tflite(shared_data.path("models", "tflite", name))
     (want,) = run_module(module, [x])
     _, (got,), _ = run_target(module, target, [x])
     assert got.dtype == want.dtype
@@ -78,8 +78,8 @@ def test_out_through_targets(bench: Any, name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["verilog", "nir"])
-def test_other_targets_refuse_clearly(bench: Any, target: str) -> None:
-    module = from_tflite(bench.shared("models", "tflite", INTEGERS))
+def test_other_targets_refuse_clearly(shared_data: Any, target: str) -> None:
+    module = from_tflite(shared_data.path("models", "tflite", INTEGERS))
     message = rf"target '{target}' cannot express \d+ operation\(s\)"
     with pytest.raises(UnsupportedError, match=message):
         compile_to_target(module.clone(), target, {})

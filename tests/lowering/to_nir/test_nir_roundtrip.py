@@ -20,7 +20,6 @@ from triton_dsl.dialects.parameters import store_of
 from triton_dsl.lowering.from_nir import import_nir
 from triton_dsl.lowering.targets import compile_to_target
 
-MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models" / "nir"
 nir: Any = nir_package
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -218,10 +217,8 @@ def test_generated_graphs_come_back(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "name", ["braille_noDelay_bias_zero.nir", "lif_norse.nir", "two_lif_neurons.nir"]
 )
-def test_published_graphs_come_back(name: str) -> None:
-    path = MODELS / name
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
+def test_published_graphs_come_back(name: str, shared_data: Any) -> None:
+    path = shared_data.path("models", "nir", name)
     module = import_nir(path)
     found, again = read_back(exported(module))
     assert_same_graph(found, nir.read(path))

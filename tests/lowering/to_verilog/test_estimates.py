@@ -22,9 +22,6 @@ Array = NDArray[Any]
 Program = Callable[..., ModuleOp]
 RequireTool = Callable[[str, str], str]
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
-MATRICES = SHARED / "matrices"
-VGG = SHARED / "models" / "vgg7_ternary"
 
 SYNTHESIS = {
     "xcvu9p": "synth_xilinx -family xcup -flatten -noiopad -nodsp",
@@ -175,12 +172,11 @@ LARGE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_large_matrices(
-    require_tool: RequireTool, program: Program, tmp_path: Path, name: str
+    require_tool: RequireTool, program: Program, tmp_path: Path, shared_data: Any, name: str
 ) -> None:
     file, element, bits = LARGE[name]
-    path = (VGG if file.endswith("csv") else MATRICES) / file
-    if not path.exists():
-        pytest.skip(f"'{path}' is absent: the shared data are not on this machine")
+    folder = ("models", "vgg7_ternary") if file.endswith("csv") else ("matrices",)
+    path = shared_data.path(*folder, file)
     matrix = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
     k, n = matrix.shape
     module = program(layers([k, n], element, ""), {"fc1.weight": matrix.astype(np.int8)})

@@ -26,7 +26,6 @@ Program = Callable[..., ModuleOp]
 RequireTool = Callable[[str, str], str]
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "models"
-VGG7 = Path(__file__).parents[4] / "shared" / "data" / "models" / "vgg7_ternary"
 """Of the data beside the repository."""
 
 
@@ -66,11 +65,11 @@ def vgg_layer(index: int, source: str, channels: int, element: str, shift: int) 
        -> tensor<?x64x32x32xi16>"""
 
 
-def vgg7() -> tuple[str, dict[str, Array], Array, Array]:
+def vgg7(shared: Any) -> tuple[str, dict[str, Array], Array, Array]:
     """The published network up to its first pooling: text, values, an image, the result."""
 
     def read(name: str) -> Array:
-        return np.loadtxt(VGG7 / name, delimiter=",")
+        return np.loadtxt(shared.path("models", "vgg7_ternary", name), delimiter=",")
 
     values: dict[str, Array] = {}
     layers: list[str] = []
@@ -96,12 +95,11 @@ func.func @forward(%x: tensor<?x3x32x32xi8>) -> tensor<?x64x16x16xi16> {{{"".joi
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not VGG7.exists(), reason="needs the published VGG-7 of the shared data")
 def test_the_published_network_gives_its_own_result(
-    require_tool: RequireTool, program: Program
+    require_tool: RequireTool, program: Program, shared_data: Any
 ) -> None:
     require_tool("verilator", "apt-get install verilator")
-    text, values, image, result = vgg7()
+    text, values, image, result = vgg7(shared_data)
     artifact = compile_to_target(program(text, values), "verilog", {"vectors": 2})
     _, (actual,) = run_verilog(artifact, [image], "verilator")
     assert np.array_equal(actual, result)
