@@ -21,24 +21,27 @@ from .replacement import erase_unused, replace_results
 _MOST = 127
 """The largest weight of a product that becomes one of integers here."""
 
+Sum = spike.LinearOp | spike.ConvOp
+"""Synapses whose sums of spikes are whole."""
+
 
 @dataclass(frozen=True)
 class Current:
     """A float current [T, …, channels] as scale·k.
 
     Attributes:
-        maker: `spike.linear` with a scale, or `spike.encode` of a product.
-        scale: in f64, of all channels or of each.
+        maker: `spike.linear` or `spike.conv` with a scale, or `spike.encode` of a product.
+        scale: in f64, of all channels or of each, in a shape that broadcasts to a step.
     """
 
-    maker: spike.LinearOp | spike.EncodeOp
+    maker: Sum | spike.EncodeOp
     scale: Array
 
     @property
     def name(self) -> str:
         """The key of its weight."""
-        op = self.maker if isinstance(self.maker, spike.LinearOp) else self.maker.operand.owner
-        weight = op.weight if isinstance(op, spike.LinearOp) else weight_of(_product(op))
+        op = self.maker if isinstance(self.maker, Sum) else self.maker.operand.owner
+        weight = op.weight if isinstance(op, Sum) else weight_of(_product(op))
         owner = weight.owner
         is_parameter = isinstance(owner, tensor.ParameterOp | ternary.ParameterOp)
         return owner.key.data if is_parameter else "constant"
@@ -49,7 +52,8 @@ class Current:
             return self._constant(emitter, self.maker)
         synapse = self.maker
         shape = tensor_type(synapse.result).get_shape()
-        bias = [] if synapse.bias is None else [self._bias(emitter, synapse.bias, self.scale)]
+        scale = self.scale.reshape(-1) if self.scale.ndim else self.scale
+        bias = [] if synapse.bias is None else [self._bias(emitter, synapse.bias, scale)]
         new = rebuilt(synapse, {"scale": [], "bias": bias}, {"result": [TensorType(i32, shape)]})
         return emitter.add(new)
 
@@ -97,13 +101,16 @@ def current_of(value: SSAValue) -> Current | None:
     maker = value.owner
     if isinstance(maker, spike.EncodeOp):
         return _constant_current(maker)
-    if not isinstance(maker, spike.LinearOp) or not is_train(maker.input) or maker.scale is None:
+    if not isinstance(maker, Sum) or not is_train(maker.input) or maker.scale is None:
         return None
     scale = literal_value(maker.scale)
     bias = None if maker.bias is None else literal_value(maker.bias)
     if scale is None or not (scale > 0).all() or (maker.bias is not None and bias is None):
         return None
-    return Current(maker, scale.astype(np.float64))
+    scale = scale.astype(np.float64)
+    if isinstance(maker, spike.ConvOp) and scale.ndim:
+        scale = scale.reshape(-1, *[1] * (tensor_type(value).get_num_dims() - 3))
+    return Current(maker, scale)
 
 
 def _constant_current(encode: spike.EncodeOp) -> Current | None:

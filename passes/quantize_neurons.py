@@ -201,12 +201,13 @@ def _readout(op: spike.DecodeOp) -> None:
             value = emitter.add(tensor.ReduceMaxOp(trace, [0]))
         case _:
             value = emitter.add(tensor.SqueezeOp(emitter.cut(trace, -1, _END), [0]))
-    made = scale.astype(np.float32)
+    axis = len(rest) - max(1, scale.ndim)
+    made = scale.astype(np.float32).reshape(-1 if scale.ndim else ())
     kept = emitter.add(
         literal(module_of(op), f"{current.name}.readout", made, TensorType(f32, made.shape))
     )
     zero = emitter.constant(np.zeros((), np.int32), i32)
-    result = emitter.add(tensor.DequantizeOp(value, kept, zero, axis=len(rest) - 1))
+    result = emitter.add(tensor.DequantizeOp(value, kept, zero, axis=axis))
     current.forget_after(op, result)
 
 

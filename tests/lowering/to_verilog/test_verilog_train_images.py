@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import TritonError
+from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.tools.verilog import run_verilog
 
 from .test_verilog_spiking import OPTIONS, checked
 from .train_images import Shared, TrainImageProgram
@@ -111,6 +115,40 @@ def test_potentials_stand_in_a_memory(program: Program) -> None:
     written.result("train")
     artifact = compile_to_target(program(written.text(), written.values), "verilog", OPTIONS)
     assert "triton_ram_64x" in artifact.text("rtl/net_conv1_neurons.v")
+
+
+FLOATS = """builtin.module @net {
+func.func @forward(%x: !spike.train<3x?x2x4x4>) -> (!spike.train<3x?x2x4x4>, tensor<?x2x4x4xf32>) {
+  %w = tensor.constant dense<[[[[0.5]], [[0.25]]], [[[-0.75]], [[1.0]]]]> : tensor<2x2x1x1xf32>
+  %i = spike.conv %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>,
+       dilation = array<i64: 1, 1>, groups = 1 : i64}
+       : !spike.train<3x?x2x4x4>, tensor<2x2x1x1xf32> -> tensor<3x?x2x4x4xf32>
+  %s = spike.lif %i {beta = 0.9 : f64, threshold = 0.7 : f64}
+       : (tensor<3x?x2x4x4xf32>) -> !spike.train<3x?x2x4x4>
+  %j = spike.conv %s, %w {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>,
+       dilation = array<i64: 1, 1>, groups = 1 : i64}
+       : !spike.train<3x?x2x4x4>, tensor<2x2x1x1xf32> -> tensor<3x?x2x4x4xf32>
+  %y = spike.decode %j {scheme = "membrane", readout = "mean"}
+       : (tensor<3x?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
+  func.return %s, %y : !spike.train<3x?x2x4x4>, tensor<?x2x4x4xf32>
+}
+}"""
+
+
+def test_a_network_that_becomes_integers(iverilog: str, program: Program) -> None:
+    """Leaky neurons on convolutions with a scale a channel, and the mean of the last currents."""
+    module = program(FLOATS, {})
+    x = np.random.default_rng(1).random((3, 40, 2, 4, 4)) < 0.5
+    floats = run_module(module, [x])
+    run_stages(module, [Stage("integers", "quantize-spike,quantize-neurons,canonicalize,cse,dce")])
+    expected = run_module(module, [x])
+    assert (expected[0] == floats[0]).mean() > 0.98
+    assert np.abs(expected[1] - floats[1]).max() < 1.5
+    assert np.abs(expected[1] - floats[1]).mean() < 0.05
+    artifact = compile_to_target(module, "verilog", OPTIONS)
+    _, actual = run_verilog(artifact, [x[:, :6]], "iverilog")
+    assert np.array_equal(actual[0], expected[0][:, :6])
+    np.testing.assert_allclose(actual[1], expected[1][:6], rtol=1e-6)
 
 
 REFUSED = """builtin.module @net {
