@@ -126,7 +126,8 @@ class _Following:
             if is_literal(op) or len(op.results) != 1 or not _is_numeric(op):
                 continue
             found = self._visit(op)
-            if found is not None:
+            # A sum of numbers of a sample is a number by itself, which can be divided by.
+            if found is not None and (found.has_tensor or len(found.terms) == 1):
                 self.forms[op.results[0]] = found
                 self._replace(op, found)
         erase_unused_except(self.block, kept)
