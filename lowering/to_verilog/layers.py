@@ -147,15 +147,17 @@ def _timed_values(function: FuncOp, ops: Sequence[Operation]) -> set[SSAValue]:
             found.add(op.output)
         elif isinstance(op, spike.EncodeOp):
             found.add(op.result)
-        elif any(_keeps_time(op, value) for value in op.operands if value in found):
-            found.update(op.results)
+        else:
+            timed = [value for value in op.operands if value in found]
+            found.update(result for result in op.results if _keeps_time(timed, result))
     return found
 
 
-def _keeps_time(op: Operation, value: SSAValue) -> bool:
-    """Whether the results of an op run over the steps of an operand."""
-    shapes = [dense_type(each).get_shape() for each in (value, *op.results)]
-    return all(len(s) == len(shapes[0]) and s[:1] == shapes[0][:1] for s in shapes)
+def _keeps_time(operands: Sequence[SSAValue], result: SSAValue) -> bool:
+    """Whether a result runs over the steps of an operand."""
+    shape = dense_type(result).get_shape() if operands else ()
+    given = [dense_type(value).get_shape() for value in operands]
+    return any(len(each) == len(shape) and each[:1] == shape[:1] for each in given)
 
 
 class _Cutting:
