@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from xdsl.dialects import func
@@ -12,14 +11,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor, ternary
-from ...dialects.calibration import bind_samples
-from ...dialects.parameters import Array, parameters, store_of
+from ...dialects.parameters import parameters, store_of
 from ...dialects.ranges import Range, recorded_calibration, recorded_range
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ...ir.pipeline import option_text
-from ...ir.samples import read_samples
 from ..artifact import Artifact
+from ..comparison import calibration_inputs
 from ..emission import (
     UnsupportedOps,
     argument_names,
@@ -158,7 +156,7 @@ class TFLiteTarget(Target):
                         "pass 'calibrate' before"
                     )
                 to_integers(graph, ranges, types, how)
-                inputs = _first_samples(function, options)
+                inputs = calibration_inputs(function, options.calibration)
             case _:
                 pass
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
@@ -179,9 +177,6 @@ class TFLiteTarget(Target):
         return Artifact(name, {f"{name}.tflite": data}, manifest=manifest, primary=f"{name}.tflite")
 
 
-CHECKED = 32
-"""Samples of the calibration that the file is checked with."""
-
 STAGES: tuple[Stage, ...] = (
     Stage("spiking", "lower-network,inline-spike-layers,lower-recurrent,convert-spike-to-tensor"),
     Stage("simplify", "canonicalize,cse,dce"),
@@ -189,14 +184,6 @@ STAGES: tuple[Stage, ...] = (
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
 )
 """The pipeline before emission."""
-
-
-def _first_samples(function: func.FuncOp, options: TFLiteOptions) -> tuple[Array, ...] | None:
-    """Samples to check the file with."""
-    if options.calibration is None:
-        return None
-    samples = read_samples(Path(options.calibration))
-    return bind_samples(function, samples, size=CHECKED)[0]
 
 
 def _require_values(module: ModuleOp) -> None:
