@@ -188,7 +188,9 @@ def table(coverage: Coverage) -> str:
             reasons.setdefault(reason, []).append((name, operator))
     lines += ["", "| refused because | tests | operators |", "| --- | --- | --- |"]
     for reason, tests in sorted(reasons.items()):
-        named = {op for name, first in tests for op in made_of.get(name, {first} - {"input"})}
+        named: set[str] = set()
+        for name, operator in tests:
+            named |= made_of.get(name, frozenset()) if operator == "input" else {operator}
         lines.append(f"| {reason} | {len(tests)} | {', '.join(sorted(named))} |")
     if coverage.failed:
         lines += ["", "| other values than the test expects | because |", "| --- | --- |"]
