@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -168,15 +168,16 @@ ONE = 1 << 10
 
 
 def _resized_integers(e: Emitter, node: Node) -> SSAValue:
-    """RESIZE_BILINEAR of integers: weights of 10 bits, then one division, halves away from zero.
+    """RESIZE_BILINEAR of int8: weights of 10 bits, then one division, halves away from zero.
 
+    Others go through floats, as in LiteRT.
     Along each axis every new element is the sum of two, as LiteRT's `ResizeBilinearInteger` has it.
     """
     if not node.scales(0).is_same(node.result_scales()):
         return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
     x = _image(e, node)
     wanted, given = e.int_list(node[1], "sizes"), static(e.sizes(x)[2:], "image")
-    if len(wanted) != 2 or min(wanted) < 1 or grid_range(node.element)[1] > 255:
+    if len(wanted) != 2 or min(wanted) < 1 or node.element != i8:
         return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
     wide = e.convert(x, i32)
     for axis, (size, new) in enumerate(zip(given, wanted, strict=True)):

@@ -21,6 +21,9 @@ from .linear import vector_input
 from .products import is_depthwise, weight_order
 from .window import Window, window_of
 
+LOST = 2.0**-70
+"""A factor that neither form of multiplier and shift holds: they are 0."""
+
 
 def product(value: SSAValue) -> Kernel | None:
     found = rescaled(value)
@@ -109,9 +112,11 @@ def weight_scales(found: Rescaled, x: Grid, y: Grid, *, once: bool) -> Array | N
     """Scales of weights, float32, for which LiteRT rescales as the program does."""
     size = max(found.multipliers.size, found.exponents.size)
     multipliers = np.broadcast_to(found.multipliers, size).astype(np.float64)
-    if (multipliers <= 0).any():
+    if (multipliers < 0).any():
         return None
     real = np.ldexp(multipliers, np.broadcast_to(found.exponents - 31, size))
+    # What is rescaled to nothing has any scale that is small enough.
+    real = np.where(multipliers == 0, LOST, real)
     nearest = (real * y.scale / x.scale).astype(np.float32)
     made = nearest.copy()
     for index in range(size):

@@ -146,3 +146,23 @@ def test_other_scales_are_written_out(bench: Any) -> None:
     (want,) = run_module(imported("autoencoder.int8-one-scale"), given)
     (got,) = bench.litert(next(iter(artifact.files.values())), given)
     np.testing.assert_array_equal(got, want)
+
+
+def test_channels_that_died_keep_their_kernel(bench: Any) -> None:
+    """Scales so small that the multiplier is 0."""
+    from triton_dsl.lowering.to_tflite.graph import Element
+
+    x = bench.tensor("x", (2, 4, 4, 3), Element.INT8, bench.grid(0.02, 3))
+    y = bench.tensor("y", (2, 4, 4, 2), Element.INT8, bench.grid(0.1, -5))
+    random = np.random.default_rng(0)
+    weight = bench.constant(random.integers(-127, 128, (2, 1, 1, 3)).astype(np.int8), None,
+                            bench.grid([0.01, 1e-15]))  # fmt: skip
+    module = bench.check(
+        "CONV_2D", [x, weight, bench.constant(np.array([100, -7], np.int32))], y, padding=1,
+        strideW=1, strideH=1, dilationWFactor=1, dilationHFactor=1, fusedActivationFunction=1,
+    )  # fmt: skip
+    artifact = compile_to_target(module.clone(), "tflite")
+    assert kinds(next(iter(artifact.files.values()))) == Counter(CONV_2D=1)
+    given = bench.values(x)
+    _, (got,), _ = run_target(module, "tflite", [given])
+    np.testing.assert_array_equal(got, run_module(module, [given])[0])

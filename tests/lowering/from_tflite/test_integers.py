@@ -35,6 +35,18 @@ def kind(request: pytest.FixtureRequest) -> tuple[Element, int]:
     return TYPES[request.param]
 
 
+@pytest.mark.parametrize("sizes", [(10, 13), (3, 2), (5, 5), (1, 9)])
+@pytest.mark.parametrize("centres", ["corner", "alignCorners", "halfPixelCenters"])
+def test_new_sizes(bench: Any, sizes: tuple[int, int], centres: str) -> None:
+    """Between neighbours, by weights of 10 bits."""
+    element, zero = TYPES["int8"]
+    how = bench.grid(0.02, zero)
+    x = bench.tensor("x", (2, 5, 6, 3), element, how)
+    y = bench.tensor("y", (2, *sizes, 3), element, how)
+    options = {centre: centre == centres for centre in ("alignCorners", "halfPixelCenters")}
+    bench.check("RESIZE_BILINEAR", [x, bench.constant(ints(sizes))], y, **options)
+
+
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("op", ["ADD", "MUL", "SUB"])
 def test_arithmetic(bench: Any, kind: tuple[Element, int], op: str, scale: float) -> None:
