@@ -130,7 +130,7 @@ def test_folded_convolutions(
     assert np.array_equal(actual, expected)
 
 
-@settings(max_examples=5, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=2, phases=[Phase.explicit, Phase.generate])
 @example(first="pe=4,simd=9", second="pe=3,simd=2", multiplier=1, fused=True, seed=0)
 @example(first="digit=1", second="digit=2", multiplier=2, fused=True, seed=1)
 @example(first="pe=1,simd=3", second="pe=1,simd=1", multiplier=2, fused=False, seed=2)
@@ -182,6 +182,7 @@ def spotting(channels: int, blocks: int) -> ImageProgram:
     return written
 
 
+@pytest.mark.slow
 def test_depthwise_networks_fold_to_a_goal(iverilog: str, program: Program) -> None:
     written = spotting(16, 2)
     module = program(written.text(), written.values)
