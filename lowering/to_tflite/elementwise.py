@@ -164,7 +164,8 @@ def _divides(e: Emitter, op: tensor.DivOp) -> bool:
     rest = less.rhs.owner
     if not isinstance(rest, tensor.ModOp) or rest.lhs is not less.lhs:
         return False
-    same = np.array_equal(power, e.array(rest.rhs)) and not (power & (power - 1)).any()
+    other = e.array(rest.rhs)
+    same = other is not None and np.array_equal(power, other) and not (power & (power - 1)).any()
     return same and e.magnitudes.greatest(op.lhs) <= int(power.min()) << (24 + LOW_BITS)
 
 
