@@ -81,8 +81,7 @@ def export(
     dimensions = _dimensions(shapes)
     try:
         with (
-            _evaluating(module), recording(), recognized(module), torch.no_grad(),
-            warnings.catch_warnings(),
+            _evaluating(module), recording(), torch.no_grad(), warnings.catch_warnings(),
         ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
@@ -98,16 +97,22 @@ def export(
 
 
 def _traced(module: Any, inputs: inspect.BoundArguments, dimensions: dict[str, Any]) -> Any:
-    """The program as `torch.export` gives it."""
+    """The program as `torch.export` gives it: with layers as single operators where that goes."""
     import torch
 
     def trace() -> Any:
-        return torch.export.export(
-            module, inputs.args, inputs.kwargs, dynamic_shapes=dimensions, strict=False
-        )
+        with recognized(module):
+            return torch.export.export(
+                module, inputs.args, inputs.kwargs, dynamic_shapes=dimensions, strict=False
+            )
 
-    with shortened(module):
-        program = trace()
+    try:
+        with shortened(module):
+            program = trace()
+    except TritonError:
+        raise
+    except _FAILURES:
+        return trace()  # PyTorch's reason is about its own operators then
     return program if settled(program) else trace()
 
 

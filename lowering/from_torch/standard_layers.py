@@ -90,8 +90,8 @@ _kept: list[Any] = []
 
 
 @contextmanager
-def shortened(module: Any) -> Generator[bool]:
-    """Layers within `module` give single operators in a `with` block; whether there are any.
+def shortened(module: Any) -> Generator[None]:
+    """Layers within `module` give single operators in a `with` block.
 
     Layers are known by their very class: a subclass computes what it likes.
     """
@@ -103,7 +103,7 @@ def shortened(module: Any) -> Generator[bool]:
             if maker is not None and "forward" not in part.__dict__ and not part.training:
                 part.__dict__["forward"] = maker(part)
                 found.append(part)
-        yield bool(found)
+        yield
     finally:
         for part in found:
             del part.__dict__["forward"]
