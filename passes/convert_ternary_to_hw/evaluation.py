@@ -6,6 +6,7 @@ Not here: the rules (`rules`), and which circuit an op belongs to (`conversion`,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
@@ -112,11 +113,19 @@ def identifier(text: str) -> str:
     return f"{name}_" if name in KEYWORDS else name
 
 
+LONGEST_NAME = 64
+"""Longer names of layers are cut, with a hash of all of it behind."""
+
+
 def layer_identifier(key: str) -> str:
     """The name of the layer whose weights have that key: `fc1` of `fc1.weight.trits`."""
     for suffix in (".signed", ".integers", ".trits", ".weights", ".weight"):
         key = key.removesuffix(suffix)
-    return identifier(key)
+    name = identifier(key)
+    if len(name) <= LONGEST_NAME:
+        return name
+    # Names of files are made from it, which file systems bound.
+    return f"{name[: LONGEST_NAME - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
 
 
 def words(op: Operation) -> str:

@@ -20,3 +20,10 @@ from triton_dsl.passes.convert_ternary_to_hw.evaluation import layer_identifier
 )
 def test_a_layer_has_the_name_of_its_weights(key: str, name: str) -> None:
     assert layer_identifier(key) == name
+
+
+def test_long_names_of_layers_are_cut() -> None:
+    long = "block/" * 40 + "conv.weight"
+    name, other = layer_identifier(long), layer_identifier("x" + long)
+    assert len(name) == len(other) == 64 and name != other
+    assert layer_identifier("fc1.weight.integers") == "fc1"
