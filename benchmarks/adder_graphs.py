@@ -117,6 +117,9 @@ def is_exact(graph: AdderGraph, matrix: Matrix) -> bool:
     return np.array_equal(graph.evaluate(x), x @ matrix.astype(np.int64))
 
 
+PATIENCE = 600
+"""Seconds that da4ml may take for a matrix."""
+
 DA4ML = """
 import json, sys
 from time import process_time
@@ -134,7 +137,7 @@ print(json.dumps([adders, seconds]))
 def da4ml_graph(matrix: Matrix, bits: int, python: str | None) -> tuple[int, float] | None:
     """Adders and processor seconds of da4ml, by another Python if one is given.
 
-    `None` where it is not installed.
+    `None` where it is not installed, and where it takes more than `PATIENCE` seconds.
     """
     if python is None and find_spec("da4ml") is None:
         return None
@@ -142,7 +145,13 @@ def da4ml_graph(matrix: Matrix, bits: int, python: str | None) -> tuple[int, flo
         path = f"{folder}/matrix.npy"
         np.save(path, matrix)
         command = [python or sys.executable, "-c", DA4ML, path, str(bits)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        try:
+            done = subprocess.run(
+                command, check=True, capture_output=True, text=True, timeout=PATIENCE
+            )
+        except subprocess.TimeoutExpired:
+            print(f"da4ml: stopped after {PATIENCE} s", file=sys.stderr, flush=True)
+            return None
     adders, seconds = json.loads(done.stdout)
     return adders, seconds
 

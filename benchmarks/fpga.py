@@ -95,6 +95,7 @@ def adders(options: argparse.Namespace) -> Iterator[Row]:
     for name, matrix in {**matrices, **vgg(options.vgg)}.items():
         given = {"cost": "adders", "max_depth": None, "time_budget": 1.0}
         width = 8 if name == "conv1" else 4
+        note(f"{name}: adders")
         row = asdict(measure(name, matrix, width, given, options.peer_python))
         yield row | {"published": PUBLISHED.get(name)}
 
