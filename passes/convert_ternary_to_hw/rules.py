@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import interpret, tensor, ternary
@@ -331,7 +331,9 @@ def refusal(op: Operation, known: Callable[[Any], bool]) -> str | None:
     if isinstance(op, Product):
         return _product_refusal(op)
     if isinstance(op, ternary.ConvOp | tensor.ConvOp | tensor.MaxPoolOp):
-        return "images need line buffers, which this target does not build; flatten and use linear"
+        return "images in a loop have no circuit: a step of it takes one cycle"
+    if type(op) not in RULES and not all(map(_is_tensor, (*op.operands, *op.results))):
+        return "no circuit for it"
     if any(not _is_integer(value) for value in (*op.operands, *op.results)):
         return FLOATS
     if type(op) not in RULES:
@@ -352,6 +354,10 @@ def _product_refusal(op: Product) -> str:
     if tensor_type(op.result).element_type != i32:
         return "its sums wrap around before 32 bits; convert its operands to i32"
     return "only products with one known matrix of integers become adders"
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value.type, TensorType)
 
 
 def _is_integer(value: Any) -> bool:
