@@ -310,6 +310,23 @@ func.func @forward(%x: tensor<?x4xf32>, %i: tensor<?x1x4x4xi8>)
     assert named == ["tensor.exp", "tensor.tanh", "func.func"]
 
 
+def test_sizes_are_named_among_what_has_no_circuit(program: Program) -> None:
+    module = program(
+        """
+func.func @forward(%x: tensor<?x4xi8>) -> tensor<?x4xi8> {
+  %axis = arith.constant 0 : index
+  %size = tensor.dim %x, %axis : tensor<?x4xi8>
+  %y = tensor.empty(%size) : tensor<?x4xi8>
+  func.return %y : tensor<?x4xi8>
+}""",
+        {},
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        compile_to_target(module, "verilog")
+    named = [name for name, _, _ in caught.value.problems]
+    assert named == ["arith.constant", "tensor.dim", "tensor.empty"]
+
+
 def test_a_sum_that_could_wrap_is_refused(program: Program) -> None:
     module = program(
         """func.func @forward(%x: tensor<?x2xi32>) -> tensor<?x1xi32> {
