@@ -102,7 +102,8 @@ def adders(options: argparse.Namespace) -> Iterator[Row]:
 
 def layers(options: argparse.Namespace) -> Iterator[tuple[str, Matrix, str, Row, str]]:
     """Names, matrices, types, options and devices to be placed on, of single layers."""
-    square = dict(random_matrices(0))["64x64 z0.50"]
+    given = {} if options.matrices is None else dict(read_matrices(options.matrices))
+    square = given.get("r64x64_s50", dict(random_matrices(0))["64x64 z0.50"])
     yield "64x64, 4 bits", square, "i8", {"input_bits": 4}, "ecp5-25"
     yield "64x64, 1 bit", square, "ui8", {"input_bits": 1}, "ice40-hx8k"
     for name, matrix in vgg(options.vgg).items():
@@ -110,8 +111,8 @@ def layers(options: argparse.Namespace) -> Iterator[tuple[str, Matrix, str, Row,
             yield "VGG-7 conv1, 8 bits", matrix, "i8", {"input_bits": 8}, "ecp5-25"
         elif options.slow:
             for pipeline in (1, 2):
-                given = {"input_bits": 4, "pipeline": pipeline}
-                yield f"VGG-7 conv2, 4 bits, pipeline={pipeline}", matrix, "i8", given, "ecp5-85"
+                how = {"input_bits": 4, "pipeline": pipeline}
+                yield f"VGG-7 conv2, 4 bits, pipeline={pipeline}", matrix, "i8", how, "ecp5-85"
 
 
 def sizes(options: argparse.Namespace) -> Iterator[Row]:
