@@ -140,7 +140,9 @@ class Circuit:
             suffix = "_r" if len(chain) == 1 else f"_r{len(chain)}"
             name = name_of(first)
             name = None if name is None else name + suffix
-            chain.append(self.register(chain[-1], name))
+            late = len(chain) == 1 and not self.pacing.has_room_for_reset(wire.level)
+            taken = self._without_reset(first) if late else chain[-1]
+            chain.append(self.register(taken, name))
             self._origins[chain[-1]] = (first, len(chain) - 1)
             self.layer.register_bits += wire.width
         return Wire(chain[delay], wire.low, wire.high, cycle)
@@ -152,6 +154,27 @@ class Circuit:
         result = self.put(seq.CompRegOp(kept.result, self.clock), name)
         kept.operands[2] = result
         return result
+
+    def _without_reset(self, value: SSAValue) -> SSAValue:
+        """Selections of constants in gates, of which synthesis makes no resets of registers."""
+        op = value.owner
+        if isinstance(op, comb.ConcatOp):
+            parts = [self._without_reset(part) for part in op.inputs]
+            changed = any(a is not b for a, b in zip(parts, op.inputs, strict=True))
+            return self.concatenated(parts, bit_width(value.type) or 1) if changed else value
+        if not isinstance(op, comb.MuxOp) or not any(
+            isinstance(choice.owner, hw.ConstantOp | comb.ConcatOp)
+            for choice in (op.true_value, op.false_value)
+        ):
+            return value
+        width = bit_width(value.type) or 1
+        other = self.put(comb.XorOp([op.cond, self.constant(1, 1)]))
+        taken: list[SSAValue] = []
+        for condition, choice in ((op.cond, op.true_value), (other, op.false_value)):
+            if width > 1:
+                condition = self.put(comb.ReplicateOp(condition, IntegerType(width)))
+            taken.append(self.put(comb.AndOp([condition, choice])))
+        return self.put(comb.OrOp(taken))
 
     def together(self, wires: Sequence[Wire], cost: float = 1) -> list[Wire]:
         """The wires in the first cycle that has room for an op of that cost (see `Pacing`)."""

@@ -21,6 +21,9 @@ _READY_STAGES = 6
 _READERS = 256
 """Registers that wait for the ready of a stage, about."""
 
+_SHARED = 6
+"""Readers of a bit that an op gives, about: other ops, and each place of an extended sign."""
+
 _ROUNDING = 1e-9
 
 
@@ -70,7 +73,7 @@ class Pacing:
         return delays(self.device).inputs
 
     def cost(self, kind: Kind, width: int = 1, levels: int = 1) -> float:
-        """What an op takes of the limit.
+        """What an op takes of the limit, with the net before it; never more than all of it.
 
         Args:
             kind: see `hardware_estimate.delays.delay`.
@@ -89,7 +92,7 @@ class Pacing:
                 f"clock={self.clock:g} is too fast for {self.device}: one '{kind}' of {width} "
                 f"bits lets it run at {most} MHz"
             )
-        return found
+        return min(found + self.after_spreading(_SHARED), self.limit)
 
     def after_memory(self, readers: int) -> float:
         """How much later than a register's a word of a block memory is where it is read."""
@@ -101,6 +104,24 @@ class Pacing:
     def after_spreading(self, readers: int) -> float:
         """How much later a bit is where it is read for having so many readers."""
         return 0 if self.clock is None else delays(self.device).fanout * log2(max(1, readers))
+
+    def after_selection(self, readers: int) -> float:
+        """How much later than a register's a bit is behind one selection by a bit of a register.
+
+        Args:
+            readers: selections by the same bit.
+        """
+        if self.clock is None:
+            return 0
+        found = delay(self.device, "net") + delay(self.device, "mux")
+        return min(found + self.after_spreading(readers), self.limit)
+
+    def has_room_for_reset(self, level: float) -> bool:
+        """Whether a constant may be selected by the reset of the register behind it.
+
+        The reset works only while the register is enabled: one more look-up table and net.
+        """
+        return self.clock is None or level + delay(self.device, "net") <= self.limit + _ROUNDING
 
     def fits(self, level: float, cost: float) -> bool:
         """Whether an op can follow in the same cycle."""

@@ -51,7 +51,7 @@ class ArithmeticStage:
                 self.elements.append(Signal.constant(bounds[0]))
             else:
                 value = self.circuit.extract(x, low, width, f"x_{index}")
-                self.elements.append(Signal(Wire(value, *bounds)))
+                self.elements.append(Signal(Wire(value, *bounds, level=input.level)))
             low += width
         self.circuit.layers.clear()
 
@@ -64,7 +64,8 @@ class ArithmeticStage:
         latency = max(
             (wire.cycle + bool(circuit.pacing and wire.level) for wire in wires), default=0
         )
-        layout = Layout(tuple(signal.bounds for signal in flat), beats)
+        level = 0 if latency else max((wire.level for wire in wires), default=0)
+        layout = Layout(tuple(signal.bounds for signal in flat), beats, level)
         parts = [
             circuit.constant(signal.offset, width)
             if signal.wire is None

@@ -86,9 +86,7 @@ class Building:
         for value, of in inputs.items():
             elements[value] = list(range(len(bounds), len(bounds) + len(of)))
             bounds += of
-        self.network = Network(
-            f"{name}_stages", Layout(tuple(bounds), first.beats), options.pacing.ready_stages
-        )
+        self.network = Network(f"{name}_stages", Layout(tuple(bounds), first.beats), options.pacing)
         self._give(first, 0, elements)
 
     def build(self) -> tuple[BuiltNetwork, Elements]:
@@ -204,7 +202,9 @@ class Building:
         (op,) = part.ops
         assert isinstance(op, WindowOp)
         name = self._unique(f"{self.names.of(op)}_window")
-        stage = window_stage(name, window_shape(op), layout, paddings(op, layout.bounds))
+        stage = window_stage(
+            name, window_shape(op), layout, paddings(op, layout.bounds), self.options.pacing
+        )
         places = list(range(len(stage.outputs[0].bounds)))
         return stage, {op.results[0]: places}
 

@@ -8,6 +8,7 @@ shorter one. Not here: how deep it has to be (`schedule`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..circuit import LayerCount
 from ..memories import Memory
@@ -21,7 +22,8 @@ def join_stage(name: str, inputs: Sequence[Layout]) -> Stage:
     beats = {layout.beats for layout in inputs}
     if len(beats) != 1:
         raise ValueError(f"a join of frames of {sorted(beats)} beats")
-    output = Layout(tuple(b for layout in inputs for b in layout.bounds), beats.pop())
+    bounds = tuple(b for layout in inputs for b in layout.bounds)
+    output = Layout(bounds, beats.pop(), max(layout.level for layout in inputs))
     body = StageBody([layout.width for layout in inputs], [output.width])
     readies = [
         body.all_of(body.out_ready[0], *(v for v in body.in_valid if v is not valid))
@@ -43,7 +45,7 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
         input: what comes in.
         outputs: for each output the elements that it takes.
     """
-    layouts = [Layout(tuple(input.bounds[i] for i in taken), input.beats) for taken in outputs]
+    layouts = [replace(input, bounds=tuple(input.bounds[i] for i in taken)) for taken in outputs]
     body = StageBody([input.width], [layout.width for layout in layouts])
     places = [sum(input.widths[:i]) for i in range(len(input.bounds) + 1)]
     dones = [body.state(1, f"done_{index}", 0) for index in range(len(outputs))]
@@ -137,18 +139,23 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
 
 
 def _buffer(name: str, layout: Layout) -> Stage:
-    """A queue of two beats, which is ready by a register."""
+    """A queue of two beats, which is ready by a register that has no other readers.
+
+    Its inverse, as equal registers become one.
+    """
     bits = layout.width
     body = StageBody([bits], [bits])
     (data,), (in_valid,), (out_ready,) = body.in_data, body.in_valid, body.out_ready
-    valid, room = body.state(1, "valid", 0), body.state(1, "room", 1)
+    valid, room, full = (body.state(1, *of) for of in (("valid", 0), ("room", 1), ("full", 0)))
     first, second = body.state(bits, "first"), body.state(bits, "second")
     free = body.any_of(body.inverse(valid), out_ready, name="free")
     waits = body.all_of(valid, body.inverse(out_ready))
     body.drive(valid, body.any_of(in_valid, body.inverse(room), waits))
     body.drive(first, body.select(room, data, second), free)
     body.drive(second, data, room)
-    body.drive(room, body.any_of(free, body.all_of(room, body.inverse(in_valid))))
-    module = body.finish(name, "Buffer of two beats", [room], [first], [valid])
+    following = body.any_of(free, body.all_of(room, body.inverse(in_valid)))
+    body.drive(room, following)
+    body.drive(full, body.inverse(following))
+    module = body.finish(name, "Buffer of two beats", [body.inverse(full)], [first], [valid])
     count = LayerCount(name, "buffer of 2 beats", register_bits=body.register_bits, mux_bits=bits)
     return Stage(name, module, (layout,), (layout,), FifoTiming(2), layers=(count,))

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ....ir.errors import LoweringError
 from ..circuit import LayerCount
+from ..pacing import Pacing
 from .body import StageBody, port_names
 from .links import fifo_stage
 from .ready_paths import Hop, buffered_channels, passes_ready
@@ -73,15 +74,15 @@ class Network:
     Args:
         name: of its module.
         input: what comes in, on channel 0.
-        ready: the most stages that ready passes through in a cycle.
+        pacing: how many stages ready may pass through in a cycle, and when FIFOs give beats.
 
     Attributes:
         layouts: what each channel carries.
     """
 
-    def __init__(self, name: str, input: Layout, ready: int) -> None:
+    def __init__(self, name: str, input: Layout, pacing: Pacing) -> None:
         self.name = name
-        self.ready = ready
+        self.pacing = pacing
         self.layouts = [input]
         self._places: list[_Place] = []
 
@@ -99,7 +100,9 @@ class Network:
             channel: what comes in.
             most: of a FIFO for bursts: how deep it may be.
         """
-        output = self._channel(self.layouts[channel])
+        layout = self.layouts[channel]
+        level = self.pacing.after_memory(1) + self.pacing.after_selection(layout.width)
+        output = self._channel(replace(layout, level=max(layout.level, level)))
         self._places.append(_Place(name, None, (channel,), (output,), most))
         return output
 
@@ -146,7 +149,7 @@ class Network:
         widths = {channel: layout.width for channel, layout in enumerate(self.layouts)}
         cut = {
             channel: self._channel(self.layouts[channel])
-            for channel in buffered_channels(hops, widths, self.ready)
+            for channel in buffered_channels(hops, widths, self.pacing.ready_stages)
             if channel != sink
         }
         places: list[_Place] = []

@@ -22,10 +22,12 @@ class Layout:
         bounds: the least and the largest value of each element of a beat, the first element in
             the lowest bits, each with exactly its bits.
         beats: of a frame.
+        level: how much later than a register's its bits are there, in the unit of `Pacing`.
     """
 
     bounds: tuple[tuple[int, int], ...]
     beats: int = 1
+    level: float = 0
 
     @property
     def widths(self) -> list[int]:

@@ -44,7 +44,7 @@ class TimedBuilding(Building):
         if part.kind == "window" and isinstance(part.ops[0], ImageOp):
             op = part.ops[0]
             name = self._unique(f"{self._layer(op)}_window")
-            stage = step_window_stage(name, op, layout)
+            stage = step_window_stage(name, op, layout, self.options.pacing)
             return stage, {op.result: list(range(len(stage.outputs[0].bounds)))}
         (source, value), *_ = part.sources
         if part.kind == "gather" and part.spatial:

@@ -21,6 +21,7 @@ from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
 from ...adder_graph.graph import width_of
 from ..memories import Memory
+from ..pacing import Pacing
 from ..signals import Signal
 from .body import StageBody, clog2
 from .frames import gather_stage, scatter_stage
@@ -66,11 +67,12 @@ def _pair(values: Sequence[int], missing: int) -> tuple[int, int]:
     return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
-def step_window_stage(name: str, op: ImageOp, input: Layout) -> Stage:
+def step_window_stage(name: str, op: ImageOp, input: Layout, pacing: Pacing) -> Stage:
     """The windows of all steps; there are no spikes beyond the border."""
     shape = image_windows(op)
     steps = input.beats // prod(shape.size)
-    one = window_stage(name, shape, replace(input, beats=prod(shape.size)), [0] * len(input.bounds))
+    image, padding = replace(input, beats=prod(shape.size)), [0] * len(input.bounds)
+    one = window_stage(name, shape, image, padding, pacing)
     return _repeated(one, input, steps)
 
 

@@ -24,6 +24,7 @@ from xdsl.ir import SSAValue
 from ...adder_graph.graph import width_of
 from ..circuit import LayerCount
 from ..memories import Memory
+from ..pacing import Pacing
 from .body import Counter, StageBody, clog2
 from .stage import Layout, Stage
 from .timing import Counting, Timing
@@ -107,7 +108,9 @@ def _pair(numbers: Iterable[int]) -> Pair:
     return first, second
 
 
-def window_layout(shape: WindowShape, input: Layout, padding: Sequence[int]) -> Layout:
+def window_layout(
+    shape: WindowShape, input: Layout, padding: Sequence[int], pacing: Pacing
+) -> Layout:
     """The elements of windows: rows of taps, taps of a row, channels."""
     bounds: list[Pair] = []
     for y, x in product(range(shape.kernel[0]), range(shape.kernel[1])):
@@ -116,10 +119,14 @@ def window_layout(shape: WindowShape, input: Layout, padding: Sequence[int]) -> 
             (low, high) if inside else (min(low, pad), max(high, pad))
             for (low, high), pad in zip(input.bounds, padding, strict=True)
         ]
-    return Layout(tuple(bounds), shape.result[0] * shape.result[1])
+    padded = any(not shape.always_inside(a, t) for a in (0, 1) for t in range(shape.kernel[a]))
+    level = pacing.after_selection(max(shape.kernel) * input.width) if padded else 0
+    return Layout(tuple(bounds), shape.result[0] * shape.result[1], level)
 
 
-def window_stage(name: str, shape: WindowShape, input: Layout, padding: Sequence[int]) -> Stage:
+def window_stage(
+    name: str, shape: WindowShape, input: Layout, padding: Sequence[int], pacing: Pacing
+) -> Stage:
     """The windows of an image, one a beat, in row-major order.
 
     Args:
@@ -127,9 +134,10 @@ def window_stage(name: str, shape: WindowShape, input: Layout, padding: Sequence
         shape: the geometry.
         input: one pixel a beat.
         padding: for each channel the number that stands beyond the border.
+        pacing: with a clock, whether a tap is inside is one register and no two.
     """
-    output = window_layout(shape, input, padding)
-    writer = _Window(shape, input, output, padding)
+    output = window_layout(shape, input, padding, pacing)
+    writer = _Window(shape, input, output, padding, at_once=pacing.clock is not None)
     module = writer.module(name)
     sizes = f"{shape.kernel[0]}x{shape.kernel[1]} windows of {shape.size[0]}x{shape.size[1]}"
     count = LayerCount(
@@ -145,12 +153,19 @@ def window_stage(name: str, shape: WindowShape, input: Layout, padding: Sequence
 
 class _Window:
     def __init__(
-        self, shape: WindowShape, input: Layout, output: Layout, padding: Sequence[int]
+        self,
+        shape: WindowShape,
+        input: Layout,
+        output: Layout,
+        padding: Sequence[int],
+        *,
+        at_once: bool,
     ) -> None:
         self.shape = shape
         self.input = input
         self.output = output
         self.padding = padding
+        self.at_once = at_once
         self.body = StageBody([input.width], [output.width])
         self.memories: list[Memory] = []
         self.mux_bits = 0
@@ -166,11 +181,10 @@ class _Window:
         rows, columns, wanted = self._positions(body.all_of(go, active))
         body.drive(valid, body.all_of(go, active, wanted), free)
         taps = self._taps(go)
-        inside = [self._inside(0, rows, go), self._inside(1, columns, go)]
+        inside = self._all_inside(rows, columns, go)
         places = product(range(shape.kernel[0]), range(shape.kernel[1]))
         parts = [
-            self._padded(index, taps[y][x], (inside[0][y], inside[1][x]))
-            for index, (y, x) in enumerate(places)
+            self._padded(index, taps[y][x], inside[y, x]) for index, (y, x) in enumerate(places)
         ]
         kernel, size = (f"{n[0]}x{n[1]}" for n in (shape.kernel, shape.size))
         comment = f"{kernel} windows of frames of {size} positions, by line buffers"
@@ -243,10 +257,36 @@ class _Window:
         body.drive(phase, following, step)
         return [*found, body.compare(phase, "eq", 0)]
 
-    def _inside(self, axis: int, value: SSAValue, go: SSAValue) -> list[SSAValue | None]:
-        """For each tap of an axis a register: whether it is in the image; `None` if always."""
+    def _all_inside(
+        self, rows: SSAValue, columns: SSAValue, go: SSAValue
+    ) -> dict[Pair, SSAValue | None]:
+        """For each tap whether it is in the image, from registers; `None` if always."""
+        body = self.body
+        sides = [self._inside(0, rows), self._inside(1, columns)]
+        kept: dict[str, SSAValue] = {}
+
+        def register(name: str, bits: Sequence[SSAValue]) -> SSAValue:
+            if name not in kept:
+                kept[name] = body.state(1, f"{name}_inside")
+                body.drive(kept[name], body.all_of(*bits), go)
+            return kept[name]
+
+        found: dict[Pair, SSAValue | None] = {}
+        for (y, row), (x, column) in product(enumerate(sides[0]), enumerate(sides[1])):
+            named = {f"y{y}": row, f"x{x}": column}
+            asked = {name: bits for name, bits in named.items() if bits is not None}
+            if self.at_once and len(asked) == 2:
+                bits = [bit for part in asked.values() for bit in part]
+                found[y, x] = register("_".join(asked), bits)
+            else:
+                own = [register(name, bits) for name, bits in asked.items()]
+                found[y, x] = body.all_of(*own) if own else None
+        return found
+
+    def _inside(self, axis: int, value: SSAValue) -> list[list[SSAValue] | None]:
+        """For each tap of an axis bits that say whether it is in the image; `None` if always."""
         body, shape = self.body, self.shape
-        found: list[SSAValue | None] = []
+        found: list[list[SSAValue] | None] = []
         for tap in range(shape.kernel[axis]):
             if shape.always_inside(axis, tap):
                 found.append(None)
@@ -260,9 +300,7 @@ class _Window:
                 )
             if end < count:
                 bits.append(body.compare(value, "ult", end) if end > 0 else body.constant(0, 1))
-            register = body.state(1, f"{'yx'[axis]}{tap}_inside")
-            body.drive(register, body.all_of(*bits), go)
-            found.append(register)
+            found.append(bits)
         return found
 
     def _taps(self, go: SSAValue) -> list[list[SSAValue]]:
@@ -301,13 +339,9 @@ class _Window:
         self.memories.append(memory)
         return body.memory(memory, name, [go, self.at.value, value, go, self.at.value])
 
-    def _padded(
-        self, index: int, pixel: SSAValue, inside: tuple[SSAValue | None, SSAValue | None]
-    ) -> SSAValue:
+    def _padded(self, index: int, pixel: SSAValue, condition: SSAValue | None) -> SSAValue:
         """One tap's channels as the output has them: padding beyond the border."""
         body = self.body
-        bits = [bit for bit in inside if bit is not None]
-        condition = body.all_of(*bits) if bits else None
         channels = len(self.input.bounds)
         bounds = self.output.bounds[index * channels : (index + 1) * channels]
         resized = self._resized(pixel, bounds)
