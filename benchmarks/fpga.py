@@ -104,7 +104,7 @@ def layers(options: argparse.Namespace) -> Iterator[tuple[str, Matrix, str, Row,
     """Names, matrices, types, options and devices to be placed on, if any, of single layers."""
     given = {} if options.matrices is None else dict(read_matrices(options.matrices))
     square = given.get("r64x64_s50", dict(random_matrices(0))["64x64 z0.50"])
-    yield "64x64, 4 bits", square, "i8", {"input_bits": 4}, "ecp5-25"
+    yield "64x64, 4 bits", square, "i8", {"input_bits": 4}, None
     yield "64x64, 1 bit", square, "ui8", {"input_bits": 1}, "ice40-hx8k"
     for name, matrix in vgg(options.vgg).items():
         if name == "conv1":
