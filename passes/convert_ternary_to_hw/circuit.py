@@ -261,7 +261,7 @@ class Circuit:
         """a ⋈ b as a bit; the predicate is `ge`, `gt` or `eq`."""
         low, high = min(a.low, b.low), max(a.high, b.high)
         width = width_of(low, high)
-        cost = self.pacing.cost("compare", width)
+        cost = self.pacing.comparison(width)
         a, b = self.together([a, b], cost)
         value = self._comparison(self.bits(a, width), self.bits(b, width), predicate, low, width)
         return self.made(value, 0, 1, [a, b], cost)

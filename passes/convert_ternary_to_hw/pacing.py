@@ -94,6 +94,11 @@ class Pacing:
             )
         return min(found + self.after_spreading(_SHARED), self.limit)
 
+    def comparison(self, width: int) -> float:
+        """What a comparison of two numbers takes: pairs of bits meet in logic before the chain."""
+        found = self.cost("compare", width)
+        return found if self.clock is None else min(found + self.cost("mux"), self.limit)
+
     def after_memory(self, readers: int) -> float:
         """How much later than a register's a word of a block memory is where it is read."""
         if self.clock is None:

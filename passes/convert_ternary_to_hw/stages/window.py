@@ -28,6 +28,7 @@ from ..pacing import Pacing
 from .body import Counter, StageBody, clog2
 from .stage import Layout, Stage
 from .timing import Counting, Timing
+from .watching import Watch
 
 Pair = tuple[int, int]
 
@@ -134,10 +135,10 @@ def window_stage(
         shape: the geometry.
         input: one pixel a beat.
         padding: for each channel the number that stands beyond the border.
-        pacing: with a clock, whether a tap is inside is one register and no two.
+        pacing: with a clock, what the handshake and the padding wait for are registers.
     """
     output = window_layout(shape, input, padding, pacing)
-    writer = _Window(shape, input, output, padding, at_once=pacing.clock is not None)
+    writer = _Window(shape, input, output, padding, early=pacing.clock is not None)
     module = writer.module(name)
     sizes = f"{shape.kernel[0]}x{shape.kernel[1]} windows of {shape.size[0]}x{shape.size[1]}"
     count = LayerCount(
@@ -159,13 +160,13 @@ class _Window:
         output: Layout,
         padding: Sequence[int],
         *,
-        at_once: bool,
+        early: bool,
     ) -> None:
         self.shape = shape
         self.input = input
         self.output = output
         self.padding = padding
-        self.at_once = at_once
+        self.early = early
         self.body = StageBody([input.width], [output.width])
         self.memories: list[Memory] = []
         self.mux_bits = 0
@@ -178,7 +179,7 @@ class _Window:
         valid = body.state(1, "valid", 0)
         free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
         taken, go, active = self._slots(free)
-        rows, columns, wanted = self._positions(body.all_of(go, active))
+        rows, columns, wanted = self._positions(go, active)
         body.drive(valid, body.all_of(go, active, wanted), free)
         taps = self._taps(go)
         inside = self._all_inside(rows, columns, go)
@@ -194,65 +195,70 @@ class _Window:
         """`in_ready`, whether a slot passes, and whether it has a window."""
         body, shape = self.body, self.shape
         (rows, columns), lag = shape.raster, shape.lag
-        in_x, in_y = body.counting(columns, "in_x"), body.counting(rows, "in_y")
-        x, y = in_x.value, in_y.value
-        start = body.all_of(body.compare(y, "eq", 0), body.compare(x, "eq", 0), name="start")
+        in_x, in_y = self._counting(columns, "in_x"), self._counting(rows, "in_y")
+        start = body.all_of(in_y.is_at(0), in_x.is_at(0), name="start")
         pixel = body.all_of(
-            *self._within(y, rows, shape.margin[0], shape.size[0]),
-            *self._within(x, columns, shape.margin[1], shape.size[1]),
+            *in_y.within(shape.margin[0], shape.size[0]),
+            *in_x.within(shape.margin[1], shape.size[1]),
             name="pixel",
         )
         needs = body.any_of(pixel, start) if shape.margin != (0, 0) else pixel
         has = body.any_of(body.in_valid[0], body.inverse(needs))
         entered = body.all_of(free, has, name="entered")
         ready = body.all_of(free, pixel)
-        body.count_on(in_x, entered)
-        body.count_on(in_y, body.all_of(entered, in_x.last))
+        before = divmod(lag - 1, columns)
+        reached = body.all_of(in_y.is_at(before[0]), in_x.is_at(before[1])) if lag else start
+        in_x.count_on(entered)
+        in_y.count_on(self._both(in_x.counter.last, has, free))
         if not lag:
             return ready, entered, body.constant(1, 1)
         pending = body.state(clog2(lag + 1), "pending", 0)
-        some = body.compare(pending, "ne", 0)
+        some = body.state(1, "some", 0) if self.early else body.compare(pending, "ne", 0)
         flush = body.all_of(free, start, some, body.inverse(body.in_valid[0]), name="flush")
         go = body.any_of(entered, flush, name="go")
-        ends = body.all_of(entered, in_x.last, in_y.last, name="ends")
+        ends = body.all_of(
+            has if self.early else entered, in_x.counter.last, in_y.counter.last, name="ends"
+        )
         left = body.select(some, body.add(pending, -1), pending)
         more = body.constant(lag, clog2(lag + 1))
         body.drive(pending, body.select(ends, more, left), go)
+        if self.early:
+            body.drive(some, body.any_of(ends, body.compare(pending, "ugt", 1)), go)
         filled = body.state(1, "filled", 0)
-        before = divmod(lag - 1, columns)
-        reached = body.all_of(body.compare(y, "eq", before[0]), body.compare(x, "eq", before[1]))
         following = body.all_of(body.inverse(ends), body.any_of(filled, reached))
         body.drive(filled, following, entered)
         return ready, go, body.any_of(some, filled, name="active")
 
-    def _within(self, value: SSAValue, count: int, first: int, size: int) -> list[SSAValue]:
-        """Bits that say whether first ≤ value < first + size, for a value in [0, count)."""
-        found: list[SSAValue] = []
-        if first:
-            found.append(self.body.compare(value, "uge", first))
-        if first + size < count:
-            found.append(self.body.compare(value, "ult", first + size))
-        return found
-
-    def _positions(self, step: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+    def _positions(self, go: SSAValue, active: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
         """Row and column of the window at stride 1, and whether it belongs to the result."""
         body, shape = self.body, self.shape
-        x, y = (body.counting(n, name) for n, name in zip(shape.raster[::-1], "xy", strict=True))
-        below = body.all_of(step, x.last)
-        body.count_on(x, step)
-        body.count_on(y, below)
+        x, y = (self._counting(n, name) for n, name in zip(shape.raster[::-1], "xy", strict=True))
+        step = body.all_of(go, active)
+        below = self._both(x.counter.last, active, go)
         wanted = [*self._phase(1, x, step), *self._phase(0, y, below)]
-        return y.value, x.value, body.all_of(*wanted, name="wanted")
+        x.count_on(step)
+        y.count_on(below)
+        return y.counter.value, x.counter.value, body.all_of(*wanted, name="wanted")
 
-    def _phase(self, axis: int, at: Counter, step: SSAValue) -> list[SSAValue]:
+    def _both(self, condition: SSAValue, ready: SSAValue, moves: SSAValue) -> SSAValue:
+        """Whether a slot passes, of which `moves` is known last, and a condition holds."""
+        body = self.body
+        if self.early:
+            return body.all_of(body.all_of(ready, condition), moves)
+        return body.all_of(body.all_of(moves, ready), condition)
+
+    def _counting(self, count: int, name: str) -> Watch:
+        return Watch(self.body, self.body.counting(count, name), name, early=self.early)
+
+    def _phase(self, axis: int, at: Watch, step: SSAValue) -> list[SSAValue]:
         """Bits that say whether a window at this row (column) belongs to the result."""
         body, stride = self.body, self.shape.strides[axis]
         bound = (self.shape.result[axis] - 1) * stride + 1
-        found = self._within(at.value, at.count, 0, bound)
+        found = at.within(0, bound)
         if stride == 1 or bound == 1:
             return found
         phase = body.state(clog2(stride), f"{'yx'[axis]}_phase", 0)
-        again = body.any_of(body.compare(phase, "eq", stride - 1), at.last)
+        again = body.any_of(body.compare(phase, "eq", stride - 1), at.counter.last)
         following = body.select(again, body.constant(0, clog2(stride)), body.add(phase, 1))
         body.drive(phase, following, step)
         return [*found, body.compare(phase, "eq", 0)]
@@ -275,7 +281,7 @@ class _Window:
         for (y, row), (x, column) in product(enumerate(sides[0]), enumerate(sides[1])):
             named = {f"y{y}": row, f"x{x}": column}
             asked = {name: bits for name, bits in named.items() if bits is not None}
-            if self.at_once and len(asked) == 2:
+            if self.early and len(asked) == 2:
                 bits = [bit for part in asked.values() for bit in part]
                 found[y, x] = register("_".join(asked), bits)
             else:
