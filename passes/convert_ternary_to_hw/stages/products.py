@@ -22,7 +22,7 @@ from ..arithmetic import larger, scaled
 from ..circuit import Circuit
 from ..rules import RULES, Signals
 from ..signals import Signal
-from .window import WindowShape
+from .window_shape import WindowShape
 
 ConvOp = ternary.ConvOp | tensor.ConvOp
 

@@ -30,7 +30,8 @@ from .neurons import Neurons, number, potentials
 from .stage import Layout, Stage
 from .timed import ImageOp
 from .timing import PipelineTiming
-from .window import WindowShape, window_stage
+from .window import window_stage
+from .window_shape import WindowShape
 
 
 def image_refusal(op: ImageOp) -> str | None:

@@ -19,7 +19,7 @@ from triton_dsl.passes.convert_ternary_to_hw.stages.timing import (
     PipelineTiming,
     Timing,
 )
-from triton_dsl.passes.convert_ternary_to_hw.stages.window import WindowShape, WindowTiming
+from triton_dsl.passes.convert_ternary_to_hw.stages.window_shape import WindowShape, WindowTiming
 
 Nodes = list[Node]
 
