@@ -102,6 +102,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     from ..lowering.artifact import write_artifact
     from ..lowering.targets import compile_to_target
+    from .clock_goal import warn_missed_clock
     from .folding import show_folding
     from .left_out import warn_left_out
 
@@ -114,6 +115,7 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     show_folding(artifact)
     warn_left_out(artifact, "triton-translate")
+    warn_missed_clock(artifact, "triton-translate")
     if arguments.output is not None:
         write_artifact(artifact, arguments.output, sources=[arguments.input, arguments.weights])
         return 0

@@ -26,13 +26,16 @@ SIZES = ("luts", "shift_luts", "memory_luts", "flip_flops", "carries", "block_me
 """What is told of each layer; the total has the rest of `Resources` too."""
 
 
-def report(interface: Interface, found: Estimate, device: Device | None) -> dict[str, Any]:
+def report(
+    interface: Interface, found: Estimate, device: Device | None, clock: float | None = None
+) -> dict[str, Any]:
     """The interface, sums over the layers, and the estimated size and speed.
 
     Args:
         interface: of the circuit.
         found: its estimate, for the family of the device.
         device: that it was made for, if any.
+        clock: in MHz, that was asked for.
     """
     layers = [_layer(dict(layer), found) for layer in interface.layers]
     named = {f"{layer['name']}: {layer['source']}" for layer in interface.layers}
@@ -48,6 +51,8 @@ def report(interface: Interface, found: Estimate, device: Device | None) -> dict
             "period_ns": round(found.period, 2),
             "clock_mhz": round(found.frequency),
             "slowest": _slowest(found),
+            "clock_goal_mhz": clock,
+            "clock_reached": clock is None or found.frequency >= clock or not found.period,
         },
         "modules": {name: _size(size, SIZES) for name, size in found.modules().items()},
         "control": _size(sum(rest.values(), Resources()), SIZES),
@@ -106,7 +111,8 @@ def markdown(data: dict[str, Any]) -> str:
         f"- estimate for {size['family']}: {size['luts']:,} LUTs (of them {size['shift_luts']:,} "
         f"shift registers, {size['memory_luts']:,} memory), {size['flip_flops']:,} flip-flops, "
         f"{size['memory_kbits']:,} kbit in {size['block_memories']:,} memory blocks",
-        f"- estimated clock: {size['clock_mhz']} MHz, held back by {size['slowest']}",
+        f"- estimated clock: {size['clock_mhz']} MHz, held back by {size['slowest']}"
+        + ("" if size["clock_reached"] else f"; {size['clock_goal_mhz']:g} MHz were asked for"),
         "",
         *_device_table(data["device"]),
         "| tensor | shape | values | bits | all bits | integers stand for |",

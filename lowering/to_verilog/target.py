@@ -146,7 +146,7 @@ class VerilogTarget(Target):
             check_fits(size, device, where, lambda: self._advice(options, size, device))
         texts = {m.sym_name.data: verilog(m) for m in found}
         folding = noted_folding(module)
-        data = report(interface, size, device)
+        data = report(interface, size, device, options.clock)
         data |= {"folding": folding, "left_out": left_out(module)}
         if options.form == "file":
             content = "/* verilator lint_off DECLFILENAME */\n" + "\n".join(texts.values())

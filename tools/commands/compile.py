@@ -49,6 +49,7 @@ def compile(
     """
     from ...lowering.artifact import write_artifact
     from ...lowering.targets import compile_to_target
+    from ..clock_goal import warn_missed_clock
     from ..console import print_json, progress, show, table
     from ..folding import show_folding
     from ..inputs import apply_passes, load_module
@@ -68,6 +69,7 @@ def compile(
         )
         show_folding(artifact)
         warn_left_out(artifact, "triton compile")
+        warn_missed_clock(artifact, "triton compile")
         paths = write_artifact(
             artifact,
             output or _default_output(file, artifact.main_file),
