@@ -261,7 +261,7 @@ class Circuit:
         """a ⋈ b as a bit; the predicate is `ge`, `gt` or `eq`."""
         low, high = min(a.low, b.low), max(a.high, b.high)
         width = width_of(low, high)
-        cost = self.pacing.comparison(width)
+        cost = self.pacing.comparison(width, 2)
         a, b = self.together([a, b], cost)
         value = self._comparison(self.bits(a, width), self.bits(b, width), predicate, low, width)
         return self.made(value, 0, 1, [a, b], cost)
@@ -269,7 +269,7 @@ class Circuit:
     def compared_with(self, wire: Wire, number: int, predicate: str) -> Wire:
         """wire ⋈ number as a bit, for a number that the wire can hold; `le` may be asked too."""
         width = wire.width
-        cost = self.pacing.cost("compare", width)
+        cost = self.pacing.comparison(width, 1)
         (wire,) = self.together([wire], cost)
         if width <= self.pacing.lut_inputs and predicate != "eq":
             value = self._reached(wire, number + (predicate == "gt" or predicate == "le"))

@@ -24,6 +24,16 @@ _READERS = 256
 _SHARED = 6
 """Readers of a bit that an op gives, about: other ops, and each place of an extended sign."""
 
+_READERS_OF_USER = 2
+"""Look-up tables of an adder that read a bit, about: those of its place and the next one's."""
+
+_CHAINED = 6
+"""Inputs of look-up tables before carry chains that compare."""
+
+_BITS_OF_LEVEL = 3
+"""Further bits that a comparison takes in with another level of logic; at best five, but synthesis
+makes it small."""
+
 _ROUNDING = 1e-9
 
 
@@ -94,10 +104,22 @@ class Pacing:
             )
         return min(found + self.after_spreading(_SHARED), self.limit)
 
-    def comparison(self, width: int) -> float:
-        """What a comparison of two numbers takes: pairs of bits meet in logic before the chain."""
+    def comparison(self, width: int, numbers: int) -> float:
+        """What a comparison takes: of two numbers, or of one with a constant.
+
+        On fabrics with large look-up tables one of few bits is levels of logic, and pairs of bits
+        meet in logic before a carry chain.
+        """
         found = self.cost("compare", width)
-        return found if self.clock is None else min(found + self.cost("mux"), self.limit)
+        if self.clock is None or self.lut_inputs < _CHAINED:
+            return found
+        bits = width * numbers
+        if bits <= 2 * self.lut_inputs:
+            levels = 1 + -(-max(0, bits - self.lut_inputs) // _BITS_OF_LEVEL)
+            found = levels * self.cost("mux")
+        elif numbers == 2:
+            found += self.cost("mux")
+        return min(found, self.limit)
 
     def after_memory(self, readers: int) -> float:
         """How much later than a register's a word of a block memory is where it is read."""
@@ -109,6 +131,12 @@ class Pacing:
     def after_spreading(self, readers: int) -> float:
         """How much later a bit is where it is read for having so many readers."""
         return 0 if self.clock is None else delays(self.device).fanout * log2(max(1, readers))
+
+    def after_sharing(self, users: int) -> float:
+        """How much later than `cost` says a number is where so many adders take it."""
+        return max(
+            0, self.after_spreading(_READERS_OF_USER * users) - self.after_spreading(_SHARED)
+        )
 
     def after_selection(self, readers: int) -> float:
         """How much later than a register's a bit is behind one selection by a bit of a register.
@@ -126,7 +154,7 @@ class Pacing:
 
         The reset works only while the register is enabled: one more look-up table and net.
         """
-        return self.clock is None or level + delay(self.device, "net") <= self.limit + _ROUNDING
+        return self.clock is None or level + self.cost("mux") <= self.limit + _ROUNDING
 
     def fits(self, level: float, cost: float) -> bool:
         """Whether an op can follow in the same cycle."""

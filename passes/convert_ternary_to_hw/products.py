@@ -5,6 +5,7 @@ Not here: the search for shared adders (`passes.adder_graph`), rows of bits (`co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -90,7 +91,8 @@ def _shared(
     circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
 ) -> list[Signal]:
     """One adder a node."""
-    values = list(row)
+    users = Counter(value for node in graph.nodes for value in node[:2])
+    values = [_spread(circuit, signal, users[value]) for value, signal in enumerate(row)]
     cycles = _cycles(circuit, graph, row, exact=exact)
     columns: dict[int, int] = {}
     for column, (value, sign) in enumerate(graph.outputs):
@@ -104,11 +106,19 @@ def _shared(
         with circuit.element(column):
             name = circuit.name("add" if column is None else "acc")
             other = scaled(circuit, second, sign << shift)
-            values.append(add(circuit, first, other, name))
+            values.append(_spread(circuit, add(circuit, first, other, name), users[index]))
     return [
         Signal.constant(0) if not sign else values[value] if sign > 0 else values[value].negated()
         for value, sign in graph.outputs
     ]
+
+
+def _spread(circuit: Circuit, signal: Signal, users: int) -> Signal:
+    """A signal that is later for going to so many adders."""
+    late = circuit.pacing.after_sharing(users)
+    if not late or signal.wire is None:
+        return signal
+    return replace(signal, wire=replace(signal.wire, level=signal.wire.level + late))
 
 
 def _cycles(
