@@ -203,7 +203,7 @@ def _makefile(project: Project) -> str:
     made = "synth.log test/run"
     if device is not None:
         parts += _implementation(project, device)
-        made += f" build {name}.json {name}.config {name}.asc {name}.bit {name}.bin"
+        made += f" build {name}.json {name}_routed.json {name}.asc {name}.bit {name}.bin"
     return "\n\n".join([*parts, f"clean:\n\trm -rf {made}", ""])
 
 
@@ -224,7 +224,7 @@ def _implementation(project: Project, device: Device) -> list[str]:
             netlist,
             f"implement: {name}.json\n\t$(NEXTPNR) {flags} --json {name}.json "
             f"--lpf constraints/{name}.lpf --lpf-allow-unconstrained --out-of-context "
-            f"--textcfg {name}.config --timing-allow-fail",
+            f"--write {name}_routed.json --timing-allow-fail",
         ]
     if device.family == "ice40":
         return [
