@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,15 @@ def padded() -> ImageProgram:
     return written
 
 
-NETWORKS = [residual, depthwise, pooled, averaged, padded]
+def expanded() -> ImageProgram:
+    """Pixels that go to many adders, and a convolution of each channel behind them."""
+    written = ImageProgram(22, 8, 6, 6, "i8")
+    written.conv(48, (1, 1), fused=True)
+    written.conv(48, (3, 3), padding=SAME, groups=48, fused=True)
+    return written
+
+
+NETWORKS = [residual, depthwise, pooled, averaged, padded, expanded]
 
 
 def circuit(module: ModuleOp, clock: float) -> Any:
@@ -88,8 +97,9 @@ def circuit(module: ModuleOp, clock: float) -> Any:
     )
 
 
-@pytest.mark.parametrize("clock", [100.0, 200.0, 300.0])
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize(
+    ("network", "clock"), [(residual, 100.0), *product(NETWORKS, (200.0, 300.0))]
+)
 def test_the_clock_is_reached(
     network: Callable[[], ImageProgram], clock: float, program: Program
 ) -> None:
