@@ -94,6 +94,11 @@ def test_a_pixel_goes_in_every_cycle(iverilog: str, program: Program) -> None:
     assert {"conv1", "conv4", "fc7"} <= names
 
 
+@pytest.mark.parametrize("clock", [100.0, 250.0])
+def test_a_clock_changes_no_spike(iverilog: str, program: Program, clock: float) -> None:
+    checked(program, network(), clock=clock)
+
+
 @pytest.mark.slow
 def test_verilator_agrees(require_tool: Callable[[str, str], str], program: Program) -> None:
     require_tool("verilator", "apt-get install verilator")
