@@ -123,6 +123,7 @@ def sizes(options: argparse.Namespace) -> Iterator[Row]:
         size = size_of(compiled(module, given))
         note(f"{name}: {size}")
         mhz = None if device is None else routed_mhz(module, device, given)
+        note(f"{name}: placed at {mhz} MHz")
         yield {"layer": name, **of_size(size), "placed_on": mhz and device, "placed_mhz": mhz}
 
 
