@@ -86,7 +86,12 @@ def test_predictions_stay(
     (got,) = run_tflite(file_of(program, **options), [x.numpy()])
     want = by_torch(model, x)
     moved = np.linalg.norm(got - want) / np.linalg.norm(want)
-    assert moved < {"int8": 0.3, "int16": 0.2, "dynamic-int8": 0.25, "float16": 0.01}[precision]
+    if precision == "float16":
+        rounded = deepcopy(model).half().float()
+        by_rounding = np.linalg.norm(by_torch(rounded, x) - want) / np.linalg.norm(want)
+        assert moved <= 1.1 * by_rounding
+    else:
+        assert moved < {"int8": 0.3, "int16": 0.2, "dynamic-int8": 0.25}[precision]
     if name in ("keyword", "resnet18"):
         assert (got.argmax(-1) == want.argmax(-1)).mean() >= 0.85
 
