@@ -114,7 +114,10 @@ def _is_splat(value: SSAValue, number: int, op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class SameShape(RewritePattern):
-    """A shape change that keeps a static shape and the order of elements becomes its operand."""
+    """A shape change that keeps the shape and the order of elements becomes its operand.
+
+    Sizes that are not known may change behind `?`, but for the one that a reshape leaves over.
+    """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if len(op.operands) != 1 or len(op.results) != 1:
@@ -126,8 +129,19 @@ class SameShape(RewritePattern):
             same = list(perm) == list(range(len(perm)))
         elif isinstance(op, shape.SliceOp):
             same = same and all(s == 1 for s in op.steps.get_values())
+        elif isinstance(op, shape.ReshapeToOp):
+            same = same or _keeps_free_size(op)
         if same and op.operands[0].type == type:
             rewriter.replace(op, [], [op.operands[0]])
+
+
+def _keeps_free_size(op: shape.ReshapeToOp) -> bool:
+    """Whether one size is left over: it stays what it was where all the others do."""
+    sizes = tensor_type(op.result).get_shape()
+    if sizes.count(DYNAMIC) != 1 or 0 in sizes:
+        return False
+    free = sizes.index(DYNAMIC)
+    return op.shape.get_values()[free] in (-1, -2 - free)
 
 
 class MergePermutes(RewritePattern):
