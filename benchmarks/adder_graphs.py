@@ -147,7 +147,7 @@ def da4ml_graph(matrix: Matrix, bits: int, python: str | None) -> tuple[int, flo
         command = [python or sys.executable, "-c", DA4ML, path, str(bits)]
         try:
             done = subprocess.run(
-                command, check=True, capture_output=True, text=True, timeout=PATIENCE
+                command, check=True, capture_output=True, encoding="utf-8", timeout=PATIENCE
             )
         except subprocess.TimeoutExpired:
             print(f"da4ml: stopped after {PATIENCE} s", file=sys.stderr, flush=True)

@@ -158,7 +158,7 @@ def large_module(folder: Path, gigabytes: float) -> Path:
         "}",
     ]
     path = folder / "large.mlir"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
@@ -181,7 +181,7 @@ def measure_parameters(folder: Path, gigabytes: float, rounds: int) -> Parameter
     """The same pipeline on a module with a large parameter file and on an empty one."""
     large = large_module(folder, gigabytes)
     empty = folder / "empty.mlir"
-    empty.write_text("func.func @forward() { func.return }\n")
+    empty.write_text("func.func @forward() { func.return }\n", encoding="utf-8")
     output = str(folder / "printed.mlir")
     commands = [
         [tool("triton-opt"), str(path), "-p", PIPELINE, "-o", output] for path in (empty, large)
@@ -202,7 +202,7 @@ def measure_parameters(folder: Path, gigabytes: float, rounds: int) -> Parameter
 def measure(folder: Path, sizes: Sequence[int], rounds: int) -> list[Row]:
     """Start-up and pipelines, smallest first."""
     tiny = folder / "tiny.mlir"
-    tiny.write_text("func.func @forward() { func.return }\n")
+    tiny.write_text("func.func @forward() { func.return }\n", encoding="utf-8")
     rows = [
         compare("start-up: --version", ["--version"], max(rounds, 5), START_UP_LIMIT),
         compare("start-up: --help", ["--help"], max(rounds, 5), START_UP_LIMIT),
@@ -210,11 +210,11 @@ def measure(folder: Path, sizes: Sequence[int], rounds: int) -> list[Row]:
     ]
     for size in sizes:
         path = folder / f"arith{size}.mlir"
-        path.write_text(arith_module(size))
+        path.write_text(arith_module(size), encoding="utf-8")
         rows.append(compare(f"{size:,} arith ops", [str(path), "-p", PIPELINE], rounds, RUN_LIMIT))
     for size in sizes:
         path = folder / f"ternary{size}.mlir"
-        path.write_text(ternary_module(size))
+        path.write_text(ternary_module(size), encoding="utf-8")
         rows.append(alone(f"{size:,} ternary/tensor ops", [str(path), "-p", PIPELINE], rounds))
     return rows
 

@@ -108,7 +108,12 @@ def exported(python: str, exporter: str, name: str, folder: str, rounds: int) ->
     quiet = os.environ | {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         ended = subprocess.run(
-            command, check=False, capture_output=True, text=True, env=quiet, timeout=MOST_SECONDS
+            command,
+            check=False,
+            capture_output=True,
+            encoding="utf-8",
+            env=quiet,
+            timeout=MOST_SECONDS,
         )
     except subprocess.TimeoutExpired:
         return {"error": f"no result in {MOST_SECONDS} s"}

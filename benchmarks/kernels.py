@@ -165,7 +165,9 @@ def perceptron(layers: Sequence[Trits]) -> ModuleOp:
     }
     with TemporaryDirectory() as folder:
         source = Path(folder) / "perceptron.tri"
-        source.write_text("layer Perceptron {\n" + "\n".join([*lets, forward]) + "\n}\n")
+        source.write_text(
+            "layer Perceptron {\n" + "\n".join([*lets, forward]) + "\n}\n", encoding="utf-8"
+        )
         return import_tri(source, weights=weights)
 
 

@@ -17,10 +17,7 @@ from xdsl.context import Context
 from xdsl.dialects import get_all_dialects as get_upstream_dialects
 from xdsl.dialects.builtin import (
     AnyFloat,
-    FileLineColLoc,
-    IntAttr,
     ModuleOp,
-    StringAttr,
     UnknownLoc,
 )
 from xdsl.ir import Dialect, Operation
@@ -30,7 +27,7 @@ from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from ..ir.errors import ParameterError, SourceError, TritonError, VerifyError
-from ..ir.locations import error_at, location_text, one_line
+from ..ir.locations import error_at, file_location, location_text, one_line
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
@@ -116,7 +113,7 @@ class LocatingParser(Parser):
     def __init__(
         self, ctx: Context, text: str, name: str = "<string>", *, first_line: int = 1
     ) -> None:
-        self._file = StringAttr(name)
+        self._file = name
         self._first_line = first_line
         self._line_starts = [0]
         at = text.find("\n")
@@ -158,7 +155,7 @@ class LocatingParser(Parser):
         op = super().parse_operation()
         if isinstance(op.location, UnknownLoc):
             line, column = self.line_and_column(start)
-            op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+            op.location = file_location(self._file, line, column)
         return op
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.ir import Operation
+
+
+def file_location(file: str, line: int, column: int = 1) -> FileLineColLoc:
+    """`loc("file":line:column)`, the name read as UTF-8 in every locale, `�` for what is not."""
+    name = file.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return FileLineColLoc(StringAttr(name), IntAttr(line), IntAttr(column))
 
 
 def location_text(op: Operation) -> str:

@@ -86,7 +86,7 @@ def _write_snapshots(folder: Path, snapshots: Sequence[tuple[str, ModuleOp]]) ->
         for index, (name, module) in enumerate(snapshots):
             if reference is not None:
                 attach_store(module, ParameterStore(reference))
-            (folder / f"{index:02}-{name}.mlir").write_text(located_text(module))
+            (folder / f"{index:02}-{name}.mlir").write_text(located_text(module), encoding="utf-8")
     except OSError as error:
         raise OptionError(f"cannot write '{folder}': {error.strerror or error}") from None
 

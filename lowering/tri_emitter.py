@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import (
     FileLineColLoc,
-    IntAttr,
-    StringAttr,
     TensorType,
     bf16,
     f16,
@@ -37,6 +35,7 @@ from ..dialects.ternary.types import trit
 from ..ir.language import elaborated
 from ..ir.language.nodes import Span
 from ..ir.language.types import TensorType as LanguageType
+from ..ir.locations import file_location
 from ..ir.store import ParameterStore
 
 ELEMENTS: dict[str, Attribute] = {
@@ -61,7 +60,7 @@ def ir_type(type: LanguageType) -> TensorType[Attribute]:
 
 def location(span: Span) -> FileLineColLoc:
     """`loc("file":line:column)`."""
-    return FileLineColLoc(StringAttr(span.file), IntAttr(span.line), IntAttr(span.column))
+    return file_location(span.file, span.line, span.column)
 
 
 @dataclass

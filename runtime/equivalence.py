@@ -77,7 +77,9 @@ def prove_equal(
     start = perf_counter()
     for name, content in {**files, _WIRES: _WIRES_TEXT}.items():
         (folder / name).write_text(content, encoding="utf-8")
-    (folder / "read.ys").write_text(_script(list(files), sides, registers == "wires"))
+    (folder / "read.ys").write_text(
+        _script(list(files), sides, registers == "wires"), encoding="utf-8"
+    )
     if _run(["yosys", "-q", "read.ys"], folder, seconds) is None:
         return Verdict(None, 0, perf_counter() - start)
     graphs = [f"{side}.aig" for side in sides]
@@ -145,7 +147,8 @@ def _run(command: Sequence[str], folder: Path, seconds: float) -> str | None:
             command,
             cwd=folder,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
             timeout=max(0.1, seconds),
         )

@@ -74,7 +74,14 @@ def _version(line: str) -> str:
 
 def _run(command: Sequence[str], folder: Path) -> str:
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
     except OSError as error:
         raise BackendError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
     if done.returncode:

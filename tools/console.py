@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -91,10 +92,20 @@ def note(tool: str, message: str) -> None:
 
 
 def open_streams() -> None:
-    """Put an empty file in the place of each standard stream that the caller closed (`>&-`)."""
-    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    """Make the standard streams fit for any text.
+
+    An empty file takes the place of each one that the caller closed (`>&-`). Output into a file or
+    a pipe is UTF-8, as every file that is written; a terminal shows escapes for what its locale
+    lacks. Names of files that are no UTF-8 pass through byte for byte.
+    """
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="backslashreplace")
+        else:
+            sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def guarded(tool: str, run: Callable[[], int], *, debug: bool = False) -> int:

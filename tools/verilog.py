@@ -124,7 +124,7 @@ def simulate_words(
     with TemporaryDirectory() as folder:
         run = simulate({**rtl, **tests}, f"{interface.name}_tb", Path(folder), simulator)
         written = Path(folder) / f"{interface.name}_results.mem"
-        lines = written.read_text().split() if written.exists() else []
+        lines = written.read_text(encoding="utf-8").split() if written.exists() else []
     digits = set("0123456789abcdef")
     found = [int(line, 16) if set(line) <= digits else None for line in lines]
     said = ("latency is", "interval is", "tlast")

@@ -79,10 +79,10 @@ def cells_of(artifact: Artifact) -> dict[str, int]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         write_artifact(artifact, folder)
-        with (folder / "synth.ys").open("a") as script:
+        with (folder / "synth.ys").open("a", encoding="utf-8") as script:
             script.write("tee -q -o stat.json stat -json\n")
         subprocess.run(["yosys", "-q", "synth.ys"], cwd=folder, check=True, capture_output=True)
-        stat = json.loads((folder / "stat.json").read_text())
+        stat = json.loads((folder / "stat.json").read_text(encoding="utf-8"))
     return stat["design"]["num_cells_by_type"]
 
 
@@ -95,7 +95,9 @@ def routed_mhz(module: ModuleOp, device: str, options: dict[str, Any]) -> float 
     command = ["make", "implement", f"NEXTPNR={tool}"]
     with TemporaryDirectory() as folder:
         write_artifact(compiled(module, {**options, "device": device}), Path(folder))
-        done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=folder, check=True, capture_output=True, encoding="utf-8"
+        )
     found = re.findall(r"Max frequency for clock .*: ([\d.]+) MHz", done.stdout + done.stderr)
     return float(found[-1])
 

@@ -114,7 +114,7 @@ def _exported(exporter: str, name: str, folder: Path, rounds: int) -> dict[str, 
 def main(exporter: str, name: str, folder: str, rounds: str) -> None:
     """Export and print what became of it, and nothing else."""
     warnings.simplefilter("ignore")
-    with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
+    with open(os.devnull, "w", encoding="utf-8") as nothing, contextlib.redirect_stdout(nothing):
         try:
             found = _exported(exporter, name, Path(folder), int(rounds))
         except Exception as error:  # whatever a tool raises is a result of the benchmark

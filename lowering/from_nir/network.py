@@ -14,10 +14,8 @@ import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    FileLineColLoc,
     FloatAttr,
     FunctionType,
-    IntAttr,
     ModuleOp,
     NameLoc,
     StringAttr,
@@ -40,6 +38,7 @@ from ...dialects.spike import (
     SimulateOp,
 )
 from ...ir.errors import SourceError
+from ...ir.locations import file_location
 from .graph import FIELDS, MODELS, Array, Graph, Node, unit_delays
 from .shapes import Shape, flatten_axes, group_count, kernel, window
 from .values import floats, one_number, weights
@@ -123,9 +122,7 @@ class _Builder:
 
     def place(self, name: str) -> NameLoc:
         """The location of what comes from a node."""
-        return NameLoc(
-            StringAttr(name), FileLineColLoc(StringAttr(self.where), IntAttr(1), IntAttr(1))
-        )
+        return NameLoc(StringAttr(name), file_location(self.where, 1))
 
     def says(self, name: str) -> str:
         return f"{self.where}: node '{name}' ({self.graph.nodes[name].kind})"

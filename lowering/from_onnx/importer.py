@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, StringAttr
+from xdsl.dialects.builtin import ModuleOp, NameLoc, StringAttr
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
+from ...ir.locations import file_location
 from ...ir.store import ParameterStore
 from ..from_torch.emitter import hint
 from ..from_torch.sizes import ProblemError
@@ -127,7 +128,6 @@ class _Importer:
         self.needed: dict[str, None] = {}
         self.arguments: list[tuple[str, BlockArgument]] = []
         self.count = 0
-        self.file = StringAttr(where)
 
     def run(
         self, name: str, shapes: dict[str, Sequence[int | str]], constants: dict[str, Any]
@@ -329,7 +329,7 @@ class _Importer:
         self.problems.append((what, f"{place} of {self.where}", " ".join(reason.split())))
 
     def _location(self, name: str, index: int) -> Any:
-        return NameLoc(StringAttr(name), FileLineColLoc(self.file, IntAttr(index), IntAttr(1)))
+        return NameLoc(StringAttr(name), file_location(self.where, index))
 
     # Results.
 

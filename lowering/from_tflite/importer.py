@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from xdsl.dialects.builtin import (
-    FileLineColLoc,
-    IntAttr,
     ModuleOp,
     NameLoc,
     StringAttr,
@@ -21,6 +19,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_integer
 from ...dialects.stored_grids import Grid, record_grid
 from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
+from ...ir.locations import file_location
 from ...ir.store import ParameterStore
 from ..from_onnx.assembly import assembled
 from ..from_onnx.calls import element_type
@@ -102,7 +101,6 @@ class _Importer:
         self.model, self.emitter = model, emitter
         self.values: dict[int, SSAValue | None] = {}
         self.problems: list[tuple[str, str, str]] = []
-        self.file = StringAttr(model.where)
 
     def run(self, name: str, shapes: dict[str, Sequence[int | str]]) -> ModuleOp:
         """The module."""
@@ -287,4 +285,4 @@ class _Importer:
     def _location(self, name: str, index: int) -> Any:
         # Fused operators are named after all that went into them; the first is enough for a place.
         name = name.partition(";")[0]
-        return NameLoc(StringAttr(name), FileLineColLoc(self.file, IntAttr(index), IntAttr(1)))
+        return NameLoc(StringAttr(name), file_location(self.model.where, index))

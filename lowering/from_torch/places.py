@@ -6,7 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, NameLoc, StringAttr
+from xdsl.dialects.builtin import NameLoc, StringAttr
+
+from ...ir.locations import file_location
 
 
 def place_of(node: Any) -> tuple[str, str, int]:
@@ -44,5 +46,5 @@ _OWN = (Path(__file__).resolve().parents[2] / "runtime", Path(__file__).resolve(
 def location(node: Any) -> Any:
     """`loc("layer1.0.conv1"("model.py":12:1))`."""
     path, file, line = place_of(node)
-    place = FileLineColLoc(StringAttr(file or "unknown"), IntAttr(line), IntAttr(1))
+    place = file_location(file or "unknown", line)
     return NameLoc(StringAttr(path), place) if path else place

@@ -57,7 +57,13 @@ def shared_library(content: bytes, stem: str) -> bytes:
         command = [*compiler, "-shared", "-o", target.name, source.name]
         try:
             done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False
+                command,
+                cwd=folder,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BackendError(f"{compiler[0]} does not run: {error}") from error

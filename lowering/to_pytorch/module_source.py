@@ -337,7 +337,7 @@ def _library() -> dict[str, tuple[str, frozenset[str]]]:
     """Text of each library function or table and the names it uses."""
     found: dict[str, tuple[str, frozenset[str]]] = {}
     for file in ("library.py", "library_spiking.py"):
-        found |= _library_of(Path(__file__).with_name(file).read_text())
+        found |= _library_of(Path(__file__).with_name(file).read_text(encoding="utf-8"))
     return found
 
 
