@@ -16,7 +16,7 @@ PYTHON = $(shell for python in python3.14 python3.13 python3.12 python3.11 pytho
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
 	then echo $$python; break; fi; done)
 
-.PHONY: help demo test test-all lint format lit bench clean
+.PHONY: help demo test test-all lint format lit fuzz bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make lint      ruff and basedpyright alone"
 	@echo "make format    let ruff rewrite the files"
 	@echo "make lit       the files of tests/filecheck, each command in its own process"
+	@echo "make fuzz      generated programs against other engines: TIME=seconds COUNT=n KIND=tri SEED=n JOBS=n"
 	@echo "make bench     the benchmarks of the compiler and of its kernels"
 	@echo "make clean     remove the virtual environment and everything generated"
 
@@ -80,6 +81,10 @@ format: $(VENV)/.test
 
 lit: $(VENV)/.test
 	$(BIN)/lit -v tests/filecheck
+
+fuzz: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --jobs $(JOBS) $(if $(KIND),--kind $(KIND)) \
+		$(if $(TIME),--time $(TIME)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/.test
 	@for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
