@@ -23,6 +23,28 @@ def in_ci() -> bool:
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
+class RootIsNoTestPackage:
+    """Collects the root as a plain folder, though it is the package `triton_dsl`.
+
+    Otherwise pytest imports it a second time, under the name of the folder that it was cloned
+    into, and hides the library of that name: Triton's in a folder `triton`.
+    """
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(
+        self, path: Path, parent: pytest.Collector
+    ) -> pytest.Collector | None:
+        if path != parent.config.rootpath:
+            return None
+        directory: pytest.Dir = pytest.Dir.from_parent(parent, path=path)
+        return directory
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A hook of a conftest file is not asked about the folders above it; a plug-in is."""
+    config.pluginmanager.register(RootIsNoTestPackage())
+
+
 settings.register_profile("default", deadline=None, derandomize=in_ci(), max_examples=100)
 settings.register_profile(
     "thorough",

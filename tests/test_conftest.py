@@ -1,4 +1,4 @@
-"""A program that is not installed fails a test in continuous integration, and only there."""
+"""Absent programs fail in continuous integration alone, and the package is imported once."""
 
 import sys
 from collections.abc import Callable
@@ -29,3 +29,10 @@ def test_a_missing_program_skips_elsewhere(
     monkeypatch.setenv("CI", value)
     with pytest.raises(pytest.skip.Exception, match="'no-such-tool' is not installed: get it"):
         require_tool("no-such-tool", "get it")
+
+
+def test_the_package_is_imported_under_one_name_whatever_its_folder_is_called() -> None:
+    root = Path(__file__).resolve().parent.parent / "__init__.py"
+    files = {name: vars(module).get("__file__") for name, module in list(sys.modules.items())}
+    copies = [name for name, file in files.items() if file and Path(file).resolve() == root]
+    assert set(copies) <= {"triton_dsl"}
