@@ -27,7 +27,7 @@ from ..lowering.targets import source_hash
 from ..lowering.to_native.arrays import arrays_entry
 from ..lowering.to_native.export import check_lowered, program_constants
 from ..lowering.to_native.interface import noted_interface
-from ..lowering.to_native.object_code import compile_object
+from ..lowering.to_native.object_code import compile_object, compiler_fingerprint
 from ..lowering.to_native.target import NativeOptions, NativeTarget
 from ..passes.ternary_kernels.kernel import fingerprint, kernel_module
 from ..passes.ternary_kernels.parallel import call_functions
@@ -136,8 +136,8 @@ def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
             module.body.block.add_ops(call_functions(parallel=parallel))
             return compile_object(module)
 
-        key = f"{fingerprint(recipe, layout, kind)} {'parallel' if parallel else 'alone'}"
-        return load(key, generate, cache=kept)
+        parts = [fingerprint(recipe, layout, kind), "parallel" if parallel else "alone"]
+        return load(" ".join([*parts, compiler_fingerprint()]), generate, cache=kept)
 
     return provide
 

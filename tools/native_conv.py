@@ -13,7 +13,7 @@ from ..ir.native_abi import Kind
 from ..ir.native_conv import ConvGeometry
 from ..ir.native_parallel import CONV_CALL, CONV_TASK
 from ..ir.processor import host_features
-from ..lowering.to_native.object_code import compile_object
+from ..lowering.to_native.object_code import compile_object, compiler_fingerprint
 from ..passes.ternary_kernels.conv import conv_scratch_bytes
 from ..passes.ternary_kernels.conv_parallel import conv_module
 from ..passes.ternary_kernels.kernel import conv_fingerprint
@@ -51,8 +51,8 @@ def _provider(recipe: Recipe, cache_folder: Path | None) -> ConvProvider:
             module = conv_module(recipe, kind, geometry, parallel=parallel)
             return compile_object(module, (CONV_CALL, CONV_TASK))
 
-        key = f"{conv_fingerprint(recipe, geometry, kind)} {'parallel' if parallel else 'alone'}"
-        library = load(key, generate, cache=kept)
+        parts = [conv_fingerprint(recipe, geometry, kind), "parallel" if parallel else "alone"]
+        library = load(" ".join([*parts, compiler_fingerprint()]), generate, cache=kept)
         return ConvKernel(library, conv_scratch_bytes(recipe, kind, geometry))
 
     return provide

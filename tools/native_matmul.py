@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..ir.errors import OptionError
 from ..ir.native_bitplanes import Operand, Values
 from ..ir.processor import host_features
-from ..lowering.to_native.object_code import compile_object
+from ..lowering.to_native.object_code import compile_object, compiler_fingerprint
 from ..passes.ternary_kernels.bitplanes import bitplane_fingerprint, bitplane_module
 from ..passes.ternary_kernels.bitplanes_schemes import Scheme, best_scheme, scheme_named
 from ..runtime.native.bitplanes import (
@@ -65,7 +65,8 @@ def _library(scheme: Scheme, operand: Operand, cache_folder: Path | None) -> Lib
         return compile_object(bitplane_module(scheme, operand))
 
     kept = None if cache_folder is None else ObjectCache(cache_folder)
-    return load(bitplane_fingerprint(scheme, operand), generate, cache=kept)
+    key = f"{bitplane_fingerprint(scheme, operand)} {compiler_fingerprint()}"
+    return load(key, generate, cache=kept)
 
 
 def pack_columns(

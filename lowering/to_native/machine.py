@@ -1,8 +1,9 @@
 """The processor that code is made for: this one, or another by triple and name.
 
 LLVM does not say what a named processor has, and code with an instruction that it lacks ends the
-whole process; so the processors that can be named stand in a table. Not here: what a SIMD recipe
-needs (`passes.ternary_kernels.recipes`), compiling (`object_code`).
+whole process; so the processors that can be named stand in a table. Not here: what this processor
+has (`ir.processor`), what a SIMD recipe needs (`passes.ternary_kernels.recipes`), compiling
+(`object_code`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from ...ir.errors import OptionError
 from ...ir.pipeline import did_you_mean
-from ...ir.processor import host_features, llvm_binding
+from ...ir.processor import Processor, host_processor, llvm_binding
 
 HOST = "host"
 """The name of the processor that this process runs on."""
@@ -55,29 +56,24 @@ first of each architecture is what every such processor has."""
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What code is made for.
+class Machine(Processor):
+    """What code is made for: of the table, a processor has and lacks what the table says.
 
     Attributes:
         triple: architecture, vendor, system, in LLVM's form.
-        cpu: LLVM's name of the processor.
-        features: what it has, in LLVM's names: all for this processor, else those of the table.
         host: whether it is the processor of this process.
     """
 
     triple: str
-    cpu: str
-    features: frozenset[str]
     host: bool
 
     def code_generator(self, *, jit: bool = False) -> Any:
         """LLVM's `TargetMachine`, a new one: for this process, or for objects that get linked."""
         binding = llvm_binding()
         _initialize(binding, everything=not self.host)
-        named = sorted(self.features) if self.host else []
         return binding.Target.from_triple(self.triple).create_target_machine(
             cpu=self.cpu,
-            features=",".join(f"+{name}" for name in named),
+            features=self.flags,
             opt=3,
             reloc="default" if jit else "pic",
             codemodel="jitdefault" if jit else "default",
@@ -91,9 +87,9 @@ def host_machine() -> Machine:
     Raises:
         BackendError: llvmlite is missing.
     """
-    binding = llvm_binding()
-    triple: str = binding.get_process_triple()
-    return Machine(triple, binding.get_host_cpu_name(), host_features(), True)
+    own = host_processor()
+    triple: str = llvm_binding().get_process_triple()
+    return Machine(own.cpu, own.features, own.lacks, triple, True)
 
 
 def machine_of(triple: str | None, cpu: str | None) -> Machine:
@@ -119,7 +115,9 @@ def machine_of(triple: str | None, cpu: str | None) -> Machine:
     if cpu not in known:
         hint = did_you_mean(cpu, known) or f"; there are {', '.join(known)}"
         raise OptionError(f"no processor '{cpu}' is known for '{triple}'{hint}")
-    return Machine(triple, cpu, known[cpu], False)
+    features = known[cpu]
+    lacks = frozenset[str]().union(*known.values()) - features
+    return Machine(cpu, features, lacks, triple, False)
 
 
 def _architecture(triple: str) -> str:

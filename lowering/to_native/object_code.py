@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import BackendError
@@ -11,6 +14,19 @@ from .machine import Machine, host_machine
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+
+@cache
+def compiler_fingerprint() -> str:
+    """SHA-256 of what decides, beside LLVM and the processor, which code becomes of a module.
+
+    It is the source of this step; objects are kept under it, so that none outlives a change.
+    """
+    digest = hashlib.sha256()
+    own, shared = files(__package__ or ""), files("triton_dsl.ir")
+    for source in (own / "machine.py", own / "object_code.py", shared / "processor.py"):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
 
 
 def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:

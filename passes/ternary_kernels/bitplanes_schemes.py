@@ -86,12 +86,13 @@ def _ternary(code: Code, a: SSAValue, b: SSAValue, c: SSAValue, table: int) -> S
     return code.bits(result, vector(i8, width))
 
 
-_AVX512 = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512dq"})
+_AVX2 = frozenset({"avx", "avx2"})
+_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512vl", "avx512dq"}
 
 SCHEMES: tuple[Scheme, ...] = (
     Scheme("avx512vbmi", _AVX512 | {"avx512vbmi"}, 64, 3, permute_512, True),
     Scheme("avx512bw", _AVX512, 64, 2, shuffle_512, True),
-    Scheme("avx2", frozenset({"avx2"}), 32, 2, shuffle_256, False),
+    Scheme("avx2", _AVX2, 32, 2, shuffle_256, False),
     Scheme("generic", frozenset(), 16, 1, none, False),
 )
 """Best first; the last runs everywhere."""

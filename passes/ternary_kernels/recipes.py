@@ -135,13 +135,13 @@ def _recipe(
     return Recipe(name, needed, width, dot, recode, gemv_rows, tile_rows, sums)
 
 
-_AVX512 = "avx512f avx512bw avx512vl avx512dq avx512vnni"
+_AVX512 = "avx avx2 avx512f avx512bw avx512vl avx512dq avx512vnni"
 
 RECIPES: tuple[Recipe, ...] = (
     _recipe("avx512vnni-gfni", f"{_AVX512} gfni avx512vbmi", 64, vnni_512, recode_affine, 4, 6, 24),
     _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 24),
-    _recipe("avxvnni", "avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8),
-    _recipe("avx2", "avx2", 32, multiply_add_256, recode_bits, 2, 4, 8),
+    _recipe("avxvnni", "avx avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8),
+    _recipe("avx2", "avx avx2", 32, multiply_add_256, recode_bits, 2, 4, 8),
     _recipe("generic", "", 16, multiply_128, recode_bits, 1, 4, 4),
 )
 """Best first; the last runs everywhere."""

@@ -1,8 +1,8 @@
 """Object files into this process, by way of llvmlite.
 
 What was compiled once is kept on disk (`cache`) under the caller's fingerprint of the module, the
-processor's name and features, and the versions of LLVM, llvmlite and this package; then not even
-the module is generated. Not here: compiling (`lowering.to_native`), what the functions do.
+processor's name, what it has and lacks, and the versions of LLVM, llvmlite and this package; then
+not even the module is generated. Not here: compiling (`lowering.to_native`), what the functions do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ...ir.errors import BackendError
-from ...ir.processor import LLVM_LOCK, host_features, llvm_binding
+from ...ir.processor import LLVM_LOCK, host_processor, llvm_binding
 from .cache import ObjectCache, default_folder
 
 
@@ -29,22 +29,19 @@ def _machine() -> Any:
     return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(jit=True)
 
 
-@cache
 def _surroundings() -> str:
-    binding = llvm_binding()
+    processor = host_processor()
+    triple: str = llvm_binding().get_process_triple()
+    return " ".join([*_versions(), triple, processor.cpu, processor.flags])
+
+
+@cache
+def _versions() -> tuple[str, ...]:
     try:
         own = version("triton-dsl")
     except PackageNotFoundError:
         own = "unknown"
-    parts = [
-        own,
-        version("llvmlite"),
-        ".".join(map(str, binding.llvm_version_info)),
-        binding.get_process_triple(),
-        binding.get_host_cpu_name(),
-        *sorted(host_features()),
-    ]
-    return " ".join(parts)
+    return own, version("llvmlite"), ".".join(map(str, llvm_binding().llvm_version_info))
 
 
 class Library:

@@ -1,4 +1,4 @@
-"""`triton doctor`: what is installed, what is missing, and how to get it."""
+"""`triton doctor`: what is installed, what is missing, how to get it, and which kernels run."""
 
 from __future__ import annotations
 
@@ -33,18 +33,32 @@ PROGRAMS = (
 )
 """Program, what it is for, and the Debian package that has it."""
 
+KERNELS = (
+    ("ternary products", "matrices of trits, in programs and layers"),
+    ("ternary convolutions", "in programs and layers"),
+    ("spiking layers", "synapses and neurons, in programs"),
+    ("trits by trits", "products of two matrices of trits, in programs"),
+    ("ternary_matmul", "the same, of arrays"),
+)
+"""A kind of native kernel, and what it is for."""
+
 
 def doctor(json: Json = False) -> None:
-    """Check the installation. Exits with 1 when something always needed is missing."""
+    """Check the installation, and tell which native kernels this processor gets.
+
+    Exits with 1 when something always needed is missing.
+    """
     from ..console import print_json, show, table
 
     rows = [(name, purpose, *_package(name, extra)) for name, purpose, extra in PACKAGES]
     rows += [(name, purpose, *_program(name, package)) for name, purpose, package in PROGRAMS]
+    processor, kernels = _kernels()
     if json:
         keys = ("name", "purpose", "found", "advice")
-        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        print_json([dict(zip(keys, row, strict=True)) for row in [*rows, *kernels]])
     else:
         show(table("installation", ["name", "for", "found", "to get it"], rows))
+        show(table(f"kernels on {processor}", ["name", "for", "recipe", "to get it"], kernels))
     needed = {name for name, _, extra in PACKAGES if extra is None}
     if any(row[2] is None for row in rows if row[0] in needed):
         raise typer.Exit(1)
@@ -60,3 +74,23 @@ def _package(name: str, extra: str | None) -> tuple[str | None, str]:
 def _program(name: str, package: str) -> tuple[str | None, str]:
     path = shutil.which(name) or shutil.which(f"{name}-19")
     return (path, "") if path else (None, f"apt install {package}")
+
+
+def _kernels() -> tuple[str, list[tuple[str, str, str | None, str]]]:
+    """LLVM's name of this processor, and the instruction set of each kind of kernel on it."""
+    from ...ir.errors import BackendError
+    from ...ir.processor import host_processor
+    from ...passes.ternary_kernels.bitplanes_schemes import best_scheme
+    from ...passes.ternary_kernels.recipes import best_recipe
+
+    processor, advice, chosen = "this processor", "", dict.fromkeys(KERNELS)
+    try:
+        host = host_processor()
+    except BackendError as error:
+        advice = str(error).partition(": ")[2]
+    else:
+        recipe = best_recipe(host.features)
+        inner = best_scheme(recipe.features, recipe.width)
+        names = [*[recipe.name] * 3, inner.name, best_scheme(host.features).name]
+        processor, chosen = host.cpu, dict(zip(KERNELS, names, strict=True))
+    return processor, [(*kernel, found, advice) for kernel, found in chosen.items()]

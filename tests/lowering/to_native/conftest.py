@@ -191,14 +191,34 @@ LANGUAGES = {
 }
 
 
+EMULATORS = {
+    "x86_64": ("qemu-x86_64", "cc", "gcc"),
+    "aarch64": ("qemu-aarch64", "aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+}
+"""Of an architecture: the emulator, the compiler, and the Debian package that has it."""
+
+
 @pytest.fixture
 def c_caller(require_tool: Callable[[str, str], str], tmp_path: Path) -> Callable[..., CCaller]:
-    """Makes a `CCaller` for a language: `c_caller("c99")`; `memcheck=True` runs it in valgrind."""
+    """Makes a `CCaller` for a language: `c_caller("c99")`; `memcheck=True` runs it in valgrind.
 
-    def make(language: str = "c99", *, memcheck: bool = False) -> CCaller:
+    `emulated=("aarch64", "cortex-a53")` compiles for another architecture and runs the program on
+    that processor in QEMU's user mode, which stops it at an instruction that this has not.
+    """
+
+    def make(
+        language: str = "c99", *, memcheck: bool = False, emulated: tuple[str, str] | None = None
+    ) -> CCaller:
         name, flags = LANGUAGES[language]
-        compiler = require_tool(name, "apt-get install gcc g++")
         wrapper: list[str] = []
+        if emulated is not None:
+            emulator, name, package = EMULATORS[emulated[0]]
+            tool = require_tool(emulator, "apt-get install qemu-user")
+            wrapper = [tool, "-cpu", emulated[1]]
+            # Without the other system's libraries, what is linked has to bring them.
+            compiler = require_tool(name, f"apt-get install {package}")
+            return CCaller(tmp_path, compiler, [*flags, "-static"], wrapper)
+        compiler = require_tool(name, "apt-get install gcc g++")
         if memcheck:
             valgrind = require_tool("valgrind", "apt-get install valgrind")
             wrapper = [valgrind, "--quiet", "--error-exitcode=9"]

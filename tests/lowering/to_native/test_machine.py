@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.ir.processor import host_features
+from triton_dsl.ir.processor import Processor, host_features, llvm_binding
 from triton_dsl.lowering.to_native.machine import PROCESSORS, host_machine, machine_of
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
 from triton_dsl.passes.ternary_kernels.recipes import best_recipe
@@ -65,6 +67,73 @@ def test_the_recipes_of_known_processors() -> None:
     assert chosen["cascadelake"] == "avx512vnni" and chosen["alderlake"] == "avxvnni"
 
 
+# Functions that LLVM makes other code of where it has the feature of their name.
+PROBES = {
+    "avx": "<8 x float> @f(<8 x float> %a) { %r = fmul <8 x float> %a, %a ret <8 x float> %r }",
+    "avx2": "<8 x i32> @f(<8 x i32> %a) { %r = mul <8 x i32> %a, %a ret <8 x i32> %r }",
+    "fma": "float @f(float %a) { %r = call float @llvm.fma.f32(float %a, float %a, float %a) "
+    "ret float %r }",
+    "bmi2": "i64 @f(i64 %a, i64 %b) { %r = shl i64 %a, %b ret i64 %r }",
+    "f16c": "<8 x float> @f(<8 x half> %a) { %r = fpext <8 x half> %a to <8 x float> "
+    "ret <8 x float> %r }",
+    "avx512f": "<16 x i32> @f(<16 x i32> %a) { %r = mul <16 x i32> %a, %a ret <16 x i32> %r }",
+    "avx512dq": "<8 x i64> @f(<8 x i64> %a) { %r = mul <8 x i64> %a, %a ret <8 x i64> %r }",
+    "avx512bw": "<64 x i8> @f(<64 x i8> %a) { %r = add <64 x i8> %a, %a ret <64 x i8> %r }",
+    "avx512vl": "<4 x i64> @f(<4 x i64> %a) { %r = ashr <4 x i64> %a, splat (i64 5) "
+    "ret <4 x i64> %r }",
+    "avx512cd": "<8 x i64> @f(<8 x i64> %a) { %r = call <8 x i64> @llvm.ctlz.v8i64(<8 x i64> %a, "
+    "i1 false) ret <8 x i64> %r }",
+    "gfni": "<16 x i8> @f(<16 x i8> %a) { %r = call <16 x i8> @llvm.bitreverse.v16i8(<16 x i8> %a) "
+    "ret <16 x i8> %r }",
+    "avx512vbmi": "<64 x i8> @f(<64 x i8> %a) { %r = shufflevector <64 x i8> %a, <64 x i8> %a, "
+    f"<64 x i32> <{', '.join(f'i32 {37 * i % 64}' for i in range(64))}> ret <64 x i8> %r }}",
+    "vnni": "i32 @f(<64 x i8> %a, <64 x i8> %b) { %c = zext <64 x i8> %a to <64 x i32> "
+    "%d = sext <64 x i8> %b to <64 x i32> %e = mul nsw <64 x i32> %c, %d "
+    "%r = call i32 @llvm.vector.reduce.add.v64i32(<64 x i32> %e) ret i32 %r }",
+}
+DECLARED = """
+declare float @llvm.fma.f32(float, float, float)
+declare <8 x i64> @llvm.ctlz.v8i64(<8 x i64>, i1)
+declare <16 x i8> @llvm.bitreverse.v16i8(<16 x i8>)
+declare i32 @llvm.vector.reduce.add.v64i32(<64 x i32>)
+"""
+
+
+def assembly(generator: Any, probe: str, triple: str) -> str:
+    text = f'target triple = "{triple}"\n{DECLARED}\ndefine {PROBES[probe]}'
+    return generator.emit_assembly(llvm_binding().parse_assembly(text))
+
+
+@pytest.mark.parametrize("cpu", PROCESSORS["x86_64"])
+def test_the_table_says_of_a_processor_what_llvm_says(cpu: str) -> None:
+    machine = machine_of(TRIPLES["x86_64"], cpu)
+    signed = machine.code_generator()
+    by_name = (
+        llvm_binding()
+        .Target.from_triple(machine.triple)
+        .create_target_machine(cpu=cpu, opt=3, reloc="pic", codemodel="default")
+    )
+    for probe in PROBES:
+        made, wanted = (assembly(g, probe, machine.triple) for g in (signed, by_name))
+        assert made == wanted, probe
+
+
+def test_probes_see_each_feature() -> None:
+    triple = TRIPLES["x86_64"]
+    full = machine_of(triple, "znver5")
+    for probe in PROBES:
+        missing = {probe} if probe != "vnni" else {"avx512vnni", "avxvnni"}
+        less = replace(full, features=full.features - missing, lacks=full.lacks | missing)
+        made, other = (assembly(m.code_generator(), probe, triple) for m in (full, less))
+        assert made != other, probe
+
+
+def test_what_is_absent_comes_last() -> None:
+    """`+avx512vnni` alone would bring all of AVX-512."""
+    present, lacks = frozenset({"avx512vnni", "zz"}), frozenset({"avx512f", "aes"})
+    assert Processor("x", present, lacks).flags == "+avx512vnni,+zz,-aes,-avx512f"
+
+
 def test_this_processor_is_the_default() -> None:
     machine = machine_of(None, None)
     assert machine == host_machine() == machine_of(None, "host")
@@ -84,7 +153,7 @@ def test_another_system_gets_the_least_processor() -> None:
         ({"cpu": "znver44"}, "did you mean 'znver4'"),
         ({"triple": "sparc-sun-solaris"}, "triples start with x86_64- or aarch64-"),
         ({"triple": "aarch64-linux-gnu", "cpu": "host"}, "leave triple="),
-        ({"triple": "aarch64-linux-gnu", "recipe": "avx2"}, "has no avx2"),
+        ({"triple": "aarch64-linux-gnu", "recipe": "avx2"}, "has no avx, avx2"),
         ({"cpu": "x86-64-v3", "recipe": "avx512vnni"}, "avx512vnni"),
         ({"recipe": "sse9"}, "no SIMD recipe is named 'sse9'"),
     ],

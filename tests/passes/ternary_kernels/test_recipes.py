@@ -5,7 +5,8 @@ import pytest
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.passes.ternary_kernels.recipes import RECIPES, Recipe, best_recipe, recipe_named
 
-AVX512 = {"avx2", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"}
+AVX2 = {"avx", "avx2"}
+AVX512 = {*AVX2, "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"}
 
 
 @pytest.mark.parametrize(
@@ -13,8 +14,11 @@ AVX512 = {"avx2", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"}
     [
         ({*AVX512, "gfni", "avx512vbmi"}, "avx512vnni-gfni"),
         (AVX512, "avx512vnni"),
-        ({"avx2", "avxvnni"}, "avxvnni"),
-        ({"avx2"}, "avx2"),
+        ({*AVX2, "avxvnni"}, "avxvnni"),
+        (AVX2, "avx2"),
+        # An instruction set without what it stands on is no use.
+        (AVX512 - {"avx2"}, "generic"),
+        ({"avx2", "avxvnni"}, "generic"),
         ({"neon"}, "generic"),
         (set[str](), "generic"),
     ],
@@ -31,7 +35,7 @@ def test_a_recipe_is_found_by_name() -> None:
 def test_refuses_an_unknown_name_and_a_processor_that_lacks_something() -> None:
     with pytest.raises(OptionError, match="no SIMD recipe is named 'sse9'; there are avx512"):
         recipe_named("sse9", [])
-    with pytest.raises(OptionError, match=r"it has no avx2$"):
+    with pytest.raises(OptionError, match=r"it has no avx, avx2$"):
         recipe_named("avx2", ["sse2"])
 
 

@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError
-from triton_dsl.ir.processor import host_features
+from triton_dsl.ir.processor import Processor, host_features
 from triton_dsl.lowering.to_native.object_code import compile_object
+from triton_dsl.runtime.native import jit
 from triton_dsl.runtime.native.cache import ObjectCache
 from triton_dsl.runtime.native.jit import Library, kept, load
 
@@ -68,6 +69,25 @@ def test_generates_only_once(tmp_path: Path) -> None:
     assert len(calls) == 1
     load("another fingerprint", generate, cache=cache)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Processor("znver5", frozenset({"avx2"}), frozenset({"avx512f", "gfni"})),
+        Processor("znver5", frozenset({"avx2", "gfni"}), frozenset({"avx512f"})),
+        Processor("znver4", frozenset({"avx2"}), frozenset({"avx512f"})),
+    ],
+)
+def test_an_object_belongs_to_what_the_processor_has_and_lacks(
+    other: Processor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = ObjectCache(tmp_path)
+    first = Processor("znver5", frozenset({"avx2"}), frozenset({"avx512f"}))
+    for processor, content in ((first, b"1"), (other, b"2"), (first, b"3")):
+        monkeypatch.setattr(jit, "host_processor", lambda found=processor: found)
+        made = kept("fingerprint", lambda found=content: found, cache=cache)
+        assert made == (b"2" if processor is other else b"1")
 
 
 def test_recompiles_a_damaged_entry(tmp_path: Path) -> None:
