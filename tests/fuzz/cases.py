@@ -49,6 +49,10 @@ EXACT_PASSES = (
 """Passes that keep what a program of tensors computes."""
 
 
+BROKEN = ("crashed", "self-check", "refuses the model: [", "internal error")
+"""Words of errors that are no refusal: a pass broke, or an engine does not take our file."""
+
+
 class Undetermined(Exception):
     """The oracle has no answer for this case: it is not run."""
 
@@ -227,7 +231,7 @@ def _run(
     except VerifyError as error:
         return Finding(each, "invalid", str(error))
     except TritonError as error:
-        if "crashed" in str(error):
+        if any(words in str(error) for words in BROKEN):
             return Finding(each, "crash", str(error))
         if each.engine == INTERPRETER and not each.pipeline:
             return Finding(each, "crash", f"the interpreter refuses: {error}")
@@ -258,7 +262,7 @@ def reason_of(error: TritonError) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     text = lines[1] if len(lines) > 1 and "cannot express" in lines[0] else lines[0]
     text = re.sub(r"^\S*:\d+:\d+: ", "", text.strip())
-    text = re.sub(r" at \S+: ", ": ", text)
+    text = re.sub(r" at (unknown location|\S+): ", ": ", text)
     return re.sub(r"'[^']*'|\[[^\]]*\]|tensor<[^>]*>|-?\d[\d.e+-]*", "_", text)[:100]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import time
 from collections import Counter
@@ -313,6 +314,8 @@ def fuzz(
             if time.monotonic() - saved > 30:
                 write_state(folder / "state.json", state)
                 saved = time.monotonic()
+    except KeyboardInterrupt:
+        print("interrupted")
     finally:
         for worker in workers:
             if worker is not None:
@@ -365,6 +368,7 @@ def main(arguments: Sequence[str]) -> int:
     limit: Any = options.time
     if limit is None and options.count is None:
         limit = 60.0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     found = fuzz(
         chosen,
         seconds=limit,

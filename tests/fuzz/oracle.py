@@ -97,6 +97,8 @@ class Disturbance(TorchDispatchMode):
             size = self._of_terms(func, args, kwargs)
         elif packet is aten.div and isinstance(args[1], Tensor):
             size = self._size(args[0]) / args[1].abs()
+        elif packet is aten.gelu:  # x/2·(1 + erf(x/√2)) cancels where x is far below zero
+            size = self._size(args[0])
         if not isinstance(size, Tensor) or size.shape != result.shape:
             pointwise = torch.Tag.pointwise in func.tags
             size = result.abs() if pointwise or result.numel() == 0 else result.abs().max()
@@ -205,6 +207,7 @@ def bounded(
         step = float(ml_dtypes.finfo(np.dtype(name)).eps)
         bound = SAFETY * spread + 2 * step * np.abs(value) + tiny
         # What jumps with the disturbances is not determined.
+        spread = np.where(np.isnan(spread), np.inf, spread)
         jumps = spread > max(0.05, 50 * unit) * (np.abs(value) + 1e-3)
         bounds.append(np.where(jumps, np.inf, bound))
     return Expected(tuple(results), tuple(bounds))

@@ -676,7 +676,7 @@ def normalisation(w: Writer) -> None:
         w.let(
             "rms_norm({0}, {1})",
             [v, p],
-            lambda x, scale: x * ((x * x).mean(-1, keepdim=True) + 1e-5).rsqrt() * scale,
+            lambda x, scale: x * ((x * x).mean(-1, keepdim=True) + 1e-6).rsqrt() * scale,
             v.shape,
             v.element,
         )

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from triton_dsl.dialects.interpret import RULES
-from triton_dsl.dialects.tensor import MaximumOp, SubOp
+from triton_dsl.dialects.tensor import AddOp, MaximumOp, SubOp, Tensor
+from triton_dsl.dialects.ternary import Ternary
 from triton_dsl.passes.fuse_linear import FuseLinearPass
 
-from . import driver
+from . import driver, meaning, modules
 from .cases import INTERPRETER, Check, check
 
 SEEDS = {
@@ -54,21 +55,16 @@ def smaller(op: Any, x: Any, y: Any) -> Any:
     return np.minimum(x, y)
 
 
-def test_a_fault_of_the_interpreter_is_found_and_reduced(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(RULES, SubOp, swapped)
-    monkeypatch.setitem(RULES, MaximumOp, smaller)
-    path = found_and_reduced("tri", Check("", INTERPRETER), tmp_path)
-    monkeypatch.undo()
-    namespace: dict[str, Any] = {}
-    exec(compile(path.read_text("utf-8"), path.name, "exec"), namespace)
-    (test,) = (value for name, value in namespace.items() if name.startswith("test_"))
-    test()  # without the fault, the test that was written passes
-    monkeypatch.setitem(RULES, SubOp, swapped)
-    monkeypatch.setitem(RULES, MaximumOp, smaller)
-    with pytest.raises(AssertionError):
-        test()
+NOT_MADE = {"tensor.constant", "tensor.parameter", "ternary.constant", "ternary.parameter"}
+"""What comes with the operands of others."""
+
+
+def test_every_op_is_made_and_has_a_meaning() -> None:
+    ops = {op for dialect in (Tensor, Ternary) for op in dialect.operations}
+    # The dialect `tensor` also lists the ops that xDSL has of that name.
+    ours = {op for op in ops if op.__module__.startswith("triton_dsl")}
+    ops = {op for op in ours if op.name not in NOT_MADE}
+    assert ops == set(modules.MADE) == set(meaning.MEANING)
 
 
 def found_and_reduced(kind: str, checked: Check, folder: Path) -> Path:
@@ -84,19 +80,44 @@ def found_and_reduced(kind: str, checked: Check, folder: Path) -> Path:
     pytest.fail("the fault was not found")
 
 
-def test_a_fault_of_a_pass_is_found_and_reduced(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("kind", ["tri", "ir"])
+def test_a_fault_of_the_interpreter_is_found_and_reduced(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from triton_dsl.dialects.tensor import AddOp
-    from triton_dsl.passes.fuse_linear import FuseLinearPass
+    with monkeypatch.context() as faulty:
+        faulty.setitem(RULES, SubOp, swapped)
+        faulty.setitem(RULES, MaximumOp, smaller)
+        path = found_and_reduced(kind, Check("", INTERPRETER), tmp_path)
+        test = written_test(path)
+        with pytest.raises(AssertionError):
+            test()
+    test()  # without the fault, the test that was written passes
 
+
+def written_test(path: Path) -> Any:
+    """The test function of a file that the driver wrote."""
+    namespace: dict[str, Any] = {}
+    exec(compile(path.read_text("utf-8"), path.name, "exec"), namespace)
+    (test,) = (value for name, value in namespace.items() if name.startswith("test_"))
+    return test
+
+
+@pytest.mark.parametrize("kind", ["tri", "ir"])
+def test_a_fault_of_a_pass_is_found_and_reduced(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     original = FuseLinearPass.apply
 
     def wrong(self: FuseLinearPass, ctx: Any, op: Any) -> None:
         for inner in list(op.walk()):
-            if isinstance(inner, AddOp):
+            if isinstance(inner, AddOp) and inner.lhs.type == inner.result.type:
                 inner.result.replace_all_uses_with(inner.lhs)
         original(self, ctx, op)
 
-    monkeypatch.setattr(FuseLinearPass, "apply", wrong)
-    found_and_reduced("tri", Check("canonicalize,fuse-linear,cse", INTERPRETER), tmp_path)
+    with monkeypatch.context() as faulty:
+        faulty.setattr(FuseLinearPass, "apply", wrong)
+        checked = Check("canonicalize,fuse-linear,cse", INTERPRETER)
+        test = written_test(found_and_reduced(kind, checked, tmp_path))
+        with pytest.raises(AssertionError):
+            test()
+    test()
