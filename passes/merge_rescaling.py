@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,8 @@ from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.magnitude import Magnitudes
 from ..dialects.parameters import Array
-from ..dialects.shapes import DYNAMIC
+from ..dialects.shapes import DYNAMIC, AnyTensor, ShapeError
+from ..dialects.tensor.quantization import check_range
 from .compile_time import is_literal, literal, literal_value
 from .replacement import erase_unused_except, insert_before, unused_ops
 from .rescaling_fit import Fit, fit_rescaling
@@ -37,6 +40,15 @@ _STEPS = (
     tensor.SubOp,
 )
 """Ops on the elements of one unknown integer tensor and known numbers."""
+
+_EXACT: dict[type[Operation], Callable[..., Any]] = {
+    tensor.AddOp: operator.add,
+    tensor.ConvertOp: operator.pos,
+    tensor.MulOp: operator.mul,
+    tensor.NegOp: operator.neg,
+    tensor.SubOp: operator.sub,
+}
+"""Those that wrap around, on whole numbers of any size."""
 
 MOST_STEPS = 1 << 12
 """Chains with more different results are left alone."""
@@ -62,7 +74,8 @@ class MergeRescalingPass(ModulePass):
         %y = tensor.requantize %u, %m2, %s2, %0 {low = 0, high = 255} : … -> tensor<?x8xi32>
 
     All results are compared, at every integer where one begins. Bounds of the integers come from
-    weights and the ops before (`dialects.magnitude`).
+    weights and the ops before (`dialects.magnitude`). A chain in which a step may wrap around is
+    left alone: it rises and falls.
     """
 
     name = "merge-rescaling"
@@ -203,8 +216,11 @@ class _Merging:
         bound = np.broadcast_to(_by_channel(sizes.of(root), axis, type.get_num_dims()), (channels,))
         if float(bound.max()) > 2**30:
             return None
-        chain = _Chain(self._chain(value), root, value, axis)
-        return fit_rescaling(chain, bound.astype(np.int64), MOST_STEPS)
+        chain = _Chain(self._chain(value), root, axis)
+        if chain.wraps(bound.astype(np.int64)):
+            return None
+        fit = fit_rescaling(chain, bound.astype(np.int64), MOST_STEPS)
+        return fit if fit is not None and _holds(tensor_type(value), fit) else None
 
     def _axis(self, value: SSAValue) -> int | None:
         """The one axis along which the numbers of a chain differ; `None` if they do not, -1 where
@@ -270,21 +286,32 @@ class _Merging:
 
 
 class _Chain:
-    """A chain of ops as a function of integers, a channel."""
+    """A chain of ops, the last of which gives its results, as a function of integers, a channel."""
 
-    def __init__(
-        self,
-        ops: Sequence[Operation],
-        root: SSAValue,
-        end: SSAValue,
-        axis: int | None,
-    ) -> None:
-        self.ops, self.root, self.end = ops, root, end
+    def __init__(self, ops: Sequence[Operation], root: SSAValue, axis: int | None) -> None:
+        self.ops, self.root = ops, root
         self.rank = tensor_type(root).get_num_dims()
         self.axis = 1 if axis is None else axis
 
     def __call__(self, x: Array) -> Array:
         """The results for integers [rows, channels], int64."""
+        *_, (_, _, last) = self._steps(x)
+        return last.astype(np.int64).reshape(x.shape)
+
+    def wraps(self, bound: Array) -> bool:
+        """Whether a step leaves its type for integers within ±bound, int64 [channels].
+
+        Steps before the first that does rise or fall, so that it does so at an end of them.
+        """
+        return any(
+            (_EXACT[type(op)](*(v.astype(object) for v in operands)) != result).any()
+            for op, operands, result in self._steps(np.stack([-bound, bound]))
+            if type(op) in _EXACT
+        )
+
+    def _steps(self, x: Array) -> Iterator[tuple[Operation, list[Array], Array]]:
+        """Each op with its operands and result for integers [rows, channels]; the last gives
+        the results."""
         shape = [1] * self.rank
         shape[0], shape[self.axis] = x.shape
         values: dict[SSAValue, Array] = {self.root: x.astype(np.int32).reshape(shape)}
@@ -296,8 +323,9 @@ class _Chain:
                 assert known is not None
                 operands.append(known)
             with np.errstate(all="ignore"):
-                values[op.results[0]] = np.asarray(interpret.RULES[type(op)](op, *operands))
-        return np.asarray(values[self.end]).astype(np.int64).reshape(x.shape)
+                result = np.asarray(interpret.RULES[type(op)](op, *operands))
+            values[op.results[0]] = result
+            yield op, operands, result
 
 
 def _both(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.int8] | None:
@@ -316,6 +344,15 @@ def _by_channel(bound: Array, axis: int | None, rank: int) -> Array:
         return np.asarray(bound.max())
     others = tuple(a for a in range(bound.ndim) if a != place)
     return bound.max(axis=others)
+
+
+def _holds(type: AnyTensor, fit: Fit) -> bool:
+    """Whether a rescaling may give elements of a type."""
+    try:
+        check_range(type, fit.low, fit.high)
+    except ShapeError:
+        return False
+    return True
 
 
 def _is_integer(value: SSAValue) -> bool:

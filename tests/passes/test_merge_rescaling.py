@@ -1,8 +1,10 @@
 """Merged rescalings: the same integers as the chain that they stand for."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -145,3 +147,53 @@ def test_numbers_along_two_axes_are_left_alone() -> None:
         )
     )
     assert merged(parse_module(text)) == 2
+
+
+WRAPPING = """
+func.func @forward(%x: tensor<?x2xi8>) -> tensor<?x1x{type}> {{
+  %w = ternary.constant [1, 1] : tensor<2x1x!ternary.trit>
+  %r = ternary.linear %x, %w : tensor<?x2xi8>, tensor<2x1x!ternary.trit> -> tensor<?x1xi32>
+  %m = tensor.constant dense<{multiplier}> : tensor<i32>
+  %s = tensor.constant dense<6> : tensor<i32>
+  %z = tensor.constant dense<0> : tensor<i32>
+  %a = tensor.requantize %r, %m, %s, %z {{low = -2147483648 : i64, high = 2147483647 : i64}}
+       : (tensor<?x1xi32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<?x1xi32>
+  {last}
+  func.return %y : tensor<?x1x{type}>
+}}"""
+
+NARROWED = """
+  %b = tensor.convert %a : (tensor<?x1xi32>) -> tensor<?x1xi8>
+  %c = tensor.constant dense<127> : tensor<i8>
+  %y = tensor.add %b, %c : (tensor<?x1xi8>, tensor<i8>) -> tensor<?x1xi8>"""
+
+COMPARED = """
+  %y = tensor.compare %a, %m {predicate = "lt"} : (tensor<?x1xi32>, tensor<i32>) -> tensor<?x1xi1>
+"""
+
+UNSIGNED = """
+  %b = tensor.relu %a : (tensor<?x1xi32>) -> tensor<?x1xi32>
+  %y = tensor.convert %b : (tensor<?x1xi32>) -> tensor<?x1xui8>"""
+
+
+@pytest.mark.parametrize(
+    ("type", "last", "numpy"),
+    [
+        ("i8", NARROWED, lambda a, m: a.astype(np.int8) + np.int8(127)),
+        ("i1", COMPARED, lambda a, m: a < m),
+        ("ui8", UNSIGNED, lambda a, m: np.maximum(a, 0).astype(np.uint8)),
+    ],
+    ids=["wraps around", "truth values", "unsigned"],
+)
+@pytest.mark.parametrize("multiplier", [1, 25, 40])
+def test_what_no_rescaling_computes_stays(
+    type: str, last: str, numpy: Callable[[Array, int], Array], multiplier: int
+) -> None:
+    """Steps that wrap around rise and fall; a rescaling gives no truth values, nor 200 in i8."""
+    module = parse_module(WRAPPING.format(type=type, last=last, multiplier=multiplier))
+    x = np.stack(np.meshgrid(*[np.arange(-128, 128)] * 2), axis=-1).reshape(-1, 2).astype(np.int8)
+    merged(module)
+    (found,) = run_module(module, [x])
+    raw = (x.astype(np.int64).sum(axis=1, keepdims=True) * multiplier + 32) >> 6
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(found, numpy(raw, multiplier))
