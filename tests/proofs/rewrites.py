@@ -1,0 +1,162 @@
+"""The rewrites that act on integers, found in the code, and which proof covers each.
+
+A rewrite is a name such as `canonicalize: NeutralElement of tensor.add`. `found_rewrites` makes the
+list from the passes themselves, so that a new pattern, rule or op in a table of a pass is a name
+that nobody has proven, and `test_rewrites` fails. A proof says with `@proves` what it covers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, get_args
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+
+from triton_dsl.dialects import spike, tensor, ternary
+from triton_dsl.dialects.tensor.elementwise import UnaryOp
+from triton_dsl.passes import (
+    channel_paths,
+    fuse_linear,
+    integer_forms,
+    layers,
+    level_grids,
+    merge_rescaling,
+    requantize,
+    requantize_fusion,
+    streamline,
+)
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+PROOFS: dict[str, tuple[str, str]] = {}
+"""The proof of each rewrite, as `file.py::test`, and how: filled when the tests are imported."""
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    *tensor.OPERATIONS,
+    *ternary.Ternary.operations,
+    *spike.Spike.operations,
+)
+
+
+def proves(names: Iterable[str], by: str = "SMT") -> Callable[[Test], Test]:
+    """Say that a test proves some rewrites, and how: `SMT`, `enumeration` or both."""
+
+    def mark(test: Test) -> Test:
+        file = test.__module__.rpartition(".")[2]
+        for name in names:
+            PROOFS[name] = f"{file}.py::{test.__name__}", by
+        return test
+
+    return mark
+
+
+def canonicalisations() -> dict[str, tuple[type[Operation], RewritePattern]]:
+    """Every canonicalisation pattern of every op, by name."""
+    found: dict[str, tuple[type[Operation], RewritePattern]] = {}
+    for kind in OPERATIONS:
+        patterns: Any = getattr(kind, "get_canonicalization_patterns", tuple)
+        for pattern in patterns():
+            found[f"canonicalize: {type(pattern).__name__} of {kind.name}"] = kind, pattern
+    return found
+
+
+def matching(*patterns: str) -> list[str]:
+    """The names of canonicalisations by the name of their pattern."""
+    return [name for name in canonicalisations() if name.split()[1] in patterns]
+
+
+def apply_pattern(name: str) -> Callable[[ModuleOp], bool]:
+    """One canonicalisation pattern alone, wherever it matches; whether it changed anything."""
+    kind, pattern = canonicalisations()[name]
+
+    class OnlyOn(RewritePattern):
+        """The pattern, on the op that it is registered for."""
+
+        def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+            if type(op) is kind:
+                pattern.match_and_rewrite(op, rewriter)
+
+    return PatternRewriteWalker(OnlyOn()).rewrite_module
+
+
+def rewrites_of(name: str) -> list[str]:
+    """The names of the rewrites of one pass."""
+    return [rewrite for rewrite in found_rewrites() if rewrite.startswith(f"{name}: ")]
+
+
+def found_rewrites() -> list[str]:
+    """The names of all rewrites of the passes that keep integers."""
+    return [
+        *canonicalisations(),
+        *(f"fuse-linear: {op}" for op in fusion_rules()),
+        *(f"skip-zeros: channels of {op.name}" for op in get_args(layers.Layer)),
+        *(f"skip-zeros: channels through {op.name}" for op in path_ops()),
+        *(f"merge-rescaling: {op.name}" for op in vars(merge_rescaling)["_STEPS"]),
+        *(f"requantize: {name}" for name in _requantize()),
+        *(f"streamline: {name}" for name in _streamline()),
+    ]
+
+
+def fusion_rules() -> list[str]:
+    """The ops that `fuse-linear` has a rule for."""
+    return [op.name for op in vars(fuse_linear)["_Fusion"](set(), False).rules]
+
+
+def path_ops() -> list[type[Operation]]:
+    """The ops that `skip-zeros` may look through for channels: those that the file speaks of."""
+    named = {f"{m}.{name}" for m, name in re.findall(
+        r"\b(tensor|spike)\.(\w+Op)\b", inspect.getsource(channel_paths)
+    )}  # fmt: skip
+    return [
+        op
+        for op in OPERATIONS
+        if f"{op.__module__.split('.')[2]}.{op.__name__}" in named or issubclass(op, UnaryOp)
+    ]
+
+
+def _requantize() -> list[str]:
+    moves = (*integer_forms.MOVES, tensor.PadToOp)
+    ops = (*vars(requantize)["_AFFINE"], *moves, *get_args(integer_forms.Mean), *_limits())
+    fusions = _functions(requantize_fusion)
+    return [*(op.name for op in ops), *_methods(vars(requantize)["_Requantizing"]), *fusions]
+
+
+def _limits() -> list[type[Operation]]:
+    """The ops that `requantize` makes bounds of."""
+    named = re.findall(r"\btensor\.(\w+Op)\b", inspect.getsource(integer_forms.limits))
+    return [op for op in tensor.OPERATIONS if op.__name__ in named]
+
+
+def _streamline() -> list[str]:
+    return [
+        *(op.name for op in vars(streamline)["_MOVES"]),
+        *_methods(vars(streamline)["_Streamlining"]),
+        *_methods(level_grids.LevelGrids),
+        "integer_result",
+    ]
+
+
+def _methods(kind: type) -> list[str]:
+    """The methods of a class, but for those that are listed as no rewrites."""
+    found = [name for name, value in vars(kind).items() if inspect.isfunction(value)]
+    return [name for name in found if name not in NO_REWRITES]
+
+
+def _functions(module: Any) -> list[str]:
+    """The functions of a module that change programs."""
+    found = [n for n, v in vars(module).items() if inspect.isfunction(v) and n.startswith("_fuse")]
+    return [name for name in found if name not in NO_REWRITES]
+
+
+NO_REWRITES = {
+    "__init__",
+    # `requantize`: which rule a value gets, and what it is made of.
+    *("run", "_try", "integers", "_integers", "combination", "_combination", "_same_shape"),
+    # `streamline`: which rule an op gets; ops and notes about values.
+    *("_argument", "_visit", "add", "constant", "wide", "enter", "grid"),
+}
+"""Methods that only choose a rule, take notes or insert an op that they are given."""
