@@ -28,7 +28,7 @@ _Quantizing = (
 _Pool = tensor.MaxPoolOp | tensor.AvgPoolOp | tensor.GlobalAvgPoolOp
 _SpikePool = spike.MaxPoolOp | spike.AvgPoolOp
 _OnTrains = _SpikePool | spike.DelayOp | spike.ToTensorOp | spike.FromTensorOp | spike.DecodeOp
-"""Ops on trains; no spikes stay none, and zeros zeros."""
+"""Ops on trains; no spikes stay none, and zeros zeros. Other constants change, or come later."""
 
 
 class PathOp:
@@ -88,7 +88,9 @@ class PathOp:
             if any(self.op.padding.get_values()) and self.op.count_include_pad.value.data:
                 stays = np.atleast_1d(~values.any(axis=1))
             return values, stays
-        if isinstance(self.op, _Pool | _OnTrains | tensor.SqueezeOp):
+        if isinstance(self.op, _OnTrains):
+            return values, np.atleast_1d(~values.any(axis=1))
+        if isinstance(self.op, _Pool | tensor.SqueezeOp):
             return values, stays
         if isinstance(self.op, tensor.FlattenOp | tensor.ReshapeToOp):
             return np.repeat(values, self.result_spread // self.spread, axis=1), stays

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects import ternary
@@ -395,3 +396,25 @@ def test_the_share_of_zero_blocks(rows: int, columns: int, height: int, width: i
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         SkipZerosPass(**options)
+
+
+def test_a_constant_that_becomes_spikes_is_no_number() -> None:
+    """A channel of fives is a train of ones, which a delay holds back for a step."""
+    module = parse_module("""
+func.func @forward(%x: tensor<2x1x2xi8>) -> tensor<2x1x1xi32> {
+  %w = ternary.constant [1, 0, 1, 0] : tensor<2x2x!ternary.trit>
+  %b = tensor.constant dense<[0, 5]> : tensor<2xi32>
+  %h = ternary.linear %x, %w bias(%b : tensor<2xi32>)
+       : tensor<2x1x2xi8>, tensor<2x2x!ternary.trit> -> tensor<2x1x2xi32>
+  %s = spike.from_tensor %h : (tensor<2x1x2xi32>) -> !spike.train<2x1x2>
+  %d = spike.delay %s {steps = 1 : i64} : (!spike.train<2x1x2>) -> !spike.train<2x1x2>
+  %t = spike.to_tensor %d : (!spike.train<2x1x2>) -> tensor<2x1x2xi32>
+  %v = ternary.constant [-1, 1] : tensor<2x1x!ternary.trit>
+  %y = ternary.linear %t, %v : tensor<2x1x2xi32>, tensor<2x1x!ternary.trit> -> tensor<2x1x1xi32>
+  func.return %y : tensor<2x1x1xi32>
+}""")
+    SkipZerosPass().apply(Context(), module)
+    module.verify()
+    for x, second in (([[3, -3], [9, 9]], 1), ([[3, 0], [9, 9]], 0)):
+        (y,) = run_module(module, [np.array(x, np.int8).reshape(2, 1, 2)])
+        assert y.reshape(-1).tolist() == [0, second]
