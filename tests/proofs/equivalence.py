@@ -104,6 +104,7 @@ def prove(
     sizes: Sequence[int] = (),
     assume: Callable[[Mapping[str, Value]], Sequence[Any]] | None = None,
     within: int = 0,
+    signed_zeros: bool = True,
     time_limit: int = TIME_LIMIT,
 ) -> None:
     """Prove that two programs have the same results for all inputs.
@@ -114,6 +115,7 @@ def prove(
         sizes: what each `?` of an argument is.
         assume: conditions on the unknown parameters and the arguments (`argument 0`, …).
         within: how far integer results may lie apart.
+        signed_zeros: whether 0 and -0 are two numbers.
         time_limit: of the solver, in milliseconds.
 
     Raises:
@@ -134,7 +136,7 @@ def prove(
     for old, new in zip(*results, strict=True):
         assert (old.dtype, old.shape) == (new.dtype, new.shape), (old.shape, new.shape)
         pairs = zip(old.elements.reshape(-1), new.elements.reshape(-1), strict=True)
-        differences += [_differ(a, b, within) for a, b in pairs]
+        differences += [_differ(a, b, within, signed_zeros) for a, b in pairs]
     check_never(z3.Or(*differences), conditions, named, time_limit)
 
 
@@ -194,10 +196,11 @@ def prove_by_levels(before: ModuleOp, after: ModuleOp, levels: Sequence[int]) ->
             never((a >= level) != (b >= level))
 
 
-def _differ(a: Any, b: Any, within: int) -> Any:
+def _differ(a: Any, b: Any, within: int, signed_zeros: bool) -> Any:
     if isinstance(a, z3.FPRef):
-        # To the bit: zeros of both signs are two numbers, and NaN is itself.
-        return z3.Not(a == b)
+        # `==` is to the bit: NaN is itself.
+        zeros = z3.And(z3.fpIsZero(a), z3.fpIsZero(b), not signed_zeros)
+        return z3.Not(z3.Or(a == b, zeros))
     if not within:
         return a != b
     more = z3.SignExt(1, a) - z3.SignExt(1, b)
