@@ -4,8 +4,8 @@ ONNX Runtime joins an operator between `DequantizeLinear` and `QuantizeLinear` t
 (`QLinearConv`, `MatMulIntegerToFloat`, `QLinearAdd` …). So pairs stand where that is possible, and
 nowhere else: in front of products with stored weights, behind convolutions, around what has
 integers on all sides already (sums behind convolutions, pools). The rest stays in float.
-Activations are UINT8 with a zero point, which the integer kernels of x86 want; weights INT8,
-symmetric, with a scale a channel; biases INT32.
+Activations are UINT8 with a zero point, which the integer kernels of x86 want; weights symmetric,
+with a scale a channel, in the type that `byte_weights` chooses; biases INT32.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from ...dialects.grids import Grid
 from ...dialects.ranges import Range
 from ..integer_weights import symmetric
+from .byte_weights import store
 from .graph import Array, AttributeValue, Element, Graph, Node
 
 COMPUTED = ("Add", "Mul", "AveragePool", "GlobalAveragePool", "Concat")
@@ -39,7 +40,7 @@ def quantize_graph(
         graph: a finished graph without outputs yet.
         ranges: the range of values, by name.
         matrices: the values that have two axes.
-        bits: of weights: 8, or 7 where sums of pairs would saturate.
+        bits: of weights.
     """
     return _Pairs(graph, ranges, matrices, bits).write()
 
@@ -195,17 +196,19 @@ class _Pairs:
         return self.grids[name]
 
     def _weight(self, node: Node, axis: int) -> str:
-        """A stored weight as INT8 and its `DequantizeLinear`; trits are that already."""
+        """A stored weight as integers and their `DequantizeLinear`; trits are that already."""
         name = node.inputs[1]
         if name not in self.graph.initializers:
             return name
         if (name, axis) not in self.weights:
             least = self._least(node)
             levels, scale = symmetric(self.graph.initializers[name], axis, self.bits, least)
+            stored = store(self.graph, name, levels, axis)
+            zeros = np.broadcast_to(stored.zero_point, scale.shape)
             inputs = [
-                self.graph.add_initializer(f"{name}.levels", levels),
+                stored.levels,
                 self.graph.add_constant(scale, f"{name}.scale"),
-                self.graph.add_constant(np.zeros(scale.shape, np.int8), "zero_points"),
+                self.graph.add_constant(zeros, "zero_points"),
             ]
             made = self._add("DequantizeLinear", inputs, Element.FLOAT, name, "restored", axis=axis)
             self.weights[name, axis] = made

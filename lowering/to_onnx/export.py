@@ -34,6 +34,7 @@ def export_to_onnx(
     form: Literal["exact", "fast"] = "exact",
     precision: Literal["float32", "int8", "dynamic-int8"] = "float32",
     calibration: str | Path | None = None,
+    weight_bits: Literal[7, 8] = 8,
     self_check: bool = True,
 ) -> Path:
     """Write a model as an `.onnx` file; its path.
@@ -54,6 +55,7 @@ def export_to_onnx(
             activations of products in each run.
         calibration: for `int8`: samples (.npy, .npz or .safetensors) by argument name; without it
             the program's own ranges, of the pass `calibrate`.
+        weight_bits: of float weights that become integers; 7 bits take faster kernels.
         self_check: compare the file in ONNX Runtime with the interpreter before it is written.
 
     Raises:
@@ -79,6 +81,7 @@ def export_to_onnx(
         "opset": opset_version,
         "form": form,
         "precision": precision,
+        "weight_bits": weight_bits,
         "self_check": self_check,
     }
     if calibration is not None:

@@ -15,6 +15,7 @@ from ...dialects import ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ..integer_weights import symmetric
+from .byte_weights import ByteWeight, multiply, of_trits, store
 from .emitter import Emitter
 from .graph import Array, Element
 
@@ -35,7 +36,8 @@ def dynamic_product(e: Emitter, input: SSAValue, weight: SSAValue) -> str | None
         return None
     name = weight.name_hint or "weight"
     levels, scale = symmetric(known, 1, e.weight_bits)
-    return multiply(e, e.value(input), e.constant(levels, name), e.constant(scale, f"{name}.scale"))
+    stored = store(e.graph, name, levels, 1)
+    return _rounded_product(e, e.value(input), stored, e.constant(scale, f"{name}.scale"))
 
 
 def dynamic_trits(
@@ -48,13 +50,13 @@ def dynamic_trits(
     if not wanted or type.get_num_dims() != 2:
         return None
     step = e.scalar(1, Element.FLOAT) if scale is None else e.value(scale)
-    return multiply(e, e.value(input), e.trits(weight, Element.INT8), step)
+    return _rounded_product(e, e.value(input), of_trits(e.trits(weight, Element.INT8)), step)
 
 
-def multiply(e: Emitter, x: str, levels: str, scale: str) -> str:
-    """x · (levels · scale) for x rounded to 8 bits; levels are INT8 and symmetric."""
+def _rounded_product(e: Emitter, x: str, weight: ByteWeight, scale: str) -> str:
+    """x · (weight · scale) for x rounded to 8 bits."""
     rounded, step, zero = e.rounded(x)
-    sums = e.node("MatMulInteger", [rounded, levels, zero], Element.INT32)
+    sums = multiply(e, rounded, zero, weight)
     factor = e.apply("Mul", [step, scale])
     return e.apply("Mul", [e.cast(sums, Element.FLOAT), factor])
 
@@ -66,11 +68,12 @@ def scaled_trits(e: Emitter, weight: SSAValue, scale: SSAValue | None, axis: int
         weight: constant trits.
         scale: of each channel along `axis`, or of all; `None` for 1.
     """
-    trits = e.trits(weight, Element.INT8)
+    trits = of_trits(e.trits(weight, Element.INT8))
     step = e.scalar(1, Element.FLOAT) if scale is None else e.value(scale)
     shape = () if scale is None else tensor_type(scale).get_shape()
-    inputs = [trits, step, e.constant(np.zeros(shape, np.int8), "zero_points")]
+    zero = e.constant(np.broadcast_to(trits.zero_point, shape), "zero_points")
     attributes = {"axis": axis} if shape else {}
+    inputs = [trits.levels, step, zero]
     return e.call("", "DequantizeLinear", inputs, Element.FLOAT, attributes)
 
 

@@ -66,8 +66,7 @@ class OnnxOptions(TargetOptions):
     )
     weight_bits: int = option(
         8,
-        "of weights with precision=int8 and dynamic-int8; 7 for processors without VNNI, where "
-        "sums of two products of 8 bits saturate",
+        "of float weights with precision=int8 and dynamic-int8: 8, or 7 for faster kernels",
     )
     external_data: Literal["auto", "always"] = option(
         "auto", "put weights in a file beside the model: above `external-limit`, or always"
