@@ -1,11 +1,16 @@
-"""Files written whole or not at all: beside their place first, then moved."""
+"""Files written whole or not at all: beside their place first, then moved.
+
+What was written is on the disk, not in its cache, before it takes its place: a file that was
+reported as written survives a power cut.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
+import shutil
 import stat
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -14,9 +19,11 @@ from types import TracebackType
 class PendingFiles:
     """Files that take their places together, at the end of a `with` block that succeeds.
 
-    Each is written whole beside its place; an exception leaves everything as it was. A symbolic
-    link is followed and an existing file keeps its permissions; a device or pipe such as /dev/null
-    is written to directly.
+    Each is written whole beside its place; an exception leaves everything as it was, also one that
+    comes when some have taken their places. They do so in the order in which they were added: what
+    names another file goes last, and a process killed in between leaves nothing that names what is
+    not there. A symbolic link is followed and an existing file keeps its permissions; a device or
+    pipe such as /dev/null is written to directly.
     """
 
     def __init__(self) -> None:
@@ -63,14 +70,14 @@ class PendingFiles:
     def stage(self, path: Path, write: Callable[[Path], object]) -> Path:
         """The temporary file that `write` made beside `path`; it is removed unless placed."""
         check_writable(path)
-        folder, name = os.path.split(os.path.realpath(path))
+        temporary = _beside(os.path.realpath(path), "tmp")
+        self._unplaced.append(temporary)  # first of all: whatever happens, it is removed
         try:
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name[:64]}.", suffix=".tmp")
-            os.close(handle)
-            self._unplaced.append(temporary)
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             write(Path(temporary))
+            _synchronize(temporary)
         except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from None
+            raise _about(error, path) from None
         return Path(temporary)
 
     def place(self, temporary: Path, path: Path) -> None:
@@ -85,9 +92,101 @@ class PendingFiles:
         for path, content in self._direct:
             with path.open("wb") as file:
                 file.write(content)
-        while self._staged:
-            os.replace(*self._staged[0])
-            self._staged.pop(0)
+        # One file takes its place at once; several need a way back from the middle.
+        earlier = _Earlier()
+        place = ""
+        try:
+            if len(self._staged) > 1:
+                for _, place in self._staged:
+                    earlier.keep(place)
+            folders = {os.path.dirname(place) for _, place in self._staged}
+            while self._staged:
+                temporary, place = self._staged[0]
+                os.replace(temporary, place)
+                self._staged.pop(0)
+                earlier.placed.append(place)
+            for folder in sorted({*folders, *map(os.path.dirname, folders)}):
+                _synchronize(folder)
+        except BaseException as error:
+            earlier.restore()
+            if isinstance(error, OSError):
+                raise _about(error, Path(place)) from None
+            raise
+        finally:
+            earlier.forget()
+
+
+class _Earlier:
+    """The files that stood where others are put, under other names, until all are in place.
+
+    Attributes:
+        kept: for each place the name that its file has meanwhile; `None` where there was no file.
+        placed: the places that have their new file.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[str, str | None] = {}
+        self.placed: list[str] = []
+
+    def keep(self, place: str) -> None:
+        """Give the file at `place` a second name."""
+        if not os.path.exists(place):
+            self.kept[place] = None
+            return
+        self.kept[place] = second = _beside(place, "old")
+        try:
+            os.link(place, second)
+        except OSError:  # a file system without links
+            shutil.copy2(place, second)
+
+    def restore(self) -> None:
+        """Put the files that were kept back."""
+        for place in self.placed:
+            if place not in self.kept:
+                continue
+            second = self.kept.pop(place)
+            if second is None:
+                os.unlink(place)
+            else:
+                os.replace(second, place)
+
+    def forget(self) -> None:
+        """Remove the second names that are left."""
+        for second in self.kept.values():
+            if second is not None:
+                Path(second).unlink(missing_ok=True)
+
+
+def _beside(place: str, kind: str) -> str:
+    """A hidden name beside `place` that no other file has."""
+    folder, name = os.path.split(place)
+    return os.path.join(folder, f".{name[:64]}.{secrets.token_hex(8)}.{kind}")
+
+
+def _synchronize(path: str) -> None:
+    """Have a file's content, or a folder's entries, on the disk.
+
+    A folder that may be written to but not read, or that the system does not open, is left alone.
+    """
+    folder = os.path.isdir(path)
+    try:
+        handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    except PermissionError:
+        if folder:
+            return
+        raise
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that cannot
+            raise
+    finally:
+        os.close(handle)
+
+
+def _about(error: OSError, path: Path) -> OSError:
+    """The same error, of the file that the user named."""
+    return OSError(error.errno, error.strerror, str(path))
 
 
 def check_writable(path: Path) -> None:

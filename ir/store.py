@@ -8,7 +8,10 @@ one store. What an entry means (dtype, shape, trits) is the reader's business.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -179,12 +182,28 @@ def save_arrays(path: Path, arrays: Mapping[str, Array]) -> str:
 
     def write(temporary: Path) -> None:
         nonlocal digest
-        save_file(contiguous, temporary)
+        written_by(lambda: save_file(contiguous, temporary))
         digest = file_sha256(temporary)
 
     with PendingFiles() as pending:
         pending.add_written(path, write)
     return digest
+
+
+def written_by(save_file: Callable[[], None]) -> None:
+    """Call what writes a safetensors file.
+
+    Raises:
+        OSError: it cannot be written; the library has an error of its own for that.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        save_file()
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        code = int(number[1]) if number else errno.EIO
+        raise OSError(code, os.strerror(code) if number else str(error)) from None
 
 
 def read_arrays(path: Path) -> dict[str, Array]:

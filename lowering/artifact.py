@@ -155,9 +155,12 @@ def _place(folder: Path, contents: Mapping[str, bytes], stem: str, force: bool) 
     folder.mkdir(parents=True, exist_ok=True)
     stale = _listed(folder / f"{stem}.manifest.json") - contents.keys()
     with PendingFiles() as pending:
-        for target, data in zip(targets, contents.values(), strict=True):
+        # What names other files comes after them: the main file, and last of all the manifest.
+        main, manifest = next(iter(contents)), f"{stem}.manifest.json"
+        for name in sorted(contents, key=lambda name: (name == manifest, name == main)):
+            target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            pending.add(target, data)
+            pending.add(target, contents[name])
     for name in stale:
         (folder / name).unlink(missing_ok=True)
     return targets

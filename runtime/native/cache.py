@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,18 +90,18 @@ class ObjectCache:
         path = self._path(key)
         if path is None:
             return False
-        temporary: str | None = None
+        temporary = path.with_name(f".new-{secrets.token_hex(8)}")
         try:
-            # mkstemp makes a new file that only its owner may read or write.
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            # A new file that only its owner may read or write.
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(handle, "wb") as file:
                 file.write(_header(key, content) + content)
             os.replace(temporary, path)
         except OSError:
-            if temporary is not None:
-                with suppress(OSError):
-                    os.unlink(temporary)
             return False
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)  # still there where it did not take its place
         return True
 
     def _path(self, key: str) -> Path | None:

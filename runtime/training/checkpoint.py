@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ...ir.errors import ParameterError
 from ...ir.safe_write import PendingFiles
+from ...ir.store import written_by
 from ..tensor_file import read_tensor_file
 
 KEY = "triton_dsl.checkpoint"
@@ -43,8 +44,12 @@ def save_tree(path: str | Path, tree: Mapping[str, Any]) -> None:
     tensors: dict[str, Tensor] = {}
     facts = {"format": FORMAT, "tree": _encoded(tree, (), tensors)}
     text = json.dumps(facts, separators=(",", ":"))
+
+    def write(place: Path) -> None:
+        written_by(lambda: library.save_file(tensors, place, {KEY: text}))
+
     with PendingFiles() as files:
-        files.add_written(Path(path), lambda place: library.save_file(tensors, place, {KEY: text}))
+        files.add_written(Path(path), write)
 
 
 def load_tree(path: str | Path) -> dict[str, Any]:
