@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
-from zipfile import BadZipFile
-from zlib import error as ZlibError
 
-import numpy as np
 from numpy.typing import NDArray
 
 from .errors import OptionError, ParameterError
+from .numpy_file import read_numpy
 from .store import read_arrays
 
 Array = NDArray[Any]
@@ -33,23 +30,12 @@ def read_samples(path: Path) -> dict[str, Array]:
         )
     try:
         if path.suffix == ".safetensors":
-            return read_arrays(path)
-        if path.suffix == ".npy":
-            arrays = {"": np.load(path, allow_pickle=False)}
+            arrays = read_arrays(path)
         else:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise OptionError(f"sample file '{path}': No such file or directory") from None
+            arrays = read_numpy(path, f"sample file '{path}'")
     except ParameterError as error:
-        raise OptionError(f"sample file: {error}") from None
-    except (OSError, ValueError, EOFError, BadZipFile, TokenError, ZlibError) as error:
-        if "pickle" in str(error):  # what NumPy takes every unknown content for
-            raise OptionError(
-                f"sample file '{path}' cannot be read: it holds Python objects, "
-                f"or is no {path.suffix} file"
-            ) from None
-        raise OptionError(f"sample file '{path}' cannot be read: {error}") from None
+        text = str(error)
+        raise OptionError(text if text.startswith("sample") else f"sample file: {text}") from None
     for name, array in arrays.items():
         if not hasattr(array, "dtype") or array.dtype.kind not in "biufV" or array.dtype.names:
             raise OptionError(f"sample file '{path}': entry '{name}' holds no real numbers")

@@ -7,6 +7,7 @@ A ternary parameter takes packed bytes (`ir.trits`) or an array of its logical s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..dialects.elements import holds_nan, numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import ParameterLike, attach_store, parameters, store_of
 from ..ir.errors import ParameterError
+from ..ir.numpy_file import check_archive, read_numpy
 from ..ir.store import ParameterStore, read_arrays
 from ..ir.trits import pack_trits, packed_size, unpack_trits
 
@@ -44,7 +46,7 @@ def load_weights(path: Path, *, largest: int | None = None) -> dict[str, Array]:
     if suffix == ".safetensors":
         return read_arrays(path)
     if suffix == ".npz":
-        return _load_archive(path, largest)
+        return read_numpy(path, f"weights file '{path}'", largest=largest)
     if suffix in (".pt", ".pth"):
         return _load_torch(path)
     raise ParameterError(
@@ -52,34 +54,13 @@ def load_weights(path: Path, *, largest: int | None = None) -> dict[str, Array]:
     )
 
 
-def _load_archive(path: Path, largest: int | None) -> dict[str, Array]:
-    from zipfile import BadZipFile, ZipFile
-    from zlib import error as ZlibError
-
-    what = f"weights file '{path}'"
-    try:
-        if largest is not None:
-            with ZipFile(path) as members:
-                for member in members.infolist():
-                    if member.file_size > _HEADER + largest * _WIDEST:
-                        raise ParameterError(
-                            f"{what}: entry '{member.filename}' has {member.file_size} bytes, "
-                            "more than any parameter of the model"
-                        )
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, BadZipFile, MemoryError, ZlibError) as error:
-        raise ParameterError(f"{what} is not a NumPy archive: {error}") from None
-
-
-_HEADER, _WIDEST = 65536, 8
-"""Bytes that the header of an entry and one element take at most."""
-
-
 def _load_torch(path: Path) -> dict[str, Array]:
     from pickle import UnpicklingError
+    from zipfile import BadZipFile, is_zipfile
 
     from ..ir.errors import BackendError
+
+    what = f"weights file '{path}'"
 
     try:
         import torch
@@ -88,10 +69,20 @@ def _load_torch(path: Path) -> dict[str, Array]:
             f"reading '{path}' needs PyTorch: pip install 'triton-dsl[torch]'"
         ) from None
     try:
+        if is_zipfile(path):
+            check_archive(path, what)
         state: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except UnpicklingError as error:
+        # PyTorch's own text advises to load it all the same, and to run what it names.
+        found = re.search(r"GLOBAL ([\w.]+)", str(error))
+        names = f" ('{found[1]}')" if found else ""
+        raise ParameterError(
+            f"{what} holds no plain tensors: other Python objects{names} are in it, which could "
+            "run code. Save the tensors alone: torch.save(model.state_dict(), …), or safetensors"
+        ) from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ParameterError(f"weights file '{path}' holds no plain tensors: {reason}") from None
+        raise ParameterError(f"{what} holds no plain tensors: {reason}") from None
     return as_arrays(state, str(path))
 
 
@@ -114,8 +105,9 @@ def as_arrays(state: Any, what: str) -> dict[str, Array]:
 def _torch_array(tensor: Any) -> Array:
     if str(tensor.dtype) == "torch.bfloat16":
         import ml_dtypes
+        import torch
 
-        return tensor.cpu().float().numpy().astype(ml_dtypes.bfloat16)
+        return tensor.cpu().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return tensor.cpu().numpy()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
@@ -106,7 +107,29 @@ def test_hostile_and_broken_files_are_refused(tmp_path: Path, monkeypatch: Any) 
         with pytest.raises(ParameterError) as caught:
             import_tri(SOURCE, weights=tmp_path / name)
         assert name in str(caught.value) and "\n" not in str(caught.value)
+        assert "weights_only" not in str(caught.value)  # nobody is told to run it all the same
     assert not (tmp_path / "pwned").exists()
+
+
+def test_an_archive_that_fills_the_memory_is_refused_by_its_sizes(tmp_path: Path) -> None:
+    torch.save({"weight": torch.zeros(300 << 20, dtype=torch.uint8)}, tmp_path / "plain.pt")
+    with (
+        ZipFile(tmp_path / "plain.pt") as plain,
+        ZipFile(tmp_path / "bomb.pt", "w", ZIP_DEFLATED) as bomb,
+    ):
+        for name in plain.namelist():
+            bomb.writestr(name, plain.read(name))
+    (tmp_path / "plain.pt").unlink()
+    with pytest.raises(ParameterError, match=r"bomb\.pt' has \d+ bytes and would unpack to 3145"):
+        import_tri(SOURCE, weights=tmp_path / "bomb.pt")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_huge_view_of_one_number_takes_no_memory(tmp_path: Path, dtype: torch.dtype) -> None:
+    huge = torch.zeros(1, dtype=dtype).expand(10**6, 10**6)
+    torch.save({"weight": huge, "bias": torch.zeros(3)}, tmp_path / "view.pt")
+    with pytest.raises(ParameterError, match=r"'weight': expected .* got .*\[1000000, 1000000\]"):
+        import_tri(SOURCE, weights=tmp_path / "view.pt")
 
 
 def test_missing_and_unknown_files_are_named(tmp_path: Path) -> None:
