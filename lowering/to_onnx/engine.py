@@ -22,6 +22,9 @@ from ..comparison import disagreement, products, sample_inputs
 
 Array = NDArray[Any]
 
+EXACT_BYTES = {"session.x64quantprecision": "1"}
+"""Entries with which ONNX Runtime stores INT8 weights as UINT8 where `byte_weights` would."""
+
 MOST_PRODUCTS = 10**10
 """Programs with more multiplications are loaded, and not run."""
 
@@ -89,6 +92,26 @@ def run_session(session: Any, inputs: Sequence[Array]) -> list[Array]:
     except Exception as error:
         # onnxruntime's exceptions share no base class but Exception.
         raise BackendError(f"ONNX Runtime refuses to run: {_first_line(error)}") from error
+
+
+def saturates() -> bool:
+    """Whether ONNX Runtime saturates products of UINT8 and INT8 on this processor."""
+    from onnx import TensorProto, helper
+
+    ports = [
+        helper.make_tensor_value_info(name, kind, [2, 2])
+        for name, kind in (
+            ("x", TensorProto.UINT8),
+            ("w", TensorProto.INT8),
+            ("y", TensorProto.INT32),
+        )
+    ]
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "pairs", ports[:2], ports[2:])
+    opsets = [helper.make_opsetid("", 13)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    inputs = [np.full((2, 2), 255, np.uint8), np.full((2, 2), 127, np.int8)]
+    return bool((run_session(open_session(model), inputs)[0] != 2 * 255 * 127).any())
 
 
 def _first_line(error: BaseException) -> str:

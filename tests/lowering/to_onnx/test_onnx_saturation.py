@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
+from triton_dsl import optimize_onnx_model
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.ranges import Calibration, Range, record_ranges
@@ -298,6 +299,79 @@ def test_weights_that_fit_are_told_from_others(rows: list[list[int]]) -> None:
         wanted = False
     assert fits(w, 1) == wanted
     assert fits(w.T.reshape(3, -1, 1, 1), 0) == wanted
+
+
+# Files of others.
+
+
+def foreign(levels: int) -> Any:
+    """UINT8 activations times INT8 weights of up to `levels`, as pairs around one product."""
+    random = np.random.default_rng(0)
+    weight = random.choice([-levels, levels], (64, 16)).astype(np.int8)
+    stored = {
+        "s": np.array(0.01, np.float32),
+        "z": np.array(0, np.uint8),
+        "w": weight,
+        "ws": np.full(16, 0.02, np.float32),
+        "wz": np.zeros(16, np.int8),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["dw"], axis=1),
+        helper.make_node("MatMul", ["d", "dw"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "foreign",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 64])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["N", 16])],
+        [numpy_helper.from_array(array, name) for name, array in stored.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("levels", [64, 65, 127])
+def test_products_that_onnx_runtime_fuses_fit(tmp_path: Path, levels: int) -> None:
+    onnx.save(foreign(levels), tmp_path / "m.onnx")
+    path = optimize_onnx_model(tmp_path / "m.onnx", tmp_path / "o.onnx", "extended")
+    graph = onnx.load(path).graph
+    assert "MatMulIntegerToFloat" in {node.op_type for node in graph.node}
+    stored = [numpy_helper.to_array(t) for t in graph.initializer if list(t.dims) == [64, 16]]
+    assert [w.dtype for w in stored] == [np.int8 if levels == 64 else np.uint8]
+    assert_pairs_fit(stored[0])
+
+
+OPTIMIZER = """
+import sys
+import numpy as np
+import onnxruntime
+from triton_dsl import optimize_onnx_model
+
+folder = sys.argv[1]
+for level in ("basic", "extended", "all"):
+    path = optimize_onnx_model(f"{folder}/m.onnx", f"{folder}/{level}.onnx", level)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    np.save(f"{folder}/{level}.npy", session.run(None, {"x": np.load(f"{folder}/x.npy")})[0])
+"""
+
+
+@pytest.mark.parametrize("emulated", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_optimised_files_are_right(require_tool: Any, tmp_path: Path, emulated: bool) -> None:
+    """Here, and with AVX2 alone, where ONNX Runtime's run of the file before is wrong."""
+    model, x = foreign(127), np.random.default_rng(1).random((8, 64), np.float32) * 4
+    onnx.save(model, tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", x)
+    command = [sys.executable, "-c", OPTIMIZER, str(tmp_path)]
+    if emulated:
+        emulator = require_tool("qemu-x86_64", "apt install qemu-user")
+        command = [emulator, "-cpu", "Haswell", *command]
+    alone = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, capture_output=True, env=alone)
+    found: Any = ReferenceEvaluator(model).run(None, {"x": x})
+    for level in ("basic", "extended", "all"):
+        got = np.load(tmp_path / f"{level}.npy")
+        assert np.abs(got - found[0]).max() < 1e-5 * np.abs(found[0]).max(), level
 
 
 # Processors that are not here.
