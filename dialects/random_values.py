@@ -1,10 +1,15 @@
-"""Seeded random values: inputs of a function, and parameters that a module has no values for."""
+"""Seeded random values: inputs of a function, and parameters that a module has no values for.
+
+Ordinary values are what a network meets. Edge values are what it seldom meets: the ends of integer
+types, zeros of both signs and large floats; special values are NaN, infinities and the ends of
+floats. Not here: which of them a program can take (`tools.draws`).
+"""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +30,27 @@ from .ternary.types import TritType
 Array = NDArray[Any]
 
 
+Make = Callable[[Attribute, Sequence[int], np.random.Generator], Array]
+"""Values of an element type and a shape."""
+
+EDGE_SHARE = 8
+"""One float in so many is 0, one is -0 and one is large; with special values one is one of them."""
+
+LARGEST_FACTOR = 1 << 10
+"""Large floats are normal ones times 1 to this."""
+
+
 def random_inputs(
-    type: FunctionType, rng: np.random.Generator, sizes: Sequence[int], bound: int
+    type: FunctionType, rng: np.random.Generator, sizes: Sequence[int], make: int | Make
 ) -> list[Array]:
     """One random array an argument; a dynamic dimension at position i has size `sizes[i]`.
+
+    Args:
+        type: of the function.
+        rng: what draws.
+        sizes: of dynamic dimensions; the last one stands for those behind it.
+        make: gives values of an element type and a shape; a number stands for `random_array` with
+            that bound.
 
     Raises:
         TritonError: an argument that is neither a tensor nor a spike train.
@@ -43,7 +65,10 @@ def random_inputs(
             sizes[min(axis, len(sizes) - 1)] if dim < 0 else dim
             for axis, dim in enumerate(argument.get_shape())
         )
-        inputs.append(random_array(argument.element_type, shape, rng, bound))
+        if isinstance(make, int):
+            inputs.append(random_array(argument.element_type, shape, rng, make))
+        else:
+            inputs.append(make(argument.element_type, shape, rng))
     return inputs
 
 
@@ -62,6 +87,70 @@ def random_array(
             return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
         return rng.integers(0, bound, shape).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
+
+
+def edge_array(
+    element: Attribute, shape: Sequence[int], rng: np.random.Generator, *, divisor: bool = False
+) -> Array:
+    """Values at the ends of a type.
+
+    Of integers, trits and booleans the first samples along axis 0 are all the least value, all the
+    largest, all 0, all -1 and all 1; half of the other elements are one of these, the rest any
+    value of the type. With fewer than eight samples the same holds for the first elements. Of
+    floats see `EDGE_SHARE`; the others are normal.
+
+    Args:
+        element: the type.
+        shape: of the array.
+        rng: what draws.
+        divisor: whether 0 and -1 are left out: integers are not divided by 0, nor the least by -1.
+    """
+    trits = isinstance(element, TritType)
+    dtype = np.dtype(np.int8) if trits else numpy_dtype(element)
+    if dtype.kind not in "iub":
+        return _edge_floats(dtype, shape, rng)
+    low, high = (-1, 1) if trits else (0, 1) if dtype.kind == "b" else _ends(dtype)
+    ends = dict.fromkeys(v for v in (low, high, 0, -1, 1) if low <= v <= high)
+    picked = np.array([v for v in ends if not (divisor and v in (0, -1))], dtype)
+    wide = np.int64 if low < 0 else np.uint64
+    values = rng.integers(low, high, shape, dtype=wide, endpoint=True).astype(dtype)
+    if divisor:
+        values[np.isin(values, np.array([v for v in (0, -1) if v >= low], dtype))] = 1
+    chosen = picked[rng.integers(0, len(picked), shape)]
+    values = np.asarray(np.where(rng.random(shape) < 0.5, chosen, values))
+    rows = values if values.ndim and len(values) >= 8 else values.reshape(-1)
+    for index, end in enumerate(picked[: len(rows)]):
+        rows[index] = end
+    return values
+
+
+def special_array(element: Attribute, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """`edge_array`, and one float in `EDGE_SHARE` is NaN, infinite, the largest or the least."""
+    values = edge_array(element, shape, rng)
+    if values.dtype.kind in "iub":
+        return values
+    from ml_dtypes import finfo
+
+    info = cast(Any, finfo)(values.dtype)
+    ends = np.array([np.nan, np.inf, info.max, info.smallest_subnormal], values.dtype)
+    ends = np.concatenate([ends, -ends])
+    chosen = ends[rng.integers(0, len(ends), shape)]
+    return np.where(rng.integers(0, EDGE_SHARE, shape) == 0, chosen, values)
+
+
+def _ends(dtype: np.dtype[Any]) -> tuple[int, int]:
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def _edge_floats(dtype: np.dtype[Any], shape: Sequence[int], rng: np.random.Generator) -> Array:
+    values = rng.standard_normal(shape)
+    kind = rng.integers(0, EDGE_SHARE, shape)
+    # Half precision ends at 65,504: products of larger values say nothing.
+    largest = 16 if dtype == np.float16 else LARGEST_FACTOR
+    large = values * largest ** rng.random(shape)
+    values = np.where(kind == 0, large, values)
+    return np.where(kind == 1, 0.0, np.where(kind == 2, -0.0, values)).astype(dtype)
 
 
 def random_parameter(key: str, type: TensorType[Attribute], seed: int) -> Array:

@@ -29,8 +29,9 @@ from xdsl.traits import SymbolTable
 from .errors import TritonError, UnsupportedError
 from .locations import error_at, location_text
 
-Observer = Callable[[Operation, PythonValues, PythonValues], None]
-"""Called after each op of a run with the op, its operands and its results."""
+Observer = Callable[[Operation, PythonValues, PythonValues], PythonValues | None]
+"""Called after each op of a run with the op, its operands and its results; what it gives, if it
+gives anything, stands for the results from there on."""
 
 
 class ReferenceInterpreter(Interpreter):
@@ -58,7 +59,8 @@ class ReferenceInterpreter(Interpreter):
             if isinstance(result, ReturnedValues):
                 return result.values
             if self.observer is not None and not isinstance(op, CallOp):
-                self.observer(op, inputs, result)
+                seen = self.observer(op, inputs, result)
+                result = result if seen is None else seen
             values.update(zip(op.results, result, strict=True))
         raise TritonError(f"function '{name}' does not return")
 

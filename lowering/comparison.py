@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from ..dialects import spike, tensor, ternary
@@ -166,12 +166,17 @@ def _products(op: Operation) -> int:
 
 def has_halves(module: ModuleOp) -> bool:
     """Whether floats of 16 bits are computed."""
-    halves = (Float16Type, BFloat16Type)
-    return any(
-        isa(result.type, AnyTensor) and isinstance(result.type.element_type, halves)
+    return any(isinstance(t, Float16Type | BFloat16Type) for t in computed_types(module))
+
+
+def computed_types(module: ModuleOp) -> set[Attribute]:
+    """The element types of all values."""
+    return {
+        result.type.element_type
         for op in module.walk()
         for result in op.results
-    )
+        if isa(result.type, AnyTensor)
+    }
 
 
 def has_steps(module: ModuleOp) -> bool:

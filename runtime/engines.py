@@ -32,23 +32,28 @@ def run_torch(module: Any, inputs: Sequence[Array]) -> list[Array]:
     module.eval()
     try:
         with torch.inference_mode():
-            result: Any = module(*(_to_torch(torch, x) for x in inputs))
+            result: Any = module(*(from_array(x) for x in inputs))
     except (RuntimeError, ValueError, TypeError) as error:
         raise BackendError(f"PyTorch refuses to run the model: {_first_line(error)}") from error
     several = isinstance(result, tuple | list)
     values = cast("Sequence[Any]", result) if several else [result]
-    return [_to_numpy(torch, value) for value in values]
+    return [to_array(value) for value in values]
 
 
-def _to_torch(torch: Any, array: Array) -> Any:
+def from_array(array: Array) -> Any:
     """A tensor with a copy of `array`; NumPy's bfloat16 is a type PyTorch does not know."""
-    copy = np.array(array)
+    import torch
+
+    copy: Any = np.array(array)
     if copy.dtype.name == "bfloat16":
         return torch.from_numpy(copy.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(copy)
 
 
-def _to_numpy(torch: Any, tensor: Any) -> Array:
+def to_array(tensor: Any) -> Array:
+    """The values of a tensor; the inverse of `from_array`."""
+    import torch
+
     value = tensor.detach().cpu()
     if value.dtype == torch.bfloat16:
         import ml_dtypes

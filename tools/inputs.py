@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import SSAValue
 
+    from ..dialects.random_values import Make
+    from .sources.source import Source
+
 
 def load_module(
     path: Path,
@@ -75,6 +78,15 @@ def _read_text(path: Path) -> str:
         raise SourceError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise SourceError(f"{path}: not UTF-8 text at byte {error.start}") from None
+
+
+def changes_results(pipeline: str) -> bool:
+    """Whether a pass of a pipeline given as text changes results on purpose."""
+    from ..dialects.equivalence import is_approximate
+    from ..ir.pipeline import parse_pipeline
+    from ..passes.universe import everything
+
+    return any(map(is_approximate, parse_pipeline(pipeline, everything().all_passes)))
 
 
 def apply_passes(module: ModuleOp, pipeline: str) -> None:
@@ -153,9 +165,13 @@ TIMESTEPS = 16
 
 
 def random_arrays(
-    module: ModuleOp, samples: int, seed: int, timesteps: int = TIMESTEPS
+    module: ModuleOp,
+    samples: int,
+    seed: int,
+    timesteps: int = TIMESTEPS,
+    make: int | Make = 16,
 ) -> list[NDArray[Any]]:
-    """Seeded inputs of the types of `@forward`'s arguments.
+    """Seeded inputs of the types of `@forward`'s arguments; for `make` see `random_inputs`.
 
     Dynamic dimensions take `samples`, but for time: the first one of trains, and of what goes to
     neurons or synapses of spikes, takes `timesteps`.
@@ -170,8 +186,29 @@ def random_arrays(
     for argument in forward_function(module).body.block.args:
         sizes = [timesteps, samples] if _has_time_first(argument) else [samples]
         type = FunctionType.from_lists([argument.type], [])
-        arrays += random_inputs(type, generator, sizes, 16)
-    return arrays
+        arrays += random_inputs(type, generator, sizes, make)
+    return [_within(*pair) for pair in zip(_bits(module), arrays, strict=True)]
+
+
+def _bits(module: ModuleOp) -> list[int | None]:
+    """For each argument how many bits of its bytes are used, where it says that not all are."""
+    from xdsl.dialects.builtin import StringAttr
+
+    from ..lowering.from_onnx.formats import FORMAT_ATTRIBUTE, FORMATS
+
+    function = forward_function(module)
+    bits = {format.shown: format.bits for format in FORMATS.values()}
+    given = [None] * len(function.args) if function.arg_attrs is None else function.arg_attrs.data
+    named = [None if entry is None else entry.data.get(FORMAT_ATTRIBUTE) for entry in given]
+    return [bits.get(name.data) if isinstance(name, StringAttr) else None for name in named]
+
+
+def _within(bits: int | None, array: NDArray[Any]) -> NDArray[Any]:
+    """Bytes of fewer bits, the lowest ones of each."""
+    if bits is None or bits == 8:
+        return array
+    spare = 8 - bits
+    return (array << spare) >> spare
 
 
 def _has_time_first(argument: SSAValue) -> bool:
@@ -200,10 +237,12 @@ def prepare(
     seed: int,
     fill: bool,
     timesteps: int = TIMESTEPS,
+    source: Source | None = None,
 ) -> tuple[ModuleOp, list[NDArray[Any]]]:
     """The module after `passes`, and its inputs: those of a file, or random ones.
 
-    With `fill`, parameters without values get seeded random ones before the passes run.
+    With `fill`, parameters without values get seeded random ones before the passes run. Random
+    inputs are such as the engine of `source` takes too.
     """
     if fill:
         from ..dialects.random_values import fill_parameters
@@ -212,7 +251,10 @@ def prepare(
     if passes:
         apply_passes(module, passes)
     if inputs is None:
-        return module, random_arrays(module, samples, seed, timesteps)
+        from .draws import ORDINARY, draw
+
+        drawn = draw(module, ORDINARY, samples, seed, timesteps, source)
+        return module, drawn or random_arrays(module, samples, seed, timesteps)
     from ..ir.samples import read_samples
 
     recorded = _recorded_spikes(module, inputs)

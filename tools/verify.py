@@ -1,12 +1,13 @@
-"""The same inputs through the reference interpreter and the real engine of each target.
+"""The same inputs through what a program came from, the interpreter, and the engine of each target.
 
-`verify_module` is the library face of `triton verify`.
+`verify_module` is the library face of `triton verify`. Not here: engines for sources (`sources`),
+inputs (`draws`), and where a difference begins (`tracing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.errors import LoweringError, OptionError, PassError, TritonError
+from ..dialects.interpret import run_module
+from ..ir.errors import BackendError, LoweringError, OptionError, PassError, TritonError
+from ..lowering.comparison import computed_types, has_steps
+from .rounding import Carried, carried
+from .sources.source import Source, source_of
+from .tracing import FirstDifference, against_source, form, gaps, on_target
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -27,24 +33,30 @@ RTOL, ATOL = 1e-4, 1e-5
 """Tolerance for float programs, |a - b| ≤ ATOL + RTOL · max|a| over one output: sums of a few
 thousand f32 products in any order stay within. A sum whose terms cancel errs in proportion to the
 terms, hence the largest value of the output and not each value by itself, as in
-`dialects.equivalence.Tolerance`."""
+`dialects.equivalence.Tolerance`; where 16-bit floats are computed, 8 units in their last place."""
+
+SOURCE, INTERPRETER = "source", "interpreter"
+"""What rows are called that are no target."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One target against the interpreter.
+    """One engine against the expected values.
 
     Attributes:
-        target: target and options.
+        target: target and options, `SOURCE` or `INTERPRETER`.
         engine: what ran it.
         max_abs: largest absolute difference over all outputs.
-        max_rel: largest difference relative to the interpreter's value, where that is not 0.
+        max_rel: largest difference relative to the expected value, where that is not 0.
         argmax_agreement: share of rows with the same argmax on the last axis; `None` for outputs
             of rank 0.
         bit_exact: whether every output is equal bit for bit.
-        exact_required: whether the program is integer, so that anything but equality is a failure.
-        agrees: the verdict.
-        bytes: size of the artefact.
+        exact_required: whether the program is integer, so that anything but equal values is a
+            failure.
+        agrees: the verdict; of a source true, as others are compared with it.
+        bytes: size of the artefact, or of the source's file; `None` where there is none.
+        note: what there is to say, such as why a source has no engine.
+        first_difference: where a difference begins; `None` where there is none, or nobody can tell.
     """
 
     target: str
@@ -55,7 +67,9 @@ class Comparison:
     bit_exact: bool
     exact_required: bool
     agrees: bool
-    bytes: int
+    bytes: int | None
+    note: str = ""
+    first_difference: FirstDifference | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dictionary."""
@@ -75,18 +89,29 @@ def verify_module(
     inputs: Sequence[Array],
     targets: Sequence[str] | None = None,
     *,
+    source: Any = None,
+    more_inputs: Sequence[Sequence[Array]] = (),
     rtol: float = RTOL,
     atol: float = ATOL,
+    trace: bool = True,
     on_refusal: Callable[[str, TritonError], None] | None = None,
 ) -> list[Comparison]:
-    """Compile `module` to each target, run it there and compare with the interpreter.
+    """Compile `module` to each target, run it there and compare.
+
+    With a source its values are the expected ones, rows for it and for the interpreter come first,
+    and a fault of the importer is a difference. Without one, or where nothing can run it, the
+    interpreter's values are.
 
     Args:
         module: the program.
         inputs: of `@forward`, in order.
         targets: with their options; `default_targets` when not given.
+        source: what the program was imported from; see `sources.source_of`.
+        more_inputs: other ones, each compared by itself, so that large values in one do not widen
+            what another one allows.
         rtol: relative tolerance of float programs.
         atol: absolute tolerance of float programs.
+        trace: whether a difference is followed to the first op, which takes further runs.
         on_refusal: told of each default target that cannot express the program, and why; without
             it, of a target that was asked for, or where none can, the error is raised.
 
@@ -94,25 +119,232 @@ def verify_module(
         OptionError: a target without an engine here.
         TritonError: the program does not compile or run.
     """
-    from ..dialects.interpret import run_module
-
-    expected = run_module(module, inputs)
-    exact = is_integer_program(module)
-    rows: list[Comparison] = []
+    judge = _Judge(module, [inputs, *more_inputs], rtol, atol, trace)
+    rows: list[Comparison] = [] if source is None else judge.anchored(source_of(source))
     refusals: list[TritonError] = []
+    compared = 0
     for target in default_targets() if targets is None else targets:
         try:
-            engine, actual, size = run_target(module, target, inputs)
+            rows.append(judge.of_target(target))
         except (LoweringError, PassError) as error:
             if targets is not None or on_refusal is None:
                 raise
             refusals.append(error)
             on_refusal(target, error)
             continue
-        rows.append(compare(target, engine, expected, actual, exact, size, rtol=rtol, atol=atol))
-    if refusals and not rows:
+        compared += 1
+    if refusals and not compared:
         raise refusals[0]
     return rows
+
+
+class _Judge:
+    """Compares engines on the same inputs of one program."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        draws: Sequence[Sequence[Array]],
+        rtol: float,
+        atol: float,
+        trace: bool,
+    ) -> None:
+        self.module, self.draws, self.trace = module, draws, trace
+        self.rtol, self.atol = max(rtol, 8 * _coarsest(module)), atol
+        self.exact = is_integer_program(module)
+        self.interpreted = [list(run_module(module, inputs)) for inputs in draws]
+        self.expected, self.expected_by = self.interpreted, INTERPRETER
+        self.import_fault: FirstDifference | None = None
+        self._carried: dict[int, list[Carried]] = {}
+
+    def anchored(self, source: Source) -> list[Comparison]:
+        """Rows of the source and of the interpreter; the source's values are expected then."""
+        try:
+            given = [source.run(inputs) for inputs in self.draws]
+        except BackendError as error:
+            nan = float("nan")
+            return [Comparison(SOURCE, "none", nan, nan, None, False, self.exact, True,
+                               source.size, str(error))]  # fmt: skip
+        self.expected = [
+            [_as_spikes(value, like) for value, like in zip(g, i, strict=True)]
+            if len(g) == len(i)
+            else g
+            for g, i in zip(given, self.interpreted, strict=True)
+        ]
+        self.expected_by = source.engine
+        itself = self._compared(SOURCE, source.engine, self.expected, source.size)
+        row = self._compared(INTERPRETER, "NumPy", self.interpreted, None)
+        if not row.agrees and self.trace:
+            inputs = self.draws[self._first_off(self.expected, self.interpreted)]
+            try:
+                self.import_fault = against_source(
+                    self.module, source, inputs, self._close, INTERPRETER
+                )
+            except TritonError as error:
+                row = replace(row, note=f"not traced: {error}")
+            row = replace(row, first_difference=self.import_fault)
+        return [itself, row]
+
+    def of_target(self, target: str) -> Comparison:
+        """The row of a target."""
+        engine = Engine(self.module, target)
+        actual = [engine.run(inputs) for inputs in self.draws]
+        row = self._compared(target, engine.name, actual, engine.size)
+        if row.agrees or not self.trace:
+            return row
+        if self._compared(target, engine.name, actual, 0, self.interpreted).agrees:
+            return replace(row, first_difference=self.import_fault)
+        inputs = self.draws[self._first_off(self.interpreted, actual)]
+        found = on_target(
+            self.module,
+            lambda part, given: Engine(part, target).run(given),
+            inputs,
+            self._close,
+            (INTERPRETER, engine.name),
+        )
+        return replace(row, first_difference=found)
+
+    def _compared(
+        self,
+        target: str,
+        engine: str,
+        actual: Sequence[Sequence[Array]],
+        size: int | None,
+        expected: Sequence[Sequence[Array]] | None = None,
+    ) -> Comparison:
+        rows = [
+            compare(target, engine, want, got, self.exact, size, rtol=self.rtol, atol=self.atol)
+            for want, got in zip(expected or self.expected, actual, strict=True)
+        ]
+        for number, row in enumerate(rows):
+            if not row.agrees and self._is_rounding(number, actual[number], row, expected):
+                rows[number] = replace(row, agrees=True, note=_STEPS)
+        shares = [r.argmax_agreement for r in rows if r.argmax_agreement is not None]
+        return replace(
+            rows[0],
+            max_abs=float(np.max([row.max_abs for row in rows])),
+            max_rel=float(np.max([row.max_rel for row in rows])),
+            argmax_agreement=float(np.mean(shares)) if shares else None,
+            bit_exact=all(row.bit_exact for row in rows),
+            agrees=all(row.agrees for row in rows),
+            note=next((row.note for row in rows if row.note), ""),
+        )
+
+    def _is_rounding(
+        self,
+        number: int,
+        actual: Sequence[Array],
+        row: Comparison,
+        expected: Sequence[Sequence[Array]] | None,
+    ) -> bool:
+        """Whether a draw differs by no more than what roundings before steps change."""
+        if self.exact or np.isnan(row.max_abs) or not has_steps(self.module):
+            return False
+        want = (expected or self.expected)[number]
+        bounds = [self.atol + self.rtol * _largest(e) for e in want]
+        if number not in self._carried:
+            self._carried[number] = carried(
+                self.module, self.draws[number], self.interpreted[number], bounds
+            )
+        for e, a, bound, known in zip(want, actual, bounds, self._carried[number], strict=True):
+            gap = gaps(e, a)
+            off = gap > bound
+            few = off.sum() <= max(1.0, _MORE * known.share * off.size)
+            if off.any() and not (few and gap.max() <= _MORE * known.largest):
+                return False
+        return True
+
+    def _first_off(
+        self, expected: Sequence[Sequence[Array]], actual: Sequence[Sequence[Array]]
+    ) -> int:
+        """The first draw that differs."""
+        for number, (want, got) in enumerate(zip(expected, actual, strict=True)):
+            row = compare("", "", want, got, self.exact, 0, rtol=self.rtol, atol=self.atol)
+            if not row.agrees:
+                return number
+        return 0
+
+    def _close(self, part: ModuleOp, expected: Array, actual: Array) -> bool:
+        exact = is_integer_program(part)
+        row = compare("", "", [expected], [actual], exact, 0, rtol=self.rtol, atol=self.atol)
+        if row.agrees or exact or not has_steps(part):
+            return row.agrees
+        off = gaps(expected, actual) > self.atol + self.rtol * _largest(expected)
+        return bool(off.mean() <= _STRAY)
+
+
+_STEPS = "differs by no more than roundings change before a float is rounded or compared"
+
+_MORE = 2.0
+"""How much more than what roundings change is theirs still."""
+
+_STRAY = 0.01
+"""The share of elements that a value on the way may have on other steps."""
+
+
+def _coarsest(module: ModuleOp) -> float:
+    """The relative step of the narrowest floats that are computed, of 16 bits; 0 without them."""
+    types = {str(element) for element in computed_types(module)}
+    steps = {"bf16": 2.0**-8, "f16": 2.0**-11}
+    return max((step for name, step in steps.items() if name in types), default=0.0)
+
+
+def _as_spikes(value: Array, like: Array) -> Array:
+    """Zeros and ones as truth values, where the program gives spikes."""
+    if like.dtype == np.bool_ and value.dtype.kind == "f" and np.isin(value, (0, 1)).all():
+        return value.astype(np.bool_)
+    return value
+
+
+class Engine:
+    """A program compiled to a target, and what runs it.
+
+    Args:
+        module: the program.
+        target: with its options. Checks that it makes of what it writes are left out: they are
+            made here, with the difference told.
+
+    Attributes:
+        name: of the engine with its version; known after a run.
+        size: of the artefact in bytes; for `native` of code and constants.
+
+    Raises:
+        TritonError: the program does not compile.
+    """
+
+    def __init__(self, module: ModuleOp, target: str) -> None:
+        from ..lowering.options import parse_options, parse_target_spec
+        from ..lowering.targets import compile_to_target, get_target
+
+        self.name, self.target = "none", target
+        spec = parse_target_spec(target)
+        if spec.name == "native":
+            from ..lowering.to_native.target import NativeOptions
+            from ..runtime.native.program import load_program
+            from .native import program_content
+
+            content = program_content(module, parse_options(NativeOptions, "native", spec.options))
+            self._program: Any = load_program(content)
+            self.size = len(content)
+            return
+        known = {field.name for field in fields(get_target(spec.name).Options)}
+        off = {"self_check": False} if "self_check" in known else None
+        self._artifact = compile_to_target(module.clone(), target, off)
+        self._program = None
+        self.size = sum(len(content) for content in self._artifact.files.values())
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs.
+
+        Raises:
+            OptionError: no engine runs this target.
+            TritonError: the program does not run.
+        """
+        if self._program is not None:
+            self.name = f"native ({self._program.interface.recipe})"
+            return self._program.run(inputs)
+        self.name, outputs = run_artifact(self.target, self._artifact, inputs)
+        return outputs
 
 
 def run_target(
@@ -124,28 +356,9 @@ def run_target(
         OptionError: no engine runs this target.
         TritonError: the program does not compile or run.
     """
-    from ..lowering.targets import compile_to_target
-
-    if target.partition("{")[0] == "native":
-        return _run_native(module, target, inputs)
-    artifact = compile_to_target(module.clone(), target)
-    engine, outputs = run_artifact(target, artifact, inputs)
-    return engine, outputs, sum(len(content) for content in artifact.files.values())
-
-
-def _run_native(
-    module: ModuleOp, target: str, inputs: Sequence[Array]
-) -> tuple[str, list[Array], int]:
-    """In this process, as `tools.native` runs programs; the size is that of code and constants."""
-    from ..lowering.options import parse_options, parse_target_spec
-    from ..lowering.to_native.target import NativeOptions
-    from ..runtime.native.program import load_program
-    from .native import program_content
-
-    options = parse_options(NativeOptions, "native", parse_target_spec(target).options)
-    content = program_content(module, options)
-    program = load_program(content)
-    return f"native ({program.interface.recipe})", program.run(inputs), len(content)
+    engine = Engine(module, target)
+    outputs = engine.run(inputs)
+    return engine.name, outputs, engine.size
 
 
 def run_artifact(
@@ -203,7 +416,7 @@ def compare(
     expected: Sequence[Array],
     actual: Sequence[Array],
     exact: bool,
-    size: int,
+    size: int | None,
     *,
     rtol: float = RTOL,
     atol: float = ATOL,
@@ -214,42 +427,39 @@ def compare(
     )
     if not same_form:
         nan = float("nan")
-        return Comparison(target, engine, nan, nan, None, False, exact, False, size)
-    pairs = [
-        (e.astype(np.float64), a.astype(np.float64))
-        for e, a in zip(expected, actual, strict=True)
-        if e.size
-    ]
-    max_abs = max((float(_difference(e, a).max()) for e, a in pairs), default=0.0)
-    max_rel = max((_relative(e, a) for e, a in pairs), default=0.0)
+        forms = [", ".join(map(form, arrays)) for arrays in (actual, expected)]
+        note = f"gives {forms[0]} and not {forms[1]}"
+        return Comparison(target, engine, nan, nan, None, False, exact, False, size, note)
+    pairs = [(e, a) for e, a in zip(expected, actual, strict=True) if e.size]
+    differences = [gaps(e, a) for e, a in pairs]
+    max_abs = max((float(gap.max()) for gap in differences), default=0.0)
+    max_rel = max((_relative(e, gap) for (e, _), gap in zip(pairs, differences, strict=True)),
+                  default=0.0)  # fmt: skip
     bit_exact = all(e.tobytes() == a.tobytes() for e, a in zip(expected, actual, strict=True))
-    close = all(_difference(e, a).max() <= atol + rtol * _largest(e) for e, a in pairs)
+    close = max_abs == 0 or (
+        not exact
+        and all(
+            gap.max() <= atol + rtol * _largest(e)
+            for (e, _), gap in zip(pairs, differences, strict=True)
+        )
+    )
     rows = [(e, a) for e, a in pairs if e.ndim]
     agreement = None
     if rows:
         same = np.concatenate([np.ravel(e.argmax(axis=-1) == a.argmax(axis=-1)) for e, a in rows])
         agreement = float(same.mean())
-    agrees = bit_exact if exact else close
-    return Comparison(target, engine, max_abs, max_rel, agreement, bit_exact, exact, agrees, size)
-
-
-def _difference(expected: Array, actual: Array) -> Array:
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(expected - actual)
-    same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
-    return np.where(same, 0.0, np.where(np.isnan(difference), np.inf, difference))
+    return Comparison(target, engine, max_abs, max_rel, agreement, bit_exact, exact, close, size)
 
 
 def _largest(expected: Array) -> float:
-    return float(np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected)))
+    wide = expected.astype(np.float64)
+    return float(np.max(np.abs(wide), initial=0.0, where=np.isfinite(wide)))
 
 
-def _relative(expected: Array, actual: Array) -> float:
-    scale = np.abs(expected)
+def _relative(expected: Array, gap: NDArray[np.float64]) -> float:
+    scale = np.abs(expected.astype(np.float64))
     nonzero = (scale > 0) & np.isfinite(scale)
-    if not nonzero.any():
-        return 0.0
-    return float((_difference(expected, actual)[nonzero] / scale[nonzero]).max())
+    return float((gap[nonzero] / scale[nonzero]).max()) if nonzero.any() else 0.0
 
 
 def is_integer_program(module: ModuleOp) -> bool:

@@ -81,7 +81,7 @@ def export(
     dimensions = _dimensions(shapes)
     try:
         with (
-            _evaluating(module), recording(), torch.no_grad(), warnings.catch_warnings(),
+            evaluating(module), recording(), torch.no_grad(), warnings.catch_warnings(),
         ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
@@ -252,7 +252,7 @@ def _dimensions(shapes: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _evaluating(module: Any) -> Generator[None]:
+def evaluating(module: Any) -> Generator[None]:
     """The module in evaluation mode; each part's own mode comes back."""
     training = [part for part in module.modules() if part.training]
     module.eval()

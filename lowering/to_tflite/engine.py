@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,33 @@ def run_tflite(
     Raises:
         BackendError: `ai-edge-litert` is missing, or LiteRT refuses the model or the inputs.
     """
+    interpreter = _invoked(model, inputs, threads, delegates, reference, keep=False)
+    outputs = interpreter.get_output_details()
+    return [interpreter.get_tensor(port["index"]).copy() for port in outputs]
+
+
+def tensors_of(
+    model: bytes, inputs: Sequence[Array], *, delegates: bool = False, reference: bool = False
+) -> dict[int, Array]:
+    """What LiteRT computes for each tensor of a model, by number; see `run_tflite`."""
+    interpreter = _invoked(model, inputs, 1, delegates, reference, keep=True)
+    found: dict[int, Array] = {}
+    for port in interpreter.get_tensor_details():
+        with suppress(ValueError):  # nothing was computed for it
+            found[port["index"]] = interpreter.get_tensor(port["index"]).copy()
+    return found
+
+
+def _invoked(
+    model: bytes,
+    inputs: Sequence[Array],
+    threads: int,
+    delegates: bool,
+    reference: bool,
+    *,
+    keep: bool,
+) -> Any:
+    """LiteRT's interpreter after a run; with `keep` it has the values of all tensors."""
     try:
         from ai_edge_litert.interpreter import (  # pyright: ignore[reportMissingImports]
             Interpreter,
@@ -55,7 +83,10 @@ def run_tflite(
         kernels = resolvers.BUILTIN_REF
     try:
         interpreter: Any = Interpreter(
-            model_content=model, num_threads=threads, experimental_op_resolver_type=kernels
+            model_content=model,
+            num_threads=threads,
+            experimental_op_resolver_type=kernels,
+            experimental_preserve_all_tensors=keep,
         )
         ports = interpreter.get_input_details()
         if len(ports) != len(inputs):
@@ -67,8 +98,7 @@ def run_tflite(
         for port, array in zip(ports, inputs, strict=True):
             interpreter.set_tensor(port["index"], np.ascontiguousarray(array).reshape(array.shape))
         interpreter.invoke()
-        outputs = interpreter.get_output_details()
-        return [interpreter.get_tensor(port["index"]).copy() for port in outputs]
+        return interpreter
     except (RuntimeError, ValueError) as error:
         raise BackendError(f"LiteRT refuses the model: {_first_line(error)}") from error
 

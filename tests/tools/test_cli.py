@@ -103,6 +103,9 @@ def test_run_gives_the_products(capsys: pytest.CaptureFixture[str]) -> None:
 def test_verify_compares_every_engine(capsys: pytest.CaptureFixture[str]) -> None:
     run("verify", "net.tri", "-w", "w.safetensors", "--json")
     rows = json.loads(capsys.readouterr().out)
+    source, *rows = rows
+    assert (source["target"], source["engine"]) == ("source", "none")
+    assert "no other engine" in source["note"]
     assert [row["target"] for row in rows] == ["pytorch", "onnx", "native", "tflite"]
     assert all(row["agrees"] and row["argmax_agreement"] == 1.0 for row in rows)
     run("verify", "net.tri", "-w", "w.safetensors")

@@ -1,4 +1,4 @@
-"""`triton verify`: does every target give the interpreter's answer?"""
+"""`triton verify`: does every engine give the answer of what the program came from?"""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ..layer_results import LayerReport
+    from ..sources.source import Source
     from ..verify import Comparison
 
 
@@ -47,6 +48,14 @@ def verify(
         int,
         typer.Option(min=2, max=1_000_000, help="Random vectors for a layer, with --layers."),
     ] = 10_000,
+    special: Annotated[
+        bool,
+        typer.Option("--special", help="Inputs with NaN, infinities and the ends of floats too."),
+    ] = False,
+    trace: Annotated[
+        bool,
+        typer.Option(help="Follow a difference to the first op, which takes further runs."),
+    ] = True,
     prove: Annotated[
         float | None,
         typer.Option(
@@ -57,10 +66,12 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run the same inputs through the interpreter and each target's engine, and compare.
+    """Run the same inputs through the source, the interpreter and each target, and compare.
 
-    Integer programs must agree bit for bit. Exits with 1 when a target disagrees. Targets that
-    cannot express the program are named, and left out unless asked for.
+    The source is the file as it was given, in an engine that is not ours; where there is none, the
+    interpreter's values are expected. Integer programs must agree exactly. Exits with 1 when an
+    engine disagrees, and says at which op. Targets that cannot express the program are named, and
+    left out unless asked for.
 
     Example: triton verify model.tri -w model.safetensors -i test.npz
     """  # fmt: skip
@@ -79,35 +90,58 @@ def verify(
     if prove is not None:
         raise OptionError("--prove needs --layers: proofs are of the circuits of single layers")
     from ..console import note, print_json, progress, show
-    from ..inputs import load_module, prepare
+    from ..draws import EDGE, SPECIAL, draw
+    from ..inputs import changes_results, load_module, prepare
+    from ..sources.source import source_of
     from ..verify import verify_module
 
-    with progress() as bar:
-        bar.add_task(f"Verifying {file}", total=None)
-        module = load_module(file, weights=weights, layer=layer)
+    refused: list[str] = []
+    kinds = [] if inputs is not None else [EDGE, SPECIAL] if special else [EDGE]
+
+    def rows_of(passes: str, targets: list[str] | None, source: Source | None) -> list[Comparison]:
         module, arrays = prepare(
-            module,
+            imported.clone(),
             passes=passes,
             inputs=inputs,
             samples=samples,
             seed=seed,
             fill=random_weights,
+            source=source,
         )
-        refused: list[str] = []
-        rows = verify_module(
+        more = [draw(module, kind, samples, seed, source=source) for kind in kinds]
+        return verify_module(
             module,
             arrays,
-            target,
+            targets,
+            source=source,
+            more_inputs=[drawn for drawn in more if drawn is not None],
             rtol=rtol,
             atol=atol,
+            trace=trace,
             on_refusal=lambda name, error: refused.append(f"{name} is left out: {error}"),
         )
+
+    with progress() as bar:
+        bar.add_task(f"Verifying {file}", total=None)
+        imported = load_module(file, weights=weights, layer=layer)
+        given = source_of(file)
+        if changes_results(passes):
+            # What was imported is held against its source, what the passes made against itself.
+            rows = [*rows_of("", [], given), *rows_of(passes, target, None)]
+        else:
+            rows = rows_of(passes, target, given)
     for text in refused:
         note("triton", text)
     if json:
         print_json([row.to_dict() for row in rows])
     else:
-        show(comparison_table(f"{file} against the reference interpreter", rows))
+        show(comparison_table(f"{file} on every engine", rows))
+        said: dict[str, list[str]] = {}
+        for row in rows:
+            for text in filter(None, (row.note, row.first_difference)):
+                said.setdefault(str(text), []).append(row.target)
+        for text, names in said.items():
+            note("triton", f"{', '.join(names)}: {text}")
     if not all(row.agrees for row in rows):
         raise typer.Exit(1)
 
@@ -128,13 +162,21 @@ def comparison_table(title: str, rows: Sequence[Comparison]) -> Table:
                 None if row.argmax_agreement is None else f"{row.argmax_agreement:.2%}",
                 row.bit_exact,
                 row.bytes,
-                ("agrees, exactly" if row.exact_required else "agrees")
-                if row.agrees
-                else ("DIFFERS (integer program)" if row.exact_required else "DIFFERS"),
+                _verdict(row),
             )
             for row in rows
         ],
     )
+
+
+def _verdict(row: Comparison) -> str:
+    from ..verify import SOURCE
+
+    if row.target == SOURCE:
+        return "no engine" if row.engine == "none" else "expected values"
+    if row.agrees:
+        return "agrees, exactly" if row.exact_required else "agrees"
+    return "DIFFERS (integer program)" if row.exact_required else "DIFFERS"
 
 
 def _verify_layers(

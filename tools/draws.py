@@ -1,0 +1,134 @@
+"""Random inputs that a program can take: ordinary ones, and ones at the ends of their types.
+
+What a program leaves undefined is not asked of it: rows outside a table, shifts out of range,
+integers divided by 0 or the least one by -1. Not here: inputs from files (`inputs`), the values
+themselves (`dialects.random_values`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dialects import tensor
+from ..dialects.interpret import run_module
+from ..dialects.random_values import Make, edge_array, random_array, special_array
+from ..dialects.shapes import is_integer
+from ..dialects.spike.types import dense_type
+from ..ir.errors import BackendError, TritonError
+from .inputs import TIMESTEPS, forward_function, random_arrays
+from .sources.source import Source
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute, Operation
+
+Array = NDArray[Any]
+
+ORDINARY, EDGE, SPECIAL = "ordinary", "edge", "special"
+"""The kinds of inputs: see `random_array`, `edge_array`, `special_array`."""
+
+_BOUND = 16
+"""Wide integers of ordinary inputs are below this."""
+
+_PARTIAL = (tensor.DivOp, tensor.GatherRowsOp, tensor.ModOp, tensor.RequantizeOp)
+"""Ops that are undefined for some integers."""
+
+
+def draw(
+    module: ModuleOp,
+    kind: str,
+    samples: int,
+    seed: int,
+    timesteps: int = TIMESTEPS,
+    source: Source | None = None,
+) -> list[Array] | None:
+    """Seeded inputs of `@forward`; `None` where the program is undefined on all that were tried.
+
+    Args:
+        module: the program.
+        kind: `ORDINARY`, `EDGE` or `SPECIAL`.
+        samples: what dynamic dimensions are, but for time.
+        seed: of the values.
+        timesteps: what a dynamic dimension of time is.
+        source: what the program was imported from; inputs that it takes too go before others.
+    """
+    kinds: dict[str, Sequence[Make]] = {
+        ORDINARY: (partial(random_array, bound=_BOUND), _positive, _small),
+        EDGE: (
+            edge_array,
+            partial(edge_array, divisor=True),
+            partial(_integers_of, random_array, edge_array),
+            partial(_integers_of, _positive, edge_array),
+            partial(_integers_of, _small, edge_array),
+        ),
+        SPECIAL: (partial(_integers_of, random_array, special_array),
+                  partial(_integers_of, _positive, special_array),
+                  partial(_integers_of, _small, special_array)),
+    }  # fmt: skip
+    first = None
+    for make in kinds[kind]:
+        arrays = random_arrays(module, samples, seed, timesteps, make)
+        if _is_defined(module, arrays):
+            if source is None or _is_taken(source, arrays):
+                return arrays
+            first = first or arrays
+    return first
+
+
+def _integers_of(
+    integers: Make, floats: Make, element: Attribute, shape: Sequence[int], rng: np.random.Generator
+) -> Array:
+    made = floats(element, shape, rng)
+    return integers(element, shape, rng) if made.dtype.kind in "iub" else made
+
+
+def _positive(element: Attribute, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """Ordinary values, integers above 0."""
+    values = random_array(element, shape, rng, _BOUND)
+    return np.maximum(values, 1) if values.dtype.kind in "iu" else values
+
+
+def _small(element: Attribute, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """Ordinary values, integers 0 or 1."""
+    values = random_array(element, shape, rng, _BOUND)
+    return values % 2 if values.dtype.kind in "iu" else values
+
+
+def _is_taken(source: Source, arrays: Sequence[Array]) -> bool:
+    """Whether the engine of a source takes inputs; those without integers are not asked about."""
+    if not any(array.dtype.kind in "iu" for array in arrays):
+        return True
+    try:
+        source.run(arrays)
+    except BackendError:
+        return False
+    return True
+
+
+def _is_defined(module: ModuleOp, arrays: Sequence[Array]) -> bool:
+    """Whether the program has a meaning on inputs; costs a run where it may not."""
+    arguments = forward_function(module).body.block.args
+    whole = any(is_integer(dense_type(argument)) for argument in arguments)
+    if not whole or not any(isinstance(op, _PARTIAL) for op in module.walk()):
+        return True
+    undefined = False
+
+    def observe(op: Operation, operands: Sequence[Any], results: Sequence[Any]) -> None:
+        nonlocal undefined
+        if isinstance(op, tensor.DivOp | tensor.ModOp):
+            x, y = np.broadcast_arrays(*operands)
+            if y.dtype.kind in "iu":
+                least = np.iinfo(x.dtype).min
+                overflow = (x == least) & (y == -1) if x.dtype.kind == "i" else False
+                undefined = undefined or bool(((y == 0) | overflow).any())
+
+    try:
+        run_module(module, arrays, observer=observe)
+    except TritonError:
+        return False
+    return not undefined

@@ -1,0 +1,124 @@
+"""How far roundings carry in a program that rounds or compares floats: there a last bit decides.
+
+Results are computed again with a little noise behind every op that rounds, as other orders of sums
+and other approximations of functions would make it (as in stochastic arithmetic: Vignes 1993,
+Mathematics and Computers in Simulation 35). Where a step then falls elsewhere, it may in an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from ml_dtypes import finfo
+from numpy.typing import NDArray
+
+from ..dialects import spike, tensor, ternary
+from ..dialects.interpret import run_module
+from ..dialects.tensor.elementwise import FloatUnaryOp
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
+
+Array = NDArray[Any]
+
+RUNS = 6
+"""Runs with noise."""
+
+SUM_NOISE, OP_NOISE = 1e-6, 2.5e-7
+"""Noise of f32: behind sums of the largest result, behind other ops of each result by itself."""
+
+GRID = 256
+"""Results that are all multiples of 1/GRID, and small, are sums of such in any order: exact."""
+
+_SUMS = (
+    tensor.AvgPoolOp, tensor.BatchNormOp, tensor.ConvOp, tensor.EinsumOp, tensor.GlobalAvgPoolOp,
+    tensor.LayerNormOp, tensor.LinearOp, tensor.MatmulOp, tensor.ReduceMeanOp, tensor.ReduceSumOp,
+    tensor.RmsNormOp, tensor.ScaledDotProductAttentionOp, ternary.ConvOp, ternary.LinearOp,
+    ternary.MatmulOp, spike.ConvOp, spike.LinearOp,
+)  # fmt: skip
+_ROUNDING = (
+    FloatUnaryOp, tensor.AddOp, tensor.DequantizeOp, tensor.DivOp, tensor.GeluOp,
+    tensor.HardSwishOp, tensor.LogSoftmaxOp, tensor.MulOp, tensor.PowOp, tensor.SigmoidOp,
+    tensor.SiluOp, tensor.SoftmaxOp, tensor.SubOp, tensor.TanhOp,
+)  # fmt: skip
+_EXACT = (tensor.FloorOp, tensor.RoundOp)
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What roundings change of one result.
+
+    Attributes:
+        largest: difference of an element.
+        share: of elements beyond a bound, the most of a run.
+    """
+
+    largest: float
+    share: float
+
+
+def carried(
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    exact: Sequence[Array],
+    bounds: Sequence[float],
+    seed: int = 0,
+) -> list[Carried]:
+    """What roundings change of each result of a program.
+
+    Args:
+        module: the program.
+        inputs: of `@forward`.
+        exact: its results without noise.
+        bounds: for each result the difference from which on an element counts.
+        seed: of the noise.
+    """
+    found = [Carried(0.0, 0.0) for _ in exact]
+    for run in range(RUNS):
+        noisy = run_module(module, inputs, observer=_Noise(np.random.default_rng([seed, run])))
+        for index, (want, got) in enumerate(zip(exact, noisy, strict=True)):
+            if not want.size:
+                continue
+            gap = np.abs(want.astype(np.float64) - got.astype(np.float64))
+            gap = gap[np.isfinite(gap)]
+            one = Carried(
+                float(gap.max(initial=0.0)), float((gap > bounds[index]).sum() / want.size)
+            )
+            old = found[index]
+            found[index] = Carried(max(old.largest, one.largest), max(old.share, one.share))
+    return found
+
+
+class _Noise:
+    """Changes what ops give by about what roundings change."""
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self.random = random
+
+    def __call__(
+        self, op: Operation, operands: Sequence[Any], results: Sequence[Any]
+    ) -> tuple[Any, ...] | None:
+        if isinstance(op, _EXACT) or not isinstance(op, (*_SUMS, *_ROUNDING)):
+            return None
+        return tuple(self._noisy(op, np.asarray(result)) for result in results)
+
+    def _noisy(self, op: Operation, x: Array) -> Array:
+        if x.dtype.kind in "iub" or not x.size:
+            return x
+        wide = x.astype(np.float64)
+        scale = np.abs(wide)
+        if scale.max() * GRID < 1 << 22 and not (wide * GRID % 1).any():
+            return x
+        unit = float(cast(Any, finfo)(x.dtype).eps) / float(np.finfo(np.float32).eps)
+        amount = OP_NOISE * unit
+        if isinstance(op, _SUMS):
+            # A sum that is 0 is one of zeros.
+            largest = scale.max(initial=0.0, where=np.isfinite(scale))
+            scale = np.where(scale > 0, largest, 0.0)
+            amount = SUM_NOISE * unit
+        with np.errstate(all="ignore"):
+            return (wide + amount * scale * self.random.uniform(-1, 1, x.shape)).astype(x.dtype)

@@ -1,0 +1,105 @@
+"""NIR graphs in another framework that reads them, where one is installed: Norse or snnTorch.
+
+The frameworks step and reset neurons in their own ways; a difference here is one between two
+readings of the file.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from importlib.metadata import version
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ...ir.errors import BackendError
+from ...lowering.from_nir.importer import DEFAULT_DT
+from ...runtime.engines import from_array, to_array
+from .source import Source, Values
+
+Array = NDArray[Any]
+
+
+class NIRSource(Source):
+    """A NIR graph with one input and one output.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        self.engine = "none"
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """See `Source.run`; currents [T, N, …], each sample by itself."""
+        import torch
+
+        package = next((name for name in PEERS if find_spec(name) is not None), None)
+        if package is None:
+            names = " or ".join(PEERS)
+            raise BackendError(f"no other framework that reads NIR is installed: {names}")
+        if len(inputs) != 1:
+            raise BackendError(f"{package} takes one input, the graph has {len(inputs)}")
+        try:
+            with torch.no_grad(), warnings.catch_warnings(), redirect_stdout(StringIO()):
+                warnings.simplefilter("ignore")
+                graph = _read(self.path)
+                samples = from_array(inputs[0]).unbind(1)
+                outputs = [_simulated(PEERS[package](graph), sample) for sample in samples]
+        except BackendError:
+            raise
+        except Exception as error:  # frameworks raise whatever they meet
+            text = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise BackendError(f"{package} refuses the graph: {text}") from error
+        self.engine = f"{package} {version(package)}"
+        return [to_array(torch.stack(outputs, 1))]
+
+    def values(self, inputs: Sequence[Array]) -> Values:
+        """Other frameworks do not tell."""
+        raise BackendError(f"{self.engine} does not tell what single neurons compute")
+
+
+def _read(path: Path) -> Any:
+    import nir
+
+    return nir.read(path)
+
+
+def _simulated(module: Any, currents: Any) -> Any:
+    """What a module gives at each step, from rest."""
+    import torch
+
+    state, outputs = None, list[Any]()
+    for current in currents:
+        output, state = module(current, state)
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+def _norse(graph: Any) -> Any:
+    from norse.torch import from_nir  # pyright: ignore
+
+    return from_nir(graph, ignore_warnings=True, dt=_step(graph))  # pyright: ignore
+
+
+def _snntorch(graph: Any) -> Any:
+    from snntorch.import_nir import import_from_nir  # pyright: ignore
+
+    if _step(graph) != DEFAULT_DT:
+        raise BackendError(f"snnTorch steps by {DEFAULT_DT:g} s, the graph by {_step(graph):g} s")
+    return import_from_nir(graph)  # pyright: ignore
+
+
+def _step(graph: Any) -> float:
+    return float(graph.metadata.get("dt", DEFAULT_DT))
+
+
+PEERS: dict[str, Callable[[Any], Any]] = {"norse": _norse, "snntorch": _snntorch}
+"""Packages that read NIR, the first one that is installed runs; they make a module of a graph."""

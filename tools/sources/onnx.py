@@ -1,0 +1,202 @@
+"""ONNX models in ONNX Runtime; where it is known to be wrong, in the standard's own evaluator.
+
+ONNX Runtime runs each node as the file states it, without its optimisations: some of them are wrong
+or round otherwise. Networks of qonnx run in that package, where it is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.errors import BackendError, OptionError
+from ...lowering.from_onnx.formats import format_of
+from ...lowering.from_onnx.reading import read_model, require_onnx
+from ...lowering.to_onnx.engine import open_session, require_runtime, run_session
+from .onnx_faults import runtime_fault
+from .source import Place, Source, Values
+
+Array = NDArray[Any]
+
+Run = Callable[[Any, Mapping[str, Any]], list[Any]]
+"""The outputs of a model for inputs by name."""
+
+QONNX = frozenset({"qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general"})
+"""Domains of operators that neither the runtime nor the standard knows."""
+
+
+class OnnxSource(Source):
+    """An ONNX model.
+
+    Args:
+        given: a path, the bytes of a file, or an `onnx.ModelProto`.
+        constants: values of inputs that became part of the program, by name; see `from_onnx`.
+
+    Raises:
+        SourceError: no ONNX model.
+        BackendError: the `onnx` package is missing.
+    """
+
+    def __init__(self, given: Any, *, constants: Mapping[str, Any] | None = None) -> None:
+        self.model, self.where, self.folder = read_model(given)
+        self.constants = dict(constants or {})
+        self.engine = "none"
+        self._run: Run | None = None
+        if self.folder is not None:
+            self.size = Path(given).stat().st_size
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """See `Source.run`."""
+        return _stored(self._runner()(self.model, self._feed(inputs)))
+
+    def _runner(self) -> Run:
+        """The first engine that takes the model."""
+        if self._run is None:
+            refusals: list[str] = []
+            for name, engine in self._engines(refusals):
+                self.engine, self._run = name, engine
+                return engine
+            raise BackendError("; ".join(refusals))
+        return self._run
+
+    def values(self, inputs: Sequence[Array]) -> Values:
+        run = self._runner()
+        onnx = require_onnx()
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        del model.graph.output[:]
+        places: dict[str, Place] = {}
+        for index, node in enumerate(model.graph.node):
+            names: list[str] = [name for name in node.output if name]
+            shown = str(node.name or (names or [node.op_type])[0])
+            places.update(dict.fromkeys(names, (shown, index + 1)))
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in places)
+        found: Values = {}
+        for place, value in zip(places.values(), run(model, self._feed(inputs)), strict=True):
+            if isinstance(value, np.ndarray):
+                found.setdefault(place, []).append(_as_stored(value))
+        return found
+
+    def _feed(self, inputs: Sequence[Array]) -> dict[str, Any]:
+        """Inputs by name, of the types that the model states."""
+        graph = self.model.graph
+        stored = {tensor.name for tensor in graph.initializer}
+        taken = [i for i in graph.input if i.name not in stored and i.name not in self.constants]
+        if len(taken) != len(inputs):
+            names = ", ".join(info.name for info in taken)
+            raise OptionError(
+                f"{self.where} takes {len(taken)} inputs ({names}), the program {len(inputs)}; "
+                "give those that became constants: source=OnnxSource(file, constants={…})"
+            )
+        types = require_onnx().helper.tensor_dtype_to_np_dtype
+        feed = dict(self.constants)
+        for info, array in zip(taken, inputs, strict=True):
+            format = format_of(types(info.type.tensor_type.elem_type))
+            feed[info.name] = array if format is None else format.restored(array)
+        return feed
+
+    def _engines(self, refusals: list[str]) -> Iterator[tuple[str, Run]]:
+        """Engines with names and versions, the best one first; says why one is left out."""
+        from importlib.metadata import version
+
+        if any(entry.domain in QONNX for entry in self.model.opset_import):
+            if find_spec("qonnx") is not None:
+                yield f"qonnx {version('qonnx')}", _in_qonnx
+                return
+            refusals.append("operators of qonnx run in the package qonnx, which is not installed")
+            return
+        fault = _unknown_to_numpy(self.model)
+        if find_spec("onnxruntime") is None:
+            refusals.append("ONNX Runtime is missing: pip install 'triton-dsl[onnx]'")
+        elif (fault := fault or runtime_fault(self.model)) is None:
+            try:
+                self._session(self.model)
+                yield f"onnxruntime {version('onnxruntime')}", self._in_runtime
+            except BackendError as error:
+                refusals.append(str(error))
+        else:
+            refusals.append(f"ONNX Runtime is left out: {fault}")
+        try:
+            self._evaluator(self.model)
+            yield f"onnx.reference {version('onnx')}", self._in_reference
+        except BackendError as error:
+            refusals.append(str(error))
+
+    def _session(self, model: Any) -> Any:
+        levels = require_runtime().GraphOptimizationLevel
+        folder = {} if self.folder is None else {_FOLDER: str(self.folder.resolve())}
+        return open_session(
+            model.SerializeToString(),
+            configure={"graph_optimization_level": levels.ORT_DISABLE_ALL},
+            entries=folder,
+        )
+
+    def _in_runtime(self, model: Any, feed: Mapping[str, Any]) -> list[Any]:
+        session = self._session(model)
+        return run_session(session, [feed[port.name] for port in session.get_inputs()])
+
+    def _evaluator(self, model: Any) -> Any:
+        from onnx.reference import ReferenceEvaluator
+
+        if self.folder is not None:
+            require_onnx().load_external_data_for_model(model, str(self.folder))
+        return _guarded("onnx.reference", lambda: ReferenceEvaluator(model))
+
+    def _in_reference(self, model: Any, feed: Mapping[str, Any]) -> list[Any]:
+        evaluator = self._evaluator(model)
+        return _guarded("onnx.reference", lambda: list(evaluator.run(None, dict(feed))))
+
+
+_FOLDER = "session.model_external_initializers_file_folder_path"
+
+
+def _unknown_to_numpy(model: Any) -> str | None:
+    """Why the runtime cannot be given its inputs; `None` where it can."""
+    types = require_onnx().helper.tensor_dtype_to_np_dtype
+    for info in (*model.graph.input, *model.graph.output):
+        kind = info.type.tensor_type.elem_type
+        if kind and np.dtype(types(kind)).isbuiltin != 1:
+            return f"'{info.name}' has elements that NumPy does not pass on"
+    return None
+
+
+def _in_qonnx(model: Any, feed: Mapping[str, Any]) -> list[Any]:
+    wrapper: Any = import_module("qonnx.core.modelwrapper")
+    executor: Any = import_module("qonnx.core.onnx_exec")
+
+    def run() -> list[Any]:
+        wrapped = wrapper.ModelWrapper(model)
+        values = executor.execute_onnx(wrapped, dict(feed), return_full_exec_context=True)
+        return [values[info.name] for info in model.graph.output]
+
+    return _guarded("qonnx", run)
+
+
+def _guarded(engine: str, run: Callable[[], Any]) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            return run()
+    except Exception as error:  # evaluators raise whatever NumPy and their operators do
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise BackendError(f"{engine} refuses the model: {text}") from error
+
+
+def _stored(outputs: Sequence[Any]) -> list[Array]:
+    """Outputs as the program gives them: sequences one by one, small types in bytes."""
+    found: list[Array] = []
+    for value in outputs:
+        parts = cast("list[Any]", value) if isinstance(value, list) else [value]
+        found += [_as_stored(part) for part in parts]
+    return found
+
+
+def _as_stored(value: Any) -> Array:
+    array = np.asarray(value)
+    format = format_of(array.dtype)
+    return array if format is None else format.stored(array)

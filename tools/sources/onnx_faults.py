@@ -1,0 +1,122 @@
+"""Where ONNX Runtime is known to give other numbers than the standard.
+
+Measured with version 1.31.1, without optimisations: on the standard's own tests of single nodes, on
+integers at the ends of their types against NumPy, and for products of 8 bits by asking this
+processor. Models that the runtime refuses are no business of this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+PRODUCTS = frozenset(
+    {"ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QGemm",
+     "QLinearConv", "QLinearMatMul"}
+)  # fmt: skip
+"""Products of integers of 8 bits."""
+
+SUMS = frozenset({"ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare"})
+"""Reductions that are computed in float64 and saturate, for integers of 32 and 64 bits."""
+
+
+def runtime_fault(model: Any) -> str | None:
+    """Why ONNX Runtime is not asked what a model computes; `None` where it can be."""
+    kinds = _kinds(model) if any(node.op_type in SUMS for node in _nodes(model)) else {}
+    for node in _nodes(model):
+        if node.op_type in SUMS and kinds.get(node.input[0]) in _WIDE:
+            return f"its {node.op_type} of integers saturates"
+        if node.op_type in PRODUCTS and saturates():
+            return f"its {node.op_type} saturates between products on this processor"
+        known = _FAULTS.get(node.op_type)
+        if known is not None and (fault := known(node)) is not None:
+            return f"its {node.op_type} is wrong {fault}"
+    return None
+
+
+@cache
+def saturates() -> bool:
+    """Whether products of 8 bits are added in 16 bits here, as on x86-64 without VNNI.
+
+    Four products of the largest magnitudes, for each pair of types, tell.
+    """
+    from onnx import TensorProto, helper
+
+    from ...lowering.to_onnx.engine import open_session, run_session
+
+    for one, other in ((np.uint8, np.int8), (np.int8, np.int8), (np.uint8, np.uint8)):
+        x = np.full((8, 64), np.iinfo(one).max if one is np.uint8 else np.iinfo(one).min, one)
+        w = np.full((64, 32), np.iinfo(other).max, other)
+        kinds = [helper.np_dtype_to_tensor_dtype(np.dtype(t)) for t in (one, other)]
+        ports = [
+            helper.make_tensor_value_info(name, kind, shape)
+            for name, kind, shape in zip("xw", kinds, (x.shape, w.shape), strict=True)
+        ]
+        result = helper.make_tensor_value_info("y", TensorProto.INT32, (8, 32))
+        node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
+        graph = helper.make_graph([node], "products", ports, [result])
+        opset = helper.make_opsetid("", 13)
+        model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+        (found,) = run_session(open_session(model.SerializeToString()), [x, w])
+        if not np.array_equal(found, x.astype(np.int64) @ w.astype(np.int64)):
+            return True
+    return False
+
+
+_WIDE = {6, 7, 12, 13}
+"""INT32, INT64, UINT32 and UINT64 of `TensorProto.DataType`."""
+
+
+def _kinds(model: Any) -> dict[str, int]:
+    """The element types of the values whose types can be told, by name."""
+    from onnx import shape_inference
+
+    try:
+        graph = shape_inference.infer_shapes(model).graph
+    except (RuntimeError, ValueError):  # what does not fit together, or is too large
+        graph = model.graph
+    kinds = {
+        info.name: int(info.type.tensor_type.elem_type)
+        for info in (*graph.input, *graph.value_info, *graph.output)
+    }
+    return {**kinds, **{tensor.name: int(tensor.data_type) for tensor in graph.initializer}}
+
+
+def _nodes(model: Any) -> Iterator[Any]:
+    """All nodes, those of functions and of nested graphs too."""
+    waiting = [*model.graph.node, *(node for f in model.functions for node in f.node)]
+    while waiting:
+        yield (node := waiting.pop())
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                waiting += graph.node
+
+
+def _attribute(node: Any, name: str) -> bytes:
+    return next((a.s for a in node.attribute if a.name == name), b"")
+
+
+def _attention(node: Any) -> str | None:
+    tells = len(node.output) > 3 and node.output[3]
+    return "about the products that it tells" if tells else None
+
+
+def _max_unpool(node: Any) -> str | None:
+    return "with a given shape" if len(node.input) > 2 and node.input[2] else None
+
+
+def _resize(node: Any) -> str | None:
+    aligned = _attribute(node, "coordinate_transformation_mode") == b"align_corners"
+    scaled = len(node.input) > 2 and node.input[2]
+    return "with aligned corners and scales" if aligned and scaled else None
+
+
+_FAULTS: dict[str, Callable[[Any], str | None]] = {
+    "Attention": _attention,
+    "MaxUnpool": _max_unpool,
+    "Resize": _resize,
+}
+"""By operator what is wrong with a node; `None` for nothing."""

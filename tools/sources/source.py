@@ -1,0 +1,133 @@
+"""What a program came from, with an engine for it: `source_of`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import FileLineColLoc, NameLoc
+from xdsl.ir import Attribute
+
+from ...ir.errors import BackendError, OptionError
+
+Array = NDArray[Any]
+
+Place = tuple[str, int]
+"""Where an op comes from: the name of its location, and the line."""
+
+Values = dict[Place, list[Array]]
+"""What an engine computes at each place, in its order."""
+
+
+class Source(ABC):
+    """What a caller gave, and an engine that runs it.
+
+    Attributes:
+        engine: its name and version; known after a run.
+        size: of what was given in bytes; `None` where it is no file.
+    """
+
+    engine: str
+    size: int | None = None
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The results, as the program that was imported gives them, for its inputs.
+
+        Raises:
+            BackendError: no engine is installed, or it refuses what was given.
+        """
+
+    @abstractmethod
+    def values(self, inputs: Sequence[Array]) -> Values:
+        """What is computed on the way to the results.
+
+        Raises:
+            BackendError: the engine does not tell.
+        """
+
+
+class NoEngine(Source):
+    """What nobody but us can run."""
+
+    def __init__(self, reason: str) -> None:
+        self.engine = "none"
+        self.reason = reason
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Never gives results."""
+        raise BackendError(self.reason)
+
+    def values(self, inputs: Sequence[Array]) -> Values:
+        """Never gives values."""
+        raise BackendError(self.reason)
+
+
+def source_of(given: Any) -> Source:
+    """An engine for what a program was imported from.
+
+    Args:
+        given: a path; the bytes of an ONNX or TFLite file; an `onnx.ModelProto`; an `nn.Module`
+            whose `forward` takes tensors; or a `Source`.
+
+    Raises:
+        OptionError: none of these.
+    """
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, bytes | bytearray):
+        data = bytes(given)
+        if data[4:8] == b"TFL3":
+            from .tflite import TFLiteSource
+
+            return TFLiteSource(data)
+        from .onnx import OnnxSource
+
+        return OnnxSource(data)
+    if isinstance(given, str | Path):
+        return _of_file(Path(given))
+    if type(given).__name__ == "ModelProto":
+        from .onnx import OnnxSource
+
+        return OnnxSource(given)
+    if hasattr(given, "state_dict"):
+        from .torch import TorchSource
+
+        return TorchSource(given)
+    raise OptionError(
+        "source expects a path, the bytes of a file, an onnx.ModelProto or an nn.Module, "
+        f"got {type(given).__name__}"
+    )
+
+
+def _of_file(path: Path) -> Source:
+    match path.suffix:
+        case ".onnx":
+            from .onnx import OnnxSource
+
+            return OnnxSource(path)
+        case ".tflite":
+            from .tflite import TFLiteSource
+
+            return TFLiteSource(path)
+        case ".nir":
+            from .nir import NIRSource
+
+            return NIRSource(path)
+        case ".tri":
+            return NoEngine("a .tri program has no other engine than the interpreter")
+        case _:
+            return NoEngine("IR has no other engine than the interpreter")
+
+
+def place_of(location: Attribute) -> Place | None:
+    """Where a location says that an op comes from."""
+    name = ""
+    if isinstance(location, NameLoc):
+        name, location = location.desc.data, location.location
+    if not isinstance(location, FileLineColLoc):
+        return None
+    return name, location.line.data

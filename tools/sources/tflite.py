@@ -1,0 +1,95 @@
+"""TFLite models in LiteRT: on its reference kernels, which round as the importer says.
+
+Where these lack an operator, its other kernels run the model, without XNNPACK where that goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.errors import BackendError
+from ...lowering.from_tflite.model import read_model
+from ...lowering.to_tflite.engine import run_tflite, tensors_of
+from ...lowering.to_tflite.graph import Element
+from .source import Source, Values
+
+Array = NDArray[Any]
+
+KERNELS: dict[str, dict[str, bool]] = {
+    "reference kernels": {"reference": True},
+    "built-in kernels": {"delegates": False},
+    "XNNPACK": {"delegates": True},
+}
+"""What can run a model, the best first, with the arguments of `run_tflite`."""
+
+_WRONG = {
+    "CONV_2D": (Element.INT2,),
+    "DEPTHWISE_CONV_2D": (Element.INT2, Element.INT4),
+}
+"""Elements of weights with which LiteRT 2.3.0 gives NaN or wrong numbers."""
+
+
+class TFLiteSource(Source):
+    """A TFLite model.
+
+    Args:
+        given: a path, or the bytes of a file.
+
+    Raises:
+        SourceError: no TFLite model.
+    """
+
+    def __init__(self, given: bytes | Path) -> None:
+        self.model = read_model(given)
+        self.data = given if isinstance(given, bytes) else given.read_bytes()
+        self.size = len(self.data)
+        self.engine = "none"
+        self._kernels: str | None = None
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """See `Source.run`."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        self._refuse_wrong()
+        refusals: dict[str, None] = {}
+        for name, arguments in KERNELS.items():
+            if self._kernels not in (None, name):
+                continue
+            try:
+                outputs = run_tflite(self.data, inputs, **arguments)
+            except BackendError as error:
+                refusals[str(error)] = None
+                continue
+            try:
+                self.engine = f"litert {version('ai-edge-litert')} ({name})"
+            except PackageNotFoundError:
+                self.engine = f"litert ({name})"
+            self._kernels = name
+            return outputs
+        raise BackendError("; ".join(refusals))
+
+    def values(self, inputs: Sequence[Array]) -> Values:
+        """See `Source.values`; images as in the file, channels last."""
+        if self._kernels is None:
+            self.run(inputs)
+        tensors = tensors_of(self.data, inputs, **KERNELS[self._kernels or "XNNPACK"])
+        found: Values = {}
+        for index, operator in enumerate(self.model.operators):
+            shown = [self.model.tensors[n].name for n in operator.outputs]
+            name = next(filter(None, shown), operator.kind).partition(";")[0]
+            values = [tensors[n] for n in operator.outputs if n in tensors]
+            found[name, index + 1] = [np.asarray(value) for value in values]
+        return found
+
+    def _refuse_wrong(self) -> None:
+        for operator in self.model.operators:
+            weights = [self.model.tensors[n] for n in operator.inputs[1:2] if n >= 0]
+            if any(weight.type in _WRONG.get(operator.kind, ()) for weight in weights):
+                raise BackendError(
+                    f"LiteRT gives wrong numbers for {operator.kind} with weights of few bits"
+                )

@@ -1,0 +1,94 @@
+"""PyTorch modules, run eagerly as their authors run them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ...ir.errors import BackendError
+from ...lowering.from_torch.exporting import evaluating
+from ...lowering.from_torch.places import location
+from ...runtime.engines import from_array, to_array
+from .source import Source, Values, place_of
+
+Array = NDArray[Any]
+
+
+class TorchSource(Source):
+    """A module, in evaluation mode.
+
+    Args:
+        module: an `nn.Module`; it stays as it is.
+        example_inputs: what `from_torch` was given, where `forward` takes more than tensors in
+            their order: the tensors in it are replaced, the rest stays.
+    """
+
+    def __init__(self, module: Any, example_inputs: Any = None) -> None:
+        self.module = module
+        self.example = example_inputs
+        self.engine = "none"
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """See `Source.run`; nested results in their order."""
+        from importlib.metadata import version
+
+        import torch
+        from torch.utils import _pytree as pytree
+
+        args, kwargs = self._arguments(inputs)
+        try:
+            with evaluating(self.module), torch.inference_mode():
+                results: list[Any] = pytree.tree_leaves(self.module(*args, **kwargs))
+        except (RuntimeError, ValueError, TypeError) as error:
+            text = str(error).strip().partition("\n")[0]
+            raise BackendError(f"PyTorch refuses to run the module: {text}") from error
+        self.engine = f"torch {version('torch')} (eager)"
+        return [to_array(value) for value in results if value is not None]
+
+    def values(self, inputs: Sequence[Array]) -> Values:
+        """See `Source.values`: of the operators of `torch.export`, one by one."""
+        import torch
+
+        args, kwargs = self._arguments(inputs)
+        found: Values = {}
+
+        class Recorder(torch.fx.Interpreter):
+            """Keeps what operators give, by the places that ops of the program have."""
+
+            def run_node(self, n: Any) -> Any:
+                result: Any = super().run_node(n)
+                place = place_of(location(n)) if n.op == "call_function" else None
+                if place is not None and isinstance(result, torch.Tensor):
+                    found.setdefault(place, []).append(to_array(result))
+                return result
+
+        try:
+            with evaluating(self.module), torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                program = torch.export.export(self.module, args, kwargs, strict=False)
+                graph: Any = program.module()
+                Recorder(graph).run(*args, *kwargs.values())
+        except Exception as error:  # export runs the module's own code
+            text = str(error).strip().partition("\n")[0]
+            raise BackendError(f"PyTorch cannot tell what the module computes: {text}") from error
+        return found
+
+    def _arguments(self, inputs: Sequence[Array]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments with tensors of these values."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        tensors = [from_array(x) for x in inputs]
+        if self.example is None:
+            return tuple(tensors), {}
+        leaves, spec = pytree.tree_flatten(self.example)
+        left = iter(tensors)
+        made: Any = pytree.tree_unflatten(
+            [next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], spec
+        )
+        if isinstance(made, Mapping):
+            return (), dict(made)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return (tuple(made), {}) if isinstance(made, Sequence) else ((made,), {})  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
