@@ -37,7 +37,10 @@ def _frames(trace: str) -> list[tuple[str, int]]:
 def _is_of_library(file: str) -> bool:
     import torch
 
-    return any(Path(file).is_relative_to(folder) for folder in (torch.__path__[0], *_OWN))
+    place = Path(file).resolve()  # either may be reached through a link
+    return any(
+        place.is_relative_to(folder) for folder in (Path(torch.__path__[0]).resolve(), *_OWN)
+    )
 
 
 _OWN = (Path(__file__).resolve().parents[2] / "runtime", Path(__file__).resolve().parent)
