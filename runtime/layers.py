@@ -9,6 +9,7 @@ layers that hold only packed trits.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..ir.errors import OptionError
+from .native.held import digest_of
 from .packed import PackedTernaryConv2d, PackedTernaryLinear
 from .quantization import check_rule, ternarize, ternarize_largest, ternary_scale
 from .ternary_tensor import TernaryTensor, pack_unchecked
@@ -68,7 +70,7 @@ class TernaryLayer(nn.Module):
             self.bias = nn.Parameter(torch.empty(shape[0], device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
-        self._cache: tuple[Tensor, tuple[int, int], nn.Module] | None = None
+        self._cache: tuple[Tensor, Hashable, nn.Module] | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -132,9 +134,10 @@ class TernaryLayer(nn.Module):
             or weight.is_inference()
         ):
             return None
-        place = (weight._version, weight.data_ptr())
-        if self._cache is None or self._cache[0] is not weight or self._cache[1] != place:
-            self._cache = (weight, place, self.to_packed())
+        # Elsewhere reading all of it would hold the processor up until the device is done.
+        state = digest_of(weight) if weight.is_cpu else (weight._version, weight.data_ptr())
+        if self._cache is None or self._cache[0] is not weight or self._cache[1] != state:
+            self._cache = (weight, state, self.to_packed())
         packed = self._cache[2]
         packed.register_parameter("bias", self.bias)
         return packed

@@ -1,8 +1,8 @@
 """What is made once of a tensor and kept as long as it: weights in the layout of kernels.
 
-It is found by the tensor, its version and its address, so that changes in place are noticed, but
-not those through `tensor.data` or memory that is shared with other libraries. Tensors that PyTorch
-counts no changes of are compared with a copy. Not here: what is made.
+It holds as long as the tensor's bytes are those that it was made of. PyTorch's counter of changes
+does not see writes through `tensor.data` or by other libraries, so the bytes are read each time
+(`digest`). Not here: what is made.
 """
 
 from __future__ import annotations
@@ -11,30 +11,38 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-import torch
 from torch import Tensor
+
+from .digest import Digest, digest_function
 
 _T = TypeVar("_T")
 _MOST_ALIASES = 64
-"""Tensors that are compared with their content (`Contents`)."""
+"""Places in memory whose content is known (`Contents`)."""
+
+
+def digest_of(tensor: Tensor) -> int:
+    """The digest of a tensor in main memory, in the order of its elements."""
+    tensor = tensor.contiguous()
+    return digest_function()(tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
 
 class Held(Generic[_T]):
-    """What was made of a tensor, and what must be the same for it to hold."""
+    """What was made of a tensor of bytes, and what must be the same for it to hold.
 
-    __slots__ = ("key", "made", "pointer", "reference", "storage", "version")
+    Attributes:
+        reference: to the tensor.
+        digest: of its bytes, taken before the rest was made.
+        taken: what takes it.
+        made: what was made.
+        key: what it was made for, if that matters.
+    """
+
+    __slots__ = ("digest", "key", "made", "reference", "taken")
 
     def __init__(
-        self, tensor: Tensor, made: _T, table: dict[int, Any], key: Hashable = None
+        self, tensor: Tensor, digest: int, made: _T, table: dict[int, Any], key: Hashable = None
     ) -> None:
-        """Hold until the tensor is gone; the caller enters this under its `id` into the table.
-
-        Args:
-            tensor: the origin.
-            made: what was made of it.
-            table: what holds this.
-            key: what it was made for, if that matters.
-        """
+        """Hold until the tensor is gone; the caller enters this under its `id` into the table."""
         name = id(tensor)
 
         def forget(reference: weakref.ref[Tensor]) -> None:
@@ -43,10 +51,8 @@ class Held(Generic[_T]):
                 del table[name]
 
         self.reference = weakref.ref(tensor, forget)
-        # While its memory is held, no other storage can come to stand at the same address.
-        self.storage = tensor.untyped_storage()
-        self.pointer = tensor.data_ptr()
-        self.version: int = tensor._version
+        self.digest = digest
+        self.taken: Digest = digest_function()
         self.made = made
         self.key = key
 
@@ -54,31 +60,29 @@ class Held(Generic[_T]):
         """Whether this was made of the tensor as it is."""
         return (
             self.reference() is tensor
-            and self.version == tensor._version
-            and self.pointer == tensor.data_ptr()
+            and tensor.is_cpu
+            and tensor.is_contiguous()
+            and self.digest == self.taken(tensor.data_ptr(), tensor.numel())
         )
 
 
 class Contents(Generic[_T]):
-    """What was made of tensors without version, or of those that are made anew for each call.
-
-    It is found by their address, and they are compared with a copy each time.
-    """
+    """What was made of tensors that are made anew for each call, found by address and digest."""
 
     def __init__(self) -> None:
         self._seen: dict[Hashable, None] = {}
-        self._known: dict[Hashable, tuple[Tensor, _T]] = {}
+        self._known: dict[Hashable, tuple[int, _T]] = {}
 
-    def find(self, tensor: Tensor, key: Hashable, make: Callable[[], _T]) -> _T:
+    def find(self, tensor: Tensor, digest: int, key: Hashable, make: Callable[[], _T]) -> _T:
         """What `make` makes of the tensor for a key; the caller holds a lock."""
         place = (tensor.data_ptr(), key)
         known = self._known.get(place)
-        if known is not None and torch.equal(known[0], tensor):
+        if known is not None and known[0] == digest:
             return known[1]
         made = make()
-        if tensor.is_inference() or place in self._seen:
+        if place in self._seen:
             self._known.pop(place, None)
-            self._known[place] = (tensor.clone(), made)
+            self._known[place] = (digest, made)
             _shorten(self._known)
         self._seen[place] = None
         _shorten(self._seen)

@@ -21,12 +21,18 @@ from ...ir.processor import LLVM_LOCK, host_processor, llvm_binding
 from .cache import ObjectCache, default_folder
 
 
-def _machine() -> Any:
-    """A new code generator for this processor: an engine destroys its own when it ends."""
-    binding = llvm_binding()
+def code_generator() -> Any:
+    """LLVM's `TargetMachine` for this processor, a new one: an engine destroys its own in the end.
+
+    Raises:
+        BackendError: llvmlite is missing.
+    """
+    binding, processor = llvm_binding(), host_processor()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(jit=True)
+    return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
+        cpu=processor.cpu, features=processor.flags, opt=3, jit=True
+    )
 
 
 def _surroundings() -> str:
@@ -54,7 +60,7 @@ class Library:
         binding = llvm_binding()
         with LLVM_LOCK:
             empty = binding.parse_assembly("")
-            self._engine: Any = binding.create_mcjit_compiler(empty, _machine())
+            self._engine: Any = binding.create_mcjit_compiler(empty, code_generator())
             self._engine.add_object_file(binding.ObjectFileRef.from_data(content))
             self._engine.finalize_object()
 

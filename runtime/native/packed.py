@@ -23,7 +23,8 @@ class PackedWeights:
     """An [outs, ins] matrix of trits, in each layout that was asked for.
 
     Made from packed trits (`ir.trits`), which are not copied: rows of a multiple of 256 trits can
-    be read in place. Other layouts are made when first wanted, and kept.
+    be read in place. Other layouts are made when first wanted, and kept: the bytes must stay as
+    they are from then on.
 
     Attributes:
         outs, ins: the shape.

@@ -23,7 +23,7 @@ from ...ir.native_conv import ConvGeometry, conv_weights
 from ...ir.native_parallel import CONV_CALL, CONV_CALL_ARGUMENTS, CONV_TASK
 from ..ternary_tensor import unpack_unchecked
 from .columns import Bytes, aligned
-from .held import Contents, Held
+from .held import Contents, Held, digest_of
 from .jit import Library
 from .memory import Memory
 from .provider import CONV
@@ -211,9 +211,9 @@ def _find(tensor: Tensor, shape: tuple[int, ...], groups: int) -> _Filters:
         return known.made
     with _LOCK:
         key = (shape, groups)
-        filters = _CONTENTS.find(tensor, key, lambda: _filters(tensor, shape, groups))
-        if not tensor.is_inference():
-            _HELD[id(tensor)] = Held(tensor, filters, _HELD, key)
+        digest = digest_of(tensor)
+        filters = _CONTENTS.find(tensor, digest, key, lambda: _filters(tensor, shape, groups))
+        _HELD[id(tensor)] = Held(tensor, digest, filters, _HELD, key)
         return filters
 
 

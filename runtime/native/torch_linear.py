@@ -31,7 +31,7 @@ from ...ir.native_abi import (
 )
 from ...ir.native_parallel import CALL, TASK
 from .columns import Bytes, panels_of_columns
-from .held import Contents, Held
+from .held import Contents, Held, digest_of
 from .memory import Memory
 from .provider import LINEAR
 from .ternary_linear import Provider
@@ -127,8 +127,8 @@ class _Held(Held[_Weights]):
 
     __slots__ = ("bias", "offsets", "outs", "plans", "scale", "scales", "weights")
 
-    def __init__(self, tensor: Tensor, weights: _Weights) -> None:
-        super().__init__(tensor, weights, _HELD)
+    def __init__(self, tensor: Tensor, digest: int, weights: _Weights) -> None:
+        super().__init__(tensor, digest, weights, _HELD)
         self.weights = weights
         self.outs = weights.outs
         self.plans = weights.plans
@@ -282,9 +282,6 @@ def quick_product(
         or held.scale is not scale
         or held.bias is not bias
         or held.outs != outs
-        or held.reference() is not weight
-        or held.version != weight._version
-        or held.pointer != weight.data_ptr()
         or not x.is_cpu
         or x.is_neg()
         or _function_modes()
@@ -309,6 +306,8 @@ def quick_product(
     if bias is not None and (
         bias.data_ptr() != held.offsets or (differentiated and bias.requires_grad)
     ):
+        return None
+    if not held.holds(weight):
         return None
     return _run(held.weights, plan, x, held.scales, held.offsets)
 
@@ -360,9 +359,9 @@ def _find(tensor: Tensor, ins: int, outs: int) -> _Weights | None:
     if not 0 < ins <= MAX_INS or outs == 0 or LINEAR.get() is None:
         return None
     with _LOCK:
-        weights = _CONTENTS.find(tensor, (ins, outs), lambda: _panels(tensor, ins, outs))
-        if not tensor.is_inference():
-            _HELD[id(tensor)] = _Held(tensor, weights)
+        digest = digest_of(tensor)
+        weights = _CONTENTS.find(tensor, digest, (ins, outs), lambda: _panels(tensor, ins, outs))
+        _HELD[id(tensor)] = _Held(tensor, digest, weights)
         return weights
 
 

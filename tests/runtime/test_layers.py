@@ -204,6 +204,24 @@ def test_wrong_settings_are_named(make: Any, message: str) -> None:
         make()
 
 
+@pytest.mark.parametrize("layer", [TernaryLinear(20, 7), TernaryConv2d(20, 7, 1)])
+def test_latents_written_in_evaluation_are_noticed(layer: TernaryLayer) -> None:
+    """PyTorch does not count what is written through `data`."""
+    torch.manual_seed(0)
+    x = torch.randn(3, 20, 1, 1) if isinstance(layer, TernaryConv2d) else torch.randn(3, 20)
+    layer.eval()
+    for change in (torch.Tensor.neg_, torch.Tensor.mul_, torch.Tensor.zero_):
+        with torch.no_grad():
+            layer(x)
+            weight = layer.weight.data
+            change(weight, *([torch.randn(weight.shape)] if change is torch.Tensor.mul_ else []))
+            found = layer(x)
+        product = x.flatten(1).double() @ layer.effective_weight().detach().flatten(1).T.double()
+        assert layer.bias is not None
+        expected = product + layer.bias.detach()
+        torch.testing.assert_close(found.flatten(1).double(), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_repr_shows_the_settings() -> None:
     assert repr(TernaryLinear(3, 2, threshold=0.5)) == (
         "TernaryLinear(3, 2, bias=True, rule=fixed, threshold=0.5, scale=channel)"

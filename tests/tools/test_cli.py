@@ -10,6 +10,8 @@ import onnx
 import pytest
 
 from triton_dsl.ir.store import save_arrays
+from triton_dsl.passes.ternary_kernels.bitplanes_schemes import SCHEMES
+from triton_dsl.passes.ternary_kernels.recipes import RECIPES
 from triton_dsl.tools.cli import main
 
 SOURCE = """layer Net {
@@ -150,6 +152,10 @@ def test_devices_and_doctor_speak_json(capsys: pytest.CaptureFixture[str]) -> No
     run("doctor", "--json")
     found = {row["name"]: row["found"] for row in json.loads(capsys.readouterr().out)}
     assert found["xdsl"] == "0.74.0" and {"llvmlite", "cc"} <= found.keys()
+    assert found["ternary products"] in {recipe.name for recipe in RECIPES}
+    assert found["trits by trits"] in {scheme.name for scheme in SCHEMES}
+    run("doctor")
+    assert found["ternary products"] in capsys.readouterr().out.partition("kernels on")[2]
 
 
 @pytest.mark.parametrize(

@@ -133,13 +133,17 @@ def test_dynamic_int8_rounds_each_image() -> None:
 def test_changed_weights_are_noticed() -> None:
     layer = PackedTernaryConv2d((7, 5, 3, 3), bias=False, scale=False)
     x = random_floats(1, 5, 8, 9)
-    for replace in ("state", "attribute", "data"):
+    for replace in ("state", "attribute", "data", "in data", "numpy"):
         for _ in range(3):
             trits = random_trits(7, 5, 3, 3)
             if replace == "state":
                 layer.load_state_dict({"weight": pack(trits)})
             elif replace == "data":
                 layer.weight.data = pack(trits)
+            elif replace == "in data":
+                layer.weight.data.copy_(pack(trits))
+            elif replace == "numpy":
+                layer.weight.numpy()[:] = pack(trits).numpy()
             else:
                 layer.weight = pack(trits)
             for _ in range(2):

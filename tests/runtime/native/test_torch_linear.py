@@ -6,7 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.errors import OptionError, TritonError
 from triton_dsl.runtime import operators
 from triton_dsl.runtime.native import torch_linear
 from triton_dsl.runtime.native.torch_linear import product, quick_product
@@ -129,6 +129,72 @@ def test_changed_weights_are_noticed() -> None:
     first.copy_(pack(trits))
     check(ternary_linear(x, view, 70), x, trits)
     assert not torch.equal(check_before, ternary_linear(x, view, 70))
+
+
+def write_as_data(weight: torch.Tensor, content: torch.Tensor) -> None:
+    weight.data.copy_(content)
+
+
+def write_one_byte(weight: torch.Tensor, content: torch.Tensor) -> None:
+    weight.data.copy_(content)
+    weight.data[-1] = 0
+
+
+def write_by_numpy(weight: torch.Tensor, content: torch.Tensor) -> None:
+    weight.numpy()[:] = content.numpy()
+
+
+def write_detached(weight: torch.Tensor, content: torch.Tensor) -> None:
+    weight.detach().copy_(content)
+
+
+def write_in_place(weight: torch.Tensor, content: torch.Tensor) -> None:
+    weight.copy_(content)
+
+
+def write_elsewhere(weight: torch.Tensor, content: torch.Tensor) -> None:
+    weight.data = content
+
+
+def write_spread(weight: torch.Tensor, content: torch.Tensor) -> None:
+    weight.data = torch.stack([content, content], 1)[:, 1]
+
+
+WRITES = [
+    write_as_data,
+    write_one_byte,
+    write_by_numpy,
+    write_detached,
+    write_in_place,
+    write_elsewhere,
+    write_spread,
+]
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
+@pytest.mark.parametrize("inference", [False, True])
+def test_every_way_to_write_weights_is_noticed(
+    write: Callable[[torch.Tensor, torch.Tensor], None], inference: bool
+) -> None:
+    with torch.inference_mode(inference):
+        layer = PackedTernaryLinear(9, 70, bias=False, scale=False)
+        layer.weight = pack(random_trits(9, 70))
+        x = random_floats(3, 9)
+        for _ in range(3):
+            layer(x)
+            write(layer.weight, pack(random_trits(9, 70)))
+            trits = layer.get_ternary_weights()
+            for _ in range(3):
+                check(layer(x), x, trits)
+
+
+def test_bytes_that_are_gone_are_not_read() -> None:
+    layer, x = PackedTernaryLinear(1000, 700), random_floats(1, 1000)
+    for _ in range(3):
+        layer(x)
+    layer.weight.data = torch.zeros(3, dtype=torch.uint8)
+    with pytest.raises(TritonError, match="700"):
+        layer(x)
 
 
 def test_changed_scales_are_noticed() -> None:
