@@ -85,6 +85,15 @@ def element_of(dtype: np.dtype[Any]) -> Attribute:
     return table[name]
 
 
+def nearest(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """`value` as an array of rank 0, rounded to a floating-point dtype.
+
+    Beyond the ends of the type that is an infinity, as IEEE 754 rounds. Integers wrap around.
+    """
+    with np.errstate(over="ignore"):
+        return np.asarray(value).astype(dtype)
+
+
 def holds_nan(array: NDArray[Any]) -> bool:
     """Whether an element is NaN; integers and booleans never are."""
     return array.dtype.kind not in "iub" and bool(np.isnan(array).any())

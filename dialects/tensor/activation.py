@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
@@ -10,6 +11,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     StringAttr,
+    f32,
     f64,
 )
 from xdsl.ir import Attribute
@@ -53,6 +55,15 @@ class LeakyReluOp(FloatUnaryOp):
 
     def __init__(self, operand: Value, alpha: float = 0.01) -> None:
         self.build_inferred([operand], {"alpha": FloatAttr(alpha, f64)})
+
+    def infer(self) -> Sequence[Attribute]:
+        from ..elements import nearest, numpy_dtype  # it loads the types of other dialects
+
+        alpha = self.alpha.value.data
+        wide = f64 if tensor_type(self.operand).element_type == f64 else f32
+        if not math.isfinite(nearest(alpha, numpy_dtype(wide))):
+            fail(f"expects an alpha that is finite in {wide}, got {alpha}")
+        return super().infer()
 
 
 @irdl_op_definition

@@ -176,7 +176,9 @@ def clip(e: Emitter, name: str, low: float | None, high: float | None) -> str:
     element = e.element(name)
     if element.is_float:
         wide = Element.FLOAT if element is Element.BFLOAT16 else element
-        bounds = ["" if b is None else e.scalar(b, wide) for b in (low, high)]
+        # Infinite where absent: ONNX takes the largest number of the type for it.
+        limits = (-np.inf if low is None else low, np.inf if high is None else high)
+        bounds = [e.scalar(bound, wide) for bound in limits]
         return e.cast(e.node("Clip", [e.cast(name, wide), *bounds], wide), element)
     wide = {Element.BOOL: Element.UINT8, Element.INT16: Element.INT32}.get(element, element)
     info = np.iinfo(element.dtype if element is not Element.BOOL else wide.dtype)

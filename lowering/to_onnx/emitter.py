@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor, ternary
+from ...dialects.elements import nearest
 from ...dialects.inference import tensor_type
 from ...dialects.magnitude import Magnitudes
 from ...dialects.parameters import (
@@ -347,9 +348,7 @@ class Emitter:
     def scalar(self, value: float, element: Element) -> str:
         """One stored number."""
         text = f"{value:g}".replace("-", "minus_")
-        return self.constant(
-            np.array(value).astype(element.dtype), f"{element.name.lower()}_{text}"
-        )
+        return self.constant(nearest(value, element.dtype), f"{element.name.lower()}_{text}")
 
     def indices(self, values: Sequence[int], hint: str = "sizes") -> str:
         """Stored INT64 numbers: axes, sizes, positions."""

@@ -374,7 +374,9 @@ class Forward:
             if isinstance(op, ternary.ConstantOp):
                 dtype = "torch.int8"
             wide = array.astype(np.float64) if array.dtype.kind not in "iub" else array
-            if array.size > 1 and np.all(array == array.flat[0]):
+            if array.size == 0:
+                data = f"torch.empty({sequence(array.shape)}"
+            elif array.size > 1 and array.tobytes() == array.flat[0].tobytes() * array.size:
                 data = f"torch.full({sequence(array.shape)}, {literal(wide.flat[0], array.dtype)}"
             else:
                 data = f"torch.tensor({nested(array)}"

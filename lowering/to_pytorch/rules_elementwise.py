@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import f32, f64, i1
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike, tensor
@@ -12,6 +12,7 @@ from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.ternary.types import is_trit
 from .expressions import Expr, binary, call, sequence, unary
 from .forward import Forward, bits_of, dtype_of
+from .literals import number
 
 BINARY_OPERATORS: dict[type[Operation], str] = {
     tensor.AddOp: "+",
@@ -121,15 +122,16 @@ def function(op: tensor.elementwise.UnaryOp, e: Forward) -> Expr:
 
 def clamp(op: tensor.ClampOp, e: Forward) -> Expr:
     """Limit to bounds."""
-    low = None if op.min is None else op.min.value.data
-    high = None if op.max is None else op.max.value.data
-    x = e.value(op.operand)
-    if low is None and high is None:
+    x, type = e.value(op.operand), tensor_type(op.operand)
+    given = {"min": op.min, "max": op.max}
+    bounds = {name: bound.value.data for name, bound in given.items() if bound is not None}
+    if not bounds:
         return x
-    if is_float(tensor_type(op.operand)):
-        return call("torch.clamp", x, min=low, max=high)
-    whole = (None if bound is None else int(bound) for bound in (low, high))
-    return call("torch.clamp", x, **dict(zip(("min", "max"), whole, strict=True)))
+    if is_float(type):
+        limits = {name: number(bound, type.element_type) for name, bound in bounds.items()}
+    else:
+        limits = {name: str(int(bound)) for name, bound in bounds.items()}
+    return call("torch.clamp", x, **limits)
 
 
 def relu6(op: tensor.Relu6Op, e: Forward) -> Expr:
@@ -139,7 +141,9 @@ def relu6(op: tensor.Relu6Op, e: Forward) -> Expr:
 
 def leaky_relu(op: tensor.LeakyReluOp, e: Forward) -> Expr:
     """x or alpha·x."""
-    return call("F.leaky_relu", e.value(op.operand), op.alpha.value.data)
+    element = tensor_type(op.operand).element_type
+    wide = element if element == f64 else f32  # what PyTorch computes half precision in
+    return call("F.leaky_relu", e.value(op.operand), number(op.alpha.value.data, wide))
 
 
 def gelu(op: tensor.GeluOp, e: Forward) -> Expr:
@@ -309,7 +313,7 @@ def batch_norm(op: tensor.BatchNormOp, e: Forward) -> Expr:
         e.value(op.scale),
         e.value(op.bias),
         training="self.training" if learns else None,
-        eps=op.epsilon.value.data,
+        eps=number(op.epsilon.value.data),
     )
 
 
@@ -317,7 +321,7 @@ def layer_norm(op: tensor.LayerNormOp, e: Forward) -> Expr:
     """Normalise over the last axes."""
     scale, bias = tensor_type(op.scale), None if op.bias is None else tensor_type(op.bias)
     covered, fits = _covered(op.input, scale.get_num_dims(), scale.get_shape(), e)
-    x, eps = e.value(op.input), op.epsilon.value.data
+    x, eps = e.value(op.input), number(op.epsilon.value.data)
     bias_fits = bias is None or bias.get_shape() == scale.get_shape()
     if fits and bias_fits:
         shift = None if op.bias is None else e.value(op.bias)
@@ -330,7 +334,7 @@ def rms_norm(op: tensor.RmsNormOp, e: Forward) -> Expr:
     """Divide by the root mean square over the last axes."""
     scale = tensor_type(op.scale)
     covered, fits = _covered(op.input, scale.get_num_dims(), scale.get_shape(), e)
-    x, eps = e.value(op.input), op.epsilon.value.data
+    x, eps = e.value(op.input), number(op.epsilon.value.data)
     if fits:
         return call("F.rms_norm", x, covered, e.value(op.scale), eps)
     return binary("*", call("F.rms_norm", x, covered, eps=eps), e.value(op.scale))

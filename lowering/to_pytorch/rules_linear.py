@@ -10,6 +10,7 @@ from ...dialects.shapes import is_float
 from ...dialects.ternary.linear import FusedOp
 from .expressions import Expr, binary, call, sequence
 from .forward import INLINE, Forward, bits_of, dtype_of
+from .literals import number
 from .rules_elementwise import compact, pads, symmetric
 from .rules_quantization import along, count_thresholds, rescale
 
@@ -85,7 +86,7 @@ def einsum(op: tensor.EinsumOp, e: Forward) -> Expr:
 def attention(op: tensor.ScaledDotProductAttentionOp, e: Forward) -> Expr:
     """Scaled dot-product attention."""
     operands = [e.value(op.query), e.value(op.key), e.value(op.value)]
-    scale = None if op.scale is None else op.scale.value.data
+    scale = None if op.scale is None else number(op.scale.value.data)
     causal = bool(op.is_causal.value.data)
     if causal and op.mask is not None:
         size = tensor_type(op.query).get_shape()[-1]

@@ -8,6 +8,7 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from .expressions import Expr, binary, sequence
 from .forward import Forward, Refusal, bits_of, dtype_of
+from .literals import number
 
 
 def along(expression: Expr, value: SSAValue, rank: int, axis: int) -> Expr:
@@ -90,7 +91,7 @@ def ternarize(op: ternary.TernarizeOp, e: Forward) -> list[Expr]:
     dtype = dtype_of(op.operand)
     axis = op.axis.value.data if op.scaling.data == "channel" else None
     if op.threshold is not None:
-        trits = e.library("ternarize", x, op.threshold.value.data)
+        trits = e.library("ternarize", x, number(op.threshold.value.data))
     elif op.rule.data == "absmean":
         mean = e.library("mean_magnitude", x, *([] if axis is None else [axis]))
         trits = e.library("ternarize_absmean", x, mean)

@@ -8,6 +8,7 @@ from ...dialects.shapes import DYNAMIC, is_float
 from ...dialects.tensor.shape import SLICE_END
 from .expressions import Expr, call, sequence
 from .forward import Forward, dtype_of
+from .literals import number
 
 
 def reshape(op: tensor.ReshapeToOp, e: Forward) -> Expr:
@@ -73,18 +74,9 @@ def pad(op: tensor.PadToOp, e: Forward) -> Expr:
     if not pairs:
         return x
     amounts = sequence([n for pair in reversed(pairs) for n in pair])
-    value = op.value.value.data
-    if not is_float(tensor_type(op.operand)):
-        value = int(value)
-    return call("F.pad", x, amounts, value=_number(value) if value else None)
-
-
-def _number(value: float) -> str:
-    if value != value:
-        return 'float("nan")'
-    if value in (float("inf"), -float("inf")):
-        return "torch.inf" if value > 0 else "-torch.inf"
-    return repr(value)
+    value, type = op.value.value.data, tensor_type(op.operand)
+    fill = number(value, type.element_type) if is_float(type) else str(int(value))
+    return call("F.pad", x, amounts, value=None if fill in ("0", "0.0") else fill)
 
 
 def squeeze(op: tensor.SqueezeOp, e: Forward) -> Expr:

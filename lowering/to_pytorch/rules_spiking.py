@@ -11,6 +11,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.spike.types import is_train
 from .expressions import COMPARE, Expr, sequence
 from .forward import Forward, dtype_of
+from .literals import number
 
 _FLAGS = {
     "compare": "ge",
@@ -27,7 +28,7 @@ def neuron(op: spike.NeuronOp, e: Forward) -> Sequence[Expr]:
         value = op.parameter(name)
         given = getattr(op, name) is not None or isinstance(value, SSAValue)
         if given:
-            settings[name] = e.value(value) if isinstance(value, SSAValue) else repr(value)
+            settings[name] = e.value(value) if isinstance(value, SSAValue) else number(value)
     settings |= _flags(op)
     if isinstance(op, spike.SigmaDeltaOp) and op.cumulative.value.data:
         settings["cumulative"] = "True"
@@ -62,9 +63,9 @@ def attention(op: spike.AttentionOp, e: Forward) -> Sequence[Expr]:
         state=_tuple([op.initial] if op.initial is not None else [], e),
         kind=f'"{op.kind.data}"',
         heads=op.heads.value.data,
-        scale=repr(scale),
-        tau=repr(tau),
-        threshold=repr(threshold),
+        scale=number(scale),
+        tau=number(tau),
+        threshold=number(threshold),
         **_flags(op),
     )
     e.set_train(op.output, "torch.float32")
@@ -94,15 +95,15 @@ def batch_norm(op: spike.BatchNormOp, e: Forward) -> Expr:
         e.value(op.input),
         *map(e.value, vectors),
         axis=op.axis.value.data % tensor_type(op.input).get_num_dims(),
-        epsilon=repr(op.epsilon.value.data),
-        factor=None if factor == 1.0 else repr(factor),
+        epsilon=number(op.epsilon.value.data),
+        factor=None if factor == 1.0 else number(factor),
     )
 
 
 def encode(op: spike.EncodeOp, e: Forward) -> Expr:
     """Numbers as spikes."""
     x, scheme = e.value(op.operand), op.scheme.data
-    threshold = None if op.threshold is None else repr(op.threshold.value.data)
+    threshold = None if op.threshold is None else number(op.threshold.value.data)
     if is_train(op.result):
         e.set_train(op.result, "torch.bool")
     if scheme == "delta":

@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
+from ...dialects.elements import nearest
 from ...dialects.inference import tensor_type
 from .emitter import Emitter, Rule
 from .graph import Array, Element, Tensor, element_type
@@ -221,7 +222,7 @@ def clip(e: Emitter, x: Tensor, low: float | None, high: float | None) -> Tensor
         if not x.element.is_float:
             info = np.iinfo(x.element.dtype)
             bound = int(min(max(bound, info.min), info.max))
-        x = e.binary(kind, x, e.constant(np.array(bound, x.element.dtype), "bound"))
+        x = e.binary(kind, x, e.constant(nearest(bound, x.element.dtype), "bound"))
     return x
 
 

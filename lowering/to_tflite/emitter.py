@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from ...dialects.elements import nearest
 from ...dialects.magnitude import Magnitudes
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC, Shape, broadcast
@@ -293,9 +294,7 @@ class Emitter:
     def scalar(self, value: float, element: Element) -> Tensor:
         """One stored number."""
         text = f"{value:g}".replace("-", "minus_")
-        return self.constant(
-            np.array(value).astype(element.dtype), f"{element.name.lower()}_{text}"
-        )
+        return self.constant(nearest(value, element.dtype), f"{element.name.lower()}_{text}")
 
     def indices(self, values: Sequence[int] | Array, hint: str = "sizes") -> Tensor:
         """Stored INT32 numbers: axes, sizes, positions."""

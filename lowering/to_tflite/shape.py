@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
+from ...dialects.elements import nearest
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.tensor.shape import SLICE_END
@@ -176,7 +177,7 @@ def pad(
     if value == (0 if x.quantization is None else x.quantization.zero_point):
         return e.apply("PAD", [x], shape=shape, rest=[pads])
     inner = e.cast(x, Element.UINT8) if x.element is Element.BOOL else x
-    filling = np.array(value).astype(inner.element.dtype)
+    filling = nearest(value, inner.element.dtype)
     fill = e.constant(filling, "fill")
     if x.quantization is not None:
         fill = Tensor("fill", inner.element, (), filling, x.quantization)

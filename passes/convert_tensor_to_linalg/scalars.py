@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ...dialects.elements import nearest, numpy_dtype
 from ...dialects.shapes import bit_width
 
 Number = int | float
@@ -50,7 +51,9 @@ class Scalars:
     def constant(self, number: Number, type: Attribute) -> SSAValue:
         """`number` as a value of a float, integer or index type."""
         if isinstance(type, AnyFloat):
-            return self.insert(arith.ConstantOp(FloatAttr(float(number), type)))
+            return self.insert(
+                arith.ConstantOp(FloatAttr(float(nearest(number, numpy_dtype(type))), type))
+            )
         if isinstance(type, IndexType):
             return self.insert(arith.ConstantOp(IntegerAttr(int(number), type)))
         integer = cast("IntegerType[Any]", type)
