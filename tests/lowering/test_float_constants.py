@@ -41,8 +41,8 @@ Build = Callable[..., ModuleOp]
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered")  # ml_dtypes, on NaN
 
-WORDS = {f16: np.uint16, bf16: np.uint16, f32: np.uint32, f64: np.uint64}
-ENGINES = {
+WORDS: dict[AnyFloat, Any] = {f16: np.uint16, bf16: np.uint16, f32: np.uint32, f64: np.uint64}
+ENGINES: dict[AnyFloat, tuple[str, ...]] = {
     f16: ("pytorch", "onnx", "native", "tflite"),
     bf16: ("pytorch", "native"),  # NumPy inputs of ONNX Runtime and LiteRT have no bfloat16
     f32: ("pytorch", "onnx", "native", "tflite"),
