@@ -225,7 +225,8 @@ class Whole(Algebra):
     """Integers as whole numbers of z3, and floats as its real numbers: linear arithmetic.
 
     What would wrap around is no result but a condition in `bounds`: that it does not happen, to be
-    proven too. Floats are not rounded.
+    proven too. Floats are not rounded, not even to integers: what would be is left where it is
+    between them.
     """
 
     def __init__(self) -> None:
@@ -277,8 +278,7 @@ class Whole(Algebra):
             return z3.If(a, self.literal(1, target), self.literal(0, target))
         if target.kind == "f":
             return a if source.kind == "f" else z3.ToReal(a)
-        assert source.kind in "iu"
-        return self._kept(a, target)
+        return a if source.kind == "f" else self._kept(a, target)
 
     def shift_right(self, a: Element, by: Element) -> Element:
         return a / self.power_of_two(by)
@@ -288,10 +288,11 @@ class Whole(Algebra):
         return z3.IntVal(1 << known.as_long())
 
     def rounded(self, a: Element, dtype: DType) -> Element:
-        raise NotImplementedError("reals are not rounded")
+        return a
 
     def root(self, a: Element, dtype: DType) -> Element:
-        raise NotImplementedError("roots are not linear")
+        known: Any = z3.simplify(a)
+        return self.literal(float(known.as_fraction()) ** 0.5, dtype)
 
 
 def _wrapped(number: int, bits: int) -> int:

@@ -164,36 +164,67 @@ def check_never(
         raise NoAnswerError(f"no answer in {time_limit} ms: {solver.reason_unknown()}")
 
 
-def prove_by_levels(before: ModuleOp, after: ModuleOp, levels: Sequence[int]) -> None:
-    """Prove that two programs of one argument have the same integers for all inputs.
+class _OverWholeNumbers:
+    """Two programs of integers for which linear arithmetic decides."""
 
-    Over whole numbers, which linear arithmetic decides: no step wraps around, no result lies beyond
-    the levels, and for each level both results reach it or neither does.
+    def __init__(self, before: ModuleOp, after: ModuleOp) -> None:
+        algebra = Whole()
+        symbols = Symbols((1,), algebra=algebra)
+        types = enumerate(arguments_of(before))
+        arguments = [symbols.tensor(f"argument {i}", type) for i, type in types]
+        self.named = {f"argument {i}": value for i, value in enumerate(arguments)}
+        self.known = [
+            algebra.held(element, value.dtype)
+            for value in arguments
+            for element in value.elements.reshape(-1)
+        ]
+        meaning = Meaning(algebra)
+        results = [meaning.run(module, arguments) for module in (before, after)]
+        self.pairs = [
+            pair
+            for old, new in zip(*results, strict=True)
+            for pair in zip(old.elements.reshape(-1), new.elements.reshape(-1), strict=True)
+        ]
+        for bound in {bound.get_id(): bound for bound in algebra.bounds}.values():
+            self.never(z3.Not(bound))
+
+    def never(self, fault: Any) -> None:
+        """Prove that there is no case of a fault."""
+        check_never(fault, self.known, self.named, solver=z3.Solver())
+
+
+def prove_by_levels(before: ModuleOp, after: ModuleOp, levels: Sequence[int]) -> None:
+    """Prove that two programs have the same integers for all inputs.
+
+    Over whole numbers: no step wraps around, no result lies beyond the levels, and for each level
+    both results reach it or neither does.
 
     Raises:
         CounterexampleError: they differ.
         NoAnswerError: the solver ran out of time.
     """
-    algebra = Whole()
-    (type,) = arguments_of(before)
-    symbols = Symbols((1,), algebra=algebra)
-    argument = symbols.tensor("argument 0", type)
-    flat = argument.elements.reshape(-1)
-    known = [algebra.held(element, argument.dtype) for element in flat]
-    meaning = Meaning(algebra)
-    (old,), (new,) = (meaning.run(module, [argument]) for module in (before, after))
-    named = {"argument 0": argument}
-
-    def never(fault: Any) -> None:
-        check_never(fault, known, named, solver=z3.Solver())
-
-    for bound in algebra.bounds:
-        never(z3.Not(bound))
-    for a, b in zip(old.elements.reshape(-1), new.elements.reshape(-1), strict=True):
+    case = _OverWholeNumbers(before, after)
+    for a, b in case.pairs:
         for end in (a, b):
-            never(z3.Or(end < levels[0], end > levels[-1]))
+            case.never(z3.Or(end < levels[0], end > levels[-1]))
         for level in levels[1:]:
-            never((a >= level) != (b >= level))
+            case.never((a >= level) != (b >= level))
+
+
+def prove_near(before: ModuleOp, after: ModuleOp, steps: float = 1.0) -> None:
+    """Prove that integers lie within so many steps of what a program of floats gives.
+
+    The floats are real numbers, and `before` ends with a quantisation: what it would round to an
+    integer is left as it is.
+
+    Raises:
+        CounterexampleError: they lie farther apart.
+        NoAnswerError: the solver ran out of time.
+    """
+    case = _OverWholeNumbers(before, after)
+    for real, whole in case.pairs:
+        apart = z3.ToReal(whole) - real
+        case.never(z3.Or(apart > steps, apart < -steps))
 
 
 def _differ(a: Any, b: Any, within: int, signed_zeros: bool) -> Any:

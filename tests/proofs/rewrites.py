@@ -29,6 +29,7 @@ from triton_dsl.passes import (
     requantize_fusion,
     streamline,
 )
+from triton_dsl.passes.integer_emitter import IntegerEmitter
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
@@ -122,7 +123,8 @@ def _requantize() -> list[str]:
     moves = (*integer_forms.MOVES, tensor.PadToOp)
     ops = (*vars(requantize)["_AFFINE"], *moves, *get_args(integer_forms.Mean), *_limits())
     fusions = _functions(requantize_fusion)
-    return [*(op.name for op in ops), *_methods(vars(requantize)["_Requantizing"]), *fusions]
+    rules = _methods(vars(requantize)["_Requantizing"]) + _methods(IntegerEmitter)
+    return [*(op.name for op in ops), *rules, *fusions]
 
 
 def _limits() -> list[type[Operation]]:
@@ -156,6 +158,7 @@ NO_REWRITES = {
     "__init__",
     # `requantize`: which rule a value gets, and what it is made of.
     *("run", "_try", "integers", "_integers", "combination", "_combination", "_same_shape"),
+    *("plus", "literal"),
     # `streamline`: which rule an op gets; ops and notes about values.
     *("_argument", "_visit", "add", "constant", "wide", "enter", "grid"),
 }
