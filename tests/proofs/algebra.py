@@ -136,12 +136,12 @@ class Terms(Algebra):
             return to_float(z3.RNE(), a, _sort(target))
         width = 8 * target.itemsize
         if source.kind == "f":
-            assert target.kind == "i"
             info = np.iinfo(target)
-            # 2^(w-1) is a float of any type here, and the first number that does not fit.
-            above = z3.fpGEQ(a, z3.FPVal(float(2 ** (width - 1)), _sort(source)))
-            below = z3.fpLT(a, z3.FPVal(-float(2 ** (width - 1)), _sort(source)))
-            whole = z3.fpToSBV(z3.RTZ(), a, z3.BitVecSort(width))
+            # The first number above the type is a power of two, and so a float of any type here.
+            above = z3.fpGEQ(a, z3.FPVal(float(int(info.max) + 1), _sort(source)))
+            below = z3.fpLT(a, z3.FPVal(float(info.min), _sort(source)))
+            to_integer = z3.fpToSBV if target.kind == "i" else z3.fpToUBV
+            whole = to_integer(z3.RTZ(), a, z3.BitVecSort(width))
             most, least = self.literal(info.max, target), self.literal(info.min, target)
             held = z3.If(above, most, z3.If(below, least, whole))
             return z3.If(z3.fpIsNaN(a), self.literal(0, target), held)
@@ -175,7 +175,9 @@ class Words(Algebra):
                 wide = a.astype(object), b.astype(object)
                 quotient = abs(wide[0]) // abs(wide[1])
                 signed = np.where((a < 0) != (b < 0), -quotient, quotient)
-                return self.convert(signed, I64, dtype)
+                bits = (1 << 8 * dtype.itemsize) - 1
+                kept = [int(number) & bits for number in signed.reshape(-1)]
+                return np.array(kept, f"u{dtype.itemsize}").view(dtype)
             operation = {
                 "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
             }[what]  # fmt: skip
@@ -202,9 +204,6 @@ class Words(Algebra):
             inside = (wide > float(info.min)) & (wide < float(info.max))
             held = np.where(wide <= float(info.min), np.asarray(info.min, target), held)
             return np.where(inside, np.where(inside, wide, 0).astype(target), held)
-        if a.dtype == object:
-            bits = 8 * target.itemsize
-            return np.array([_wrapped(int(n), bits) for n in a.reshape(-1)], target)
         return a.astype(target)
 
     def shift_right(self, a: Element, by: Element) -> Element:
@@ -293,11 +292,6 @@ class Whole(Algebra):
     def root(self, a: Element, dtype: DType) -> Element:
         known: Any = z3.simplify(a)
         return self.literal(float(known.as_fraction()) ** 0.5, dtype)
-
-
-def _wrapped(number: int, bits: int) -> int:
-    rest = number % (1 << bits)
-    return rest - (1 << bits) if rest >> (bits - 1) else rest
 
 
 def _sort(dtype: DType) -> Any:

@@ -55,6 +55,74 @@ def proves(names: Iterable[str], by: str = "SMT") -> Callable[[Test], Test]:
     return mark
 
 
+def _is_float_only(op: str) -> bool:
+    (kind,) = [each for each in OPERATIONS if each.name == op]
+    return bool(getattr(kind, "FLOAT_ONLY", False))
+
+
+NOT_INTEGER: dict[str, str] = {
+    "canonicalize: (FactorIntoGain|GainIntoSynapse|ScaleIntoWeights) of .*": (
+        "moves floats alone; `test_canonicalize.py` shows that neurons of integers stay"
+    ),
+    "canonicalize: (NoLeak|NoMemoryOfCurrent|NoAdaptation) of .*": (
+        "for `spike.lif`, `cuba_lif` and `adaptive_lif`, which are defined on floats"
+    ),
+    "canonicalize: UnitWindows of spike.avg_pool": "gives floats",
+    "canonicalize: TrainOfTensor of spike.to_tensor": "never matches this op",
+    "canonicalize: TensorOfTrain of spike.from_tensor": "never matches this op",
+    "fuse-linear: tensor.(mul|div|batch_norm|relu6)": (
+        "into a product of floats alone; `test_fuse_linear.py` shows that integers stay"
+    ),
+    "skip-zeros: channels through tensor.(batch_norm|avg_pool|global_avg_pool)": "gives floats",
+    "skip-zeros: channels through spike.avg_pool": "gives floats",
+    "skip-zeros: channels through spike.max_pool": (
+        "follows synapses alone, and so is of `skip-silent`"
+    ),
+}
+"""Rewrites that are none of integers, by pattern, and why: tested, in floats."""
+
+
+def reason(name: str) -> str | None:
+    """Why a rewrite is none of integers; `None` if it is one."""
+    op = name.rpartition(" ")[2]
+    if name.startswith(("canonicalize: ", "skip-zeros: channels through ")) and _is_float_only(op):
+        return "the op is defined on floats"
+    found = [why for pattern, why in NOT_INTEGER.items() if re.fullmatch(pattern, name)]
+    return found[0] if found else None
+
+
+def table() -> str:
+    """The rewrites of each pass, what proves them, and those that are no matter of integers."""
+    lines: list[str] = []
+    names = found_rewrites()
+    proven = [name for name in names if name in PROOFS]
+    integer = [name for name in names if reason(name) is None]
+    lines += [f"{len(proven)} of {len(integer)} rewrites of integers are proven."]
+    lines += ["A name with `_` or without a dot is that of the rule in the source.", ""]
+    lines += ["| pass | rewrite | by | proof |", "| --- | --- | --- | --- |"]
+    for rewrite, of in _grouped(proven, lambda name: PROOFS[name]):
+        test, by = of
+        lines.append(f"| {rewrite} | {by} | `{test}` |")
+    lines += ["", f"No matter of integers, and tested in floats: {len(names) - len(integer)}.", ""]
+    lines += ["| pass | rewrite | why |", "| --- | --- | --- |"]
+    others = [name for name in names if name not in PROOFS]
+    lines += [f"| {each} | {why} |" for each, why in _grouped(others, reason)]
+    return "\n".join(lines) + "\n"
+
+
+def _grouped(names: list[str], by: Callable[[str], Any]) -> list[tuple[str, Any]]:
+    """Cells for the pass and the rewrites, one row for all of a pass that share what `by` says."""
+    groups: dict[tuple[str, str, Any], list[str]] = {}
+    for name in names:
+        what, _, rest = name.partition(": ")
+        kind, _, op = rest.rpartition(" ")
+        groups.setdefault((what, kind, by(name)), []).append(f"`{op}`")
+    return [
+        (f"`{what}` | {f'{kind} '.lstrip() + ', '.join(ops)}", said)
+        for (what, kind, said), ops in groups.items()
+    ]
+
+
 def canonicalisations() -> dict[str, tuple[type[Operation], RewritePattern]]:
     """Every canonicalisation pattern of every op, by name."""
     found: dict[str, tuple[type[Operation], RewritePattern]] = {}
