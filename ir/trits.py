@@ -1,4 +1,4 @@
-"""Packed storage of trits: 2 bits each, four to a byte.
+"""Packed storage of trits: 2 bits each, four to a byte; and how wide their sums are.
 
 Codes: `00` = 0, `01` = +1, `10` = -1, `11` reserved. Element i, row-major over the logical shape,
 stands in bits 2(i mod 4) … 2(i mod 4)+1 of byte i div 4; the last byte is padded with zeros.
@@ -14,6 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ParameterError
+
+
+def accumulator_bits(bits: int, *, unsigned: bool = False) -> int:
+    """How many bits, with a sign, sums of integers times trits have: 32, or 64 where one needs it.
+
+    Integers of up to 32 bits with a sign are summed modulo 2^32, wider ones modulo 2^64. One
+    product is so always exact, but that of -2^63 with -1 and those of unsigned 64-bit integers.
+
+    Args:
+        bits: of the integers; trits have 2.
+        unsigned: whether the integers have no sign.
+    """
+    return 32 if bits + unsigned <= 32 else 64
 
 
 def packed_size(shape: Sequence[int]) -> int:

@@ -27,7 +27,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
 from ..dialects import spike, tensor, ternary
+from ..dialects.inference import tensor_type
 from ..dialects.parameters import attach_store
+from ..ir.errors import LoweringError
 from ..ir.language import elaborated
 from ..ir.language.types import TensorType as LanguageType
 from ..ir.store import ParameterStore
@@ -109,6 +111,7 @@ def module_from_elaborated(
         operands = [_value(emitter, operand, values) for operand in op.operands]
         result = rule_of(op, timed)(emitter, op, operands)
         values[id(op)] = result if isinstance(result, list) else [result]
+        _check_elements(op, values[id(op)])
     outputs = [_output(emitter, value, values) for value in program.outputs]
     emitter.span = program.outputs[-1].span if program.outputs else program.span
     end = ReturnOp(*outputs)
@@ -130,6 +133,18 @@ def module_from_elaborated(
     module.location = location(program.span)
     attach_store(module, store)
     return module
+
+
+def _check_elements(op: elaborated.Operation, results: list[SSAValue]) -> None:
+    """Refuse results with other elements than the checker gave them: one of the two is wrong."""
+    for type, result in zip(op.result_types or (op.type,), results, strict=True):
+        if type.kind == "spike" or not isinstance(result.type, TensorType):
+            continue
+        if tensor_type(result).element_type != ir_type(type).element_type:
+            raise LoweringError(
+                f"{op.span}: error: '{op.function}' is checked as {type} but computed as "
+                f"{result.type}; this is a fault of Triton DSL: convert its operands with cast(…)"
+            )
 
 
 def _names(name: str, type: LanguageType) -> DictionaryAttr:

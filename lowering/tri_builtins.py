@@ -41,8 +41,6 @@ def _matmul(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
     x, y = operands
     if is_trit(tensor_type(y)):
         return emitter.add(ternary.MatmulOp(x, y))
-    if is_trit(tensor_type(x)):
-        x = emitter.convert(x, tensor_type(y).element_type)
     return emitter.add(tensor.MatmulOp(x, y))
 
 

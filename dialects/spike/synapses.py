@@ -49,6 +49,7 @@ from ..shapes import (
     with_shape,
 )
 from ..tensor.linear import check_vector, check_window, conv_shape
+from ..ternary.linear import accumulator
 from ..ternary.types import is_trit
 from .types import SpikeOp, TrainType, is_train, like, time_first
 
@@ -59,8 +60,9 @@ SIGNAL = BaseAttr(TrainType) | BaseAttr(TensorType)
 class _SynapseOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
     """A weighted sum of spikes at each step: y = scale·(s · W) + bias.
 
-    The input is a train, or graded spikes. Weights are floats, i8 or trits. Sums of i8 and trit
-    weights are exact in i32, and stay so without a scale; a float scale (a scalar or one a channel)
+    The input is a train, or graded spikes: floats, or integers of up to 32 bits with a sign.
+    Weights are floats, i8 or trits. Sums of i8 and trit weights are in i32, modulo 2^32, and stay
+    so without a scale; a float scale (a scalar or one a channel)
     turns them into floats of its type. Float sums are in the weights' type (for trits on graded
     spikes in the input's), in no fixed order. The bias has the result's type.
     """
@@ -116,6 +118,8 @@ class _SynapseOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
             fail(f"expects weights of floats, i8 or trits, got {weight}")
         graded = tensor_type(self.input)
         if is_integer(graded) and exact:
+            if accumulator(graded) != i32:
+                fail(f"expects graded spikes of at most 32 bits, got {graded}; convert them to i32")
             return i32
         if is_float(graded) and (is_trit(weight) or weight.element_type == graded.element_type):
             return graded.element_type

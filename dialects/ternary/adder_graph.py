@@ -30,7 +30,7 @@ class AdderGraphOp(InferredOp):
     Values 0 … inputs-1 are the positions of x's last axis. Node i, four numbers (a, b, sign,
     shift), makes value inputs + i = v[a] + sign·(v[b] · 2^shift) with a, b < inputs + i and sign
     ±1. `outputs` holds two numbers a column: the value and a sign; the sign 0 gives a zero column.
-    Integers accumulate in i32, floats in their own type.
+    Sums are in the type of `ternary.matmul`.
 
         %y = ternary.adder_graph %x {inputs = 2 : i64, nodes = array<i64: 0, 1, -1, 0>,
              outputs = array<i64: 2, 1, 0, 1>} : (tensor<?x2xi8>) -> tensor<?x2xi32>

@@ -1,7 +1,7 @@
 """Reference semantics of the `ternary` dialect, on NumPy. Trits are int8 in {-1, 0, 1}.
 
-Sums of integers are exact before they wrap to i32; recorded sparsity facts are checked against the
-weights.
+Sums of integers are exact before they wrap to i32, and modulo 2^64 in i64; recorded sparsity facts
+are checked against the weights.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ...ir.errors import VerifyError
-from ...ir.trits import pack_trits, unpack_trits
+from ...ir.trits import accumulator_bits, pack_trits, unpack_trits
 from ..inference import tensor_type
 from ..tensor.interpret import stored
 from ..tensor.interpret_elementwise import Rule
@@ -83,10 +83,18 @@ def dequantize(op: storage.DequantizeOp, trits: Array, *scale: Array) -> Array:
 
 
 def product(x: Array, weight: Array) -> Array:
-    """x · W: floats in x's type, integers and trits exact modulo 2^32, as int32."""
+    """x · W: floats in x's type, integers and trits modulo the width of their accumulator."""
     if x.dtype.kind == "f":
         return np.matmul(x, weight.astype(x.dtype))
-    return integer_matmul(x, weight).astype(np.int32)
+    return integer_matmul(x, weight).astype(sum_dtype(x.dtype))
+
+
+def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What trits times elements of `dtype` are summed in."""
+    if dtype.kind not in "iub":
+        return dtype
+    bits = accumulator_bits(dtype.itemsize * 8, unsigned=dtype.kind == "u")
+    return np.dtype(f"int{bits}")
 
 
 def matmul(op: linear.MatmulOp, x: Array, weight: Array, *scale: Array) -> Array:
@@ -116,7 +124,7 @@ def conv(op: linear.ConvOp, *operands: Array) -> Array:
         op.dilation.get_values(),
         op.groups.value.data,
     )
-    return finish(op, result if x.dtype.kind == "f" else result.astype(np.int32), given)
+    return finish(op, result.astype(sum_dtype(x.dtype)), given)
 
 
 def finish(op: linear.FusedOp, product: Array, given: Mapping[str, Array]) -> Array:
@@ -184,7 +192,7 @@ def run_adder_graph(op: adder_graph.AdderGraphOp, x: Array) -> Array:
     for column, (value, sign) in enumerate(zip(outputs[::2], outputs[1::2], strict=True)):
         if sign:
             result[..., column] = values[value] * wide.dtype.type(sign)
-    return result if is_float else result.astype(np.int32)
+    return result.astype(sum_dtype(x.dtype))
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
+    Signedness,
     StringAttr,
     TensorType,
     i32,
@@ -30,15 +31,16 @@ from xdsl.irdl import (
 from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 
+from ...ir.trits import accumulator_bits
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..shapes import (
     AnyTensor,
     Shape,
+    bit_width,
     broadcasts_to,
     integer,
     ints,
     is_float,
-    is_integer,
     matmul_shape,
     with_element,
 )
@@ -51,11 +53,18 @@ ACTIVATIONS = ("none", "relu", "relu6")
 
 
 def accumulator(input: AnyTensor) -> Attribute:
-    """The element type of a product with trits: floats stay, integers and trits give i32."""
+    """The element type of a product with trits: floats stay, integers and trits give i32 or i64.
+
+    Sums of integers wrap around in it. i64 is for i64, ui32 and ui64; see `ir.trits`.
+    """
     if is_float(input):
         return input.element_type
-    if is_trit(input) or is_integer(input):
+    if is_trit(input):
         return i32
+    width = bit_width(input.element_type)
+    if width is not None and width > 1:
+        unsigned = input.element_type == IntegerType(width, Signedness.UNSIGNED)
+        return IntegerType(accumulator_bits(width, unsigned=unsigned))
     fail(f"expects floats, integers or trits, got {input}")
 
 
@@ -63,7 +72,8 @@ def accumulator(input: AnyTensor) -> Attribute:
 class MatmulOp(InferredOp, HasCanonicalizationPatternsInterface):
     """z = x · W with trits W, NumPy's `matmul`; optionally each column times a scale.
 
-    Float x: products and sums in x's type, in no fixed order. Integer or trit x: exact i32 sums.
+    Float x: products and sums in x's type, in no fixed order. Trits and integers of up to 32 bits
+    with a sign: sums in i32, modulo 2^32. Wider ones (i64, ui32, ui64): in i64, modulo 2^64.
     A scale (one value a column, or a scalar) needs a float x.
 
         %z = ternary.matmul %x, %w : tensor<?x784xf32>, tensor<784x10x!ternary.trit>
@@ -111,14 +121,17 @@ def check_output_scale(input: AnyTensor, scale: AnyTensor, channels: Shape) -> N
 
 
 class FusedOp(InferredOp, ABC):
-    """A product with trits and what follows it, in this order, each step optional:
+    """A product with trits, in the type of `ternary.matmul`, and what follows it.
+
+    In this order, each step optional:
 
     1. times `scale` (a scalar or one float a channel; float input only),
     2. plus `bias` (one value a channel, in the accumulator's type),
     3. `activation`: `none`, `relu`, `relu6` (relu6 on float input only),
     4. either `thresholds` [C, K] or [1, K]: the count of thresholds ≤ value, as
        `tensor.multi_threshold`;
-       or `multiplier`, `shift` and `zero_point` with `low` and `high`, as `tensor.requantize`.
+       or, on i32, `multiplier`, `shift` and `zero_point` with `low` and `high`, as
+       `tensor.requantize`.
     """
 
     input = operand_def(TensorType)
@@ -237,7 +250,7 @@ class FusedOp(InferredOp, ABC):
         if not given:
             return type
         if type.element_type != i32:
-            fail(f"expects integer input to requantise, got {self.input.type}")
+            fail(f"expects input whose sums are i32 to requantise, got {self.input.type}")
         for what in ("multiplier", "shift"):
             value = tensor_type(getattr(self, what))
             if value.element_type != i32:

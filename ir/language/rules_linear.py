@@ -15,7 +15,10 @@ BIAS = Parameter("bias", default=None)
 
 
 def _product_element(call: RuleCall, left: str, right: str) -> str:
-    """The result's element type; dense operands of two types are cast to one."""
+    """The result's element type; operands are cast to it, but for those that trits multiply.
+
+    A dense product of the IR sums in the type of its operands.
+    """
     a, b = call.types[left], call.types[right]
     if b.kind == "spike":
         call.dense(right)
@@ -24,12 +27,10 @@ def _product_element(call: RuleCall, left: str, right: str) -> str:
             call.fail(f"needs numbers but '{name}' is {call.types[name]}", name)
     if a.kind == "spike":
         return b.element if b.is_float else "float32"
-    if a.kind == "dense" and b.kind == "dense" and a.element != b.element:
-        common = promote(a.element, b.element)
-        for name, found in ((left, a), (right, b)):
-            if found.element != common:
-                call.casts[name] = common
-    return accumulator(a.element, b.element)
+    element = accumulator(a.element, b.element)
+    if b.kind == "dense":
+        call.casts.update({n: element for n, t in ((left, a), (right, b)) if t.element != element})
+    return element
 
 
 def matmul(call: RuleCall) -> Result:
@@ -241,7 +242,7 @@ LINEAR = (
         "ternary",
         (X, WEIGHT, Parameter("scale", default=None)),
         ternary_matmul,
-        "x @ weight with a ternary weight; integers and trits accumulate exactly in int32.",
+        "x @ weight with a ternary weight; trits and integers give int32, int64 gives int64.",
     ),
     Builtin("matmul", "linear", (X, Parameter("y")), matmul, "The function form of x @ y."),
     Builtin("linear", "linear", (X, WEIGHT, BIAS), linear, "x @ weight + bias, weight [in, out]."),

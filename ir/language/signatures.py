@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, cast
 
+from ..trits import accumulator_bits
 from .dims import Assumptions, Dim
 from .types import FLOATS, TensorType, TypeMismatch, broadcast_shapes, promote
 
@@ -296,6 +297,6 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 def accumulator(a: str, b: str) -> str:
     """The element type of a sum of products: at least `int32` for integers and trits."""
     element = promote(a, b)
-    if element in FLOATS or element == "int64":
+    if element in FLOATS:
         return element
-    return "int32"
+    return f"int{accumulator_bits(int(element.removeprefix('int')))}"

@@ -50,6 +50,12 @@ def linear(e: Emitter, x: SSAValue, weight: SSAValue, bias: SSAValue | None = No
         return made if bias is None else e.add(tensor.AddOp(made, bias))
     key = e.names.get(weight, "weight")
     trits, scale = e.trits(found[0], key), found[1]
+    if not is_float(tensor_type(x)):
+        # Sums are as wide as x or wider: the standard's wrap around in the type of x.
+        sums = e.add(ternary.LinearOp(x, trits))
+        if bias is not None:
+            sums = e.add(tensor.AddOp(sums, e.convert(bias, sums)))
+        return e.convert(sums, x)
     whole = exact_integers(e, x, found[0].shape[0]) if scale is None and bias is None else None
     if whole is not None:
         sums = e.add(ternary.LinearOp(whole, trits))

@@ -25,7 +25,7 @@ def recognize(weight: Array) -> Recognized | None:
 
     A channel of one or no weight says nothing, and neither does a weight of zeros alone.
     """
-    if weight.dtype.kind == "i" or weight.ndim < 2 or weight[0].size < 2:
+    if weight.dtype.kind in "iub" or weight.ndim < 2 or weight[0].size < 2:
         return None
     flat: Array = np.abs(weight.reshape(len(weight), -1))
     scale: Array = flat.max(axis=1)

@@ -83,6 +83,7 @@ class Emitter:
         self._unpacked: dict[tuple[SSAValue, Element], str] = {}
         self._rounded: dict[str, tuple[str, str, str]] = {}
         self._keys: dict[str, str] = {}
+        self._truncated: set[str] = set()  # integers that a Cast made of floats
         self._parameters: set[str] = set()
         self._hint = "value"
 
@@ -106,7 +107,10 @@ class Emitter:
     def bind(self, value: SSAValue, name: str) -> None:
         """Make `name` the tensor of an IR value, and call it as the IR does where that is free."""
         if name not in self._bound:
+            truncated = name in self._truncated
             name = self.graph.rename_last(name, value.name_hint or self._hint)
+            if truncated:
+                self._truncated.add(name)
         self.bind_input(value, name)
 
     def reserve_key(self, key: str) -> None:
@@ -337,9 +341,17 @@ class Emitter:
 
     def cast(self, name: str, element: Element) -> str:
         """`name` as another element type; integers wrap around, anything to BOOL is x ≠ 0."""
-        if self.element(name) is element:
+        source = self.element(name)
+        if source is element:
             return name
-        return self.node("Cast", [name], element, to=int(element))
+        if name in self._truncated and not _holds(element, source):
+            # ONNX Runtime would join both casts to one, which does not wrap around.
+            name = self.cast(name, Element.INT64) if source is Element.UINT32 else name
+            name = self.apply("Neg", [self.apply("Neg", [name])])
+        made = self.node("Cast", [name], element, to=int(element))
+        if source.is_float and not element.is_float:
+            self._truncated.add(made)
+        return made
 
     def constant(self, array: Array, hint: str = "constant") -> str:
         """Stored values."""
@@ -421,3 +433,10 @@ def unpack_attributes(shape: Shape, element: Element) -> dict[str, AttributeValu
 
 def _fits_a_byte(array: Array) -> bool:
     return bool(array.min(initial=0) >= -128 and array.max(initial=0) <= 127)
+
+
+def _holds(wide: Element, narrow: Element) -> bool:
+    """Whether a type has every value of an integer type, or is none of integers."""
+    if wide.is_float or Element.BOOL in (wide, narrow):
+        return True
+    return np.can_cast(narrow.dtype, wide.dtype)

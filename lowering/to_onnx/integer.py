@@ -8,7 +8,6 @@ put together in integers, which wrap around as the IR says.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
 
 from .emitter import Emitter, Inexpressible
 from .graph import Element
@@ -17,7 +16,7 @@ FLOAT_EXACT = 1 << 24
 """Up to here float32 holds every integer."""
 
 DOUBLE_EXACT = 1 << 53
-"""Up to here float64 holds every integer."""
+"""Up to here float64 holds every integer. A bound that was rounded may be one less: stay below."""
 
 
 def exact_product(
@@ -78,6 +77,6 @@ def _pieces(
         low = e.apply("Mod", [rest, base])
         pieces.append((e.cast(low, Element.FLOAT), shift))
         rest = e.apply("Div", [e.apply("Sub", [rest, low]), base])
-        bound = ceil(bound / (1 << bits))
+        bound = -(-bound >> bits)
         shift += bits
     return [*pieces, (e.cast(rest, Element.FLOAT), shift)]

@@ -13,6 +13,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.magnitude import sum_terms
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import Shape, is_float
+from ...dialects.ternary.linear import accumulator
 from ...ir.trits import pack_trits
 from .activation import rectify
 from .byte_weights import multiply, of_trits
@@ -90,18 +91,16 @@ def _matrix_product(e: Emitter, input: SSAValue, weight: SSAValue, shape: Shape)
         return e.cast(out, element)
     terms = type.get_shape()[-1] if type.get_shape()[-1] > 0 else shape[0]
     bound = e.magnitudes.greatest(input)
+    sums = element_type(accumulator(type))
     ranks = min(type.get_num_dims(), len(shape))
     if element is Element.INT8 and ranks >= 2 and terms * 255 < 1 << 31:
         return _byte_product(e, x, trits(Element.INT8))
     for wide, limit in ((Element.FLOAT, FLOAT_EXACT), (Element.DOUBLE, DOUBLE_EXACT)):
-        if terms * bound <= limit:
-            sums = e.apply("MatMul", [e.cast(x, wide), trits(wide)])
-            if terms * bound >= 1 << 31:
-                # Without this ONNX Runtime joins both casts to one, which does not wrap around.
-                wrapped = [e.cast(sums, Element.INT64), e.scalar(1 << 32, Element.INT64)]
-                sums = e.apply("Mod", wrapped)
-            return e.cast(sums, Element.INT32)
-    return e.apply("MatMul", [e.cast(x, Element.INT32), trits(Element.INT32)])
+        if terms * bound < limit:
+            out = e.apply("MatMul", [e.cast(x, wide), trits(wide)])
+            out = out if terms * bound < 1 << 31 else e.cast(out, Element.INT64)
+            return e.cast(out, sums)
+    return e.apply("MatMul", [e.cast(x, sums), trits(sums)])
 
 
 def _byte_product(e: Emitter, x: str, weight: str) -> str:
@@ -171,7 +170,7 @@ def conv(e: Emitter, op: ternary.ConvOp) -> None:
         (x, e.magnitudes.greatest(op.input)),
         (e.trits(op.weight, Element.FLOAT), 1),
         int(np.max(sum_terms(op), initial=0)),
-        Element.INT32,
+        element_type(accumulator(tensor_type(op.input))),
         lambda a, b: e.node("Conv", [a, b], Element.FLOAT, **window),
     )
     _finish(e, op, out, None)
@@ -211,19 +210,20 @@ def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
     x, matrix = e.value(op.operand), op.matrix()
     element = e.element(x)
     greatest = int(np.abs(matrix).max(initial=0))
-    wide = element if element.is_float else Element.INT32
+    wide = sums = element_type(tensor_type(op.result).element_type)
     if element is Element.BFLOAT16:
         wide = Element.FLOAT
     elif not element.is_float:
         terms = e.magnitudes.greatest(op.operand) * int(np.abs(matrix).sum(axis=0).max(initial=0))
-        wide = Element.FLOAT if terms <= FLOAT_EXACT else Element.INT32
+        wide = Element.FLOAT if terms <= FLOAT_EXACT else sums
     if greatest <= 1:
         weight = e.unpack(e.constant(pack_trits(matrix), f"{e.hint}.matrix"), matrix.shape, wide)
     else:
-        stored = matrix.astype(np.int8 if greatest <= 127 else np.int32)
+        exact = np.int32 if sums is Element.INT32 else np.int64
+        stored = matrix.astype(np.int8 if greatest <= 127 else exact)
         weight = e.cast(e.constant(stored, f"{e.hint}.matrix"), wide)
     out = e.apply("MatMul", [e.cast(x, wide), weight])
-    e.bind(op.result, e.cast(out, element_type(tensor_type(op.result).element_type)))
+    e.bind(op.result, e.cast(out, sums))
 
 
 def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:

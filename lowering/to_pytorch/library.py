@@ -71,10 +71,11 @@ def multiply_ternary(
 def multiply_ternary_integers(
     x: torch.Tensor, packed: torch.Tensor, shape: tuple[int, int]
 ) -> torch.Tensor:
-    """x · W for integers, exactly, as int32, W in packed bytes."""
+    """x · W for integers as `matmul_integers`, W in packed bytes."""
     if ternary_linear is not None and x.dtype == torch.int8:
         return ternary_linear(x, packed, shape[1])
-    return matmul_integers(x, unpack_once(packed, shape, dtype=torch.float64))
+    dtype = torch.int64 if x.dtype == torch.int64 else torch.float64
+    return matmul_integers(x, unpack_once(packed, shape, dtype=dtype))
 
 
 def convolve_ternary(
@@ -113,10 +114,15 @@ def convolve_ternary_integers(
     dilation: tuple[int, ...],
     groups: int,
 ) -> torch.Tensor:
-    """A convolution of integers with packed trits, exactly, as int32. Low pads first, then high."""
+    """A convolution of integers with packed trits: int64 modulo 2^64, the others exact int32.
+
+    Low pads first, then high.
+    """
     window = (stride, padding, dilation, groups)
     if ternary_conv2d is not None and x.dtype == torch.int8:
         return convolve_by_kernel(x, packed, shape, *window)
+    if x.dtype == torch.int64:
+        return convolve_wrapping(x, unpack_once(packed, shape, dtype=torch.int64), *window)
     weight = unpack_once(packed, shape, dtype=torch.float64)
     return convolve_integers(x, weight, *window, torch.int32)
 
@@ -215,7 +221,9 @@ def ternary_scale(
 
 
 def matmul_integers(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Integers times trits, exactly, as int32: float64 holds every sum."""
+    """Integers times trits: int64 modulo 2^64, the others as int32 by float64, exact as it is."""
+    if x.dtype == torch.int64:
+        return torch.matmul(x, weights.to(torch.int64))
     product = torch.matmul(x.to(torch.int32).double(), weights.double())
     return product.to(torch.int64).to(torch.int32)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
-from ...dialects.ternary.linear import FusedOp
+from ...dialects.ternary.linear import FusedOp, accumulator
 from .expressions import Expr, binary, call, sequence
 from .forward import INLINE, Forward, bits_of, dtype_of
 from .literals import number
@@ -141,11 +142,19 @@ def _product(input: SSAValue, weight: SSAValue, e: Forward) -> Expr:
     if is_float(tensor_type(input)):
         x = e.local(input)
         return call("torch.matmul", x, e.trits(weight, dtype_of(input), like=x))
-    trits = e.packed(weight)
+    trits, (x, wide) = e.packed(weight), _integers(input, e)
     if trits is not None and len(trits.shape) == 2:
         place = (trits.source, sequence(trits.shape))
-        return e.library("multiply_ternary_integers", e.value(input), *place)
-    return e.library("matmul_integers", e.value(input), e.trits(weight, "torch.float64"))
+        return e.library("multiply_ternary_integers", x, *place)
+    return e.library("matmul_integers", x, e.trits(weight, wide))
+
+
+def _integers(input: SSAValue, e: Forward) -> tuple[Expr, str]:
+    """Integers for a product with trits, and the type to multiply in; int64 where i64 sums them."""
+    x = e.value(input)
+    if accumulator(tensor_type(input)) != i64:
+        return x, "torch.float64"
+    return x if dtype_of(input) == "torch.int64" else x.method("to", "torch.int64"), "torch.int64"
 
 
 def ternary_linear(op: ternary.LinearOp, e: Forward) -> Expr:
@@ -168,11 +177,12 @@ def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
         inside = op.bias is not None and op.scale is None
         bias = e.value(op.bias) if op.bias is not None and inside else None
         return _finish(op, float_conv(op, e.value(op.input), weight, bias), e, bias_done=inside)
-    weight = e.trits(op.weight, "torch.float64")
-    x = e.value(op.input)
-    if bits_of(op.input) > 32:
-        x = x.method("to", "torch.int32")
-    product = e.library("convolve_integers", x, weight, *_window(op), "torch.int32")
+    x, wide = _integers(op.input, e)
+    weight, window = e.trits(op.weight, wide), _window(op)
+    if wide == "torch.int64":
+        product = e.library("convolve_wrapping", x, weight, *window)
+    else:
+        product = e.library("convolve_integers", x, weight, *window, "torch.int32")
     return _finish(op, product, e, bias_done=False)
 
 
@@ -180,17 +190,15 @@ def _packed_conv(op: ternary.ConvOp, e: Forward) -> Expr:
     """A convolution with weights in packed bytes, by kernels where there are some."""
     trits = e.packed(op.weight)
     assert trits is not None
-    x, place = e.value(op.input), (trits.source, sequence(trits.shape), *_window(op))
+    place = (trits.source, sequence(trits.shape), *_window(op))
     if not is_float(tensor_type(op.input)):
-        if bits_of(op.input) > 32:
-            x = x.method("to", "torch.int32")
-        product = e.library("convolve_ternary_integers", x, *place)
+        product = e.library("convolve_ternary_integers", _integers(op.input, e)[0], *place)
         return _finish(op, product, e, bias_done=False)
     fused = all(_is_vector(value, op.weight, 0) for value in (op.scale, op.bias))
     scale, bias = (
         e.value(value) if fused and value is not None else None for value in (op.scale, op.bias)
     )
-    product = e.library("convolve_ternary", x, *place, scale=scale, bias=bias)
+    product = e.library("convolve_ternary", e.value(op.input), *place, scale=scale, bias=bias)
     return _finish(op, product, e, bias_done=fused, scale_done=fused)
 
 

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 
 from ...dialects.elements import numpy_dtype
 from ...dialects.shapes import Shape
+from ...ir.errors import LoweringError
 
 Array: TypeAlias = NDArray[Any]
 OptionValue: TypeAlias = bool | int | float | Sequence[int]
@@ -82,8 +83,15 @@ _BY_DTYPE = {
 
 
 def element_type(element: Attribute) -> Element:
-    """The TFLite type of an IR element type; trits travel as INT8."""
-    return _BY_DTYPE[numpy_dtype(element).name]
+    """The TFLite type of an IR element type; trits travel as INT8.
+
+    Raises:
+        LoweringError: LiteRT has none.
+    """
+    name = numpy_dtype(element).name
+    if name not in _BY_DTYPE:
+        raise LoweringError(f"target 'tflite' has no tensors of {name}; convert to int64 before")
+    return _BY_DTYPE[name]
 
 
 def element_of_array(array: Array) -> Element:

@@ -21,6 +21,7 @@ from .products import (
     last_in_place,
     lifted,
     stored_bias,
+    sums_of,
     weight_order,
 )
 from .window import lift, unlift, window_of
@@ -70,12 +71,14 @@ def by_matrix(
         wide = e.float32(x)
         out = fully_connected(e, wide, stored, stored_bias(e, bias))
         return e.cast(out, x.element), layout
-    reach = int(np.abs(rows.astype(np.int64)).sum(axis=0).max(initial=0))
+    reach = int(np.abs(rows.astype(np.float64)).sum(axis=0).max(initial=0))
     stored = e.constant(np.ascontiguousarray(rows.T).astype(np.float32), hint)
-    bound = e.magnitudes.greatest(input)
-    out = exact_product(e, x, bound, reach, lambda piece: fully_connected(e, piece, stored, None))
+    bound, sums = e.magnitudes.greatest(input), sums_of(x.element)
+    out = exact_product(
+        e, x, bound, reach, sums, lambda piece: fully_connected(e, piece, stored, None)
+    )
     if bias is not None:
-        out = e.binary("ADD", out, e.cast(e.value(bias), Element.INT32))
+        out = e.binary("ADD", out, e.cast(e.value(bias), sums))
     return e.cast(out, x.element), layout
 
 
@@ -138,12 +141,14 @@ def conv(e: Emitter, op: tensor.ConvOp) -> None:
         out = convolution(e, wide, weight, stored_bias(e, op.bias), window, groups)
     else:
         reach = prod(tensor_type(op.weight).get_shape()[1:]) * e.magnitudes.greatest(op.weight)
-        bound = e.magnitudes.greatest(op.input)
-        out = exact_product(
-            e, x, bound, reach, lambda piece: convolution(e, piece, weight, None, window, groups)
-        )
+        bound, sums = e.magnitudes.greatest(op.input), sums_of(element)
+
+        def product(piece: Tensor) -> Tensor:
+            return convolution(e, piece, weight, None, window, groups)
+
+        out = exact_product(e, x, bound, reach, sums, product)
         if op.bias is not None:
-            out = e.binary("ADD", out, e.cast(e.value(op.bias), Element.INT32))
+            out = e.binary("ADD", out, e.cast(e.value(op.bias), sums))
     e.bind(op.result, unlift(e, e.cast(out, element), rank), channels_last(rank))
 
 

@@ -105,18 +105,29 @@ def columns(e: Emitter, x: Tensor, window: Window) -> Tensor:
 _END = (1 << 63) - 1
 
 
+def sums_of(element: Element) -> Element:
+    """What dense products of integers are summed in, before they wrap around in their own type."""
+    return Element.INT64 if element.dtype.itemsize == 8 else Element.INT32
+
+
 def exact_product(
-    e: Emitter, x: Tensor, bound: int, reach: int, product: Callable[[Tensor], Tensor]
+    e: Emitter,
+    x: Tensor,
+    bound: int,
+    reach: int,
+    sums: Element,
+    product: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """A product of integers by a float32 kernel, as INT32, wrapping around.
+    """A product of integers by a float32 kernel, as INT32 or INT64, wrapping around.
 
     Sums up to 2^24 are exact in any order of summation. Greater operands are cut into pieces of
-    fewer bits; the sums of the pieces are put together in INT32.
+    fewer bits; the sums of the pieces are put together in integers.
 
     Args:
         x: the operand.
         bound: of its absolute values.
         reach: the greatest sum of absolute weights behind one output.
+        sums: the type of the result.
         product: the product of a float32 tensor with the weights.
 
     Raises:
@@ -124,30 +135,34 @@ def exact_product(
     """
     with e.exactly():
         if bound * reach <= FLOAT_EXACT:
-            return e.cast(product(e.float32(x)), Element.INT32)
+            return e.cast(product(e.float32(x)), sums)
         bits = (FLOAT_EXACT // max(reach, 1)).bit_length() - 1
-        if bits < 1 or x.element is Element.INT64:
+        if bits < 1:
             raise Inexpressible(
                 f"sums up to {bound * reach} are not exact in LiteRT; quantise to fewer bits"
             )
-        return _in_pieces(e, e.cast(x, Element.INT32), bound, bits, product)
+        bound = min(bound, 1 << sums.dtype.itemsize * 8 - 1)
+        return _in_pieces(e, e.cast(x, sums), bound, bits, product)
 
 
 def _in_pieces(
     e: Emitter, x: Tensor, bound: int, bits: int, product: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    rest, shift, total = x, 0, None
-    base = e.scalar(1 << bits, Element.INT32)
+    """The pieces are multiples of 2^shift, which float32 holds and divides exactly."""
+    sums, below, shift, total = x.element, None, 0, None
     while True:
-        last = bound >> shift < 1 << bits
-        piece = rest if last else e.binary("FLOOR_MOD", rest, base)
-        part = e.cast(product(e.float32(piece)), Element.INT32)
+        last = bound <= 1 << shift + bits
+        up_to = x if last else e.binary("FLOOR_MOD", x, e.scalar(1 << shift + bits, sums))
+        piece = e.float32(up_to if below is None else e.binary("SUB", up_to, below))
         if shift:
-            part = e.binary("MUL", part, e.scalar(1 << shift, Element.INT32))
+            piece = e.binary("MUL", piece, e.scalar(2.0**-shift, Element.FLOAT32))
+        part = e.cast(product(piece), sums)
+        if shift:
+            part = e.binary("MUL", part, e.scalar(1 << shift, sums))
         total = part if total is None else e.binary("ADD", total, part)
         if last:
             return total
-        rest = e.binary("DIV", e.binary("SUB", rest, piece), base)
+        below = up_to
         shift += bits
 
 

@@ -8,7 +8,6 @@ stored, and convolves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -18,6 +17,7 @@ from ...dialects import ternary
 from ...dialects.inference import tensor_type
 from ...dialects.magnitude import sum_terms
 from ...dialects.shapes import DYNAMIC, is_float
+from ...dialects.ternary.linear import accumulator
 from .activation import rectify
 from .elementwise import clip
 from .emitter import Emitter, Inexpressible, Rule
@@ -84,17 +84,11 @@ def _by_trits(
         return out, layout, known is not None
     reach = int(np.abs(rows.astype(np.int64)).sum(axis=0).max(initial=0))
     bound = e.magnitudes.greatest(input)
-    out = _exact(e, x, bound, reach, lambda part: fully_connected(e, part, stored, None))
+    sums = element_type(accumulator(tensor_type(input)))
+    out = exact_product(
+        e, x, bound, reach, sums, lambda part: fully_connected(e, part, stored, None)
+    )
     return out, layout, False
-
-
-def _exact(
-    e: Emitter, x: Tensor, bound: int, reach: int, product: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """`exact_product`, whose sums wrap around in 32 bits: no more of the operand counts."""
-    if x.element is Element.INT64:
-        x, bound = e.cast(x, Element.INT32), min(bound, 1 << 31)
-    return exact_product(e, x, bound, reach, product)
 
 
 def _stored_trits(
@@ -128,7 +122,8 @@ def _batched(e: Emitter, input: SSAValue, trits: Array, weight: SSAValue) -> Ten
 
     if is_float(tensor_type(input)):
         return e.cast(product(e.float32(x)), x.element)
-    return _exact(e, x, e.magnitudes.greatest(input), reach, product)
+    sums = element_type(accumulator(tensor_type(input)))
+    return exact_product(e, x, e.magnitudes.greatest(input), reach, sums, product)
 
 
 def _computed_product(e: Emitter, input: SSAValue, weight: SSAValue) -> Tensor:
@@ -140,8 +135,8 @@ def _computed_product(e: Emitter, input: SSAValue, weight: SSAValue) -> Tensor:
         return e.cast(batch_matmul(e, e.float32(x), w), x.element)
     if w.shape[-2] == DYNAMIC:
         raise Inexpressible("an integer product over a dynamic size has no bound")
-    bound = e.magnitudes.greatest(input)
-    return _exact(e, x, bound, w.shape[-2], lambda part: batch_matmul(e, part, w))
+    bound, sums = e.magnitudes.greatest(input), element_type(accumulator(tensor_type(input)))
+    return exact_product(e, x, bound, w.shape[-2], sums, lambda part: batch_matmul(e, part, w))
 
 
 def conv(e: Emitter, op: ternary.ConvOp) -> None:
@@ -176,7 +171,8 @@ def conv(e: Emitter, op: ternary.ConvOp) -> None:
         out = e.cast(product(e.float32(x)), x.element)
     else:
         reach = int(np.max(sum_terms(op), initial=0))
-        out = _exact(e, x, e.magnitudes.greatest(op.input), reach, product)
+        sums = element_type(accumulator(tensor_type(op.input)))
+        out = exact_product(e, x, e.magnitudes.greatest(op.input), reach, sums, product)
     scaled = floating and scale is not None
     _finish(e, op, unlift(e, out, rank), channels_last(rank), scaled=scaled)
 
@@ -221,7 +217,9 @@ def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
     else:
         reach = int(np.abs(matrix).sum(axis=0).max(initial=0))
         bound = e.magnitudes.greatest(op.operand)
-        out = _exact(e, x, bound, reach, lambda p: fully_connected(e, p, weight, None))
+        out = exact_product(
+            e, x, bound, reach, element, lambda p: fully_connected(e, p, weight, None)
+        )
     e.bind(op.result, e.cast(out, element))
 
 

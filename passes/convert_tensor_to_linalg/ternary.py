@@ -1,17 +1,18 @@
-"""The `ternary` dialect: trits are i8 in {-1, 0, 1}, and products add and subtract in i32."""
+"""The `ternary` dialect: trits are i8 in {-1, 0, 1}, and products add and subtract."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import AnyFloat, f32, f64, i8, i32
+from xdsl.dialects.builtin import IntegerType, Signedness, f32, f64, i8
 from xdsl.dialects.math import AbsFOp, RoundEvenOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import ternary
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import element_count
+from ...dialects.shapes import bit_width, element_count, with_element
+from ...dialects.ternary.linear import accumulator
 from .emitter import PARALLEL, REDUCTION, Emitter, Rule, Size, dims, element, rank
 from .linear import add_along, along, convolution, matrix_product, multiply_along
 from .quantization import count_thresholds, rescale
@@ -21,16 +22,19 @@ from .scalars import Scalars
 from .shape import extract
 
 
-def _sum_type(x: SSAValue) -> Attribute:
-    return element(x) if isinstance(element(x), AnyFloat) else i32
+def _sum_type(emitter: Emitter, x: SSAValue) -> Attribute:
+    """The accumulator of products with x, whose own type does not say any more who has no sign."""
+    type = tensor_type(x)
+    if x in emitter.unsigned:
+        width = bit_width(type.element_type)
+        type = with_element(type, IntegerType(width or 0, Signedness.UNSIGNED))
+    return accumulator(type)
 
 
 def product(emitter: Emitter, x: SSAValue, weight: SSAValue) -> SSAValue:
-    """x · W: floats in x's type, integers and trits in i32."""
-    type = _sum_type(x)
-    if not isinstance(type, AnyFloat):
-        x = emitter.convert_elements(x, i32)
-    return matrix_product(emitter, x, weight, type)
+    """x · W, summed in the accumulator."""
+    type = _sum_type(emitter, x)
+    return matrix_product(emitter, emitter.convert_elements(x, type), weight, type)
 
 
 def matmul(
@@ -52,11 +56,9 @@ def linear(emitter: Emitter, op: ternary.LinearOp, *operands: SSAValue) -> SSAVa
 def conv(emitter: Emitter, op: ternary.ConvOp, *operands: SSAValue) -> SSAValue:
     """`ternary.conv`."""
     given = named(op, operands)
-    x, weight = given["input"], given["weight"]
-    type = _sum_type(x)
-    if not isinstance(type, AnyFloat):
-        x = emitter.convert_elements(x, i32)
-    return finish(emitter, op, convolution(emitter, x, weight, op, type), given)
+    type = _sum_type(emitter, given["input"])
+    x = emitter.convert_elements(given["input"], type)
+    return finish(emitter, op, convolution(emitter, x, given["weight"], op, type), given)
 
 
 def finish(
@@ -106,7 +108,7 @@ def named(op: ternary.FusedOp, operands: Sequence[SSAValue]) -> dict[str, SSAVal
 
 def adder_graph(emitter: Emitter, op: ternary.AdderGraphOp, x: SSAValue) -> SSAValue:
     """`ternary.adder_graph`, as a product with the matrix that it stands for."""
-    type = _sum_type(x)
+    type = _sum_type(emitter, x)
     weight = emitter.dense(op.matrix().astype(numpy_dtype(type)), type)
     return matrix_product(emitter, emitter.convert_elements(x, type), weight, type)
 

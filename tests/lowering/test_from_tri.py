@@ -219,3 +219,53 @@ def test_a_program_with_errors_gives_a_compilation_error() -> None:
         import_tri(LINEAR_CLASSIFIER.replace("784, 10]", "748, 10]", 1))
     assert (caught.value.line, caught.value.column) == (7, 16)
     assert "inner dimensions" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("element", "operand", "body"),
+    [
+        ("int8", "TernaryTensor[2, 3]", "x @ w + 1"),
+        ("int32", "TernaryTensor[2, 3]", "linear(x, w) + 1"),
+        ("int64", "TernaryTensor[2, 3]", "x @ w + 1"),
+        ("int64", "TernaryTensor[2, 3]", "ternary_matmul(x, w) + 1"),
+        ("int8", "Tensor<int8>[2, 3]", "x @ w + 1"),
+        ("int16", "Tensor<int8>[2, 3]", "linear(x, w) + 1"),
+        ("int64", "Tensor<int8>[2, 3]", "matmul(x, w) + 1"),
+    ],
+)
+def test_sums_of_integers_have_the_type_that_the_checker_says(
+    element: str, operand: str, body: str
+) -> None:
+    """At least `int32`; `int64` for that, so that nothing wraps around where it would fit."""
+    sums = "int64" if element == "int64" else "int32"
+    module = import_tri(
+        f"""
+        layer Sums {{
+            param w: {operand}
+            fn forward(x: Tensor<{element}>[N, 2]) -> Tensor<{sums}>[N, 3] {{ return {body} }}
+        }}
+        """,
+        weights={"w": np.array([[1, -1, 0], [1, 1, 1]], np.int8)},
+    )
+    most = np.iinfo(element).max
+    x = np.array([[most, most], [most, -most], [1 << 40 if sums == "int64" else 9, 1]], element)
+    wide = x.astype(object) @ np.array([[1, -1, 0], [1, 1, 1]], object) + 1
+    bits = np.iinfo(sums).bits
+    (got,) = run_module(module, [x])
+    assert got.dtype == sums
+    np.testing.assert_array_equal(got.astype(object) % (1 << bits), wide % (1 << bits))
+
+
+def test_trits_sum_with_integers_on_either_side() -> None:
+    module = import_tri(
+        """
+        layer Left {
+            param w: TernaryTensor[2, 2]
+            fn forward(x: Tensor<int8>[2, 3]) -> Tensor<int32>[2, 3] { return w @ x }
+        }
+        """,
+        weights={"w": np.array([[1, 1], [-1, 1]], np.int8)},
+    )
+    x = np.array([[127, -128, 5], [100, -100, 7]], np.int8)
+    want = np.array([[1, 1], [-1, 1]]) @ x.astype(np.int32)
+    np.testing.assert_array_equal(run_module(module, [x])[0], want)

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.from_onnx.sizes import Free, fitted, probes
 from triton_dsl.lowering.from_torch.sizes import ProblemError
+from triton_dsl.tools.verify import run_target
 
 make = helper.make_node
 RNG = np.random.default_rng(2)
@@ -259,3 +261,36 @@ def test_a_size_is_found_from_its_values(factor: int, offset: int, name: str) ->
     candidates = [Free.named("a"), 3, Free.named("b")]
     assert fitted([size.at(values) for values in at], candidates, at) == size
     assert fitted([values[name] // 2 for values in at], candidates, at) is None
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize("operator", ["MatMul", "Gemm"])
+def test_integer_products_with_trits_are_those_of_the_standard(
+    bench: Any, operator: str, dtype: str
+) -> None:
+    """Sums of all bits of the type, then float64. The standard's own Gemm goes through float32."""
+    info = np.iinfo(dtype)
+    ends = [info.max, info.min, info.max - 1, 1, min(1 << 40, info.max), 5, 7, (1 << 31) - 1]
+    x = np.array(ends, dtype).reshape(2, 4)
+    weight = np.array([[1, 1], [0, 1], [1, 0], [1, 1]], dtype)
+    if info.min < 0:
+        weight[2, 1] = -1
+    stored, inputs = {"w": weight}, ["x", "w"]
+    if operator == "Gemm":
+        stored["b"] = np.array([info.max, 3], dtype)
+        inputs.append("b")
+    nodes = [make(operator, inputs, ["z"]), make("Cast", ["z"], ["y"], to=TensorProto.DOUBLE)]
+    source = bench.model(nodes, {"x": (dtype, ["N", 4])}, ["z", "y"], stored)
+    module = from_onnx(source)
+    assert any(op.name == "ternary.linear" for op in module.walk())
+    sums = x @ weight + stored.get("b", np.zeros(2, dtype))
+    if operator == "MatMul":
+        standard: Any = ReferenceEvaluator(source).run(None, {"x": x})
+        np.testing.assert_array_equal(standard[0], sums)
+    want = [sums, sums.astype(np.float64)]
+    for target in ("interpreter", "pytorch", "onnx", "native"):
+        reference = target == "interpreter"
+        found = run_module(module, [x]) if reference else run_target(module, target, [x])[1]
+        assert [a.dtype for a in found] == [a.dtype for a in want]
+        for got, wanted in zip(found, want, strict=True):
+            np.testing.assert_array_equal(got, wanted, err_msg=target)

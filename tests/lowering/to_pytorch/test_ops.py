@@ -255,9 +255,14 @@ func.func @forward(%x : tensor<4xf32>) -> tensor<4x!ternary.trit> {
     agree(text, [np.array([np.inf, -np.inf, np.nan, 0.7], np.float32)])
 
 
+def summed(element: str) -> str:
+    """The type of sums of trits times `f32`, `f64` or signed integers of a type."""
+    return element if element in ("f32", "f64", "i64") else "i32"
+
+
 def fused(kind: str, element: str, options: str) -> str:
     """A function with one `ternary.linear` or `ternary.conv` and its optional operands."""
-    accumulator = element if element.startswith("f") else "i32"
+    accumulator = summed(element)
     shapes = {
         "linear": ("?x8", "8x4", "?x4", ""),
         "conv": (
@@ -312,6 +317,7 @@ func.func @forward(%x : tensor<{x}x{element}>{arguments}) -> tensor<{y}x{out}> {
         ("i8", "bias multiplier shift zero_point"),
         ("i32", "bias relu multiplier shift zero_point"),
         ("i64", "bias"),
+        ("i64", "bias relu thresholds"),
         ("!ternary.trit", ""),
     ],
 )
@@ -436,7 +442,7 @@ def test_convolutions_of_any_shape(data: st.DataObject, agree: Agree) -> None:
     y = "x".join(map(str, [2, outputs, *out]))
     dense = draw(st.booleans())
     weight = f"tensor<{w}x{element}>" if dense else f"tensor<{w}x!ternary.trit>"
-    result = element if dense or element == "f32" else "i32"
+    result = element if dense else summed(element)
     ints = ", ".join(
         f"{name} = array<i64: {', '.join(map(str, values))}>"
         for name, values in (("strides", strides), ("padding", padding), ("dilation", dilation))
@@ -461,7 +467,7 @@ def test_matrix_products_of_any_shape(data: st.DataObject, agree: Agree) -> None
     rows, inner, columns = (draw(st.integers(1, 9)) for _ in range(3))
     element = draw(ELEMENTS)
     x = f"tensor<{'x'.join(map(str, [*batch, rows, inner]))}x{element}>"
-    result = "f32" if element == "f32" else "i32"
+    result = summed(element)
     y = f"tensor<{'x'.join(map(str, [*batch, rows, columns]))}x{result}>"
     weight = f"tensor<{inner}x{columns}x!ternary.trit>"
     text = f"""

@@ -218,3 +218,11 @@ func.func @f(%x: tensor<4x?x7xf32>, %v: tensor<8xf32>) {
       tensor<8xf32>, tensor<8xf32>) -> tensor<4x?x7xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<8x?x4xi64>, %w: tensor<4x3x!ternary.trit>) {
+  // expected-error @+1 {{'spike.linear' expects graded spikes of at most 32 bits, got tensor<8x?x4xi64>; convert them to i32}}
+  %y = spike.linear %x, %w : tensor<8x?x4xi64>, tensor<4x3x!ternary.trit> -> tensor<8x?x3xi32>
+  func.return
+}

@@ -150,7 +150,7 @@ func.func @f(%x: tensor<2x8xi8>, %w: tensor<8x4x!ternary.trit>) {
 // -----
 
 func.func @f(%x: tensor<2x8xf32>, %w: tensor<8x4x!ternary.trit>, %m: tensor<i32>, %s: tensor<i32>, %z: tensor<i8>) {
-  // expected-error @+1 {{'ternary.linear' expects integer input to requantise, got tensor<2x8xf32>}}
+  // expected-error @+1 {{'ternary.linear' expects input whose sums are i32 to requantise, got tensor<2x8xf32>}}
   %y = ternary.linear %x, %w multiplier(%m : tensor<i32>) shift(%s : tensor<i32>)
       zero_point(%z : tensor<i8>) {low = 0 : i64, high = 9 : i64} : tensor<2x8xf32>,
       tensor<8x4x!ternary.trit> -> tensor<2x4xi8>
@@ -234,5 +234,24 @@ func.func @f(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3x!ternary.trit>) {
   %y = ternary.conv %x, %w {strides = array<i64: 1>, padding =
       array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>} : tensor<1x3x8x8xf32>,
       tensor<4x3x3x3x!ternary.trit> -> tensor<1x4x6x6xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8xi64>, %w: tensor<8x4x!ternary.trit>, %m: tensor<i32>, %s: tensor<i32>, %z: tensor<i8>) {
+  // expected-error @+1 {{'ternary.linear' expects input whose sums are i32 to requantise, got tensor<2x8xi64>}}
+  %y = ternary.linear %x, %w multiplier(%m : tensor<i32>) shift(%s : tensor<i32>)
+      zero_point(%z : tensor<i8>) {low = 0 : i64, high = 9 : i64} : tensor<2x8xi64>,
+      tensor<8x4x!ternary.trit> -> tensor<2x4xi8>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8xui32>, %w: tensor<8x4x!ternary.trit>, %b: tensor<4xi32>) {
+  // expected-error @+1 {{'ternary.linear' expects a bias of i64, got tensor<4xi32>}}
+  %y = ternary.linear %x, %w bias(%b : tensor<4xi32>) : tensor<2x8xui32>,
+      tensor<8x4x!ternary.trit> -> tensor<2x4xi32>
   func.return
 }
