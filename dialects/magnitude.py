@@ -122,6 +122,8 @@ class Magnitudes:
         if isinstance(op, ternary.MatmulOp):
             terms = tensor_type(op.input).get_shape()[-1]
             return limit if terms == DYNAMIC else np.array(float(terms * self.greatest(op.input)))
+        if isinstance(op, tensor.SubOp) and _is_unsigned(op.result):
+            return limit
         if isinstance(op, tensor.AddOp | tensor.SubOp):
             return self.known[op.lhs] + self.known[op.rhs]
         if isinstance(op, tensor.MulOp):
@@ -140,7 +142,7 @@ class Magnitudes:
             sizes = [type.get_shape()[axis] for axis in axes]
             most = self.greatest(op.operand) * prod(sizes)
             return limit if DYNAMIC in sizes else np.array(float(most))
-        if isinstance(op, tensor.ConvertOp) and _loses_sign(op):
+        if isinstance(op, tensor.ConvertOp) and _is_unsigned(op.result):
             return limit
         if isinstance(op, _SAME_ELEMENTS) and len(_sources(op.results[0])) == len(op.operands):
             return np.array(float(max(self.greatest(v) for v in op.operands)))
@@ -212,9 +214,9 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
     return [v for v in candidates if not is_float(dense_type(v))]
 
 
-def _loses_sign(op: tensor.ConvertOp) -> bool:
-    """Whether negative numbers become large ones: i8 to ui8, say."""
-    return numpy_dtype(tensor_type(op.result).element_type).kind == "u"
+def _is_unsigned(value: SSAValue) -> bool:
+    """Whether negative numbers become large ones."""
+    return numpy_dtype(tensor_type(value).element_type).kind == "u"
 
 
 def sum_terms(op: ternary.FusedOp) -> NDArray[np.int64]:

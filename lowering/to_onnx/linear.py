@@ -56,7 +56,7 @@ def conv(e: Emitter, op: tensor.ConvOp) -> None:
         e.bind(op.result, e.apply("Conv", inputs, **window))
         return
     element = e.element(x)
-    accumulator = Element.INT64 if element is Element.INT64 else Element.INT32
+    accumulator = Element.INT64 if element.dtype.itemsize == 8 else Element.INT32
     out = exact_product(
         e,
         (x, e.magnitudes.greatest(op.input)),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from xdsl.dialects.builtin import f32, f64, i1
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike, tensor
+from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import axis_index, is_float
 from ...dialects.tensor.reduction import ReduceOp
@@ -130,7 +132,9 @@ def clamp(op: tensor.ClampOp, e: Forward) -> Expr:
     if is_float(type):
         limits = {name: number(bound, type.element_type) for name, bound in bounds.items()}
     else:
-        limits = {name: str(int(bound)) for name, bound in bounds.items()}
+        info = np.iinfo(numpy_dtype(type.element_type))
+        least, most = int(info.min), int(info.max)
+        limits = {name: str(int(min(max(b, least), most))) for name, b in bounds.items()}
     return call("torch.clamp", x, **limits)
 
 

@@ -113,6 +113,8 @@ def absolute(e: Emitter, op: tensor.AbsOp) -> None:
 
 def magnitude(e: Emitter, x: Tensor) -> Tensor:
     """|x|; the greater of x and -x for integers, which few sets of kernels have ABS for."""
+    if x.element.dtype.kind in "bu":
+        return x
     if not x.element.is_float:
         return e.binary("MAXIMUM", x, e.apply("NEG", [x]))
     return e.apply("ABS", [x])
@@ -238,7 +240,7 @@ def saturating_cast(e: Emitter, x: Tensor, element: Element) -> Tensor:
     if not x.element.is_float or element.is_float or element is Element.BOOL:
         return e.cast(x, element)
     info = np.iinfo(element.dtype)
-    wide = e.cast(x, Element.FLOAT32)
+    wide = e.float32(x)
     zero = e.scalar(0, Element.FLOAT32)
     finite = e.choose(e.compare("EQUAL", wide, wide), wide, zero)
     if info.bits <= 16:

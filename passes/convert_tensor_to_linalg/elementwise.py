@@ -118,9 +118,12 @@ def where(
 def convert(emitter: Emitter, op: tensor.ConvertOp, x: SSAValue) -> SSAValue:
     """`tensor.convert`."""
     target = emitter.signless(tensor_type(op.result).element_type)
+    unsigned = emitter.is_unsigned_type(tensor_type(op.result).element_type)
     if isinstance(element(x), AnyFloat) and bit_width(target) not in (1, None):
-        unsigned = emitter.is_unsigned_type(tensor_type(op.result).element_type)
         return emitter.map([x], lambda s, a: s.saturate(a, target, unsigned=unsigned), target)
+    if element(x) == target and (x in emitter.unsigned) != unsigned:
+        # A value of its own: other users of x still read its bits as they did.
+        return emitter.map([x], lambda s, a: a, target)
     return emitter.convert_elements(x, target)
 
 
