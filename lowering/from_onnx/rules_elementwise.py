@@ -105,8 +105,23 @@ def _pow(e: Emitter, call: Call) -> SSAValue:
             return e.add(tensor.SqrtOp(base))
     if is_float(tensor_type(base)):
         return e.add(tensor.PowOp(base, e.convert(exponent, base)))
+    if known is not None and known.dtype.kind in "iu" and known.size > 0 and known.min() >= 0:
+        return _whole_power(e, base, known)
     wide = e.add(tensor.PowOp(e.convert(base, f64), e.convert(exponent, f64)))
     return e.convert(wide, base)
+
+
+def _whole_power(e: Emitter, base: SSAValue, exponents: Any) -> SSAValue:
+    """Integers to known powers, wrapping around: a product of squares of squares."""
+    one, made = e.number(1, base), None
+    for bit in range(max(1, int(exponents.max()).bit_length())):
+        if made is not None:
+            base = e.add(tensor.MulOp(base, base))
+        chosen = (exponents >> exponents.dtype.type(bit) & 1).astype(np.bool_)
+        factor = e.add(tensor.WhereOp(e.known(chosen), base, one))
+        made = factor if made is None else e.add(tensor.MulOp(made, factor))
+    assert made is not None
+    return made
 
 
 def _ceil(e: Emitter, x: SSAValue) -> SSAValue:

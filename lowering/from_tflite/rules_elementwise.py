@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ..from_onnx.rules_activation import Formula
+from ..from_torch.rules_elementwise import whole_floor
 from ..from_torch.sizes import ProblemError
 from .emitter import Emitter, Node, Rule, is_real, standard
 from .fixed_point import (
@@ -54,8 +55,7 @@ def _floor_div(e: Emitter, node: Node) -> SSAValue:
     x, y = node[0], node[1]
     if is_real(x):
         return e.add(tensor.FloorOp(e.add(tensor.DivOp(x, y))))
-    rest = e.add(tensor.ModOp(x, y))
-    return e.add(tensor.DivOp(e.add(tensor.SubOp(x, rest)), y))
+    return whole_floor(e, x, y)
 
 
 def _add_n(e: Emitter, node: Node) -> SSAValue:

@@ -6,10 +6,10 @@ Operands take the type that PyTorch promotes them to. Activations stand in `rule
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
@@ -68,11 +68,31 @@ def _div(e: Emitter, call: Call) -> SSAValue:
     lhs, rhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
     mode = call.get("rounding_mode")
     if mode == "floor" and is_integer(tensor_type(lhs)):
-        lhs = e.add(tensor.SubOp(lhs, e.add(tensor.ModOp(lhs, rhs))))
+        return whole_floor(e, lhs, rhs)
     quotient = e.add(tensor.DivOp(lhs, rhs))
     if mode is None or is_integer(tensor_type(lhs)):
         return quotient
     return e.add(tensor.FloorOp(quotient)) if mode == "floor" else truncated(e, quotient)
+
+
+class Writer(Protocol):
+    """What importers write ops with."""
+
+    def add(self, op: Operation, /) -> SSAValue:
+        """Insert an op; its result."""
+        ...
+
+    def convert(self, value: SSAValue, element: Attribute, /) -> SSAValue:
+        """`value` with another element type."""
+        ...
+
+
+def whole_floor(e: Writer, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """⌊lhs / rhs⌋ of integers: the quotient toward zero, or one less; nothing in it overflows."""
+    quotient = e.add(tensor.DivOp(lhs, rhs))
+    rest = e.add(tensor.SubOp(lhs, e.add(tensor.MulOp(quotient, rhs))))
+    beyond = e.add(tensor.CompareOp(rest, e.add(tensor.ModOp(lhs, rhs)), "ne"))
+    return e.add(tensor.SubOp(quotient, e.convert(beyond, tensor_type(quotient).element_type)))
 
 
 def _floor_divide(e: Emitter, call: Call) -> SSAValue:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -22,6 +23,7 @@ from triton_dsl.dialects.parameters import dense_constant
 from triton_dsl.dialects.registry import verify_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.from_onnx.calls import element_type
+from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.tools.verify import run_target
 
@@ -212,3 +214,16 @@ def test_differences_without_a_sign_are_not_bounded_by_their_operands() -> None:
     (result,) = [op for op in module.walk() if isinstance(op, tensor.SubOp)]
     x = np.arange(4, dtype=np.uint8)
     assert run_module(module, [x])[0].max() <= magnitude(result.result).max()
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64])
+def test_floors_of_quotients_do_not_leave_the_type(dtype: torch.dtype) -> None:
+    class Floor(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.stack([x // 7, x // -3, torch.div(x, 2, rounding_mode="floor")])
+
+    info = torch.iinfo(dtype)
+    x = torch.tensor([info.min, info.min + 1, info.max, -7, -8, 6, 0, -1], dtype=dtype)
+    module = from_torch(Floor(), x)
+    for target in ("interpreter", "native"):
+        np.testing.assert_array_equal(run(target, module, x.numpy())[0], Floor()(x).numpy())

@@ -294,3 +294,18 @@ def test_integer_products_with_trits_are_those_of_the_standard(
         assert [a.dtype for a in found] == [a.dtype for a in want]
         for got, wanted in zip(found, want, strict=True):
             np.testing.assert_array_equal(got, wanted, err_msg=target)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint32", "uint64"])
+def test_powers_of_integers_wrap_around(bench: Any, dtype: str) -> None:
+    """float64 holds no more than 53 bits, and a conversion from it saturates."""
+    info = np.iinfo(dtype)
+    x = np.array([[3, 7, info.max, info.max // 3], [info.min, 2, 10, 1]], dtype)
+    for exponents in ([[0, 4, 5, 20], [3, 31, 15, 40]], 5, [0, 0, 0, 0]):
+        stored = {"e": np.array(exponents, dtype)}
+        source = bench.model(
+            [make("Pow", ["x", "e"], ["y"])], {"x": (dtype, ["N", 4])}, ["y"], stored
+        )
+        want: Any = ReferenceEvaluator(source).run(None, {"x": x})
+        found = run_module(from_onnx(source), [x])
+        np.testing.assert_array_equal(found[0], want[0])
