@@ -116,7 +116,8 @@ def program(bench: Any, kind: str, weight: Array) -> tuple[ModuleOp, Array]:
     (function,) = (op for op in module.walk() if isinstance(op, FuncOp))
     (argument,) = function.body.block.args
     result = next(op for op in function.walk() if len(op.operands) == 3).results[0]
-    reach = float(np.abs(weight).sum() + 4)
+    channels = weight.reshape(len(weight), -1) if convolution else weight.T
+    reach = float(np.abs(channels).sum(axis=1).max() + np.abs(bias).max())
     ranges: dict[SSAValue, Range] = {argument: Range(-1.0, 1.0), result: Range(-reach, reach)}
     record_ranges(function, ranges, Calibration("minmax", 8, 1))
     return module, x
