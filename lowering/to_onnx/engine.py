@@ -6,6 +6,7 @@ Models are run as users run them: on the CPU, with all optimisations that the ru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -94,6 +95,7 @@ def run_session(session: Any, inputs: Sequence[Array]) -> list[Array]:
         raise BackendError(f"ONNX Runtime refuses to run: {_first_line(error)}") from error
 
 
+@cache
 def saturates() -> bool:
     """Whether ONNX Runtime saturates products of UINT8 and INT8 on this processor."""
     from onnx import TensorProto, helper

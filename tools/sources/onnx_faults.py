@@ -8,10 +8,9 @@ processor. Models that the runtime refuses are no business of this file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
-import numpy as np
+from ...lowering.to_onnx.engine import saturates
 
 PRODUCTS = frozenset(
     {"ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QGemm",
@@ -35,35 +34,6 @@ def runtime_fault(model: Any) -> str | None:
         if known is not None and (fault := known(node)) is not None:
             return f"its {node.op_type} is wrong {fault}"
     return None
-
-
-@cache
-def saturates() -> bool:
-    """Whether products of 8 bits are added in 16 bits here, as on x86-64 without VNNI.
-
-    Four products of the largest magnitudes, for each pair of types, tell.
-    """
-    from onnx import TensorProto, helper
-
-    from ...lowering.to_onnx.engine import open_session, run_session
-
-    for one, other in ((np.uint8, np.int8), (np.int8, np.int8), (np.uint8, np.uint8)):
-        x = np.full((8, 64), np.iinfo(one).max if one is np.uint8 else np.iinfo(one).min, one)
-        w = np.full((64, 32), np.iinfo(other).max, other)
-        kinds = [helper.np_dtype_to_tensor_dtype(np.dtype(t)) for t in (one, other)]
-        ports = [
-            helper.make_tensor_value_info(name, kind, shape)
-            for name, kind, shape in zip("xw", kinds, (x.shape, w.shape), strict=True)
-        ]
-        result = helper.make_tensor_value_info("y", TensorProto.INT32, (8, 32))
-        node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
-        graph = helper.make_graph([node], "products", ports, [result])
-        opset = helper.make_opsetid("", 13)
-        model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
-        (found,) = run_session(open_session(model.SerializeToString()), [x, w])
-        if not np.array_equal(found, x.astype(np.int64) @ w.astype(np.int64)):
-            return True
-    return False
 
 
 _WIDE = {6, 7, 12, 13}
