@@ -96,13 +96,28 @@ def slice_(e: Emitter, op: tensor.SliceOp) -> None:
 
 
 def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
-    """Pad with a constant."""
+    """Pad with a constant.
+
+    ONNX Runtime 1.31 takes a Pad with zeros in front of a pool for the padding of the pool, which
+    is no zero and must be smaller than the window. Not if the axes are named, nor with an op
+    between the two.
+    """
     x = e.value(op.operand)
     element = e.element(x)
     wide = {Element.INT16: Element.INT32, Element.BFLOAT16: Element.FLOAT}.get(element, element)
-    pads = e.indices([*op.low.get_values(), *op.high.get_values()], "pads")
-    fill = e.scalar(op.value.value.data, wide)
-    e.bind(op.result, e.cast(e.node("Pad", [e.cast(x, wide), pads, fill], wide), element))
+    low, high = op.low.get_values(), op.high.get_values()
+    pads = e.indices([*low, *high], "pads")
+    inputs = [e.cast(x, wide), pads, e.scalar(op.value.value.data, wide)]
+    if e.opset >= 18:
+        inputs.append(e.indices(list(range(len(low))), "axes"))
+    padded = e.node("Pad", inputs, wide)
+    pooled = any(isinstance(use.operation, _POOLS) for use in op.result.uses)
+    if e.opset < 18 and pooled:
+        padded = e.node("Max", [padded, padded], wide)
+    e.bind(op.result, e.cast(padded, element))
+
+
+_POOLS = (tensor.MaxPoolOp, tensor.AvgPoolOp)
 
 
 def squeeze(e: Emitter, op: tensor.SqueezeOp) -> None:

@@ -36,8 +36,8 @@ KINDS = {
 }
 """The file that generates a kind: `generate(seed)` gives a `Case`."""
 
-LIMITS = {"circuits": 600.0}
-"""Seconds that a case may take; 90 for the others."""
+LIMITS = {"circuits": 900.0}
+"""Seconds that a case may take; 300 for the others, as processors are shared."""
 
 REDUCTION = 60.0
 """Seconds for making a failing case smaller, but for the run that is going on."""
@@ -191,7 +191,7 @@ class Worker:
         """When the job has taken too long; a new process loads its libraries first."""
         assert self.job is not None
         kind, _, reduce = self.job
-        limit = LIMITS.get(kind, 90.0)
+        limit = LIMITS.get(kind, 300.0)
         return self.started + limit + (REDUCTION + limit if reduce else 0) + 120 * self.fresh
 
     def end(self) -> None:

@@ -166,6 +166,24 @@ def test_mean_pools(bench: Any, opset: int, element: Attribute) -> None:
     bench.check(module, [values(element, (2, 2, 6, 5))], opset)
 
 
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: tensor.MaxPoolOp(x, [2, 2], [1, 1]),
+        lambda x: tensor.MaxPoolOp(x, [2, 2], [1, 1], [1, 1, 1, 1]),
+        lambda x: tensor.AvgPoolOp(x, [2, 2], [1, 1], [1, 1, 1, 1]),
+    ],
+)
+def test_zeros_before_a_pool_are_no_padding_of_the_pool(
+    bench: Any, opset: int, pool: Callable[[Any], Any]
+) -> None:
+    module = bench.build(
+        [TensorType(f32, [ANY, 2, 3, 4])],
+        lambda add, x: add(pool(add(tensor.PadToOp(x, [0, 0, 0, 1], [0, 0, 0, 1])))),
+    )
+    bench.check(module, [-1 - np.abs(values(f32, (2, 2, 3, 4)))], opset)
+
+
 def test_pools_in_one_dimension(bench: Any, opset: int) -> None:
     module = bench.build(
         [TensorType(f32, [ANY, 2, 7])],
