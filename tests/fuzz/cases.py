@@ -205,7 +205,7 @@ def check(case: Case) -> Outcome:
         outcome.refused[f"import: {reason_of(error)}"] += 1
         return outcome
     except Exception as error:
-        outcome.finding = _crash(Check("", "import"), error)
+        outcome.finding = crash(Check("", "import"), error)
         return outcome
     for each in case.checks:
         outcome.finding = _run(module, inputs, expected, each, outcome)
@@ -238,7 +238,7 @@ def _run(
         outcome.refused[f"{each.engine}: {reason_of(error)}"] += 1
         return None
     except Exception as error:
-        return _crash(each, error)
+        return crash(each, error)
     problem = difference(expected, actual)
     if problem is not None:
         return Finding(each, "difference", problem)
@@ -246,7 +246,8 @@ def _run(
     return None
 
 
-def _crash(where: Check, error: Exception) -> Finding:
+def crash(where: Check, error: Exception) -> Finding:
+    """An exception that no user may see, with the function of ours that it came from."""
     trace = error.__traceback__
     place = ""
     while trace is not None:

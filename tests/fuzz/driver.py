@@ -25,7 +25,7 @@ from typing import Any, cast
 from triton_dsl.ir.safe_write import PendingFiles
 from triton_dsl.tools.reduction import smallest
 
-from .cases import Case, Finding, Outcome, check
+from .cases import Case, Check, Finding, Outcome, check, crash
 
 KINDS = {
     "tri": "fuzz.programs",
@@ -150,11 +150,16 @@ def serve(connection: Connection, failures: str) -> None:
     torch.set_num_threads(1)
     while (job := connection.recv()) is not None:
         kind, seed, reduce = job
-        case = generator(kind)(seed)
-        if not reduce:
-            connection.send(check(case))
+        try:
+            case = generator(kind)(seed)
+            outcome = check(case)
+        except Exception as error:
+            outcome = Outcome(finding=crash(Check("", "generator"), error))
+            connection.send(str(outcome.finding) if reduce else outcome)
             continue
-        outcome = check(case)
+        if not reduce:
+            connection.send(outcome)
+            continue
         if outcome.finding is None:
             connection.send(f"{kind} {seed}: did not fail again")
             continue
@@ -327,8 +332,6 @@ def fuzz(
 
 
 def _lost(reason: str) -> Outcome:
-    from .cases import Check
-
     kind = "hang" if "no answer" in reason else "died"
     return Outcome(finding=Finding(Check("", "process"), kind, reason))
 

@@ -201,7 +201,7 @@ class Builder:
             return None
         try:
             results = meaning.apply(op, [self.values[v] for v in op.operands])
-        except Undetermined:
+        except (Undetermined, IndexError):  # also an extreme of no elements
             results = ()
         if not results or not all(self._is_plain(r) for r in results):
             op.drop_all_references()
@@ -613,8 +613,8 @@ def splitting(b: Builder) -> Operation | None:
         return None
     axis = b.random.randrange(1, rank(x))
     n = b.dims(x)[axis]
-    first = b.random.randrange(n + 1)
-    return b.add(lambda: tensor.SplitOp(x, axis, [first, n - first] if first else [n]))
+    first = b.random.randrange(1, n + 1)
+    return b.add(lambda: tensor.SplitOp(x, axis, [first, n - first] if first < n else [n]))
 
 
 def expanding(b: Builder) -> Operation | None:
