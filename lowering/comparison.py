@@ -125,7 +125,7 @@ def _sample(argument: SSAValue, random: np.random.Generator, picks: bool) -> Arr
     if is_float(type):
         return random.standard_normal(shape).astype(dtype)
     if dtype == np.bool_:
-        return random.random(shape) < 0.5
+        return np.asarray(random.random(shape) < 0.5)
     trits = isinstance(type.element_type, ternary.TritType)
     low, high = (-1, 1) if trits else (0, 1) if picks else (-8, 8)
     return random.integers(max(low, np.iinfo(dtype).min), high + 1, shape).astype(dtype)

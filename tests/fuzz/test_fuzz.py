@@ -17,10 +17,10 @@ from . import driver, meaning, modules
 from .cases import INTERPRETER, Check, check
 
 SEEDS = {
-    "tri": range(12),
-    "ir": range(8),
-    "onnx": range(8),
-    "torch": range(4),
+    "tri": range(6),
+    "ir": range(5),
+    "onnx": range(5),
+    "torch": range(2),
     "circuits": range(1),
 }
 

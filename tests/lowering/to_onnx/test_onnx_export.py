@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 import torch
 from torch import Tensor, nn
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import TensorType, f32, i1
 
 from triton_dsl import export_to_onnx, optimize_onnx_model
 from triton_dsl.dialects import tensor
@@ -288,3 +288,9 @@ def test_the_self_check_finds_a_wrong_model(bench: Any) -> None:
     with pytest.raises(LoweringError, match="ONNX Runtime refuses the model"):
         self_check(b"nonsense", {}, right, function, coarse=False)
     self_check(bench.bytes_of(right), {}, right, function, coarse=False)
+
+
+def test_the_self_check_runs_a_single_truth_value(bench: Any) -> None:
+    module = bench.build([TensorType(i1, [])], lambda add, x: add(tensor.NotOp(x)))
+    function = module.body.block.first_op
+    self_check(bench.bytes_of(module), {}, module, function, coarse=False)
