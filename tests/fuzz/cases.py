@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,7 +26,7 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import TritonError, VerifyError
 from triton_dsl.ir.printing import module_text
 from triton_dsl.lowering.stages import Stage, run_stages
-from triton_dsl.tools.verify import run_target
+from triton_dsl.tools.verify import is_integer_program, run_target
 
 Array = NDArray[Any]
 
@@ -49,7 +51,7 @@ EXACT_PASSES = (
 """Passes that keep what a program of tensors computes."""
 
 
-BROKEN = ("crashed", "self-check", "refuses the model: [", "internal error")
+BROKEN = ("crashed", "self-check of the", "refuses the model: [", "internal error")
 """Words of errors that are no refusal: a pass broke, or an engine does not take our file."""
 
 
@@ -57,15 +59,28 @@ class Undetermined(Exception):
     """The oracle has no answer for this case: it is not run."""
 
 
+SAMPLES = "SAMPLES"
+"""In an approximate pipeline: the file with the inputs of the case."""
+
+
 @dataclass(frozen=True)
 class Check:
-    """One run of the program: after a pipeline (none if empty), on an engine."""
+    """One run of the program: after a pipeline (none if empty), on an engine.
+
+    Attributes:
+        pipeline: passes that keep what is computed.
+        engine: the interpreter or a target.
+        approximate: passes that run first and change what is computed. No oracle knows their
+            result; what the interpreter then computes is what all others must, integers exactly.
+    """
 
     pipeline: str
     engine: str
+    approximate: str = ""
 
     def __str__(self) -> str:
-        return f"{self.engine} after '{self.pipeline}'" if self.pipeline else self.engine
+        passes = ",".join(filter(None, (self.approximate, self.pipeline)))
+        return f"{self.engine} after '{passes}'" if passes else self.engine
 
 
 @dataclass(frozen=True)
@@ -148,6 +163,10 @@ class Case(ABC):
             TritonError: it is refused.
         """
 
+    def names(self) -> list[str]:
+        """The names of the arguments in the program."""
+        raise NotImplementedError("a kind with approximate passes names its arguments")
+
     @abstractmethod
     def reductions(self) -> Iterator[Self]:
         """Smaller cases, the smallest first; they need not fail, nor even compile."""
@@ -208,17 +227,24 @@ def check(case: Case) -> Outcome:
         outcome.finding = crash(Check("", "import"), error)
         return outcome
     for each in case.checks:
-        outcome.finding = _run(module, inputs, expected, each, outcome)
+        outcome.finding = _run(case, module, inputs, expected, each, outcome)
         if outcome.finding is not None:
             break
     return outcome
 
 
 def _run(
-    module: ModuleOp, inputs: list[Array], expected: Expected, each: Check, outcome: Outcome
+    case: Case,
+    module: ModuleOp,
+    inputs: list[Array],
+    expected: Expected,
+    each: Check,
+    outcome: Outcome,
 ) -> Finding | None:
     try:
         work = module.clone()
+        if each.approximate:
+            expected = _approximated(case, work, inputs, each.approximate)
         if each.pipeline:
             run_stages(work, [Stage("fuzz", each.pipeline)])
         if each.engine == INTERPRETER:
@@ -244,6 +270,19 @@ def _run(
         return Finding(each, "difference", problem)
     outcome.ran["passes" if each.pipeline else each.engine] += 1
     return None
+
+
+def _approximated(case: Case, work: ModuleOp, inputs: list[Array], pipeline: str) -> Expected:
+    """Run passes that change what a module computes; what it computes then."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "samples.npz"
+        np.savez(path, **dict(zip(case.names(), inputs, strict=True)))
+        run_stages(work, [Stage("approximate", pipeline.replace(SAMPLES, str(path)))])
+    values = run_module(work, inputs)
+    if is_integer_program(work):
+        return Expected(values, tuple(np.zeros(v.shape) for v in values))
+    scales = [1e-3 * float(np.max(np.abs(v), initial=0.0)) + 1e-4 for v in values]
+    return Expected(values, tuple(np.full(v.shape, b) for v, b in zip(values, scales, strict=True)))
 
 
 def crash(where: Check, error: Exception) -> Finding:
@@ -314,32 +353,32 @@ def array_source(array: Array) -> str:
 
 def _test_source(case: Case, finding: Finding, expected: Expected | None) -> str:
     imports, building = case.building()
-    runs = finding.check.engine != "import"
+    check = finding.check
     lines = [f"    {line}" if line else "" for line in building]
-    if runs and finding.check.pipeline:
-        imports.append("from triton_dsl.lowering.stages import Stage, run_stages")
-        lines.append(f"    run_stages(module, [Stage('fuzz', {finding.check.pipeline!r})])")
-    if runs:
-        given = ", ".join(map(array_source, case.inputs()))
-        lines.append(f"    inputs = [{given}]")
-        if finding.check.engine == INTERPRETER:
+    argument = ""
+    if check.engine in ENGINES or check.engine == INTERPRETER:
+        lines.append(f"    inputs = [{', '.join(map(array_source, case.inputs()))}]")
+        if check.approximate or check.pipeline:
+            imports.append("from triton_dsl.lowering.stages import Stage, run_stages")
+        if check.approximate:
+            imports.append("from triton_dsl.dialects.interpret import run_module")
+            argument = "tmp_path: Path"
+            imports.append("from pathlib import Path")
+            lines.append(f"    samples = dict(zip({case.names()}, inputs, strict=True))")
+            lines.append("    np.savez(tmp_path / 'samples.npz', **samples)")
+            lines.append(f"    passes = {check.approximate!r}")
+            lines.append(f"    passes = passes.replace({SAMPLES!r}, str(tmp_path / 'samples.npz'))")
+            lines.append("    run_stages(module, [Stage('approximate', passes)])")
+            lines.append("    expected = run_module(module, inputs)")
+        if check.pipeline:
+            lines.append(f"    run_stages(module, [Stage('fuzz', {check.pipeline!r})])")
+        if check.engine == INTERPRETER:
             imports.append("from triton_dsl.dialects.interpret import run_module")
             lines.append("    actual = run_module(module, inputs)")
         else:
             imports.append("from triton_dsl.tools.verify import run_target")
-            lines.append(f"    _, actual, _ = run_target(module, {finding.check.engine!r}, inputs)")
-    if runs and expected is not None:
-        for index, (value, bound) in enumerate(zip(expected.values, expected.bounds, strict=True)):
-            finite = bound[np.isfinite(bound)]
-            atol = float(finite.max(initial=0.0))
-            wanted = array_source(value)
-            if value.dtype.kind in "iub":
-                lines.append(f"    np.testing.assert_array_equal(actual[{index}], {wanted})")
-            else:
-                lines.append(
-                    f"    np.testing.assert_allclose(actual[{index}], {wanted}, "
-                    f"rtol=0, atol={atol:.3g})"
-                )
+            lines.append(f"    _, actual, _ = run_target(module, {check.engine!r}, inputs)")
+        lines += _comparison(expected, bool(check.approximate))
     body = "\n".join(lines)
     heads = ["import numpy as np", *(["import ml_dtypes"] if "ml_dtypes" in body else [])]
     heads += sorted({line for line in imports if line not in heads})
@@ -347,5 +386,26 @@ def _test_source(case: Case, finding: Finding, expected: Expected | None) -> str
     return (
         f'"""{case.KIND}, seed {case.seed}: {finding.check}: {finding.kind}.\n\n'
         f'{message}\n"""\n\n' + "\n".join(heads) + "\n\n\n"
-        f"def test_{case.KIND}_{case.seed}() -> None:\n{body}\n"
+        f"def test_{case.KIND}_{case.seed}({argument}) -> None:\n{body}\n"
     ).replace("\\", "\\\\" if "\\" in message else "\\")
+
+
+def _comparison(expected: Expected | None, approximate: bool) -> list[str]:
+    if approximate:
+        return [
+            "    for want, got in zip(expected, actual, strict=True):",
+            "        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)",
+        ]
+    lines: list[str] = []
+    pairs = zip(expected.values, expected.bounds, strict=True) if expected else ()
+    for index, (value, bound) in enumerate(pairs):
+        wanted = array_source(value)
+        if value.dtype.kind in "iub":
+            lines.append(f"    np.testing.assert_array_equal(actual[{index}], {wanted})")
+        else:
+            atol = float(bound[np.isfinite(bound)].max(initial=0.0))
+            lines.append(
+                f"    np.testing.assert_allclose(actual[{index}], {wanted}, "
+                f"rtol=0, atol={atol:.3g})"
+            )
+    return lines

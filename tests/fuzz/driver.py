@@ -29,6 +29,7 @@ from .cases import Case, Check, Finding, Outcome, check, crash
 
 KINDS = {
     "tri": "fuzz.programs",
+    "networks": "fuzz.networks",
     "ir": "fuzz.modules",
     "onnx": "fuzz.onnx_graphs",
     "torch": "fuzz.torch_modules",

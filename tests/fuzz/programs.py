@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.lowering.from_tri import import_tri
 
 from . import cases, oracle
-from .cases import Case, Check, Expected, Finding, checks_of
+from .cases import Case, Expected, checks_of
 
 Array = NDArray[Any]
 Compute = Callable[..., Tensor]
@@ -115,6 +115,9 @@ class Program(Case):
     def inputs(self) -> list[Array]:
         return list(self.data)
 
+    def names(self) -> list[str]:
+        return [value.name for value in self.arguments]
+
     def module(self) -> ModuleOp:
         return import_tri(self.text(), weights={p.name: p.array for p in self.parameters})
 
@@ -175,7 +178,7 @@ class Program(Case):
                 yield self.given(index, computed[statement.result.name])
         for check in self.checks:
             for pipeline in _shorter(check.pipeline):
-                yield self.only(Check(pipeline, check.engine))
+                yield self.only(replace(check, pipeline=pipeline))
         for index, array in enumerate(self.data):
             for simpler in _simpler(array):
                 data = (*self.data[:index], simpler, *self.data[index + 1 :])
@@ -265,10 +268,17 @@ def _plainness(array: Array) -> int:
     return sum(len(f"{float(v):.9g}") for v in array.ravel()) + 2 * int((array != 0).sum())
 
 
+RANKS = (0, 1, 1, 2, 2, 3, 3, 4)
+"""Of arguments, without the batch."""
+
+Rule = Callable[["Writer"], None]
+
+
 class Writer:
     """Writes one random program."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, rules: Sequence[Rule] = ()) -> None:
+        self.rules = rules or RULES
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.sizes = self.random.choice([(1, 2, 3, 4, 5), (1, 1, 2), (1, 3, 8, 9), (4, 5, 7)])
@@ -292,7 +302,7 @@ class Writer:
         for _ in range(20 * steps):
             if len(self.statements) >= steps:
                 break
-            self.random.choice(RULES)(self)
+            self.random.choice(self.rules)(self)
         data = tuple(self.array(v.shape, v.element) for v in self.arguments)
         results = [self.values[-1].name]
         if len(self.values) > 2 and self.random.random() < 0.25:
@@ -362,10 +372,6 @@ class Writer:
         return np.asarray(numbers).astype(numpy_type(element))
 
 
-RANKS = (0, 1, 1, 2, 2, 3, 3, 4)
-"""Of arguments, without the batch."""
-
-Rule = Callable[[Writer], None]
 RULES: list[Rule] = []
 
 
@@ -931,6 +937,3 @@ def generate(seed: int) -> Case:
     """The program of a seed."""
     steps = random.Random(seed).choice([1, 2, 2, 3, 4, 6, 10])
     return Writer(seed).program(seed, steps)
-
-
-__all__ = ["Finding", "Program", "generate"]

@@ -18,6 +18,7 @@ from .cases import INTERPRETER, Check, check
 
 SEEDS = {
     "tri": range(6),
+    "networks": range(2),
     "ir": range(5),
     "onnx": range(5),
     "torch": range(2),
