@@ -276,7 +276,8 @@ def _approximated(case: Case, work: ModuleOp, inputs: list[Array], pipeline: str
     """Run passes that change what a module computes; what it computes then."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "samples.npz"
-        np.savez(path, **dict(zip(case.names(), inputs, strict=True)))
+        samples: dict[str, Any] = dict(zip(case.names(), inputs, strict=True))
+        np.savez(path, **samples)
         run_stages(work, [Stage("approximate", pipeline.replace(SAMPLES, str(path)))])
     values = run_module(work, inputs)
     if is_integer_program(work):
