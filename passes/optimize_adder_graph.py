@@ -55,7 +55,7 @@ class OptimizeAdderGraphPass(ModulePass):
         %y = tensor.relu %1 : (tensor<?x2xi32>) -> tensor<?x2xi32>
 
     Left alone: float products, whose sums would round differently; products of `tensor` on other
-    integers than i32, whose sums wrap around earlier; weights that are not literals
+    integers than i32, whose sums wrap around elsewhere; weights that are not literals
     (run `fold-constants` before); products by several matrices; and `ternary.conv`, as there is no
     op for the windows of an image: who builds the windows (a line buffer in hardware) calls
     `passes.adder_graph.optimize_matrix` on the matrix [window, channels] itself.

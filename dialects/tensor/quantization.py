@@ -25,7 +25,6 @@ from ..shapes import (
     axis_index,
     bit_width,
     integer,
-    is_integer,
     merge_dim,
     with_element,
 )
@@ -96,11 +95,17 @@ class QuantizeOp(InferredOp):
         return [with_element(input, zero.element_type)]
 
 
+def check_integers(type: AnyTensor) -> int:
+    """The bits of the elements; those of integers that f64 and i64 differences hold are taken."""
+    width = bit_width(type.element_type)
+    if width is None or not 2 <= width <= 32:
+        fail(f"expects integer elements of at most 32 bits, got {type}")
+    return width
+
+
 def check_range(type: AnyTensor, low: int, high: int) -> None:
     """Refuse integer bounds that are empty or do not fit the element type."""
-    width = bit_width(type.element_type)
-    if width is None or width < 2:
-        fail(f"expects integer elements, got {type}")
+    width = check_integers(type)
     least, most = -(1 << (width - 1)), (1 << (width - 1)) - 1
     if not least <= low <= high <= most:
         fail(f"expects {least} <= low <= high <= {most}, got {low} and {high}")
@@ -133,8 +138,7 @@ class DequantizeOp(InferredOp):
 
     def infer(self) -> Sequence[Attribute]:
         input, scale, zero = (tensor_type(v) for v in (self.input, self.scale, self.zero_point))
-        if not is_integer(input):
-            fail(f"expects integer elements, got {input}")
+        check_integers(input)
         if scale.element_type != f32:
             fail(f"expects an f32 scale, got {scale}")
         same_elements(input, zero)

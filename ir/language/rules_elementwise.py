@@ -172,8 +172,9 @@ def quantize(call: RuleCall) -> Result:
 def dequantize(call: RuleCall) -> Result:
     """`float32` numbers from integers."""
     found = call.numeric("x")
-    if not found.is_integer:
-        call.fail(f"needs integers, found {found}", "x")
+    if not found.is_integer or found.element == "int64":
+        hint = "convert it with cast(…, int32)" if found.is_integer else None
+        call.fail(f"needs integers of at most 32 bits, found {found}", "x", hint)
     if "scale" in call.types:
         call.floating("scale")
     _per_channel(call, found)

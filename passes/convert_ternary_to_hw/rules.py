@@ -352,7 +352,7 @@ def _product_refusal(op: Product) -> str:
     if any(not _is_integer(value) for value in op.operands):
         return FLOATS
     if tensor_type(op.result).element_type != i32:
-        return "its sums wrap around before 32 bits; convert its operands to i32"
+        return "dense products become adders in i32 alone; convert its operands to i32"
     return "only products with one known matrix of integers become adders"
 
 

@@ -269,3 +269,15 @@ def test_trits_sum_with_integers_on_either_side() -> None:
     x = np.array([[127, -128, 5], [100, -100, 7]], np.int8)
     want = np.array([[1, 1], [-1, 1]]) @ x.astype(np.int32)
     np.testing.assert_array_equal(run_module(module, [x])[0], want)
+
+
+def test_integers_of_64_bits_are_not_dequantised() -> None:
+    """A difference of two of them need not fit 64 bits, and float32 holds 24."""
+    source = """
+    layer Wide {
+        fn forward(x: Tensor<int64>[N]) -> Tensor[N] { return dequantize(x, scale=0.5) }
+    }
+    """
+    with pytest.raises(CompilationError, match="at most 32 bits") as caught:
+        import_tri(source)
+    assert "3:" in str(caught.value)

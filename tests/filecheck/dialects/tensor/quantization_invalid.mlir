@@ -37,7 +37,7 @@ func.func @f(%x: tensor<2x8xf32>, %s: tensor<8xf32>, %z: tensor<i8>) {
 // -----
 
 func.func @f(%x: tensor<2x8xf32>, %s: tensor<f32>, %z: tensor<f32>) {
-  // expected-error @+1 {{'tensor.quantize' expects integer elements, got tensor<f32>}}
+  // expected-error @+1 {{'tensor.quantize' expects integer elements of at most 32 bits, got tensor<f32>}}
   %q = tensor.quantize %x, %s, %z : (tensor<2x8xf32>, tensor<f32>, tensor<f32>) ->
       tensor<2x8xf32>
   func.return
@@ -55,7 +55,7 @@ func.func @f(%x: tensor<2x8xf32>, %s: tensor<f32>, %z: tensor<i8>) {
 // -----
 
 func.func @f(%q: tensor<2x8xf32>, %s: tensor<f32>, %z: tensor<f32>) {
-  // expected-error @+1 {{'tensor.dequantize' expects integer elements, got tensor<2x8xf32>}}
+  // expected-error @+1 {{'tensor.dequantize' expects integer elements of at most 32 bits, got tensor<2x8xf32>}}
   %x = tensor.dequantize %q, %s, %z : (tensor<2x8xf32>, tensor<f32>, tensor<f32>) ->
       tensor<2x8xf32>
   func.return
@@ -153,5 +153,21 @@ func.func @f(%x: tensor<2x8xi32>, %t: tensor<7x3xi32>) {
 func.func @f(%x: tensor<2x8xi32>, %t: tensor<1x200xi32>) {
   // expected-error @+1 {{'tensor.multi_threshold' result 0 has type tensor<2x8xi8>, expected tensor<2x8xi32>}}
   %y = tensor.multi_threshold %x, %t : (tensor<2x8xi32>, tensor<1x200xi32>) -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8xf32>, %s: tensor<f32>, %z: tensor<i64>) {
+  // expected-error @+1 {{'tensor.quantize' expects integer elements of at most 32 bits, got tensor<i64>}}
+  %y = tensor.quantize %x, %s, %z {low = -8 : i64, high = 7 : i64} : (tensor<2x8xf32>, tensor<f32>, tensor<i64>) -> tensor<2x8xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8xi64>, %s: tensor<f32>, %z: tensor<i64>) {
+  // expected-error @+1 {{'tensor.dequantize' expects integer elements of at most 32 bits, got tensor<2x8xi64>}}
+  %y = tensor.dequantize %x, %s, %z : (tensor<2x8xi64>, tensor<f32>, tensor<i64>) -> tensor<2x8xf32>
   func.return
 }
