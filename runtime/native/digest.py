@@ -15,6 +15,7 @@ import ctypes
 import hashlib
 from collections.abc import Callable
 from functools import cache, reduce
+from importlib.resources import files
 from typing import Any
 
 from ...ir.errors import BackendError
@@ -42,9 +43,8 @@ def digest_function() -> Digest:
         llvm_binding()
     except BackendError:
         return _blake
-    text = _module()
-    key = f"digest {hashlib.sha256(text.encode()).hexdigest()}"
-    library = load(key, lambda: _compiled(text))
+    source = files(__package__ or "").joinpath("digest.py").read_bytes()
+    library = load(f"digest {hashlib.sha256(source).hexdigest()}", _compiled)
     return library.function("digest", [ctypes.c_int64, ctypes.c_int64], ctypes.c_int64)
 
 
@@ -53,7 +53,8 @@ def _blake(address: int, size: int) -> int:
     return int.from_bytes(hashlib.blake2b(memory, digest_size=8).digest(), "little")
 
 
-def _compiled(text: str) -> bytes:
+def _compiled() -> bytes:
+    text = _module()
     with LLVM_LOCK:
         return bytes(code_generator().emit_object(llvm_binding().parse_assembly(text)))
 
