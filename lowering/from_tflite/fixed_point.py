@@ -191,28 +191,48 @@ def clamped(e: Emitter, x: SSAValue, low: int, high: int, element: Attribute) ->
 
 
 def rescaled_wide(
-    e: Emitter, x: SSAValue, factors: Any, bounds: tuple[int, int], element: Attribute, axis: int
+    e: Emitter,
+    x: SSAValue,
+    factors: Any,
+    bounds: tuple[int, int],
+    element: Attribute,
+    axis: int,
+    *,
+    bits: int,
 ) -> SSAValue:
-    """The form LiteRT has for i64 sums of 16-bit activations: 16 bits of the multiplier.
+    """The forms LiteRT has for i64 sums of 16-bit activations; zero points are 0.
 
-    x·m + 2^(s-1) stays below 2^63 for |x| < 2^47, which LiteRT asks for; zero points are 0.
+    LiteRT asks for |x| < 2^47. With 16 `bits` of the multiplier x·m + 2^(s-1) then stays below
+    2^63. With 32 the lower half of x is multiplied by itself: ⌊(h·2^16 + l)·m / 2^s⌋ is
+    ⌊(h·m + ⌊l·m / 2^16⌋) / 2^(s-16)⌋.
     """
     full, exponents = multiplier_of(np.asarray(factors, np.float64).reshape(-1))
-    short = np.where(full < 0x7FFF0000, (full + (1 << 15)) >> 16, 0x7FFF)
-    shifts = 15 - exponents
-    if (shifts < 1).any() or (shifts > 62).any():
+    if bits == 16:
+        full = np.where(full < 0x7FFF0000, (full + (1 << 15)) >> 16, 0x7FFF)
+    shifts = bits - 1 - exponents
+    if (shifts < bits - 15).any() or (shifts > 62).any():
         raise ProblemError("its scales differ by more than 2^15")
 
     def along(values: Array) -> SSAValue:
         vector = e.known(values.astype(np.int64), i64)
         return e.reshape(vector, ()) if values.size == 1 else e.along(vector, axis, e.rank(x))
 
-    power = along(np.left_shift(np.int64(1), shifts))
-    half = along(np.left_shift(np.int64(1), shifts - 1))
-    product = e.add(tensor.AddOp(e.add(tensor.MulOp(x, along(short))), half))
-    rest = e.add(tensor.ModOp(product, power))
-    quotient = e.add(tensor.DivOp(e.add(tensor.SubOp(product, rest)), power))
-    return clamped(e, quotient, *bounds, element)
+    def power(exponents: Array) -> SSAValue:
+        return along(np.left_shift(np.int64(1), exponents))
+
+    def floor(value: SSAValue, divisor: SSAValue) -> SSAValue:
+        rest = e.add(tensor.ModOp(value, divisor))
+        return e.add(tensor.DivOp(e.add(tensor.SubOp(value, rest)), divisor))
+
+    multiplier, half = along(full), power(shifts - 1)
+    if bits == 16:
+        product = e.add(tensor.AddOp(e.add(tensor.MulOp(x, multiplier)), half))
+        return clamped(e, floor(product, power(shifts)), *bounds, element)
+    step = e.number(1 << 16, i64)
+    high, low = floor(x, step), e.add(tensor.ModOp(x, step))
+    lower = e.add(tensor.AddOp(e.add(tensor.MulOp(low, multiplier)), half))
+    product = e.add(tensor.AddOp(e.add(tensor.MulOp(high, multiplier)), floor(lower, step)))
+    return clamped(e, floor(product, power(shifts - 16)), *bounds, element)
 
 
 # Between integers and real numbers.

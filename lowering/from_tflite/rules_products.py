@@ -127,9 +127,11 @@ class Product:
             sums = e.add(tensor.AddOp(sums, added))
         factors = self._factors(scales, weights, result)
         bounds, axis = activation_range(node), self.axis % e.rank(sums)
-        rounds_once = node.kind == "FULLY_CONNECTED" and largest <= LARGEST_SUM
+        connected = node.kind == "FULLY_CONNECTED"
+        rounds_once = connected and largest <= LARGEST_SUM
         if wide and tensor_type(self.x).element_type == i16 and not rounds_once:
-            return rescaled_wide(e, e.convert(sums, i64), factors, bounds, node.element, axis)
+            sums, bits = e.convert(sums, i64), 32 if connected else 16
+            return rescaled_wide(e, sums, factors, bounds, node.element, axis, bits=bits)
         sums = e.convert(sums, i32)
         once = largest if rounds_once else None
         return rescaled(
@@ -173,10 +175,8 @@ def _fully_connected(e: Emitter, node: Node) -> SSAValue:
         x, weight = _unlaid(e, x, weight)
 
     def multiply(x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
-        if is_real(x):
+        if is_real(x) or tensor_type(x).element_type == i64:
             return linear(e, x, weight, bias)
-        if tensor_type(x).element_type == i64:
-            return e.add(tensor.MatmulOp(x, weight))
         return integer_product(e, x, weight)
 
     return Product(x, weight, (0, 1, 2), 1, -1, multiply).made(e, node)

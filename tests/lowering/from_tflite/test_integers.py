@@ -270,3 +270,25 @@ def test_rescaling_is_exact(factors: list[float], numbers: list[int], zero: int)
             want = two_steps(number, multiplier, int(exponent)) + zero
             assert got[row, column] == min(max(want, -100), 90)
     assert RANGES[i8] == (-128, 127)
+
+
+def test_trits_below_a_bias_beyond_32_bits(bench: Any) -> None:
+    """Sums of 64 bits, which a scale brings back: FULLY_CONNECTED and CONV_2D of int16."""
+    x = bench.tensor("x", (3, 5, 5, 2), Element.INT16, bench.grid(0.01))
+    trits = np.random.default_rng(7).integers(-1, 2, (4, 2, 2, 2)).astype(np.int8)
+    bias = np.array([1 << 33, -(1 << 34), 3, (1 << 32) + 5], np.int64)
+
+    def layer(weight: Any, like: Any, shape: tuple[int, ...]) -> tuple[list[Any], Any]:
+        w = bench.constant(weight, how=bench.grid(np.full(4, 0.45), 0, 0))
+        added = bench.constant(bias, how=bench.grid(np.full(4, 0.0045)))
+        return [like, w, added], bench.tensor("y", shape, Element.INT16, bench.grid(4000.0))
+
+    inputs, y = layer(trits, x, (3, 4, 4, 4))
+    module = bench.check(
+        "CONV_2D", inputs, y, **{**PLAIN, "padding": 1, "strideW": 1, "strideH": 1}
+    )
+    assert any(op.name == "ternary.conv" for op in module.walk())
+    rows = bench.tensor("x", (3, 8), Element.INT16, bench.grid(0.01))
+    inputs, y = layer(trits.reshape(4, 8), rows, (3, 4))
+    module = bench.check("FULLY_CONNECTED", inputs, y, keepNumDims=False)
+    assert any(op.name == "ternary.linear" for op in module.walk())
