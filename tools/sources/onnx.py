@@ -1,7 +1,7 @@
 """ONNX models in ONNX Runtime; where it is known to be wrong, in the standard's own evaluator.
 
 ONNX Runtime runs each node as the file states it, without its optimisations: some of them are wrong
-or round otherwise. Networks of qonnx run in that package, where it is installed.
+or round otherwise. Operators of qonnx are computed by that package, where it is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...ir.errors import BackendError, OptionError
 from ...lowering.from_onnx.formats import format_of
 from ...lowering.from_onnx.reading import read_model, require_onnx
 from ...lowering.to_onnx.engine import open_session, require_runtime, run_session
-from .onnx_faults import runtime_fault
+from .onnx_faults import mended_operators, runtime_fault
 from .source import Place, Source, Values
 
 Array = NDArray[Any]
@@ -48,6 +48,7 @@ class OnnxSource(Source):
         self.constants = dict(constants or {})
         self.engine = "none"
         self._run: Run | None = None
+        self._operators: list[type[Any]] = []
         if self.folder is not None:
             self.size = Path(given).stat().st_size
 
@@ -105,9 +106,13 @@ class OnnxSource(Source):
         """Engines with names and versions, the best one first; says why one is left out."""
         from importlib.metadata import version
 
-        if any(entry.domain in QONNX for entry in self.model.opset_import):
+        if any(node.domain in QONNX for node in self.model.graph.node):
             if find_spec("qonnx") is not None:
-                yield f"qonnx {version('qonnx')}", _in_qonnx
+                for node in self.model.graph.node:  # exporters leave their domains out
+                    if node.domain not in {entry.domain for entry in self.model.opset_import}:
+                        self.model.opset_import.add(domain=node.domain, version=1)
+                self._operators = _qonnx_operators(self.model)
+                yield f"qonnx {version('qonnx')}", self._in_reference
                 return
             refusals.append("operators of qonnx run in the package qonnx, which is not installed")
             return
@@ -146,7 +151,8 @@ class OnnxSource(Source):
 
         if self.folder is not None:
             require_onnx().load_external_data_for_model(model, str(self.folder))
-        return _guarded("onnx.reference", lambda: ReferenceEvaluator(model))
+        operators = [*self._operators, *mended_operators(model)]
+        return _guarded("onnx.reference", lambda: ReferenceEvaluator(model, new_ops=operators))
 
     def _in_reference(self, model: Any, feed: Mapping[str, Any]) -> list[Any]:
         evaluator = self._evaluator(model)
@@ -166,16 +172,20 @@ def _unknown_to_numpy(model: Any) -> str | None:
     return None
 
 
-def _in_qonnx(model: Any, feed: Mapping[str, Any]) -> list[Any]:
-    wrapper: Any = import_module("qonnx.core.modelwrapper")
-    executor: Any = import_module("qonnx.core.onnx_exec")
+def _qonnx_operators(model: Any) -> list[type[Any]]:
+    """The operators of a model that qonnx defines, for `onnx.reference`: qonnx computes them."""
+    from onnx.reference.op_run import OpRun
 
-    def run() -> list[Any]:
-        wrapped = wrapper.ModelWrapper(model)
-        values = executor.execute_onnx(wrapped, dict(feed), return_full_exec_context=True)
-        return [values[info.name] for info in model.graph.output]
+    registry: Any = import_module("qonnx.custom_op.registry")
 
-    return _guarded("qonnx", run)
+    def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[Any, ...]:
+        node = self.onnx_node
+        values = dict(zip(node.input, inputs, strict=False))
+        registry.getCustomOp(node).execute_node(values, None)
+        return tuple(values[name] for name in node.output)
+
+    named = {(node.domain, node.op_type) for node in model.graph.node if node.domain in QONNX}
+    return [type(op, (OpRun,), {"op_domain": domain, "_run": run}) for domain, op in sorted(named)]
 
 
 def _guarded(engine: str, run: Callable[[], Any]) -> Any:
