@@ -31,8 +31,8 @@ RUNS = 6
 SUM_NOISE, OP_NOISE = 1e-6, 2.5e-7
 """Noise of f32: behind sums of the largest result, behind other ops of each result by itself."""
 
-GRID = 256
-"""Results that are all multiples of 1/GRID, and small, are sums of such in any order: exact."""
+GRIDS = (256, 16, 1)
+"""Multiples of 1/256, 1/16 and 1 that fit in the mantissa are exact, in any order of a sum."""
 
 _SUMS = (
     tensor.AvgPoolOp, tensor.BatchNormOp, tensor.ConvOp, tensor.EinsumOp, tensor.GlobalAvgPoolOp,
@@ -111,14 +111,18 @@ class _Noise:
             return x
         wide = x.astype(np.float64)
         scale = np.abs(wide)
-        if scale.max() * GRID < 1 << 22 and not (wide * GRID % 1).any():
-            return x
-        unit = float(cast(Any, finfo)(x.dtype).eps) / float(np.finfo(np.float32).eps)
+        eps = float(cast(Any, finfo)(x.dtype).eps)
+        exact = np.zeros(x.shape, np.bool_)
+        with np.errstate(invalid="ignore"):
+            for grid in GRIDS:
+                exact |= (scale * grid < 2 / eps) & (wide * grid % 1 == 0)
+        unit = eps / float(np.finfo(np.float32).eps)
         amount = OP_NOISE * unit
         if isinstance(op, _SUMS):
-            # A sum that is 0 is one of zeros.
             largest = scale.max(initial=0.0, where=np.isfinite(scale))
-            scale = np.where(scale > 0, largest, 0.0)
+            scale = np.where(scale > 0, largest, 0.0)  # a sum that is 0 is one of zeros
+            exact = np.full(x.shape, exact.all())
             amount = SUM_NOISE * unit
         with np.errstate(all="ignore"):
-            return (wide + amount * scale * self.random.uniform(-1, 1, x.shape)).astype(x.dtype)
+            noisy = wide + amount * scale * self.random.uniform(-1, 1, x.shape)
+        return np.where(exact, x, noisy.astype(x.dtype))
