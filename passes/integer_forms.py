@@ -7,7 +7,7 @@ arrays that broadcast to the value: one number, or one for each position on one 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import floor, log2, prod
+from math import ceil, floor, isfinite, log2, prod
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,12 @@ BIAS_ERROR = 1 / 4
 
 GUARD_BITS = 16
 """Sums of several integers are formed on a grid finer by up to so many bits."""
+
+PART_BITS = 28
+"""Of values on a grid of their own, before a sign and room for sums."""
+
+SUM_BITS = 30
+"""Of sums of several terms, before a sign."""
 
 FACTOR_LIMIT = 2.0**30 - 1
 """The largest factor that a multiplier and a shift express."""
@@ -109,6 +115,11 @@ class Combination:
         terms = tuple(Term(value, scale) for value, scale in scales.items())
         return Combination(terms, self.offset + other.offset)
 
+    def reach(self) -> float:
+        """A bound of the size of the value."""
+        sizes = (np.max(np.abs(t.scale) * magnitude(t.value), initial=0.0) for t in self.terms)
+        return float(np.max(np.abs(self.offset), initial=0.0) + sum(sizes))
+
     def times(self, factor: Numbers) -> Combination:
         """The value times a known number, or one an axis position."""
         terms = tuple(Term(term.value, term.scale * factor) for term in self.terms)
@@ -155,10 +166,8 @@ def common_grid(combination: Combination, grid: Grid) -> tuple[Grid, int]:
     The most bits up to 16 with which no sum of terms leaves 30 bits. Where not even `grid` itself
     has room, each term is cut to its share of an i32.
     """
-    size = float(np.max(np.abs(combination.offset)))
-    for term in combination.terms:
-        size += float(np.max(np.abs(term.scale) * magnitude(term.value)))
-    bits = min(GUARD_BITS, floor(30 - log2(max(size / grid.scale, 1.0))))
+    size = combination.reach()
+    bits = min(GUARD_BITS, floor(SUM_BITS - log2(max(size / grid.scale, 1.0))))
     limit = ACCUMULATOR_LIMIT
     if bits < 0:
         bits, limit = 0, limit // (len(combination.terms) + 1)
@@ -253,10 +262,25 @@ def interval(value: SSAValue) -> tuple[int, int]:
     return -size, min(size, most)
 
 
-def part_grid(scale: float) -> Grid:
-    """A grid 2^12 times finer than one of `scale`, with room for sums of several values."""
-    limit = ACCUMULATOR_LIMIT >> 2
-    return Grid(scale * 2.0**-12, 0, -limit, limit, i32)
+def part_grid(reach: float, before: float, spare: int) -> Grid:
+    """The finest grid for values within ±reach that leaves `spare` bits for sums of several.
+
+    It is made for the values alone: what becomes of them may shrink or stretch them.
+
+    Args:
+        reach: a bound of the values.
+        before: a bound of what they were before they were cut, for whose sums there is room too.
+        spare: how many bits are left free.
+
+    Raises:
+        NotIntegerError: there are no bits left, or the values are too large for numbers.
+    """
+    bits = PART_BITS - spare
+    if bits < 1 or not isfinite(before):
+        raise NotIntegerError
+    scale = max(reach * 2.0**-bits, before * 2.0**-SUM_BITS) or 1.0
+    most = ceil(reach / scale)
+    return Grid(scale, 0, -most, most, i32)
 
 
 def mean_count(op: Mean) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from math import ceil, log2
 from typing import Any, ClassVar, cast
@@ -113,7 +113,8 @@ class _Requantizing:
         self.emit = IntegerEmitter(module, block.last_op)
         self.original = set(block.ops)
         self.known: dict[tuple[SSAValue, Grid], SSAValue] = {}
-        self.forms: dict[tuple[SSAValue, Grid | None], Combination] = {}
+        self.forms: dict[tuple[SSAValue, int | None], Combination] = {}
+        self.reaches: dict[tuple[SSAValue, int], tuple[float, float]] = {}
         self.moved: dict[tuple[Operation, Grid], Operation] = {}
 
     def run(self) -> None:
@@ -201,7 +202,7 @@ class _Requantizing:
             return self.integers(op.operand, grid)
         if isinstance(op, (*MOVES, tensor.PadToOp)):
             return self._move(op, grid).results[cast(OpResult, value).index]
-        form = self.combination(value, part_grid(grid.scale))
+        form = self.combination(value, 0)
         try:
             if len(form.terms) != 1:
                 raise NotIntegerError
@@ -258,13 +259,13 @@ class _Requantizing:
             total = self.emit.plus(total, rest.astype(np.int64))
         return self.emit.requantize(total, np.array(2.0**-bits), grid, source)
 
-    def combination(self, value: SSAValue, parts: Grid | None) -> Combination:
+    def combination(self, value: SSAValue, parts: int | None) -> Combination:
         """`value` as a sum of scaled integers and known numbers.
 
         Args:
             value: a float value.
-            parts: the grid for parts that must be rounded before they are summed; `None` where
-                none may be.
+            parts: for parts that must be rounded before they are summed, the bits that they leave
+                free for further sums; `None` where none may be rounded.
 
         Raises:
             NotIntegerError: it is no such sum.
@@ -274,7 +275,7 @@ class _Requantizing:
             self.forms[key] = self._combination(value, parts)
         return self.forms[key]
 
-    def _combination(self, value: SSAValue, parts: Grid | None) -> Combination:
+    def _combination(self, value: SSAValue, parts: int | None) -> Combination:
         known = literal_value(value)
         if known is not None:
             return Combination((), known.astype(np.float64))
@@ -299,14 +300,35 @@ class _Requantizing:
                 return self._rounded(value, parts)
         raise NotIntegerError
 
-    def _rounded(self, value: SSAValue, parts: Grid) -> Combination:
+    def _rounded(self, value: SSAValue, parts: int) -> Combination:
         """`value` on a grid of its own."""
-        return Combination(
-            (Term(self.integers(value, parts), np.array(parts.scale)),), np.array(0.0)
-        )
+        grid = part_grid(*self.reach(value, parts), parts)
+        return Combination((Term(self.integers(value, grid), np.array(grid.scale)),), np.array(0.0))
+
+    def reach(self, value: SSAValue, parts: int) -> tuple[float, float]:
+        """Bounds of |value|, and of what it was before it was cut; see `combination`."""
+        key = (value, parts)
+        if key not in self.reaches:
+            self.reaches[key] = self._reach(value, parts)
+        return self.reaches[key]
+
+    def _reach(self, value: SSAValue, parts: int) -> tuple[float, float]:
+        op = value.owner
+        if isinstance(op, Operation):
+            if (bounds := limits(op)) is not None:
+                low = -np.inf if bounds[0] is None else bounds[0]
+                high = np.inf if bounds[1] is None else bounds[1]
+                reach, before = self.reach(op.operands[0], parts)
+                return float(np.abs(np.clip([-reach, reach], low, high)).max()), before
+            if isinstance(op, (*MOVES, tensor.PadToOp)):
+                pad = abs(op.value.value.data) if isinstance(op, tensor.PadToOp) else 0.0
+                found = [(pad, pad), *(self.reach(operand, parts) for operand in op.operands)]
+                return max(reach for reach, _ in found), max(before for _, before in found)
+        reach = self.combination(value, parts).reach()
+        return reach, reach
 
     def _same_shape(
-        self, op: tensor.AddOp | tensor.SubOp, parts: Grid | None
+        self, op: tensor.AddOp | tensor.SubOp, parts: int | None
     ) -> tuple[Combination, Combination]:
         """The forms of two operands; integers must not be broadcast."""
         forms = self.combination(op.lhs, parts), self.combination(op.rhs, parts)
@@ -316,7 +338,7 @@ class _Requantizing:
                 raise NotIntegerError
         return forms
 
-    def _scaled(self, op: tensor.MulOp | tensor.DivOp, parts: Grid | None) -> Combination:
+    def _scaled(self, op: tensor.MulOp | tensor.DivOp, parts: int | None) -> Combination:
         left, right = literal_value(op.lhs), literal_value(op.rhs)
         if right is None and left is not None and isinstance(op, tensor.MulOp):
             value, factor = op.rhs, left
@@ -333,7 +355,7 @@ class _Requantizing:
             exact = 1 / exact
         return self.combination(value, parts).times(exact)
 
-    def _normalized(self, op: tensor.BatchNormOp, parts: Grid | None) -> Combination:
+    def _normalized(self, op: tensor.BatchNormOp, parts: int | None) -> Combination:
         vectors = [literal_value(v) for v in (op.scale, op.bias, op.mean, op.variance)]
         if any(vector is None for vector in vectors):
             raise NotIntegerError
@@ -345,14 +367,13 @@ class _Requantizing:
         shift = Combination((), bias - mean * factor)
         return self.combination(op.input, parts).times(factor).plus(shift)
 
-    def _mean(self, op: Mean, parts: Grid) -> Combination:
+    def _mean(self, op: Mean, parts: int) -> Combination:
         count = mean_count(op)
-        spare = ceil(log2(count))
-        room = parts.high >> spare
-        narrow = replace(parts, scale=parts.scale * 2.0 ** max(0, spare - 5), low=-room, high=room)
-        form = self.combination(op.operand, narrow)
+        spare = parts + ceil(log2(count))
+        form = self.combination(op.operand, spare)
         uniform = form.offset.size == 1 and all(term.scale.size == 1 for term in form.terms)
         if len(form.terms) != 1 or (isinstance(op, tensor.ReduceMeanOp) and not uniform):
+            narrow = part_grid(form.reach(), form.reach(), spare)
             value = self._summed(form, narrow, op)
             form = Combination((Term(value, np.array(narrow.scale)),), np.array(0.0))
         (term,) = form.terms

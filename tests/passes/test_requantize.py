@@ -447,3 +447,38 @@ func.func @forward(%q: tensor<?x4xi8>) -> tensor<?x4xi8> {{
     apply_passes(module, "requantize")
     expected = np.clip(np.rint((q * 0.5 + 3000 / 128) / 0.5), -128, 127)
     np.testing.assert_array_equal(run_module(module, [q])[0], expected)
+
+
+@pytest.mark.parametrize(("added", "factor"), [(0.0, 1e-4), (0.2, 1.0), (0.2, 1e3)])
+def test_bounds_inside_of_sums_have_room(
+    apply_passes: ApplyPasses, added: float, factor: float
+) -> None:
+    """What is rounded on the way is not cut, however far the result's grid reaches."""
+    scale = float(np.float32(2 * 256 / 120 * factor))
+    text = f"""
+func.func @forward(%x: tensor<?x2xi8>) -> tensor<?x1xi8> {{
+  %w = ternary.constant [1, 1] : tensor<2x1x!ternary.trit>
+  %p = ternary.linear %x, %w : tensor<?x2xi8>, tensor<2x1x!ternary.trit> -> tensor<?x1xi32>
+  %two = tensor.constant dense<2.0> : tensor<f32>
+  %none = tensor.constant dense<0> : tensor<i32>
+  %a = tensor.dequantize %p, %two, %none
+       : (tensor<?x1xi32>, tensor<f32>, tensor<i32>) -> tensor<?x1xf32>
+  %r = tensor.relu %a : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %c = tensor.constant dense<{added}> : tensor<f32>
+  %s = tensor.add %r, %c : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+  %q = tensor.relu %s : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %f = tensor.constant dense<{factor}> : tensor<f32>
+  %m = tensor.mul %q, %f : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+  %t = tensor.constant dense<{scale}> : tensor<f32>
+  %z = tensor.constant dense<0> : tensor<i8>
+  %y = tensor.quantize %m, %t, %z {{low = -127 : i64}}
+       : (tensor<?x1xf32>, tensor<f32>, tensor<i8>) -> tensor<?x1xi8>
+  func.return %y : tensor<?x1xi8>
+}}"""
+    module = parse_module(text)
+    apply_passes(module, "requantize")
+    assert float_ops(module) == []
+    x = np.stack(np.meshgrid(*[np.arange(-128, 128)] * 2), axis=-1).reshape(-1, 2).astype(np.int8)
+    real = (np.maximum(2.0 * x.sum(axis=1, dtype=np.int64), 0) + added) * factor / scale
+    (found,) = run_module(module, [x])
+    assert np.abs(found[:, 0] - np.clip(real, -127, 127)).max() <= 0.76

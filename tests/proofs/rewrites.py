@@ -226,7 +226,7 @@ NO_REWRITES = {
     "__init__",
     # `requantize`: which rule a value gets, and what it is made of.
     *("run", "_try", "integers", "_integers", "combination", "_combination", "_same_shape"),
-    *("plus", "literal"),
+    *("plus", "literal", "reach", "_reach"),
     # `streamline`: which rule an op gets; ops and notes about values.
     *("_argument", "_visit", "add", "constant", "wide", "enter", "grid"),
 }

@@ -178,6 +178,15 @@ def test_steps_on_elements(name: str, inputs: int) -> None:
     near(on_product(ELEMENTS[name], inputs))
 
 
+@pytest.mark.parametrize("factor", [1e-6, 1e-4, 1e4])
+@pytest.mark.parametrize("bounded", [1, 2, 3])
+def test_parts_of_any_size(bounded: int, factor: float) -> None:
+    """Bounds inside of sums, before a factor that shrinks or stretches them."""
+    inside = [op(tensor.ReluOp), number(tensor.AddOp, 0.19)] * bounded
+    body = chain(*inside, number(tensor.MulOp, [factor, -factor]))
+    near(on_product(body, 2, scale=0.07 * factor))
+
+
 IMAGE = [1, 2, 2, 1]
 
 SHAPES: dict[str, tuple[Body, list[Any]]] = {
