@@ -426,7 +426,12 @@ def accumulated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         wide = function(op, x.to(torch.float64), weight.to(torch.float64))
         if x.is_floating_point():
             return wide
-        if wide.numel() and float(wide.abs().max()) >= 2**31:
+        largest = max((float(v.abs().max()) for v in (wide, x) if v.numel()), default=0.0)
+        if x.dtype == torch.int64:
+            if largest >= 2**52:
+                raise Undetermined("a sum beyond float64")
+            return wide.to(torch.int64)
+        if largest >= 2**31:
             raise Undetermined("a sum beyond 32 bits")
         return wide.to(torch.int32)
 
@@ -436,7 +441,7 @@ def accumulated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def added_up(op: Any, x: Tensor) -> Tensor:
     inputs = property_of(op, "inputs")
     nodes, outputs = property_of(op, "nodes"), property_of(op, "outputs")
-    wide = x if x.is_floating_point() else x.to(torch.int32)
+    wide = x if x.is_floating_point() or x.dtype == torch.int64 else x.to(torch.int32)
     values = [wide[..., i] for i in range(inputs)]
     for i in range(0, len(nodes), 4):
         a, b, sign, shift = nodes[i : i + 4]

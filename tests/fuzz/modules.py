@@ -727,12 +727,13 @@ def trits(b: Builder, shape: Sequence[int]) -> SSAValue:
 
 
 def ternary_input(v: SSAValue) -> bool:
-    """Whether a product with trits takes it; sums of wider integers do not fit 32 bits."""
-    return (
-        is_trit(v)
-        or is_float(v)
-        or (numpy_dtype(tensor_type(v).element_type).name in ("int8", "int16", "int32"))
-    )
+    """Whether a product with trits takes it."""
+    return is_trit(v) or is_float(v) or numpy_dtype(tensor_type(v).element_type).kind == "i"
+
+
+def summed(v: SSAValue) -> str:
+    """The type of sums of trits times integers."""
+    return "int64" if numpy_dtype(tensor_type(v).element_type) == np.int64 else "int32"
 
 
 def ternary_matmul(b: Builder) -> Operation | None:
@@ -760,12 +761,12 @@ def optional_steps(b: Builder, x: SSAValue, channels: int) -> dict[str, Any]:
             options["thresholds"] = steps_of(b, x, channels, dtype)
         return options
     if b.random.random() < 0.5:
-        options["bias"] = b.given(b.array((channels,), "int32"))
+        options["bias"] = b.given(b.array((channels,), summed(x)))
     options["activation"] = b.random.choice(["none", "relu"])
     after = b.random.random()
     if after < 0.25:
-        options["thresholds"] = steps_of(b, x, channels, np.dtype(np.int32))
-    elif after < 0.6:
+        options["thresholds"] = steps_of(b, x, channels, np.dtype(summed(x)))
+    elif after < 0.6 and summed(x) == "int32":
         names = ("multiplier", "shift", "zero_point", "low", "high")
         options |= dict(zip(names, rescaling(b, channels), strict=True))
     return options

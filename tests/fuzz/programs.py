@@ -585,17 +585,18 @@ def product(w: Writer) -> None:
 
 @rule(2)
 def integer_product(w: Writer) -> None:
-    v = w.pick(lambda v: len(v.shape) >= 2 and v.element in INTEGERS[:3])
+    v = w.pick(lambda v: len(v.shape) >= 2 and v.element in INTEGERS)
     if v is None:
         return
-    wide = w.random.choice(w.sizes)
+    wide, sums = w.random.choice(w.sizes), "int64" if v.element == "int64" else "int32"
     p = w.parameter((v.shape[-1], wide), "trit")
+    dtype = getattr(torch, sums)
     w.let(
         "{0} @ {1}",
         [v, p],
-        lambda x, weight: x.to(torch.int32) @ weight.to(torch.int32),
+        lambda x, weight: x.to(dtype) @ weight.to(dtype),
         (*v.shape[:-1], wide),
-        "int32",
+        sums,
     )
 
 
