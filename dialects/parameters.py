@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..ir.errors import ParameterError
 from ..ir.store import ParameterStore
@@ -148,6 +148,13 @@ def dense(values: Array, element: Attribute) -> DenseIntOrFPElementsAttr:
 def dense_constant(values: Array, element: Attribute) -> tensor.ConstantOp:
     """An inline constant; the caller sees to the size limit (`tensor.storage.INLINE_LIMIT`)."""
     return tensor.ConstantOp(dense(values, element))
+
+
+def may_trap(divisor: SSAValue) -> bool:
+    """Whether an integer divisor may be 0 or -1, by which processors cannot divide all integers."""
+    owner = divisor.owner
+    values = constant_value(owner) if isinstance(owner, Operation) else None
+    return values is None or bool(np.isin(values, (0, -1)).any())
 
 
 def constant_value(op: Operation) -> Array | None:

@@ -161,7 +161,7 @@ class MulOp(ArithmeticOp):
 
 @irdl_op_definition
 class DivOp(ArithmeticOp):
-    """z = x / y. Integers truncate toward zero; integer division by zero is undefined.
+    """z = x / y. Integers truncate toward zero; an integer by 0 gives 0.
 
     %z = tensor.div %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ...dialects.parameters import constant_value
+from ...dialects.parameters import may_trap
 from ...dialects.ternary.types import is_trit
 from .emitter import Emitter, Rule
 from .graph import Element, element_type
@@ -112,29 +112,22 @@ def div(e: Emitter, op: tensor.DivOp) -> None:
     """A quotient; integers truncate, as they do in ONNX Runtime."""
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     element = e.element(lhs)
-    if element.is_float or not _may_trap(op.rhs):
+    if element.is_float or not may_trap(op.rhs):
         e.bind(op.result, e.apply("Div", [lhs, rhs]))
         return
     # The least integer by -1, and anything by 0, ends the process on x86. One type wider the
     # former is right; for INT64 it is the negative, which wraps around.
     wide = Element.INT64 if element in (Element.INT32, Element.INT64) else Element.INT32
     lhs, rhs = e.cast(lhs, wide), e.cast(rhs, wide)
-    one = e.scalar(1, wide)
-    zero = e.node("Equal", [rhs, e.scalar(0, wide)], Element.BOOL)
+    one, none = e.scalar(1, wide), e.scalar(0, wide)
+    zero = e.node("Equal", [rhs, none], Element.BOOL)
     if wide is element:
         minus = e.node("Equal", [rhs, e.scalar(-1, wide)], Element.BOOL)
         safe = choose(e, e.apply("Or", [zero, minus]), one, rhs)
         out = choose(e, minus, e.apply("Neg", [lhs]), e.apply("Div", [lhs, safe]))
     else:
         out = e.apply("Div", [lhs, choose(e, zero, one, rhs)])
-    e.bind(op.result, e.cast(out, element))
-
-
-def _may_trap(divisor: SSAValue) -> bool:
-    """Whether an integer divisor may be 0 or -1."""
-    owner = divisor.owner
-    values = constant_value(owner) if isinstance(owner, Operation) else None
-    return values is None or bool(np.isin(values, (0, -1)).any())
+    e.bind(op.result, e.cast(choose(e, zero, none, out), element))
 
 
 def mod(e: Emitter, op: tensor.ModOp) -> None:
@@ -142,7 +135,7 @@ def mod(e: Emitter, op: tensor.ModOp) -> None:
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     element = e.element(lhs)
     if not element.is_float:
-        if _may_trap(op.rhs):
+        if may_trap(op.rhs):
             # x mod -1 = 0 = x mod 1, and the processor cannot divide the least integer by -1.
             wide = Element.INT64 if element is Element.INT64 else Element.INT32
             lhs, rhs = e.cast(lhs, wide), e.cast(rhs, wide)

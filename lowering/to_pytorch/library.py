@@ -322,6 +322,24 @@ def convert_to_integer(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.where(inside, torch.where(inside, wide, 0.0).to(torch.int64), edge).to(dtype)
 
 
+def divide_integers(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """x / y toward zero; 0 where y is 0, and -x where it is -1: the processor never traps."""
+    least = torch.iinfo(y.dtype).min
+    minus = (y == -1) if least < 0 else torch.zeros_like(y, dtype=torch.bool)
+    quotient = torch.div(x, torch.where((y == 0) | minus, 1, y), rounding_mode="trunc")
+    return torch.where(y == 0, 0, torch.where(minus, -x, quotient))
+
+
+def remainder_of_integers(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The remainder with the sign of y; 0 where y is 0."""
+    return torch.remainder(x, torch.where(y == 0, 1, y))
+
+
+def sign_or_nan(x: torch.Tensor) -> torch.Tensor:
+    """-1, 0 or 1, and NaN of NaN, for which torch.sign gives 0."""
+    return torch.where(x.isnan(), x, torch.sign(x))
+
+
 def run_adder_graph(
     x: torch.Tensor,
     nodes: Sequence[tuple[int, ...]],

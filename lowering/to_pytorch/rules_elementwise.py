@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import spike, tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
+from ...dialects.parameters import may_trap
 from ...dialects.shapes import axis_index, is_float
 from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.ternary.types import is_trit
@@ -29,7 +30,6 @@ PREDICATES = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">
 
 UNARY_FUNCTIONS: dict[type[Operation], str] = {
     tensor.AbsOp: "torch.abs",
-    tensor.SignOp: "torch.sign",
     tensor.ExpOp: "torch.exp",
     tensor.LogOp: "torch.log",
     tensor.SqrtOp: "torch.sqrt",
@@ -54,11 +54,11 @@ def pair(op: tensor.elementwise.BinaryOp, e: Forward) -> tuple[Expr, Expr]:
 
 def operator(op: tensor.elementwise.BinaryOp, e: Forward) -> Expr:
     """`+ - * & |`; `/` on floats."""
-    lhs, rhs = pair(op, e)
     if isinstance(op, tensor.DivOp) and not is_float(tensor_type(op.lhs)):
-        if lhs.scalar:
-            lhs = e.value(op.lhs)
-        return call("torch.div", lhs, rhs, rounding_mode='"trunc"')
+        if may_trap(op.rhs):
+            return e.library("divide_integers", e.value(op.lhs), e.value(op.rhs))
+        return call("torch.div", e.value(op.lhs), e.operand(op.rhs), rounding_mode='"trunc"')
+    lhs, rhs = pair(op, e)
     return binary(BINARY_OPERATORS[type(op)], lhs, rhs)
 
 
@@ -70,6 +70,8 @@ def compare(op: tensor.CompareOp, e: Forward) -> Expr:
 
 def remainder(op: tensor.ModOp, e: Forward) -> Expr:
     """The remainder with the sign of the divisor."""
+    if not is_float(tensor_type(op.lhs)) and may_trap(op.rhs):
+        return e.library("remainder_of_integers", e.value(op.lhs), e.value(op.rhs))
     return call("torch.remainder", *pair(op, e))
 
 
@@ -120,6 +122,13 @@ def invert(op: tensor.NotOp, e: Forward) -> Expr:
 def function(op: tensor.elementwise.UnaryOp, e: Forward) -> Expr:
     """A function of one tensor."""
     return call(UNARY_FUNCTIONS[type(op)], e.value(op.operand))
+
+
+def sign(op: tensor.SignOp, e: Forward) -> Expr:
+    """-1, 0 or 1."""
+    if is_float(tensor_type(op.operand)):
+        return e.library("sign_or_nan", e.value(op.operand))
+    return call("torch.sign", e.value(op.operand))
 
 
 def clamp(op: tensor.ClampOp, e: Forward) -> Expr:
@@ -356,6 +365,7 @@ RULES = {
     **dict.fromkeys(UNARY_FUNCTIONS, function),
     tensor.CompareOp: compare,
     tensor.ModOp: remainder,
+    tensor.SignOp: sign,
     tensor.PowOp: power,
     tensor.MaximumOp: extremum,
     tensor.MinimumOp: extremum,

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.elements import nearest
 from ...dialects.inference import tensor_type
+from ...dialects.parameters import may_trap
 from .emitter import Emitter, Rule
 from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, plain
@@ -145,18 +146,19 @@ def erf(e: Emitter, op: tensor.ErfOp) -> None:
 
 
 def div(e: Emitter, op: tensor.DivOp) -> None:
-    """A quotient; integers truncate. The least int32 by -1 would end the process."""
+    """A quotient; integers truncate. LiteRT refuses 0; the least int32 by -1 ends the process."""
     (lhs, rhs), layout = together(e, [op.lhs, op.rhs], op.result)
     if lhs.element is Element.INT64 and rhs.data is not None and _divides(e, op):
         e.bind(op.result, _by_power(e, lhs, rhs.data), layout)
         return
-    if lhs.element is not Element.INT32 or not _may_be_minus_one(e, op.rhs):
+    if lhs.element.is_float or not may_trap(op.rhs):
         e.bind(op.result, e.binary("DIV", lhs, rhs), layout)
         return
-    minus = e.compare("EQUAL", rhs, e.scalar(-1, Element.INT32))
-    quotient = e.binary("DIV", lhs, e.choose(minus, e.scalar(1, Element.INT32), rhs))
-    negative = e.binary("SUB", e.scalar(0, Element.INT32), lhs)
-    e.bind(op.result, e.choose(minus, negative, quotient), layout)
+    zero, one = e.scalar(0, rhs.element), e.scalar(1, rhs.element)
+    none, minus = e.compare("EQUAL", rhs, zero), e.compare("EQUAL", rhs, e.scalar(-1, rhs.element))
+    quotient = e.binary("DIV", lhs, e.choose(none, one, e.choose(minus, one, rhs)))
+    signed = e.choose(minus, e.binary("SUB", zero, lhs), quotient)
+    e.bind(op.result, e.choose(none, zero, signed), layout)
 
 
 def _divides(e: Emitter, op: tensor.DivOp) -> bool:
@@ -195,17 +197,14 @@ def _by_power(e: Emitter, x: Tensor, power: Array) -> Tensor:
 
 
 def mod(e: Emitter, op: tensor.ModOp) -> None:
-    """The remainder with the sign of the divisor; x mod -1 is x mod 1, for the same reason."""
+    """The remainder with the sign of the divisor; by 0 and by -1 it is 0, as by 1."""
     (lhs, rhs), layout = together(e, [op.lhs, op.rhs], op.result)
-    if lhs.element in (Element.INT32, Element.INT64) and _may_be_minus_one(e, op.rhs):
-        minus = e.compare("EQUAL", rhs, e.scalar(-1, rhs.element))
-        rhs = e.choose(minus, e.scalar(1, rhs.element), rhs)
+    if not lhs.element.is_float and may_trap(op.rhs):
+        one = e.scalar(1, rhs.element)
+        for divisor in (0, -1):
+            trap = e.compare("EQUAL", rhs, e.scalar(divisor, rhs.element))
+            rhs = e.choose(trap, one, rhs)
     e.bind(op.result, e.binary("FLOOR_MOD", lhs, rhs), layout)
-
-
-def _may_be_minus_one(e: Emitter, divisor: SSAValue) -> bool:
-    values = e.array(divisor)
-    return values is None or bool((values == -1).any())
 
 
 def clamp(e: Emitter, op: tensor.ClampOp) -> None:

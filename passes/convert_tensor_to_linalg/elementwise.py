@@ -20,6 +20,12 @@ Unary = Callable[[Scalars, SSAValue], SSAValue]
 Binary = Callable[[Scalars, SSAValue, SSAValue, bool], SSAValue]
 
 
+def _quotient(s: Scalars, x: SSAValue, y: SSAValue, unsigned: bool) -> SSAValue:
+    """x / y; integers by 0 give 0."""
+    made = s.div(x, y, unsigned=unsigned)
+    return made if _is_float(x) else s.select(s.compare("eq", y, 0), 0, made)
+
+
 def _is_float(x: SSAValue) -> bool:
     return isinstance(x.type, AnyFloat)
 
@@ -228,7 +234,7 @@ RULES: dict[type[Operation], Rule] = {
     tensor.AddOp: binary(lambda s, x, y, _: s.add(x, y)),
     tensor.SubOp: binary(lambda s, x, y, _: s.sub(x, y)),
     tensor.MulOp: binary(lambda s, x, y, _: s.mul(x, y)),
-    tensor.DivOp: binary(lambda s, x, y, unsigned: s.div(x, y, unsigned=unsigned)),
+    tensor.DivOp: binary(_quotient),
     tensor.ModOp: modulo,
     tensor.PowOp: binary(_power),
     tensor.MaximumOp: binary(lambda s, x, y, unsigned: s.maximum(x, y, unsigned=unsigned)),
