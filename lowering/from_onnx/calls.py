@@ -46,7 +46,9 @@ class Call:
     scope: Any = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An attribute, or its default."""
+        """An attribute, or its default; a number with a fraction is a float32 in either case."""
+        if isinstance(default, float):
+            default = float(np.float32(default))
         return self.attributes.get(name, default)
 
     def has(self, index: int) -> bool:

@@ -49,10 +49,10 @@ class ConvertSpikeToTensorPass(ModulePass):
 
     Every bit of the results stays, but for sums of floats, which have no fixed order.
 
-    What stays as it is: neurons, `spike.recurrent`, `spike.scan`; `spike.to_tensor` to and
-    `spike.from_tensor` from truth values, which do nothing; `spike.encode` by `rate`, or of more
-    than 4096 steps; what runs over windows, or decodes, where neither steps nor batch, or no steps,
-    are known.
+    What stays as it is: neurons, `spike.layer`, `spike.recurrent`, `spike.scan`; `spike.to_tensor`
+    to and `spike.from_tensor` from truth values, which do nothing; `spike.encode` by `rate`, or of
+    more than 4096 steps; what runs over windows, or decodes, where neither steps nor batch, or no
+    steps, are known.
 
         %i = spike.linear %s, %w
              : !spike.train<32x?x784>, tensor<784x10x!ternary.trit> -> tensor<32x?x10xi32>
@@ -82,7 +82,7 @@ class ConvertSpikeToTensorPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in list(op.walk()):
             rule = RULES.get(type(inner))
-            if rule is None or self._stays(inner):
+            if rule is None or self._stays(inner) or isinstance(inner.parent_op(), spike.LayerOp):
                 continue
             values = rule(Emitter(inner), inner)
             if values is not None:

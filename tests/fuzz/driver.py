@@ -30,6 +30,7 @@ from .cases import Case, Check, Finding, Outcome, check, crash
 KINDS = {
     "tri": "fuzz.programs",
     "networks": "fuzz.networks",
+    "spiking": "fuzz.spiking",
     "ir": "fuzz.modules",
     "onnx": "fuzz.onnx_graphs",
     "torch": "fuzz.torch_modules",

@@ -383,6 +383,8 @@ FUNCTIONS = sorted(
 def unary(w: Writer) -> NodeProto:
     x = w.pick("f")
     kind = w.random.choice(FUNCTIONS)
+    if kind == "HardSwish" and w.values[x].dtype == np.float64:
+        raise IndexError  # the reference takes 1/6 in float32
     attributes: dict[str, Any] = {}
     if kind == "Gelu" and w.maybe():
         attributes["approximate"] = "tanh"

@@ -31,7 +31,7 @@ WIDEST = 2000
 """The most elements of a value: random expansions stop there."""
 
 TORCH = {
-    **{name: torch.float64 for name in ("float16", "bfloat16", "float32", "float64")},
+    **{name: torch.float64 for name in ("float16", "bfloat16", "float32", "float64", "spike")},
     **{name: getattr(torch, name) for name in ("int8", "int16", "int32", "int64", "bool")},
 }
 """What the oracle holds an element type in."""
@@ -80,6 +80,8 @@ class Statement:
 
 def numpy_type(element: str) -> np.dtype[Any]:
     """The dtype of an element type of the language."""
+    if element == "spike":
+        return np.dtype(np.bool_)
     return np.dtype(ml_dtypes.bfloat16) if element == "bfloat16" else np.dtype(element)
 
 
@@ -234,6 +236,9 @@ class Program(Case):
 
 
 def _type(value: Value) -> str:
+    if value.element == "spike":
+        steps, _, *sizes = value.shape
+        return f"SpikeTensor[{', '.join(map(str, (steps, 'N', *sizes)))}]"
     return f"Tensor<{value.element}>[{', '.join(map(str, ('N', *value.shape[1:])))}]"
 
 
@@ -299,10 +304,7 @@ class Writer:
 
     def program(self, seed: int, steps: int) -> Program:
         """A program of about so many statements."""
-        for _ in range(20 * steps):
-            if len(self.statements) >= steps:
-                break
-            self.random.choice(self.rules)(self)
+        self.write(steps)
         data = tuple(self.array(v.shape, v.element) for v in self.arguments)
         results = [self.values[-1].name]
         if len(self.values) > 2 and self.random.random() < 0.25:
@@ -316,6 +318,13 @@ class Writer:
             tuple(self.statements),
             tuple(results),
         )
+
+    def write(self, steps: int) -> None:
+        """Add about so many statements."""
+        for _ in range(20 * steps):
+            if len(self.statements) >= steps:
+                break
+            self.random.choice(self.rules)(self)
 
     def pick(self, fits: Callable[[Value], bool] = lambda v: True) -> Value | None:
         """A value that fits, sooner a late one."""

@@ -19,6 +19,7 @@ from .cases import INTERPRETER, Check, check
 SEEDS = {
     "tri": range(6),
     "networks": range(2),
+    "spiking": range(3),
     "ir": range(5),
     "onnx": range(5),
     "torch": range(2),

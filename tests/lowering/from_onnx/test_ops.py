@@ -111,6 +111,15 @@ def test_functions_of_one_number(bench: Any, op: str) -> None:
     bench.check(model, {"x": x}, 1e-5)
 
 
+@pytest.mark.parametrize("op", ["HardSigmoid", "LeakyRelu", "Selu"])
+def test_defaults_are_numbers_of_float32(bench: Any, op: str) -> None:
+    x = RNG.standard_normal(20)
+    model = bench.model([make(op, ["x"], ["y"])], {"x": (np.float64, ["N"])}, ["y"])
+    expected: Any = ReferenceEvaluator(model).run(None, {"x": x})
+    (actual,) = run_module(from_onnx(model), [x])
+    np.testing.assert_allclose(actual, expected[0], rtol=1e-14)
+
+
 @pytest.mark.parametrize("op", ["Asin", "Acos", "Atanh", "Log", "Sqrt", "Acosh"])
 def test_functions_of_part_of_the_numbers(bench: Any, op: str) -> None:
     x = RNG.random(60).astype(np.float32) * 0.98 + (1 if op == "Acosh" else 0.01)

@@ -295,3 +295,23 @@ def test_events_keep_synapses_of_trains_alone() -> None:
 def test_unknown_products_are_refused() -> None:
     with pytest.raises(OptionError, match="products=dense or products=event, got 'both'"):
         ConvertSpikeToTensorPass("both")
+
+
+def test_layers_stay_whole() -> None:
+    text = """func.func @forward(%x: !spike.train<4x?x9>) -> !spike.train<4x?x5> {
+      %w = ternary.parameter "fc.trit" : tensor<9x5x!ternary.trit>
+      %s = spike.layer %x, %w
+           : (!spike.train<4x?x9>, tensor<9x5x!ternary.trit>) -> !spike.train<4x?x5> {
+      ^bb0(%a: !spike.train<4x?x9>, %b: tensor<9x5x!ternary.trit>):
+        %i = spike.linear %a, %b
+             : !spike.train<4x?x9>, tensor<9x5x!ternary.trit> -> tensor<4x?x5xi32>
+        %o = spike.integrate_fire %i : (tensor<4x?x5xi32>) -> !spike.train<4x?x5>
+        spike.yield %o : !spike.train<4x?x5>
+      }
+      func.return %s : !spike.train<4x?x5>
+    }"""
+    module = parse_module(text)
+    before = str(module)
+    ConvertSpikeToTensorPass().apply(triton_context(), module)
+    verify_module(module)
+    assert str(module) == before
