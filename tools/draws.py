@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import AnyFloat
 
 from ..dialects import tensor
 from ..dialects.interpret import run_module
@@ -57,21 +58,11 @@ def draw(
         timesteps: what a dynamic dimension of time is.
         source: what the program was imported from; inputs that it takes too go before others.
     """
-    kinds: dict[str, Sequence[Make]] = {
-        ORDINARY: (partial(random_array, bound=_BOUND), _positive, _small),
-        EDGE: (
-            edge_array,
-            partial(edge_array, divisor=True),
-            partial(_integers_of, random_array, edge_array),
-            partial(_integers_of, _positive, edge_array),
-            partial(_integers_of, _small, edge_array),
-        ),
-        SPECIAL: (partial(_integers_of, random_array, special_array),
-                  partial(_integers_of, _positive, special_array),
-                  partial(_integers_of, _small, special_array)),
-    }  # fmt: skip
+    floats: Make = {ORDINARY: random_array, EDGE: edge_array, SPECIAL: special_array}[kind]
+    ends = (edge_array, partial(edge_array, divisor=True)) if kind == EDGE else ()
     first = None
-    for make in kinds[kind]:
+    for integers in (*ends, partial(random_array, bound=_BOUND), _positive, _small):
+        make = partial(_made, floats, integers)
         arrays = random_arrays(module, samples, seed, timesteps, make)
         if _is_defined(module, arrays):
             if source is None or _is_taken(source, arrays):
@@ -80,11 +71,10 @@ def draw(
     return first
 
 
-def _integers_of(
-    integers: Make, floats: Make, element: Attribute, shape: Sequence[int], rng: np.random.Generator
+def _made(
+    floats: Make, integers: Make, element: Attribute, shape: Sequence[int], rng: np.random.Generator
 ) -> Array:
-    made = floats(element, shape, rng)
-    return integers(element, shape, rng) if made.dtype.kind in "iub" else made
+    return (floats if isinstance(element, AnyFloat) else integers)(element, shape, rng)
 
 
 def _positive(element: Attribute, shape: Sequence[int], rng: np.random.Generator) -> Array:

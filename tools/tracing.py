@@ -7,7 +7,7 @@ target is asked for beginnings of the program. Not here: verdicts on results (`v
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class FirstDifference:
     """Where two engines part.
 
     Attributes:
-        op: the op's name; `func.return` where results alone differ.
+        op: the op's name.
         place: where it comes from: the source's name for it, file and line.
         operands: types and sizes of what it takes, such as `f32[2,3]`.
         result: the same of what differs.
@@ -63,10 +63,6 @@ class FirstDifference:
     expected_by: str
     actual_by: str
     unseen: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as a dictionary."""
-        return asdict(self)
 
     def __str__(self) -> str:
         taken = ", ".join(self.operands) or "nothing"

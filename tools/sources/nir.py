@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...ir.errors import BackendError
 from ...lowering.from_nir.importer import DEFAULT_DT
 from ...runtime.engines import from_array, to_array
-from .source import Source, Values
+from .source import Source
 
 Array = NDArray[Any]
 
@@ -39,6 +39,7 @@ class NIRSource(Source):
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """See `Source.run`; currents [T, N, …], each sample by itself."""
+        import nir
         import torch
 
         package = next((name for name in PEERS if find_spec(name) is not None), None)
@@ -50,7 +51,7 @@ class NIRSource(Source):
         try:
             with torch.no_grad(), warnings.catch_warnings(), redirect_stdout(StringIO()):
                 warnings.simplefilter("ignore")
-                graph = _read(self.path)
+                graph: Any = nir.read(self.path)
                 samples = from_array(inputs[0]).unbind(1)
                 outputs = [_simulated(PEERS[package](graph), sample) for sample in samples]
         except BackendError:
@@ -60,16 +61,6 @@ class NIRSource(Source):
             raise BackendError(f"{package} refuses the graph: {text}") from error
         self.engine = f"{package} {version(package)}"
         return [to_array(torch.stack(outputs, 1))]
-
-    def values(self, inputs: Sequence[Array]) -> Values:
-        """Other frameworks do not tell."""
-        raise BackendError(f"{self.engine} does not tell what single neurons compute")
-
-
-def _read(path: Path) -> Any:
-    import nir
-
-    return nir.read(path)
 
 
 def _simulated(module: Any, currents: Any) -> Any:

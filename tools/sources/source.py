@@ -41,13 +41,13 @@ class Source(ABC):
             BackendError: no engine is installed, or it refuses what was given.
         """
 
-    @abstractmethod
     def values(self, inputs: Sequence[Array]) -> Values:
         """What is computed on the way to the results.
 
         Raises:
             BackendError: the engine does not tell.
         """
+        raise BackendError(f"{self.engine} does not tell what it computes on the way")
 
 
 class NoEngine(Source):
@@ -59,10 +59,6 @@ class NoEngine(Source):
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Never gives results."""
-        raise BackendError(self.reason)
-
-    def values(self, inputs: Sequence[Array]) -> Values:
-        """Never gives values."""
         raise BackendError(self.reason)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +123,16 @@ def test_this_processor_is_asked_whether_products_saturate() -> None:
     session = onnxruntime.InferenceSession(model.SerializeToString())
     found: Any = session.run(None, {"x": x})
     assert onnx_faults.saturates() == bool((found[0] != 64 * 255 * 127).any())
+
+
+@pytest.mark.slow
+def test_a_processor_that_saturates_is_noticed(require_tool: Callable[[str, str], str]) -> None:
+    """A Haswell has AVX2 and no VNNI."""
+    qemu = require_tool("qemu-x86_64", "apt-get install qemu-user")
+    code = "from triton_dsl.tools.sources.onnx_faults import saturates; print(saturates())"
+    command = [qemu, "-cpu", "Haswell", sys.executable, "-c", code]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    assert made.stdout.split() == ["True"]
 
 
 def test_elements_that_the_ir_holds_in_bytes() -> None:
