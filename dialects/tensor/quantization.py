@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, f32, i32
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, Signedness, TensorType, f32, i32
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -107,6 +107,8 @@ def check_range(type: AnyTensor, low: int, high: int) -> None:
     """Refuse integer bounds that are empty or do not fit the element type."""
     width = check_integers(type)
     least, most = -(1 << (width - 1)), (1 << (width - 1)) - 1
+    if type.element_type == IntegerType(width, Signedness.UNSIGNED):
+        fail(f"expects integers with a sign, got {type}; convert what it gives")
     if not least <= low <= high <= most:
         fail(f"expects {least} <= low <= high <= {most}, got {low} and {high}")
 

@@ -171,3 +171,11 @@ func.func @f(%x: tensor<2x8xi64>, %s: tensor<f32>, %z: tensor<i64>) {
   %y = tensor.dequantize %x, %s, %z : (tensor<2x8xi64>, tensor<f32>, tensor<i64>) -> tensor<2x8xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x8xf32>, %s: tensor<f32>, %z: tensor<ui8>) {
+  // expected-error @+1 {{'tensor.quantize' expects integers with a sign, got tensor<ui8>; convert what it gives}}
+  %y = tensor.quantize %x, %s, %z {low = -8 : i64, high = 7 : i64} : (tensor<2x8xf32>, tensor<f32>, tensor<ui8>) -> tensor<2x8xui8>
+  func.return
+}
