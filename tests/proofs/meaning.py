@@ -464,7 +464,10 @@ def _conv(m: Meaning, op: Any, a: Value, w: Value, *bias: Value) -> Value:
 
 
 def _accumulator(a: Value) -> DType:
-    return a.dtype if a.dtype.kind == "f" else I32
+    """Of products with trits: i64 for i64, ui32 and ui64, i32 for other integers and trits."""
+    if a.dtype.kind == "f":
+        return a.dtype
+    return I64 if a.dtype.name in ("int64", "uint32", "uint64") else I32
 
 
 def _ternary_matmul(m: Meaning, op: Any, a: Value, w: Value, *scale: Value) -> Value:
