@@ -1,8 +1,9 @@
 """Random inputs that a program can take: ordinary ones, and ones at the ends of their types.
 
-What a program leaves undefined is not asked of it: rows outside a table, shifts out of range,
-integers divided by 0 or the least one by -1. Not here: inputs from files (`inputs`), the values
-themselves (`dialects.random_values`).
+What a program leaves undefined is not asked of it: rows outside a table, shifts out of range, and
+products of trits with what is not finite. Nor are integers divided by 0 or the least one by -1,
+which end the process in engines that run a source. Not here: inputs from files (`inputs`), the
+values themselves (`dialects.random_values`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import AnyFloat
 
-from ..dialects import tensor
+from ..dialects import tensor, ternary
 from ..dialects.interpret import run_module
 from ..dialects.random_values import Make, edge_array, random_array, special_array
 from ..dialects.shapes import is_integer
@@ -37,7 +38,10 @@ _BOUND = 16
 """Wide integers of ordinary inputs are below this."""
 
 _PARTIAL = (tensor.DivOp, tensor.GatherRowsOp, tensor.ModOp, tensor.RequantizeOp)
-"""Ops that are undefined for some integers."""
+"""Ops that are undefined for some integers, or that engines of sources cannot run on them."""
+
+_PRODUCTS = (ternary.MatmulOp, ternary.LinearOp, ternary.ConvOp, ternary.AdderGraphOp)
+"""Ops that are undefined for NaN and infinities."""
 
 
 def draw(
@@ -104,13 +108,17 @@ def _is_defined(module: ModuleOp, arrays: Sequence[Array]) -> bool:
     """Whether the program has a meaning on inputs; costs a run where it may not."""
     arguments = forward_function(module).body.block.args
     whole = any(is_integer(dense_type(argument)) for argument in arguments)
-    if not whole or not any(isinstance(op, _PARTIAL) for op in module.walk()):
+    wild = any(_is_wild(array) for array in arrays)
+    watched = (*(_PARTIAL if whole else ()), *(_PRODUCTS if wild else ()))
+    if not any(isinstance(op, watched) for op in module.walk()):
         return True
     undefined = False
 
     def observe(op: Operation, operands: Sequence[Any], results: Sequence[Any]) -> None:
         nonlocal undefined
-        if isinstance(op, tensor.DivOp | tensor.ModOp):
+        if isinstance(op, _PRODUCTS):
+            undefined = undefined or _is_wild(operands[0])
+        elif isinstance(op, tensor.DivOp | tensor.ModOp):
             x, y = np.broadcast_arrays(*operands)
             if y.dtype.kind in "iu":
                 least = np.iinfo(x.dtype).min
@@ -122,3 +130,8 @@ def _is_defined(module: ModuleOp, arrays: Sequence[Array]) -> bool:
     except TritonError:
         return False
     return not undefined
+
+
+def _is_wild(array: Array) -> bool:
+    """Whether an array holds NaN or an infinity."""
+    return array.dtype.kind not in "iub" and not bool(np.isfinite(array).all())

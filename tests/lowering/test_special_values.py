@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from triton_dsl.dialects import tensor, ternary
+from triton_dsl.dialects import spike, tensor, ternary
 from triton_dsl.dialects.elements import element_of
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
@@ -311,6 +311,46 @@ rows.append(
         thresholds,
         [floats(nan, inf, -inf, 0, -0.0)],
         np.array([[0, 3, 0, 2, 2]], np.int8),
+    )
+)
+
+
+def encode(scheme: str) -> Callable[..., Any]:
+    """Four steps; what is encoded has rank 2."""
+
+    def make(add: Any, x: SSAValue) -> Any:
+        seed = 1 if scheme == "rate" else None
+        return add(spike.ToTensorOp(add(spike.EncodeOp(x, scheme, timesteps=4, seed=seed)), f32))
+
+    return make
+
+
+def changes(add: Any, x: SSAValue) -> Any:
+    return add(spike.ToTensorOp(add(spike.EncodeOp(x, "delta", threshold=0.1)), f32))
+
+
+NONE, ALL = (0, 0, 0, 0), (1, 1, 1, 1)
+ENCODED = {
+    "rate": (NONE, ALL, NONE),
+    "regular": (NONE, ALL, NONE),
+    "phase": (NONE, ALL, NONE),
+    "latency": (NONE, (1, 0, 0, 0), (0, 0, 0, 1)),
+}
+rows += [
+    Row(
+        f"encode by {scheme}",
+        encode(scheme),
+        [floats(nan, inf, -inf)],
+        np.array(wanted, np.float32).T.reshape(4, 1, 3),
+    )
+    for scheme, wanted in ENCODED.items()
+]
+rows.append(
+    Row(
+        "encode by delta",
+        changes,
+        [floats(0, nan, inf, inf, -inf, 0).reshape(6, 1)],
+        np.array([0, 0, 0, 0, 0, 1], np.float32).reshape(6, 1),
     )
 )
 

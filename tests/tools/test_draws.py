@@ -71,6 +71,18 @@ def test_integers_are_not_divided_by_zero(kind: str) -> None:
         assert {x.min(), x.max()} == {-(2**31), 2**31 - 1}
 
 
+@pytest.mark.parametrize(("kind", "asked"), [(ORDINARY, True), (EDGE, True), (SPECIAL, False)])
+def test_products_with_trits_take_finite_numbers(kind: str, asked: bool) -> None:
+    module = program(
+        "tensor<?x8xf32>",
+        "%b = tensor.constant dense<85> : tensor<4xui8>",
+        "%w = ternary.unpack %b : (tensor<4xui8>) -> tensor<8x2x!ternary.trit>",
+        "%r = ternary.matmul %x, %w"
+        " : tensor<?x8xf32>, tensor<8x2x!ternary.trit> -> tensor<?x2xf32>",
+    )
+    assert (draw(module, kind, 16, 0) is not None) is asked
+
+
 def test_bytes_of_fewer_bits_keep_to_them() -> None:
     module = parse_module("""
 func.func @forward(%x: tensor<?x9xi8> {onnx.type = "int4"}) -> tensor<?x9xi8> {
