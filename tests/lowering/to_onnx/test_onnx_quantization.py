@@ -76,7 +76,7 @@ def test_quantize_over_the_whole_range_is_one_node(bench: Any) -> None:
     assert b"QuantizeLinear" in data and b"Round" not in data
 
 
-@pytest.mark.parametrize("element", (i8, i16, i32, i64), ids=str)
+@pytest.mark.parametrize("element", (i8, i16, i32), ids=str)
 @pytest.mark.parametrize(("scale", "zero"), [((), ()), ((4,), (4,)), ((4,), ()), ((), (4,))])
 def test_dequantize_is_exact(
     bench: Any, opset: int, element: Attribute, scale: tuple[int, ...], zero: tuple[int, ...]
@@ -89,8 +89,6 @@ def test_dequantize_is_exact(
     module = bench.build(types, lambda add, *x: add(tensor.DequantizeOp(*x)))
     random = np.random.default_rng(0)
     low, high = full(element)
-    if element == i64:
-        low, high = low // 2, high // 2
     x = random.integers(low, high, (9, 4), numpy_dtype(element), endpoint=True)
     x[0], x[1] = low, high
     zeros = np.asarray(random.integers(low, high, zero), numpy_dtype(element))
