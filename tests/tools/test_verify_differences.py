@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from triton_dsl.lowering.from_tflite import rules as tflite_rules
 from triton_dsl.lowering.from_torch.rules import RULES as TORCH_RULES
 from triton_dsl.lowering.to_onnx import elementwise
 from triton_dsl.tools.cli import main
+from triton_dsl.tools.draws import EDGE, ORDINARY, draw
 from triton_dsl.tools.sources.source import NoEngine
 from triton_dsl.tools.verify import verify_module
 
@@ -261,3 +263,18 @@ func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {
     x = np.array([-0.0, 0.0, -1.0, 1.0], np.float32)
     rows = verify_module(module, [x])
     assert all(row.agrees and row.exact_required for row in rows)
+
+
+def test_inputs_outside_the_range_of_a_circuit_are_left_out(
+    require_tool: Callable[[str, str], str],
+) -> None:
+    require_tool("iverilog", "apt-get install iverilog")
+    module = parse_module("""
+func.func @forward(%x: tensor<?x3xi32>) -> tensor<?x2xi32> {
+  %w = ternary.constant [1, 0, -1, 1, 1, -1] : tensor<3x2x!ternary.trit>
+  %y = ternary.matmul %x, %w : tensor<?x3xi32>, tensor<3x2x!ternary.trit> -> tensor<?x2xi32>
+  func.return %y : tensor<?x2xi32>
+}""")
+    kinds = [draw(module, kind, 8, 0) or [] for kind in (ORDINARY, EDGE)]
+    (row,) = verify_module(module, kinds[0], ["verilog{input-bits=8}"], more_inputs=kinds[1:])
+    assert row.agrees and "not run on all inputs: input 'x' element 0 is -2147483648" in row.note
