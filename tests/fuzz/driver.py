@@ -28,11 +28,11 @@ from triton_dsl.tools.reduction import smallest
 from .cases import Case, Check, Finding, Outcome, check, crash
 
 KINDS = {
-    "tri": "fuzz.programs",
+    "tri": "fuzz.program_rules",
     "networks": "fuzz.networks",
     "spiking": "fuzz.spiking",
-    "ir": "fuzz.modules",
-    "onnx": "fuzz.onnx_graphs",
+    "ir": "fuzz.module_rules",
+    "onnx": "fuzz.onnx_rules",
     "torch": "fuzz.torch_modules",
     "circuits": "fuzz.circuits",
 }

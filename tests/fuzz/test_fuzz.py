@@ -13,7 +13,7 @@ from triton_dsl.dialects.tensor import AddOp, MaximumOp, SubOp, Tensor
 from triton_dsl.dialects.ternary import Ternary
 from triton_dsl.passes.fuse_linear import FuseLinearPass
 
-from . import driver, meaning, modules
+from . import driver, meaning, module_rules
 from .cases import INTERPRETER, Check, check
 
 SEEDS = {
@@ -66,7 +66,7 @@ def test_every_op_is_made_and_has_a_meaning() -> None:
     # The dialect `tensor` also lists the ops that xDSL has of that name.
     ours = {op for op in ops if op.__module__.startswith("triton_dsl")}
     ops = {op for op in ours if op.name not in NOT_MADE}
-    assert ops == set(modules.MADE) == set(meaning.MEANING)
+    assert ops == set(module_rules.MADE) == set(meaning.MEANING)
 
 
 def found_and_reduced(kind: str, checked: Check, folder: Path) -> Path:
