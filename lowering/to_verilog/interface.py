@@ -155,6 +155,11 @@ class Interface:
     layers: tuple[Mapping[str, Any], ...]
 
     @property
+    def streams(self) -> dict[str, int]:
+        """The bits of the ports that depend on the program."""
+        return {"s_axis_tdata": self.input_width, "m_axis_tdata": self.output_width}
+
+    @property
     def input_width(self) -> int:
         """The bits of `s_axis_tdata`."""
         return stream_width(sum(sum(port.widths) for port in self.inputs))

@@ -23,6 +23,7 @@ from ...ir.interpreter import entry_function
 from ...passes.adder_graph import InputRange
 from ...passes.argument_bounds import ArgumentBounds, note_bounds
 from ...passes.convert_ternary_to_hw.folding.measuring import conversion_pass
+from ...passes.convert_ternary_to_hw.structure import check_structure
 from ...passes.optimize_adder_graph import input_range
 from ..stages import run_stages
 from .interface import Interface, Port, noted_interface, port_of
@@ -131,6 +132,7 @@ class LayerCircuits:
                 self._note(number, port)
             found = modules(made)
             check_printable(found)
+            check_structure(made, interface.name, interface.streams)
             rtl = {f"{m.sym_name.data}.v": verilog(m) for m in found}
             yield LayerCircuit(layer, interface, rtl, made)
 

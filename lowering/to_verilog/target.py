@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.interpret import run_module
 from ...ir.errors import OptionError
+from ...passes.convert_ternary_to_hw.structure import check_structure
 from ...passes.expose_logits import left_out
 from ...passes.hardware_estimate.devices import Device, check_fits, find_device
 from ...passes.hardware_estimate.estimate import Estimate, estimate
@@ -131,6 +132,7 @@ class VerilogTarget(Target):
         Raises:
             OptionError: fewer than two vectors.
             UnsupportedError: names every op without Verilog.
+            VerifyError: the hardware modules are no circuit.
             LoweringError: the device has no room for the circuit.
         """
         if options.vectors is not None and options.vectors < 2:
@@ -139,6 +141,7 @@ class VerilogTarget(Target):
         vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
         found = modules(module)
         check_printable(found)
+        check_structure(module, interface.name, interface.streams)
         device = _device(options)
         size = _size(module, interface, device)
         if device is not None:

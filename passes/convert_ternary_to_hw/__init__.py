@@ -23,6 +23,7 @@ from ..hardware_estimate.delays import delays
 from ..optimize_adder_graph import OptimizeAdderGraphPass
 from .conversion import Conversion
 from .liveness import live
+from .module_names import without_copies
 from .pacing import DEVICE, Pacing
 from .ports import INTERFACE, layer_attribute, numbers
 from .stages.conversion import FrameConversion, needs_stages
@@ -103,7 +104,7 @@ class ConvertTernaryToHwPass(ModulePass):
         OptimizeAdderGraphPass().apply(ctx, op)
         conversion = self.conversion(op)
         conversion.check()
-        modules = live(conversion.convert())
+        modules = live(without_copies(conversion.convert()))
         if not self.keep_function:
             for old in list(op.ops):
                 if isinstance(old, FuncOp):

@@ -32,6 +32,7 @@ from ..optimize_adder_graph import input_range
 from .arithmetic import plain
 from .circuit import Circuit
 from .evaluation import LayerNames, check_batch, evaluate, identifier, literal_signals
+from .module_names import ModuleNames
 from .pacing import Pacing
 from .ports import Port
 from .rules import FLOATS, FLOATS_HINT, Signals, refusal
@@ -51,6 +52,8 @@ class Conversion:
         pacing: where registers are wanted.
 
     Attributes:
+        modules: the names of the circuit's modules.
+        name: of the module with the streams.
         latency: cycles from the first beat of a frame to the last one of its result.
         interval: cycles from frame to frame.
         beats: of a frame, coming in and going out.
@@ -66,7 +69,8 @@ class Conversion:
         self.function = function
         self.input_bits = input_bits
         self.pacing = pacing
-        self.name = identifier(module.sym_name.data if module.sym_name else "network")
+        self.modules = ModuleNames(module)
+        self.name = self.modules.top
         self.values: dict[SSAValue, Signals] = {}
         self.latency = 0
         self.interval = 1
@@ -123,7 +127,10 @@ class Conversion:
         self._unpack(circuit, inputs, block.args[2:])
         returned = self._body(circuit)
         outputs = self._outputs(circuit, returned)
-        core, sides = f"{self.name}_core", (self._sides(inputs), self._sides(outputs))
+        core, sides = (
+            self.modules.new(f"{self.name}_core"),
+            (self._sides(inputs), self._sides(outputs)),
+        )
         results: list[tuple[str, TypeAttribute]] = [(n, IntegerType(w)) for n, w in sides[1]]
         arithmetic = hw_module(core, (types, results), block)
         stream = stream_module(self.name, core, *sides, self.latency)

@@ -121,11 +121,14 @@ def layer_identifier(key: str) -> str:
     """The name of the layer whose weights have that key: `fc1` of `fc1.weight.trits`."""
     for suffix in (".signed", ".integers", ".trits", ".weights", ".weight"):
         key = key.removesuffix(suffix)
-    name = identifier(key)
-    if len(name) <= LONGEST_NAME:
+    return shortened(identifier(key), LONGEST_NAME)
+
+
+def shortened(name: str, most: int) -> str:
+    """A name of so many characters at most: names of files are made of it."""
+    if len(name) <= most:
         return name
-    # Names of files are made from it, which file systems bound.
-    return f"{name[: LONGEST_NAME - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[: most - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
 
 
 def words(op: Operation) -> str:

@@ -31,6 +31,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue, TypeAttribute
 
+MEMORY_PREFIX = "triton_"
+"""The names of memories begin so; no other module's does."""
+
 MEMORY = "verilog.memory"
 """The attribute of an `hw.module.extern` that is a memory."""
 
@@ -86,7 +89,7 @@ class Memory:
     @property
     def symbol(self) -> str:
         """The name of its module: the same for equal memories."""
-        name = f"triton_{self.kind}_{self.depth}x{self.width}"
+        name = f"{MEMORY_PREFIX}{self.kind}_{self.depth}x{self.width}"
         if self.style != default_style(self.depth):
             name += f"_{self.style}"
         if self.contents:

@@ -1,6 +1,6 @@
 """The stage that computes: a pipelined circuit on the elements of one beat.
 
-The circuit is a module of its own, NAME_core, with a clock, an enable, and the beat; the stage puts
+The circuit is a module of its own with a clock, an enable, and the beat; the stage puts
 the handshake around it. A beat goes in every cycle.
 """
 
@@ -27,6 +27,7 @@ class ArithmeticStage:
 
     Args:
         name: of the stage.
+        core: of the module with the circuit.
         input: what comes in.
         pacing: where registers are wanted.
 
@@ -35,8 +36,9 @@ class ArithmeticStage:
         elements: the elements of the beat.
     """
 
-    def __init__(self, name: str, input: Layout, pacing: Pacing) -> None:
+    def __init__(self, name: str, core: str, input: Layout, pacing: Pacing) -> None:
         self.name = name
+        self.core = core
         self.input = input
         self.block = Block(arg_types=[seq.clock, i1, IntegerType(input.width)])
         clock, enable, x = self.block.args
@@ -76,9 +78,8 @@ class ArithmeticStage:
         if len(parts) > 1:
             y = circuit.put(comb.ConcatOp(parts[::-1], IntegerType(layout.width)))
         self.block.add_op(hw.OutputOp([y]))
-        core = f"{self.name}_core"
         module = hw_module(
-            core,
+            self.core,
             (
                 [
                     ("clock", seq.clock),
@@ -90,9 +91,9 @@ class ArithmeticStage:
             self.block,
         )
         module.attributes[COMMENT] = StringAttr(f"Arithmetic on a beat, {latency} cycles")
-        return self._stage([module], core, layout, latency)
+        return self._stage(module, layout, latency)
 
-    def _stage(self, parts: Sequence[AnyModule], core: str, layout: Layout, latency: int) -> Stage:
+    def _stage(self, core: AnyModule, layout: Layout, latency: int) -> Stage:
         body = StageBody([self.input.width], [layout.width])
         advance = body.out_ready[0]
         valid = body.in_valid[0]
@@ -107,8 +108,8 @@ class ArithmeticStage:
             ("enable", advance),
             ("x", body.in_data[0]),
         ]
-        (y,) = body.instance(core, "core", operands, [("y", layout.width)])
-        comment = f"Handshake around {core}: a beat every cycle, its result {latency} later"
+        (y,) = body.instance(self.core, "core", operands, [("y", layout.width)])
+        comment = f"Handshake around {self.core}: a beat every cycle, its result {latency} later"
         module = body.finish(self.name, comment, [advance], [y], [valid])
         layers = [
             layer
@@ -123,6 +124,6 @@ class ArithmeticStage:
             (self.input,),
             (layout,),
             PipelineTiming(latency),
-            tuple(parts),
+            (core,),
             tuple(layers),
         )

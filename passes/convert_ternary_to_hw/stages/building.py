@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -15,6 +14,7 @@ from ....dialects.inference import tensor_type
 from ...compile_time import literal_value
 from ..evaluation import LayerNames, check_range, evaluate, words
 from ..folding.stages import product_stage
+from ..module_names import ModuleNames
 from ..pacing import Pacing
 from ..rules import Signals, numbers
 from ..signals import Signal
@@ -58,7 +58,7 @@ class Building:
     """Makes the network of a partition.
 
     Args:
-        name: of the network's module; the names of all stages start with it.
+        modules: the names of the circuit's modules.
         partition: the parts.
         inputs: what a beat of the network's input is: for each argument the bounds of its
             elements.
@@ -68,25 +68,24 @@ class Building:
 
     def __init__(
         self,
-        name: str,
+        modules: ModuleNames,
         partition: Partition,
         inputs: dict[SSAValue, Bounds],
         names: LayerNames,
         options: BuildOptions,
     ) -> None:
-        self.name = name
+        self.modules = modules
         self.parts = partition.parts
         self.names = names
         self.options = options
         self._channels: dict[tuple[Part, Part], tuple[int, Elements]] = {}
-        self._taken: Counter[str] = Counter()
         first = self.parts[0]
         elements: Elements = {}
         bounds: list[tuple[int, int]] = []
         for value, of in inputs.items():
             elements[value] = list(range(len(bounds), len(bounds) + len(of)))
             bounds += of
-        self.network = Network(f"{name}_stages", Layout(tuple(bounds), first.beats), options.pacing)
+        self.network = Network(modules, Layout(tuple(bounds), first.beats), options.pacing)
         self._give(first, 0, elements)
 
     def build(self) -> tuple[BuiltNetwork, Elements]:
@@ -111,9 +110,7 @@ class Building:
         return self.network.fifo(name, channel, max(3, source.grid[-1]))
 
     def _unique(self, name: str) -> str:
-        self._taken[name] += 1
-        count = self._taken[name]
-        return f"{self.name}_{name}" + (f"_{count}" if count > 1 else "")
+        return self.modules.new(f"{self.modules.top}_{name}")
 
     def _taken_by(self, part: Part) -> tuple[int, Elements]:
         """The channel into a part, joined of those of all parts that it takes from."""
@@ -123,7 +120,7 @@ class Building:
             return found[0]
         name = self._unique("join")
         channels = [
-            self.network.fifo(f"{name}_fifo_{index}", channel)
+            self.network.fifo(self.modules.new(f"{name}_fifo_{index}"), channel)
             for index, (channel, _) in enumerate(found)
         ]
         stage = join_stage(name, [self.network.layouts[channel] for channel in channels])
@@ -227,7 +224,8 @@ class Building:
 
     def _arithmetic(self, part: Part, layout: Layout, elements: Elements) -> tuple[Stage, Elements]:
         name = self._unique(self.names.of(part.ops[0]) if part.ops else "combine")
-        writer = ArithmeticStage(name, layout, self.options.pacing)
+        core = self.modules.new(f"{name}_core")
+        writer = ArithmeticStage(name, core, layout, self.options.pacing)
         values: dict[SSAValue, Signals] = {}
         windows: dict[Operation, list[Signal]] = {}
         for source, value in part.sources:

@@ -115,7 +115,7 @@ class FrameConversion(Conversion):
         self, partition: Partition, inputs: dict[SSAValue, Bounds], names: LayerNames
     ) -> Building:
         """What makes their stages."""
-        return Building(self.name, partition, inputs, names, self.options)
+        return Building(self.modules, partition, inputs, names, self.options)
 
     def _check_frames(self) -> None:
         """Refuse programs whose images do not come one after another."""

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ....ir.errors import LoweringError
 from ..circuit import LayerCount
+from ..module_names import ModuleNames
 from ..pacing import Pacing
 from .body import StageBody, port_names
 from .links import fifo_stage
@@ -54,7 +55,8 @@ class BuiltNetwork:
     """A network as modules.
 
     Attributes:
-        modules: those of the stages and all their parts; the last one is the network, a stage too.
+        modules: those of the stages and all their parts, equal memories as often as there are
+            users; the last one is the network, a stage too.
         schedule: its latency and interval.
         layers: what its stages are made of.
         input: what comes in.
@@ -72,7 +74,7 @@ class Network:
     """A network while it is being built.
 
     Args:
-        name: of its module.
+        modules: the names of the circuit's modules.
         input: what comes in, on channel 0.
         pacing: how many stages ready may pass through in a cycle, and when FIFOs give beats.
 
@@ -80,8 +82,9 @@ class Network:
         layouts: what each channel carries.
     """
 
-    def __init__(self, name: str, input: Layout, pacing: Pacing) -> None:
-        self.name = name
+    def __init__(self, modules: ModuleNames, input: Layout, pacing: Pacing) -> None:
+        self.modules = modules
+        self.name = modules.new(f"{modules.top}_stages")
         self.pacing = pacing
         self.layouts = [input]
         self._places: list[_Place] = []
@@ -156,7 +159,7 @@ class Network:
         for place in self._places:
             own = tuple(channel for channel in place.inputs if channel in cut)
             for channel in own:
-                name = f"{self.name}_buffer_{channel}"
+                name = self.modules.new(f"{self.name}_buffer_{channel}")
                 stage = fifo_stage(name, self.layouts[channel], 2)
                 places.append(_Place(name, stage, (channel,), (cut[channel],)))
             inputs = tuple(cut.get(channel, channel) for channel in place.inputs)
@@ -224,14 +227,11 @@ class Network:
     ) -> BuiltNetwork:
         source, sink = merged(0), merged(sink)
         stages = [place.stage for place in places if place.stage]
-        modules: dict[str, AnyModule] = {}
-        for stage in stages:
-            for module in (*stage.parts, stage.module):
-                modules.setdefault(module.sym_name.data, module)
+        parts = [module for stage in stages for module in (*stage.parts, stage.module)]
         module = self._module(places, source, sink)
         layers = tuple(layer for stage in stages for layer in stage.layers)
         ends = self.layouts[source], self.layouts[sink]
-        return BuiltNetwork((*modules.values(), module), found, layers, *ends)
+        return BuiltNetwork((*parts, module), found, layers, *ends)
 
     def _module(self, places: Sequence[_Place], source: int, sink: int) -> AnyModule:
         body = StageBody([self.layouts[source].width], [self.layouts[sink].width])

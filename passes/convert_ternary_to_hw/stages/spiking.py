@@ -146,7 +146,7 @@ class SpikeConversion(FrameConversion):
         self, partition: Partition, inputs: dict[SSAValue, Bounds], names: LayerNames
     ) -> Building:
         """What makes their stages."""
-        return TimedBuilding(self.name, partition, inputs, names, self.options)
+        return TimedBuilding(self.modules, partition, inputs, names, self.options)
 
 
 _FLOATS = "floating point; run quantize-spike and quantize-neurons before"
