@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...passes.convert_ternary_to_hw.circuit import COMMENT, name_of
-from ...passes.convert_ternary_to_hw.memories import memory_of
+from ...passes.convert_ternary_to_hw.memories import MEMORY, memory_of
 from ...passes.convert_ternary_to_hw.words import KEYWORDS
 from ..emission import Names, UnsupportedOps
 from .expressions import EXPRESSIONS, Expression, expression, width
@@ -49,7 +49,7 @@ def check_printable(found: Iterable[HardwareModule], target: str = "verilog") ->
     unsupported = UnsupportedOps(target)
     for module in found:
         if isinstance(module, hw.HWModuleExternOp):
-            if memory_of(module) is None:
+            if MEMORY not in module.attributes:
                 unsupported.add(module, "only memories can be declared without a body")
             continue
         for op in module.body.block.ops:
