@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import TritonError, VerifyError
+from triton_dsl.ir.errors import BackendError, TritonError, VerifyError
 from triton_dsl.ir.printing import module_text
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.tools.verify import is_integer_program, run_target
@@ -78,6 +78,11 @@ class Check:
     engine: str
     approximate: str = ""
 
+    @property
+    def target(self) -> str:
+        """The engine without its options."""
+        return self.engine.partition("{")[0]
+
     def __str__(self) -> str:
         passes = ",".join(filter(None, (self.approximate, self.pipeline)))
         return f"{self.engine} after '{passes}'" if passes else self.engine
@@ -112,7 +117,7 @@ class Finding:
     def signature(self) -> str:
         """The same for findings that probably have one cause."""
         what = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.e+-]*", "#", self.message.split("\n")[0])
-        where = self.check.engine
+        where = self.check.target
         if self.check.pipeline:
             where = f"passes, {where}" if where != INTERPRETER else "passes"
         # What differs says nothing of the cause; what crashed does.
@@ -257,11 +262,12 @@ def _run(
     except VerifyError as error:
         return Finding(each, "invalid", str(error))
     except TritonError as error:
-        if any(words in str(error) for words in BROKEN):
+        stopped = each.target == "verilog" and isinstance(error, BackendError)
+        if stopped or any(words in str(error) for words in BROKEN):
             return Finding(each, "crash", str(error))
         if each.engine == INTERPRETER and not each.pipeline:
             return Finding(each, "crash", f"the interpreter refuses: {error}")
-        outcome.refused[f"{each.engine}: {reason_of(error)}"] += 1
+        outcome.refused[f"{each.target}: {reason_of(error)}"] += 1
         return None
     except Exception as error:
         return crash(each, error)
