@@ -166,17 +166,20 @@ class LevelGrids:
         """Integers whose 0 is the real number 0, for products that pad with it."""
         for factor in (1, 2):
             shift = factor * grid.offset / grid.scale
-            if abs(shift - round(shift)) < 1e-4:
-                root = grid.root
-                bounds = (factor * grid.bounds[0], factor * grid.bounds[1])
-                if factor == 2:
-                    root = self.add(tensor.AddOp(root, root))
-                if round(shift):
-                    by = self.constant("shift", np.array(round(shift), np.int8), i8)
-                    root = self.add(tensor.AddOp(root, by))
-                bounds = (bounds[0] + round(shift), bounds[1] + round(shift))
-                if max(abs(bound) for bound in bounds) <= 127:
-                    return LevelGrid(root, grid.scale / factor, 0.0, bounds)
+            if abs(shift - round(shift)) >= 1e-4:
+                continue
+            by = round(shift)
+            least, most = (factor * bound + by for bound in grid.bounds)
+            ends = (*grid.bounds, *(factor * bound for bound in grid.bounds), by, least, most)
+            narrow = min(ends) >= -128 and max(ends) <= 127
+            root = grid.root if narrow else self.wide(grid.root)
+            if factor == 2:
+                root = self.add(tensor.AddOp(root, root))
+            if by:
+                kind = (np.int8, i8) if narrow else (np.int32, i32)
+                offset = self.constant("shift", np.array(by, kind[0]), kind[1])
+                root = self.add(tensor.AddOp(root, offset))
+            return LevelGrid(root, grid.scale / factor, 0.0, (least, most))
         raise NoFunctionError("padding is between two levels")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from fuzz.quantised_networks import Network, Product, Quant, computed, onnx_model, samples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
@@ -15,6 +17,7 @@ from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.shapes import is_float
+from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.passes.input_quantizers import quantizer
 from triton_dsl.passes.layers import is_layer
@@ -52,6 +55,24 @@ LAYER = """func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x3xf32> {{
   %y = ternary.linear %r, %v : tensor<?x4xf32>, tensor<4x3x!ternary.trit> -> tensor<?x3xf32>
   func.return %y : tensor<?x3xf32>
 }}"""
+
+
+def test_padding_of_unsigned_bytes() -> None:
+    """Their 0 is at -128 of 8 bits with a sign: what is padded with it needs more bits."""
+    block = Product(1, "w", 3, (2, 2), (1, 1), (1, 0, 1, 1), (1, 1), norm="scale")
+    blocks = (block, Product(2, "v", 2, (1, 1), (1, 1), (0,) * 4, (1, 1)))
+    network = Network(5, ("net", "x", "y"), (2, 3, 4), None, Quant(8, signed=False), blocks)
+    blocks = (replace(block, act=Quant(3, scale=8.0)), blocks[1])
+    network = replace(network, blocks=blocks)
+    module = from_onnx(onnx_model(network))
+    run_stages(
+        module, [Stage("simple", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce")]
+    )
+    made = streamlined(module)
+    assert float_layers(made) == 0
+    x = samples_of(network, 6)
+    np.testing.assert_array_equal(run_module(made, [x])[0], computed(network, x)[0])
+
 
 QUARTERS = st.integers(-12, 12).map(lambda n: n / 4)
 
