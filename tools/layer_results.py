@@ -1,4 +1,4 @@
-"""What became of each layer of a circuit that was compared with the interpreter.
+"""How layers of a circuit are compared with the interpreter, and what became of each.
 
 Not here: the comparison (`layer_verification`), and tables (`commands.verify`).
 """
@@ -9,6 +9,31 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .layer_proofs import Proof
+
+VECTORS = 10_000
+"""Random vectors for a layer, where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class LayerChecks:
+    """How layers are checked.
+
+    Attributes:
+        vectors: random ones for a layer, the corners of its bounds among them. Beats: an image of
+            1,024 positions counts as so many.
+        seed: of them.
+        simulator: see `runtime.verilog.simulate`; by default the one that takes less time.
+        jobs: simulations at a time; by default one a core.
+        prove: seconds for a proof of each layer; none without.
+        with_samples: whether the values of samples go through the circuits too.
+    """
+
+    vectors: int = VECTORS
+    seed: int = 0
+    simulator: str | None = None
+    jobs: int | None = None
+    prove: float | None = None
+    with_samples: bool = True
 
 
 @dataclass(frozen=True)
@@ -49,7 +74,7 @@ class LayerResult:
     """What became of one layer.
 
     Attributes:
-        layer: its name.
+        layer: its name; `all together` for the whole circuit.
         ops: what it does.
         vectors: frames that went through the circuit, samples among them.
         samples: those that come from samples of the program.
@@ -57,7 +82,8 @@ class LayerResult:
         latency: in cycles.
         engine: the simulator.
         difference: the first one; `None` if all results are equal.
-        complaint: what else is wrong: beats that never came, another latency than stated.
+        complaint: what else is wrong: beats that never came, another latency than stated, a circuit
+            that cannot be built.
         proof: of equality for every input, where it was asked for.
         seconds: for vectors and simulation.
     """
@@ -103,16 +129,19 @@ class LayerReport:
             the program as it was written, bit for bit or, of floats, within the tolerances of
             `verify`: the passes before the cut are right for these samples.
         samples: of that.
+        whole: the whole circuit, simulated.
     """
 
     layers: tuple[LayerResult, ...]
     chain: bool
     samples: int
+    whole: LayerResult
 
     @property
     def first_wrong(self) -> LayerResult | None:
-        """The first layer with something wrong."""
-        return next((layer for layer in self.layers if not layer.agrees), None)
+        """The first layer with something wrong, or the whole circuit."""
+        rows = (*self.layers, self.whole)
+        return next((layer for layer in rows if not layer.agrees), None)
 
     @property
     def agrees(self) -> bool:
@@ -126,6 +155,7 @@ class LayerReport:
             "layers": [layer.to_dict() for layer in self.layers],
             "chain": self.chain,
             "samples": self.samples,
+            "whole": self.whole.to_dict(),
             "agrees": self.agrees,
             "first_wrong": None if wrong is None else wrong.layer,
         }

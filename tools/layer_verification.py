@@ -1,8 +1,8 @@
 """Each layer of a circuit against the reference interpreter: what `triton verify --layers` runs.
 
 Every layer is simulated as a circuit of its own on random vectors within the bounds that interval
-analysis states, and on the values that samples of the program give. Not here: the circuits
-(`lowering.to_verilog.layer_circuits`), and whole programs (`verify`).
+analysis states, and on the values that samples of the program give; the whole circuit comes last
+(`whole_circuit`). Not here: the circuits (`lowering.to_verilog.layer_circuits`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shutil import which
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -22,54 +22,25 @@ from ..dialects.interpret import run_module
 from ..ir.errors import BackendError, OptionError
 from ..lowering.options import parse_target_spec
 from ..lowering.targets import get_target, read_options
-from ..lowering.to_verilog.interface import Port, pack, unpack
+from ..lowering.to_verilog.interface import Port
 from ..lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
 from ..lowering.to_verilog.target import VerilogOptions, random_inputs
 from ..runtime.equivalence import check_provers
 from ..runtime.verilog import SIMULATORS
+from .circuit_comparison import compared
 from .layer_proofs import prove_layer
-from .layer_results import Difference, LayerReport, LayerResult
+from .layer_results import LayerChecks, LayerReport, LayerResult
 from .verify import compare, is_integer_program
-from .verilog import Simulated, dequantized, frames_of, quantized, shaped, simulate_words
+from .verilog import dequantized, frames_of, quantized, shaped
+from .whole_circuit import WHOLE, check_whole
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 Array = NDArray[Any]
 
-VECTORS = 10_000
-"""Random vectors for a layer, where nothing else is said."""
-
-_SHOWN = 4096
-"""Numbers of a vector that are told, at most."""
-
-_ICARUS_CYCLES = 30_000
-"""Simulations of more cycles go to Verilator where it is installed: it is slow to begin."""
-
 _CYCLES = 50_000_000
 """The most cycles of a simulation: what the counters of the test bench hold."""
-
-
-@dataclass(frozen=True)
-class LayerChecks:
-    """How layers are checked.
-
-    Attributes:
-        vectors: random ones for a layer, the corners of its bounds among them. Beats: an image of
-            1,024 positions counts as so many.
-        seed: of them.
-        simulator: see `runtime.verilog.simulate`; by default the one that takes less time.
-        jobs: simulations at a time; by default one a core.
-        prove: seconds for a proof of each layer; none without.
-        with_samples: whether the values of samples go through the circuits too.
-    """
-
-    vectors: int = VECTORS
-    seed: int = 0
-    simulator: str | None = None
-    jobs: int | None = None
-    prove: float | None = None
-    with_samples: bool = True
 
 
 def verilog_options(target: str | None) -> VerilogOptions:
@@ -124,7 +95,10 @@ def verify_layers(
             yield circuit
 
     results = check_circuits(circuits(), values, given)
-    return LayerReport(tuple(results), values.agree_with(module, made.results), values.samples)
+    chain = values.agree_with(module, made.results)
+    on_layer(WHOLE, len(made.layers) + 1)
+    whole = check_whole(module, samples, options or VerilogOptions(), given)
+    return LayerReport(tuple(results), chain, values.samples, whole)
 
 
 class Values:
@@ -232,13 +206,8 @@ def check_circuit(
     inputs = random_inputs(interface, count, [checks.seed, index])
     if checks.with_samples:
         inputs = [np.concatenate(pair) for pair in zip(inputs, samples, strict=True)]
-    expected = reference(circuit, inputs)
-    run = simulate_words(
-        circuit.rtl,
-        interface,
-        pack(interface.inputs, inputs),
-        pack(interface.outputs, expected),
-        checks.simulator or _quickest(len(inputs[0]) * interface.interval),
+    found = compared(
+        circuit.rtl, interface, inputs, reference(circuit, inputs), count, checks.simulator
     )
     result = LayerResult(
         layer.name,
@@ -247,61 +216,12 @@ def check_circuit(
         len(inputs[0]) - count,
         interface.beats_in,
         interface.latency,
-        run.engine,
-        _difference(circuit, inputs, expected, run, count),
-        _complaint(run, len(inputs[0]) * interface.beats_out),
+        found.engine,
+        found.difference,
+        found.complaint,
         None,
         round(perf_counter() - start, 3),
     )
     if checks.prove is None:
         return result
     return replace(result, proof=prove_layer(circuit, checks.prove))
-
-
-def _quickest(cycles: int) -> str | None:
-    """The simulator for so many cycles; `None` for the usual one."""
-    return "verilator" if cycles > _ICARUS_CYCLES and which("verilator") else None
-
-
-def _complaint(run: Simulated, wanted: int) -> str | None:
-    if len(run.words) < wanted:
-        return f"only {len(run.words):,} of {wanted:,} beats came"
-    return run.complaints[0] if run.complaints else None
-
-
-def _difference(
-    circuit: LayerCircuit,
-    inputs: Sequence[Array],
-    expected: Sequence[Array],
-    run: Simulated,
-    random: int,
-) -> Difference | None:
-    """The first frame that differs, among those that came out."""
-    interface = circuit.interface
-    frames = len(run.words) // interface.beats_out
-    words = run.words[: frames * interface.beats_out]
-    if not words:
-        return None
-    found = unpack(interface.outputs, [word or 0 for word in words])
-    undefined: Array = np.array([w is None for w in words]).reshape(frames, -1).max(axis=1)
-    wrong: list[Array] = [
-        undefined[:, None] | (y[:frames] != z) for y, z in zip(expected, found, strict=True)
-    ]
-    differs: Array = np.any([rows.any(axis=1) for rows in wrong], axis=0)
-    if not differs.any():
-        return None
-    vector = int(differs.argmax())
-    side = next(index for index, rows in enumerate(wrong) if rows[vector].any())
-    port, element = interface.outputs[side], int(wrong[side][vector].argmax())
-    corners = {0: "least", 1: "largest"}
-    shown = sum(x.shape[1] for x in inputs) <= _SHOWN
-    return Difference(
-        vector,
-        corners.get(vector, "random") if vector < random else "sample",
-        port.name,
-        tuple(int(n) for n in np.unravel_index(element, port.shape)),
-        int(expected[side][vector, element]),
-        None if undefined[vector] else int(found[side][vector, element]),
-        int(differs.sum()),
-        tuple(tuple(x[vector].tolist()) for x in inputs) if shown else (),
-    )

@@ -52,8 +52,21 @@ def run_verilog(
     words = pack(interface.inputs, integers)
     results = _results(artifact, interface, words, simulator)
     outputs = unpack(interface.outputs, results[1])
-    left: list[list[dict[str, Any]]] = data["left_out"] or [[] for _ in outputs]
-    return results[0], [
+    return results[0], received(interface, outputs, data["left_out"])
+
+
+def received(
+    interface: Interface, outputs: Sequence[Array], left_out: Sequence[Sequence[Mapping[str, Any]]]
+) -> list[Array]:
+    """What the receiver makes of results: the values of the program.
+
+    Args:
+        interface: of the circuit.
+        outputs: int64 [frames, elements], one array a result.
+        left_out: for each result what `passes.expose_logits` left to the receiver, if anything.
+    """
+    left = left_out or [[] for _ in outputs]
+    return [
         _finished(dequantized(port, x), steps)
         for port, x, steps in zip(interface.outputs, outputs, left, strict=True)
     ]

@@ -138,7 +138,7 @@ class VerilogTarget(Target):
         if options.vectors is not None and options.vectors < 2:
             raise OptionError(f"target 'verilog' expects at least 2 vectors, got {options.vectors}")
         interface = noted_interface(module)
-        vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
+        vectors = bench_frames(options, interface)
         found = modules(module)
         check_printable(found)
         check_structure(module, interface.name, interface.streams)
@@ -293,6 +293,11 @@ def _choice(options: VerilogOptions, circuit: str | None = None) -> str:
     if circuit is not None and given:
         words.append(f'circuit="{circuit}"')
     return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"
+
+
+def bench_frames(options: VerilogOptions, interface: Interface) -> int:
+    """How many frames a test bench sends."""
+    return options.vectors or max(4, min(64, _BEATS // interface.beats_in))
 
 
 def random_inputs(interface: Interface, frames: int, seed: int | Sequence[int]) -> list[Array]:

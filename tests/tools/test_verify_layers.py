@@ -51,8 +51,11 @@ def test_a_row_a_layer(capsys: pytest.CaptureFixture[str]) -> None:
     run(*CALL, "-i", "x.npz")
     shown = capsys.readouterr()
     rows = [line for line in shown.out.splitlines() if line.startswith("│")]
-    assert [row.split("│")[1].strip() for row in rows] == ["w1", "w2", "all together"]
+    assert [row.split("│")[1].strip() for row in rows] == [
+        *("w1", "w2", "one after another", "all together")
+    ]
     assert "linear, multi_threshold" in rows[0] and "57" in rows[0] and "equal" in rows[0]
+    assert "Icarus" in rows[-1] and "71" in rows[-1] and "equal" in rows[-1]
     assert not shown.err
 
 
@@ -63,6 +66,7 @@ def test_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = report["layers"]
     assert (first["layer"], first["vectors"], first["samples"]) == ("w1", 50, 0)
     assert second["difference"] is None and second["proof"] is None
+    assert report["whole"]["agrees"] and report["whole"]["vectors"] > report["whole"]["samples"]
 
 
 def test_without_a_target_it_is_verilog(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,14 +82,16 @@ def test_proofs_have_a_column(
     assert capsys.readouterr().out.count("proved in") == 2
 
 
-@pytest.fixture
-def broken_tool(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An `iverilog` that adds another bias in layer `w2`."""
+@pytest.fixture(params=["net_w2_core.v"])
+def broken_tool(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """An `iverilog` that adds another bias in one file."""
     tools = folder / "tools"
     tools.mkdir()
     script = tools / "iverilog"
     script.write_text(
-        '#!/bin/sh\n[ -f net_w2_core.v ] && sed -i "s/d5;/d4;/" net_w2_core.v\n'
+        f'#!/bin/sh\n[ -f {request.param} ] && sed -i "s/d5;/d4;/" {request.param}\n'
         f'exec {which("iverilog")} "$@"\n'
     )
     script.chmod(0o755)
@@ -104,6 +110,38 @@ def test_a_layer_that_differs_is_named(capsys: pytest.CaptureFixture[str]) -> No
     assert not report["agrees"] and report["first_wrong"] == "w2"
     difference = report["layers"][1]["difference"]
     assert len(difference["inputs"][0]) == 3 and difference["expected"] != difference["got"]
+
+
+@pytest.mark.usefixtures("broken_tool")
+@pytest.mark.parametrize("broken_tool", ["net_core.v"], indirect=True)
+def test_the_whole_circuit_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every layer is right by itself, and what they are together is not."""
+    run(*CALL, "-i", "x.npz", code=1)
+    shown = capsys.readouterr()
+    assert "the whole circuit is not what the interpreter gives: vector " in shown.err
+    assert shown.out.count("equal") == 3
+
+
+def test_a_circuit_that_cannot_be_built_is_not_equal(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its layers can: but all of them have no room on the device."""
+    (folder / "wide.mlir").write_text(
+        "builtin.module @wide {\nfunc.func @forward(%x: tensor<?x32xi8>) -> tensor<?x32xi32> {\n"
+        '  %w = ternary.parameter "w" : tensor<32x32x!ternary.trit>\n'
+        "  %y = ternary.linear %x, %w\n"
+        "     : tensor<?x32xi8>, tensor<32x32x!ternary.trit> -> tensor<?x32xi32>\n"
+        "  func.return %y : tensor<?x32xi32>\n}\n}\n"
+    )
+    target = "verilog{time-budget=0.01 device=ice40-up5k}"
+    call = ("verify", "wide.mlir", "--random-weights", "--layers", "-t", target, "--vectors", "2")
+    run(*call, "--json", code=1)
+    shown = capsys.readouterr()
+    assert "the whole circuit is not what the interpreter gives: it cannot be" in shown.err
+    assert "ice40-up5k" in shown.err and "Traceback" not in shown.err
+    report = json.loads(shown.out)
+    assert report["chain"] and report["layers"][0]["agrees"]
+    assert report["first_wrong"] == "all together" and "does not fit" in report["whole"]["complaint"]
 
 
 @pytest.mark.parametrize(

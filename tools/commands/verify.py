@@ -217,7 +217,8 @@ def _verify_layers(
         show(layers_table(f"{file}, layer by layer against the reference interpreter", report))
     wrong = report.first_wrong
     if wrong is not None:
-        error("triton", f"layer '{wrong.layer}' is not what the interpreter gives: {wrong.found}")
+        what = "the whole circuit" if wrong is report.whole else f"layer '{wrong.layer}'"
+        error("triton", f"{what} is not what the interpreter gives: {wrong.found}")
     elif not report.chain:
         error("triton", "the layers together do not give what the program gives as it is written")
     if not report.agrees:
@@ -230,7 +231,7 @@ def layers_table(title: str, report: LayerReport) -> Table:
 
     proofs = any(row.proof is not None for row in report.layers)
     columns = ["layer", "ops", "vectors", "of samples", "cycles", "engine", "s", "verdict"]
-    rows = [
+    rows: list[list[object]] = [
         [
             row.layer,
             ", ".join(row.ops),
@@ -242,10 +243,9 @@ def layers_table(title: str, report: LayerReport) -> Table:
             "equal" if row.difference is None and row.complaint is None else row.found,
             *([str(row.proof)] if proofs else []),
         ]
-        for row in report.layers
+        for row in (*report.layers, report.whole)
     ]
     together = "equal" if report.chain else "DIFFERS from the program as written"
-    last = ["all together", "", None, report.samples, None, "interpreter", None, together]
-    return table(
-        title, [*columns, *(["proof"] if proofs else [])], [*rows, [*last, *[None][:proofs]]]
-    )
+    last = ["one after another", "", None, report.samples, None, "interpreter", None, together]
+    rows.insert(-1, [*last, *[None][:proofs]])
+    return table(title, [*columns, *(["proof"] if proofs else [])], rows)
