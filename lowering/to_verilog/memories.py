@@ -63,8 +63,8 @@ endmodule
 """
 
 
-def memory_text(memory: Memory) -> str:
-    """The module of a memory."""
+def memory_text(memory: Memory, name: str) -> str:
+    """The module of a memory, called so."""
     words = list(enumerate(memory.contents))
     of = f"{memory.width}'h"
     contents = "\n".join(f"    words[{index}] = {of}{word:x};" for index, word in words)
@@ -76,7 +76,7 @@ def memory_text(memory: Memory) -> str:
     rom = _ROM if memory.style == "block" else _LOGIC_ROM
     template = rom if memory.kind == "rom" else _RAM
     return template.format(
-        name=memory.symbol,
+        name=name,
         depth=memory.depth,
         width=memory.width,
         last=memory.depth - 1,

@@ -68,7 +68,7 @@ def verilog(module: HardwareModule) -> str:
     if isinstance(module, hw.HWModuleExternOp):
         memory = memory_of(module)
         assert memory is not None
-        return memory_text(memory)
+        return memory_text(memory, module.sym_name.data)
     return _Printer(module).text()
 
 

@@ -61,7 +61,7 @@ def test_no_tool_warns(
     memory: Memory, tool: str, tmp_path: Path, require_tool: RequireTool
 ) -> None:
     require_tool(tool, f"apt-get install {tool}")
-    (tmp_path / f"{memory.symbol}.v").write_text(memory_text(memory))
+    (tmp_path / f"{memory.symbol}.v").write_text(memory_text(memory, memory.symbol))
     command = [*LINTS[tool], f"{memory.symbol}.v"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
@@ -73,7 +73,7 @@ def test_every_memory_is_found_in_a_device(
     memory: Memory, tmp_path: Path, require_tool: RequireTool
 ) -> None:
     require_tool("yosys", "apt-get install yosys")
-    (tmp_path / "memory.v").write_text(memory_text(memory))
+    (tmp_path / "memory.v").write_text(memory_text(memory, memory.symbol))
     command = ["yosys", "-p", "synth_xilinx -family xcup -noiopad", "memory.v"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -86,7 +86,11 @@ def test_words_come_one_cycle_later(
 ) -> None:
     require_tool("iverilog", "apt-get install iverilog")
     ram, rom = Memory.ram(5, 7, style), Memory.rom([11, 22, 33, 44, 55], 7, style)
-    text = BENCH.format(ram=ram.symbol, rom=rom.symbol) + memory_text(ram) + memory_text(rom)
+    text = (
+        BENCH.format(ram=ram.symbol, rom=rom.symbol)
+        + memory_text(ram, ram.symbol)
+        + memory_text(rom, rom.symbol)
+    )
     (tmp_path / "bench.v").write_text(text)
     iverilog, vvp = shutil.which("iverilog"), shutil.which("vvp")
     assert iverilog and vvp

@@ -107,7 +107,7 @@ def texts(modules: Sequence[Operation]) -> dict[str, str]:
             assert isinstance(op, hw.HWModuleExternOp)
             memory = memory_of(op)
             assert memory is not None
-            files[f"{memory.symbol}.v"] = memory_text(memory)
+            files[f"{memory.symbol}.v"] = memory_text(memory, memory.symbol)
     return files
 
 
