@@ -22,16 +22,16 @@ from ..dialects.interpret import run_module
 from ..ir.errors import BackendError, OptionError
 from ..lowering.options import parse_target_spec
 from ..lowering.targets import get_target, read_options
-from ..lowering.to_verilog.interface import Port
+from ..lowering.to_verilog.interface import Port, frames_of
 from ..lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
-from ..lowering.to_verilog.target import VerilogOptions, random_inputs
+from ..lowering.to_verilog.target import VerilogOptions, golden, random_inputs
 from ..runtime.equivalence import check_provers
 from ..runtime.verilog import SIMULATORS
 from .circuit_comparison import compared
 from .layer_proofs import prove_layer
 from .layer_results import LayerChecks, LayerReport, LayerResult
 from .verify import compare, is_integer_program
-from .verilog import dequantized, frames_of, quantized, shaped
+from .verilog import dequantized, quantized
 from .whole_circuit import WHOLE, check_whole
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Values:
         """
         layer = circuit.layer
         taken = [self._frames[number] for number in layer.takes]
-        given = reference(circuit, taken)
+        given = golden(layer.module, circuit.interface, taken)
         self._ports |= dict(zip(layer.gives, circuit.interface.outputs, strict=True))
         self._frames |= dict(zip(layer.gives, given, strict=True))
         return taken
@@ -142,28 +142,6 @@ class Values:
         found = [dequantized(self._ports[number], self._frames[number]) for number in results]
         exact = is_integer_program(module)
         return compare("layers", "interpreter", expected, found, exact, 0).agrees
-
-
-def reference(circuit: LayerCircuit, inputs: Sequence[Array]) -> list[Array]:
-    """What the interpreter gives for a layer: int64 [frames, elements], one array a result.
-
-    Args:
-        circuit: of the layer.
-        inputs: of the same form.
-    """
-    interface, module = circuit.interface, circuit.layer.module
-    together = all(port.free for port in (*interface.inputs, *interface.outputs))
-    count = len(inputs[0]) if inputs else 1
-    parts = [slice(None)] if together else [slice(n, n + 1) for n in range(count)]
-    rows: list[list[Array]] = []
-    for part in parts:
-        arrays = [
-            shaped(port, x[part]).astype(port.dtype)
-            for port, x in zip(interface.inputs, inputs, strict=True)
-        ]
-        found = run_module(module, arrays)
-        rows.append([frames_of(p, y) for p, y in zip(interface.outputs, found, strict=True)])
-    return [np.concatenate(column) for column in zip(*rows, strict=True)]
 
 
 def check_circuits(
@@ -207,7 +185,12 @@ def check_circuit(
     if checks.with_samples:
         inputs = [np.concatenate(pair) for pair in zip(inputs, samples, strict=True)]
     found = compared(
-        circuit.rtl, interface, inputs, reference(circuit, inputs), count, checks.simulator
+        circuit.rtl,
+        interface,
+        inputs,
+        golden(layer.module, interface, inputs),
+        count,
+        checks.simulator,
     )
     result = LayerResult(
         layer.name,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..ir.errors import BackendError
 from ..lowering.artifact import Artifact
-from ..lowering.to_verilog.interface import Interface, Port, pack, unpack
+from ..lowering.to_verilog.interface import Interface, Port, frames_of, pack, shaped, unpack
 from ..lowering.to_verilog.testbench import vector_files
 from ..runtime.verilog import simulate
 
@@ -172,21 +171,6 @@ def quantized(port: Port, x: Array) -> Array:
     scale, zero_point = _along(how, x.ndim, np.float32)
     steps = np.rint(x / scale) + zero_point
     return np.clip(np.nan_to_num(steps.astype(np.float64)), how["low"], how["high"])
-
-
-def frames_of(port: Port, x: Array) -> Array:
-    """Integers in the program's shape as int64 [frames, elements]."""
-    if port.free:
-        x = np.moveaxis(x, port.frame_axis, 0)
-    return x.reshape(len(x) if port.free else 1, prod(port.shape)).astype(np.int64)
-
-
-def shaped(port: Port, frames: Array) -> Array:
-    """The inverse of `frames_of`."""
-    if not port.free:
-        return frames[0].reshape(port.shape)
-    sizes = [n for axis, n in enumerate(port.shape) if axis != port.frame_axis]
-    return np.moveaxis(frames.reshape(len(frames), *sizes), 0, port.frame_axis)
 
 
 def dequantized(port: Port, frames: Array) -> Array:

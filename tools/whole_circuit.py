@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from ..dialects.interpret import run_module
 from ..ir.errors import BackendError, TritonError
 from ..lowering.stages import run_stages
-from ..lowering.to_verilog.interface import Interface, noted_interface
+from ..lowering.to_verilog.interface import Interface, frames_of, noted_interface
 from ..lowering.to_verilog.target import (
     VerilogOptions,
     VerilogTarget,
-    bench_frames,
     golden,
     random_inputs,
 )
@@ -30,7 +29,7 @@ from ..passes.expose_logits import left_out
 from .circuit_comparison import compared
 from .layer_results import LayerChecks, LayerResult
 from .verify import compare, is_integer_program
-from .verilog import dequantized, frames_of, quantized, received
+from .verilog import dequantized, quantized, received
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -39,6 +38,9 @@ Array = NDArray[Any]
 
 WHOLE = "all together"
 """What the whole circuit is called among layers."""
+
+_CYCLES = 100_000
+"""The most cycles of random frames: a folded circuit takes thousands of them for each."""
 
 
 def check_whole(
@@ -49,9 +51,8 @@ def check_whole(
 ) -> LayerResult:
     """The whole circuit, simulated and compared.
 
-    Random frames go in first, as many as the target's own test bench has, then the samples, where
-    these are asked for. What comes out is compared with the integer program bit for bit, and with
-    the program as it was written.
+    Random frames go in first, then the samples, where these are asked for. What comes out is
+    compared with the integer program bit for bit, and with the program as it was written.
 
     Args:
         module: the program.
@@ -71,7 +72,7 @@ def check_whole(
         interface = noted_interface(work)
         files = target.emit(work, made).files
         rtl = {PurePath(n).name: t.decode() for n, t in files.items() if n.startswith("rtl/")}
-        frames = bench_frames(made, interface)
+        frames = _frames(interface, checks)
         result = _simulated(module, work, samples, rtl, frames, checks)
     except BackendError:
         raise
@@ -79,6 +80,12 @@ def check_whole(
         said = f"it cannot be built: {error}"
         result = LayerResult(WHOLE, (), 0, 0, 0, 0, "none", None, said, None, 0.0)
     return replace(result, seconds=round(perf_counter() - start, 3))
+
+
+def _frames(interface: Interface, checks: LayerChecks) -> int:
+    """How many random ones: those of a layer, as far as simulation does not take too long."""
+    beats = max(interface.beats_in, interface.beats_out)
+    return max(4, min(-(-checks.vectors // beats), _CYCLES // interface.interval))
 
 
 def _simulated(

@@ -308,3 +308,18 @@ def unpack(ports: Sequence[Port], words: Sequence[int]) -> list[Array]:
             place += width
         arrays.append(port.frames(columns))
     return arrays
+
+
+def frames_of(port: Port, x: Array) -> Array:
+    """Integers in the program's shape as int64 [frames, elements]."""
+    if port.free:
+        x = np.moveaxis(x, port.frame_axis, 0)
+    return x.reshape(len(x) if port.free else 1, prod(port.shape)).astype(np.int64)
+
+
+def shaped(port: Port, frames: Array) -> Array:
+    """The inverse of `frames_of`."""
+    if not port.free:
+        return frames[0].reshape(port.shape)
+    sizes = [n for axis, n in enumerate(port.shape) if axis != port.frame_axis]
+    return np.moveaxis(frames.reshape(len(frames), *sizes), 0, port.frame_axis)

@@ -25,7 +25,7 @@ from ..targets import Target
 from .cocotb import cocotb_files
 from .fitting import folding_advice
 from .folding import folding_markdown, noted_folding
-from .interface import Interface, noted_interface, pack
+from .interface import Interface, frames_of, noted_interface, pack, shaped
 from .printer import check_printable, modules, verilog
 from .project import Project, project_files
 from .report import json_text, markdown, report
@@ -138,7 +138,7 @@ class VerilogTarget(Target):
         if options.vectors is not None and options.vectors < 2:
             raise OptionError(f"target 'verilog' expects at least 2 vectors, got {options.vectors}")
         interface = noted_interface(module)
-        vectors = bench_frames(options, interface)
+        vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
         found = modules(module)
         check_printable(found)
         check_structure(module, interface.name, interface.streams)
@@ -295,11 +295,6 @@ def _choice(options: VerilogOptions, circuit: str | None = None) -> str:
     return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"
 
 
-def bench_frames(options: VerilogOptions, interface: Interface) -> int:
-    """How many frames a test bench sends."""
-    return options.vectors or max(4, min(64, _BEATS // interface.beats_in))
-
-
 def random_inputs(interface: Interface, frames: int, seed: int | Sequence[int]) -> list[Array]:
     """Integers within the bounds of the inputs, int64 [frames, elements], one array a port.
 
@@ -316,17 +311,25 @@ def random_inputs(interface: Interface, frames: int, seed: int | Sequence[int]) 
 
 
 def golden(module: ModuleOp, interface: Interface, inputs: Sequence[Array]) -> list[Array]:
-    """What the function beside the circuit computes from them, by the interpreter."""
-    beats = len(inputs[0]) if inputs else 1
-    shaped = [
-        array.reshape(beats, *port.shape).astype(port.dtype)
-        for port, array in zip(interface.inputs, inputs, strict=True)
-    ]
-    rows = [run_module(module, [array[beat] for array in shaped]) for beat in range(beats)]
-    return [
-        np.stack([row[index].astype(np.int64).reshape(-1) for row in rows])
-        for index in range(len(interface.outputs))
-    ]
+    """What the interpreter gives for a program: int64 [frames, elements], one array a result.
+
+    Args:
+        module: with the function; beside the circuit, or without one.
+        interface: of the circuit.
+        inputs: of the same form, one array an input.
+    """
+    together = all(port.free for port in (*interface.inputs, *interface.outputs))
+    count = len(inputs[0]) if inputs else 1
+    parts = [slice(None)] if together else [slice(n, n + 1) for n in range(count)]
+    rows: list[list[Array]] = []
+    for part in parts:
+        arrays = [
+            shaped(port, x[part]).astype(port.dtype)
+            for port, x in zip(interface.inputs, inputs, strict=True)
+        ]
+        found = run_module(module, arrays)
+        rows.append([frames_of(p, y) for p, y in zip(interface.outputs, found, strict=True)])
+    return [np.concatenate(column) for column in zip(*rows, strict=True)]
 
 
 def _device(options: VerilogOptions) -> Device | None:
