@@ -369,8 +369,8 @@ def refined(value: SSAValue, sizes: Sizes) -> SSAValue:
 
 
 def hint(name: str) -> str | None:
-    """An SSA name like `name`."""
-    cleaned = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    """An SSA name like `name`, in the characters that the textual format has."""
+    cleaned = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
     return cleaned if SSAValue.is_valid_name(cleaned) else None
 
 

@@ -16,7 +16,9 @@ from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.elements import numpy_dtype
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
+from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.shapes import DYNAMIC
+from triton_dsl.ir.printing import module_text
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.from_onnx import from_onnx
@@ -236,3 +238,18 @@ def test_small_floats_of_qonnx_are_those_of_ml_dtypes(bench: Any) -> None:
     x = np.clip(x, -448, 448).astype(np.float32)
     want = x.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
     np.testing.assert_array_equal(quantizer(bench, "FloatQuant", x, [1, 4, 3, 7, 448]), want)
+
+
+def test_names_in_other_scripts_can_be_printed_and_read() -> None:
+    """Tensors are called as their author likes; the textual format has ASCII alone."""
+    values = {"größe": np.ones((2, 2), np.float32), "длина": np.ones(2, np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["вход", "größe"], ["積"]),
+        helper.make_node("Add", ["積", "длина"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("вход", TensorProto.FLOAT, ["N", 2])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 2])]
+    tensors = [helper.make_tensor(n, 1, a.shape, a.ravel()) for n, a in values.items()]
+    graph = helper.make_graph(nodes, "имя", inputs, outputs, tensors)
+    text = module_text(from_onnx(helper.make_model(graph, ir_version=8)))
+    assert module_text(parse_module(text)) == text
