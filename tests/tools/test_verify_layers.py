@@ -55,7 +55,7 @@ def test_a_row_a_layer(capsys: pytest.CaptureFixture[str]) -> None:
         *("w1", "w2", "one after another", "all together")
     ]
     assert "linear, multi_threshold" in rows[0] and "57" in rows[0] and "equal" in rows[0]
-    assert "Icarus" in rows[-1] and "71" in rows[-1] and "equal" in rows[-1]
+    assert "Icarus" in rows[-1] and "57" in rows[-1] and "equal" in rows[-1]
     assert not shown.err
 
 
