@@ -8,7 +8,6 @@ of the layers (`layer_circuits`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -85,7 +84,7 @@ def cut_layers(module: ModuleOp, *, whole: bool = False) -> Layers:
     assert isinstance(returned, ReturnOp)
     cuts = [] if whole else [index for index in range(1, len(ops)) if _is_cut(ops, index)]
     values: list[SSAValue] = list(function.args)
-    taken: Counter[str] = Counter()
+    taken: set[str] = set()
     layers: list[Layer] = []
     timed = _timed_values(function, ops)
     for first, last in zip([0, *cuts], [*cuts, len(ops)], strict=True):
@@ -184,7 +183,7 @@ class _Cutting:
         self.module, self.function, self.ops = module, function, ops
         self.returned, self.values, self.timed = returned, values, timed
 
-    def layer(self, taken: Counter[str]) -> Layer:
+    def layer(self, taken: set[str]) -> Layer:
         """The layer; its name is like no other one in `taken`, which it joins."""
         inside = set(self.ops)
         takes = list(
@@ -200,10 +199,12 @@ class _Cutting:
         ]
         self.values += gives
         numbers = {value: number for number, value in enumerate(self.values)}
-        name = _name(self.ops)
-        taken[name] += 1
-        if taken[name] > 1:
-            name += f"_{taken[name]}"
+        base = name = _name(self.ops)
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{base}_{number}"
+        taken.add(name)
         return Layer(
             name,
             tuple(word for op in self.ops for word in _words(op)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -215,3 +216,19 @@ def test_ops_without_hardware_are_named_in_all_layers(program: Program) -> None:
     with pytest.raises(UnsupportedError) as caught:
         LayerCircuits(module, VerilogOptions())
     assert {"tensor.exp", "tensor.mul"} <= {name for name, _, _ in caught.value.problems}
+
+
+def test_every_layer_has_a_name_of_its_own(program: Program) -> None:
+    """A weight that is called as the second pooling would be."""
+    written = ImageProgram(1, 2, 6, 6, "i8")
+    for _ in range(2):
+        written.conv(2, (2, 2), fused=True)
+        written.pool((2, 2), (1, 1), (0, 0, 0, 0))
+    first, second = sorted(set(re.findall(r"%(\w+) = tensor.max_pool", written.text())))
+    text = re.sub(rf"%{first}\b", "%pool", written.text())
+    text = re.sub(rf"%{second}\b", "%pool_1", text)
+    (_, key) = sorted(key for key in written.values if key.endswith(".weight"))
+    values = {"pool_2.weight" if k == key else k: v for k, v in written.values.items()}
+    layers = cut(program(text.replace(f'"{key}"', '"pool_2.weight"'), values), input_bits=3)
+    names = [layer.name for layer in layers.layers]
+    assert names[1:3] == ["pool", "pool_2"] and len(set(names)) == 4
