@@ -106,11 +106,11 @@ def check_batch(op: Operation, value: SSAValue, signals: Signals) -> None:
 
 
 def identifier(text: str) -> str:
-    """A name that Verilog takes, and not that of the function, which may stay beside a circuit."""
+    """A name that Verilog takes."""
     name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in text) or "_"
     if name[0].isdigit():
         return f"_{name}"
-    return f"{name}_" if name in KEYWORDS or name == "forward" else name
+    return f"{name}_" if name in KEYWORDS else name
 
 
 LONGEST_NAME = 64
