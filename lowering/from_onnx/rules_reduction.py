@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from ml_dtypes import finfo
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
@@ -111,7 +112,8 @@ def _log_sum_exp(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAVal
     if any(e.sizes(x)[axis] == 0 for axis in axes):
         return _log_sum(e, e.add(tensor.ExpOp(x)), axes, keep)
     top = Formula(e, greatest(e, x, axes, True))
-    top = top.maximum(float(np.finfo(np.float32).min)).minimum(float(np.finfo(np.float32).max))
+    info = cast(Any, finfo)(numpy_dtype(tensor_type(x).element_type))
+    top = top.maximum(float(info.min)).minimum(float(info.max))
     summed = total(e, (Formula(e, x) - top).of(tensor.ExpOp).value, axes, True)
     made = (Formula(e, summed).of(tensor.LogOp) + top).value
     return made if keep else e.add(tensor.SqueezeOp(made, axes))

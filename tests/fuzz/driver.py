@@ -230,8 +230,7 @@ def fuzz(
     state = read_state(folder / "state.json")
     for kind in kinds:
         state.setdefault(kind, Tally())
-        if seed is not None:
-            state[kind].next = seed
+    upcoming = {kind: state[kind].next if seed is None else seed for kind in kinds}
     run = {kind: Tally() for kind in kinds}
     end = None if seconds is None else time.monotonic() + seconds
     left = {kind: count for kind in kinds}
@@ -254,8 +253,11 @@ def fuzz(
             remaining = left[kind]
             if remaining is None or remaining > 0:
                 left[kind] = None if remaining is None else remaining - 1
-                state[kind].next += 1
-                return kind, state[kind].next - 1, False
+                number = upcoming[kind]
+                upcoming[kind] += 1
+                if seed is None:  # a single case again does not move where the next run goes on
+                    state[kind].next = upcoming[kind]
+                return kind, number, False
         return None
 
     def note(job: tuple[str, int, bool], outcome: Outcome, took: float) -> None:

@@ -123,3 +123,16 @@ def test_a_fault_of_a_pass_is_found_and_reduced(
         with pytest.raises(AssertionError):
             test()
     test()
+
+
+@pytest.mark.slow
+def test_counts_add_up_and_a_single_seed_moves_nothing(tmp_path: Path) -> None:
+    def run(seed: int | None) -> driver.Tally:
+        found = driver.fuzz(["ir"], seconds=None, count=2, seed=seed, jobs=1, folder=tmp_path)
+        assert found == 0
+        return driver.read_state(tmp_path / "state.json")["ir"]
+
+    assert (run(None).cases, run(None).next) == (2, 4)
+    again = run(1)
+    assert (again.cases, again.next) == (6, 4)
+    assert again.ran["interpreter"] == 6

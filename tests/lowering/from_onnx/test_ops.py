@@ -111,6 +111,17 @@ def test_functions_of_one_number(bench: Any, op: str) -> None:
     bench.check(model, {"x": x}, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_sums_of_exponentials_at_the_ends_of_a_type(bench: Any, dtype: Any) -> None:
+    node = make("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=0)
+    model = bench.model([node], {"x": (dtype, ["N", 3])}, ["y"], {"axes": np.array([1])})
+    least = np.finfo(dtype).min
+    x = np.array([[-np.inf] * 3, [np.inf, 0, 1], [least] * 3, [1, 2, 3]], dtype)
+    (actual,) = run_module(from_onnx(model), [x])
+    np.testing.assert_allclose(actual[:3], np.array([-np.inf, np.inf, least], dtype), rtol=1e-3)
+    np.testing.assert_allclose(actual[3], np.log(np.exp([1.0, 2, 3]).sum()), rtol=1e-3)
+
+
 @pytest.mark.parametrize("op", ["HardSigmoid", "LeakyRelu", "Selu"])
 def test_defaults_are_numbers_of_float32(bench: Any, op: str) -> None:
     x = RNG.standard_normal(20)
