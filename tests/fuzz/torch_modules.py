@@ -217,7 +217,11 @@ SCALARS = (
     *("2.0 ** {0}", "({0}.abs() + 0.5) ** 0.5", "torch.atan2({0}, {0} + 1)", "{0} * 0.5 + 1"),
     *("torch.lerp({0}, {0} * 2, 0.25)", "torch.addcmul({0}, {0}, {0}, value=0.5)", "1 - {0}"),
     *("{0}.clamp(-0.5, 0.75)", "torch.hypot({0}, {0} + 1)", "{0}.to(torch.int32).to({0}.dtype)"),
-    *("({0} * 50).to(torch.int8).to({0}.dtype)", "({0} > 0).to({0}.dtype)", "{0} / 3.0"),
+    *(
+        "({0} * 50).clamp(-128, 127).to(torch.int8).to({0}.dtype)",
+        "({0} > 0).to({0}.dtype)",
+        "{0} / 3.0",
+    ),
     *("({0} * 4).int().bitwise_and(3).to({0}.dtype)", "(({0} * 4).int() // 3).to({0}.dtype)"),
     *("(({0} * 4).int() % -3).to({0}.dtype)", "(({0} * 4).int() >> 1).to({0}.dtype)"),
     "torch.div(({0} * 4).int(), 3, rounding_mode='trunc').to({0}.dtype)",
