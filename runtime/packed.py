@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..ir.errors import ParameterError
 from ..ir.trits import packed_size
+from .native.held import promise_constant
 from .operators import ternary_conv2d, ternary_linear
 from .ternary_tensor import TernaryTensor, check_packed, unpack_unchecked
 
@@ -163,6 +164,28 @@ def pack_model(model: nn.Module) -> nn.Module:
         parent, _, own = name.rpartition(".")
         setattr(packed.get_submodule(parent), own, replacement)
     return packed.eval()
+
+
+def freeze(model: nn.Module) -> nn.Module:
+    """Promise that the packed weights of a model change no more, and save reading them for that.
+
+    Kernels compare the bytes of a weight in each call with those that they have in a layout of
+    their own. With this promise they compare PyTorch's count of changes and the address alone:
+    operations in place and `load_state_dict` are noticed still, writes through `weight.data` and
+    through arrays that share the memory are not.
+
+    Args:
+        model: with packed layers, or a generated module; nothing else of it is touched.
+
+    Returns:
+        `model` itself.
+    """
+    for layer in model.modules():
+        names: Mapping[str, tuple[int, ...]] = getattr(layer, "TERNARY_SHAPES", {})
+        for name, buffer in layer.named_buffers(recurse=False):
+            if name in names:
+                promise_constant(buffer)
+    return model
 
 
 def tri_state_dict(model: nn.Module) -> dict[str, Tensor]:

@@ -2,7 +2,8 @@
 
 It holds as long as the tensor's bytes are those that it was made of. PyTorch's counter of changes
 does not see writes through `tensor.data` or by other libraries, so the bytes are read each time
-(`digest`). Not here: what is made.
+(`digest`), but for tensors whose owner promised that there are no such writes (`promise_constant`).
+Not here: what is made.
 """
 
 from __future__ import annotations
@@ -26,10 +27,24 @@ def digest_of(tensor: Tensor) -> int:
     return digest_function()(tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
 
+_PROMISE = "_triton_dsl_constant"
+
+
+def promise_constant(tensor: Tensor) -> None:
+    """Say that a tensor's bytes change in ways alone that PyTorch counts."""
+    setattr(tensor, _PROMISE, True)
+
+
+def _state(tensor: Tensor) -> tuple[int, int]:
+    """What PyTorch knows of changes: their number, and the place in memory."""
+    return 0 if tensor.is_inference() else tensor._version, tensor.data_ptr()
+
+
 class Held(Generic[_T]):
     """What was made of a tensor of bytes, and what must be the same for it to hold.
 
     Attributes:
+        constant: of a tensor that was promised to be, its state when its bytes were read last.
         reference: to the tensor.
         digest: of its bytes, taken before the rest was made.
         taken: what takes it.
@@ -37,7 +52,7 @@ class Held(Generic[_T]):
         key: what it was made for, if that matters.
     """
 
-    __slots__ = ("digest", "key", "made", "reference", "taken")
+    __slots__ = ("constant", "digest", "key", "made", "reference", "taken")
 
     def __init__(
         self, tensor: Tensor, digest: int, made: _T, table: dict[int, Any], key: Hashable = None
@@ -51,6 +66,7 @@ class Held(Generic[_T]):
                 del table[name]
 
         self.reference = weakref.ref(tensor, forget)
+        self.constant: tuple[int, int] | None = None
         self.digest = digest
         self.taken: Digest = digest_function()
         self.made = made
@@ -58,12 +74,14 @@ class Held(Generic[_T]):
 
     def holds(self, tensor: Tensor) -> bool:
         """Whether this was made of the tensor as it is."""
-        return (
-            self.reference() is tensor
-            and tensor.is_cpu
-            and tensor.is_contiguous()
-            and self.digest == self.taken(tensor.data_ptr(), tensor.numel())
-        )
+        if self.reference() is not tensor or not tensor.is_cpu or not tensor.is_contiguous():
+            return False
+        if self.constant is not None:
+            return self.constant == _state(tensor)
+        same = self.digest == self.taken(tensor.data_ptr(), tensor.numel())
+        if same and hasattr(tensor, _PROMISE):
+            self.constant = _state(tensor)
+        return same
 
 
 class Contents(Generic[_T]):

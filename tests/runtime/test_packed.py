@@ -18,6 +18,7 @@ from triton_dsl.runtime.models.small import TernaryMNISTNet
 from triton_dsl.runtime.packed import (
     PackedTernaryConv2d,
     PackedTernaryLinear,
+    freeze,
     pack_model,
     tri_state_dict,
 )
@@ -173,3 +174,21 @@ def test_weights_of_every_kind_of_layer_fit_the_language() -> None:
     torch.testing.assert_close(
         torch.from_numpy(result), model.eval()(X).detach(), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("conv", [False, True])
+def test_frozen_weights_are_read_again_when_pytorch_counts_a_change(conv: bool) -> None:
+    made = TernaryConv2d(3, 4, 3) if conv else TernaryLinear(30, 7)
+    model = freeze(pack_model(nn.Sequential(made)))
+    x = torch.randn(2, 3, 5, 5) if conv else torch.randn(2, 30)
+    layer: Any = model[0]  # pyright: ignore[reportIndexIssue]
+    first = [model(x) for _ in range(3)][-1]
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    layer.weight.data.zero_()
+    assert torch.equal(model(x), first)  # what was promised not to happen
+    layer.weight.add_(0)
+    shape = (-1, 1, 1) if conv else (-1,)
+    assert torch.equal(model(x), layer.bias.reshape(shape).expand_as(first))
+    model.load_state_dict(state)
+    assert torch.equal(model(x), first)
+    assert torch.equal(copy.deepcopy(model)(x), first)
