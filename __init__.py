@@ -4,6 +4,7 @@ This file is the public face of the package: the few names that a user's program
 first use. It is not the place for code; each name lives in the module that `_HOME` says.
 """
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,10 @@ def __getattr__(name: str) -> object:
 
         value: object = version("triton-dsl")
     elif name in _HOME:
+        # Thousands of classes that stay are made; looking for garbage among them, and among those
+        # of PyTorch, takes a third of the time.
+        collects = gc.isenabled()
+        gc.disable()
         try:
             value = getattr(import_module(f".{_HOME[name]}", __name__), name)
         except ModuleNotFoundError as error:
@@ -86,6 +91,9 @@ def __getattr__(name: str) -> object:
             from .ir.errors import BackendError
 
             raise BackendError(f"{name} needs PyTorch: pip install 'triton-dsl[torch]'") from None
+        finally:
+            if collects:
+                gc.enable()
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
