@@ -205,7 +205,7 @@ def _matmul_integer(e: Emitter, call: Call) -> SSAValue:
 
 
 def _qlinear_matmul(e: Emitter, call: Call) -> SSAValue:
-    from .rules_quantization import quantized
+    from .rules_quantization import requantized
 
     lhs = centred(e, call[0], call[2], -2 if e.rank(call[0]) > 1 else None)
     sums = integer_product(e, lhs, centred(e, call[3], call[5], -1))
@@ -215,9 +215,7 @@ def _qlinear_matmul(e: Emitter, call: Call) -> SSAValue:
         if e.rank(scale) == 1:
             scale = e.reshape(scale, (*e.sizes(scale), *[1] * (-axis - 1)))
         scales.append(e.convert(scale, call[6]))
-    product = e.add(tensor.MulOp(*scales))
-    real = e.add(tensor.MulOp(e.convert(sums, call[6]), product))
-    return quantized(e, real, call[6], call[7])
+    return requantized(e, sums, scales, call[6], call[7])
 
 
 LARGEST_DETERMINANT = 64

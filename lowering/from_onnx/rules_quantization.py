@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,22 @@ def quantized(
     if format is not None:
         e.formats[made] = format
     return made
+
+
+def requantized(
+    e: Emitter, sums: SSAValue, scales: Sequence[SSAValue], scale: SSAValue, zero: SSAValue
+) -> SSAValue:
+    """Integer sums as integers of `scale`; `scales`, of the operands, broadcast with the sums.
+
+    One factor takes the sums there, as ONNX Runtime does it: at halves the order of the
+    operations shows.
+    """
+    factor = Formula(e, scales[0])
+    for each in scales[1:]:
+        factor = factor * Formula(e, each)
+    factor = factor / Formula(e, _spread(e, scale, sums, 1, 0))
+    steps = Formula(e, e.convert(sums, f32)) * Formula(e, e.convert(factor.value, f32))
+    return quantized(e, steps.value, e.number(1, f32), zero)
 
 
 def _divided(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
@@ -13,7 +13,7 @@ from ...dialects.inference import tensor_type
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
 from .rules_linear import centred, exact_integers, trits_of
-from .rules_quantization import quantized
+from .rules_quantization import requantized
 from .rules_shape import check_size, padded, take
 from .sizes import static
 from .windows import Window, image_of
@@ -118,8 +118,7 @@ def _qlinear_conv(e: Emitter, call: Call) -> SSAValue:
     scales = [
         e.reshape(v, ()) if e.sizes(v) == (1,) else e.along(v, 1, rank) for v in (call[1], call[4])
     ]
-    real = e.add(tensor.MulOp(e.convert(sums, f32), e.add(tensor.MulOp(*scales))))
-    return quantized(e, real, call[6], call[7])
+    return requantized(e, sums, scales, call[6], call[7])
 
 
 def _conv_transpose(e: Emitter, call: Call) -> SSAValue:
