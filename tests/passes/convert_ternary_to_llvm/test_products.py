@@ -128,7 +128,7 @@ LAYERS = [
     ("ui8", 83, 7, PLAIN),
     ("i16", 83, 7, PLAIN),
     ("i32", 83, 7, PLAIN),
-    ("i64", 20, 7, PLAIN),
+    ("i64", 20, 7, {**PLAIN, "result": "i64"}),
     ("!ternary.trit", 83, 7, PLAIN),
 ]
 
