@@ -28,6 +28,10 @@ LEVELS = ("basic", "extended", "all")
 TOLERANCE = 1e-4
 """How far results may be from those of the model before, relative to the largest one."""
 
+WRONG = ("Pad_Fusion",)
+"""Optimisations of ONNX Runtime that change what a model computes: it takes pads with zeros in
+front of a MaxPool for pads of the pool, which never win."""
+
 _LARGE = 1 << 30
 _NOT_STORED = 1 << 10
 
@@ -118,7 +122,7 @@ def _by_runtime(source: Path, target: Path, level: Level) -> Path:
         }
     # Packed trits would be folded to floats, sixteen times as large.
     without = ["ConstantFolding"] if _holds_trits(source) else []
-    open_session(source, configure=configure, entries=entries, without=without)
+    open_session(source, configure=configure, entries=entries, without=[*without, *WRONG])
     return target
 
 
@@ -139,7 +143,7 @@ def _compare(before: Path, after: Path) -> None:
     Raises:
         LoweringError: the results differ, or the new model cannot be run.
     """
-    old = open_session(before, entries=EXACT_BYTES)
+    old = open_session(before, entries=EXACT_BYTES, without=WRONG)
     inputs = generated_inputs(old)
     try:
         expected = run_session(old, inputs)

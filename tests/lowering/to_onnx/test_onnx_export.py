@@ -265,6 +265,28 @@ def test_what_the_ir_cannot_express_goes_through_the_runtime(tmp_path: Path) -> 
     assert [node.op_type for node in onnx.load(path).graph.node] == ["NonZero"]
 
 
+def test_pads_with_zeros_do_not_become_those_of_a_pool(tmp_path: Path) -> None:
+    helper = onnx.helper
+    floats = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [
+            helper.make_node("Pad", ["x", "p"], ["h"]),
+            helper.make_node("MaxPool", ["h"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", floats, [1, 1, 4, 4])],
+        [helper.make_tensor_value_info("y", floats, [1, 1, 3, 3])],
+        [onnx.numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1]), "p")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, tmp_path / "a.onnx")
+    path = optimize_onnx_model(tmp_path / "a.onnx", tmp_path / "b.onnx", "basic")
+    found = run(path, torch.full((1, 1, 4, 4), -1.0))[0]
+    assert found[0, 0].tolist() == [[0, 0, 0], [0, -1, 0], [0, 0, 0]]
+    with pytest.raises(LoweringError, match="differs from the model before"):
+        optimize_onnx_model(tmp_path / "a.onnx", tmp_path / "b.onnx", "all")
+
+
 def test_optimisation_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="expected optimization_level one of basic"):
         optimize_onnx_model(tmp_path / "a.onnx", tmp_path / "b.onnx", "most")  # pyright: ignore[reportArgumentType]

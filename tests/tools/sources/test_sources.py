@@ -92,6 +92,20 @@ def test_where_the_runtime_is_wrong_the_standard_runs() -> None:
     assert source.engine.startswith("onnx.reference") and interpreter.agrees
 
 
+def test_the_runtime_is_asked_without_its_optimisations() -> None:
+    """They would take the zeros around the image for pads of the pool, which never win."""
+    nodes = [
+        helper.make_node("Pad", ["x", "p"], ["h"]),
+        helper.make_node("MaxPool", ["h"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    shape, p = [1, 1, 4, 4], np.array([0, 0, 1, 1, 0, 0, 1, 1])
+    model = onnx_model(nodes, {"y": TensorProto.FLOAT}, 18, x=(TensorProto.FLOAT, shape), p=p)
+    source = OnnxSource(model)
+    (found,) = source.run([np.full(shape, -1, np.float32)])
+    assert source.engine.startswith("onnxruntime")
+    assert found[0, 0].tolist() == [[0, 0, 0], [0, -1, 0], [0, 0, 0]]
+
+
 def test_sums_of_wide_integers_wrap_around() -> None:
     node = helper.make_node("ReduceSum", ["x", "a"], ["y"], keepdims=0)
     axes = np.array([1])
