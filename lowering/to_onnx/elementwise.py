@@ -101,6 +101,7 @@ def choose(e: Emitter, condition: str, lhs: str, rhs: str) -> str:
     element = e.element(lhs)
     wide = {
         Element.BOOL: Element.UINT8,
+        Element.UINT16: Element.INT32,
         Element.INT16: Element.INT32,
         Element.BFLOAT16: Element.FLOAT,
     }.get(element, element)
@@ -173,7 +174,11 @@ def clip(e: Emitter, name: str, low: float | None, high: float | None) -> str:
         limits = (-np.inf if low is None else low, np.inf if high is None else high)
         bounds = [e.scalar(bound, wide) for bound in limits]
         return e.cast(e.node("Clip", [e.cast(name, wide), *bounds], wide), element)
-    wide = {Element.BOOL: Element.UINT8, Element.INT16: Element.INT32}.get(element, element)
+    wide = {
+        Element.BOOL: Element.UINT8,
+        Element.UINT16: Element.INT32,
+        Element.INT16: Element.INT32,
+    }.get(element, element)
     info = np.iinfo(element.dtype if element is not Element.BOOL else wide.dtype)
     cut = [
         "" if b is None else e.scalar(int(min(max(b, info.min), info.max)), wide)

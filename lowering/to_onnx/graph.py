@@ -34,6 +34,7 @@ class Element(IntEnum):
     FLOAT = 1
     UINT8 = 2
     INT8 = 3
+    UINT16 = 4
     INT16 = 5
     INT32 = 6
     INT64 = 7
@@ -63,6 +64,7 @@ _DTYPES: dict[Element, str] = {
     Element.FLOAT: "float32",
     Element.UINT8: "uint8",
     Element.INT8: "int8",
+    Element.UINT16: "uint16",
     Element.INT16: "int16",
     Element.INT32: "int32",
     Element.INT64: "int64",

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from .graph import Element
 
-_B, _U8, _I8, _I16 = Element.BOOL, Element.UINT8, Element.INT8, Element.INT16
+_B, _U8, _U16 = Element.BOOL, Element.UINT8, Element.UINT16
+_I8, _I16 = Element.INT8, Element.INT16
 _I32, _I64, _U64 = Element.INT32, Element.INT64, Element.UINT64
 _F16, _BF16, _F32, _F64 = Element.FLOAT16, Element.BFLOAT16, Element.FLOAT, Element.DOUBLE
 
@@ -51,6 +52,7 @@ _WIDER: dict[Element, tuple[Element, ...]] = {
     _B: (_U8, _I32),
     _U8: (_I32, _F32),
     _I8: (_I32, _F32),
+    _U16: (_I32, _F32),
     _I16: (_I32, _F32),
     _I32: (_I64, _F64),
     _F16: (_F32,),

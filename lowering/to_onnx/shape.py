@@ -104,7 +104,11 @@ def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
     """
     x = e.value(op.operand)
     element = e.element(x)
-    wide = {Element.INT16: Element.INT32, Element.BFLOAT16: Element.FLOAT}.get(element, element)
+    wide = {
+        Element.UINT16: Element.INT32,
+        Element.INT16: Element.INT32,
+        Element.BFLOAT16: Element.FLOAT,
+    }.get(element, element)
     low, high = op.low.get_values(), op.high.get_values()
     pads = e.indices([*low, *high], "pads")
     inputs = [e.cast(x, wide), pads, e.scalar(op.value.value.data, wide)]

@@ -9,7 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import TensorType, bf16, f16, f32, f64, i1, i8, i16, i32, i64
+from xdsl.dialects.builtin import (
+    IntegerType,
+    Signedness,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute
 
 from triton_dsl.dialects import tensor
@@ -134,6 +147,31 @@ def test_binary_broadcasts(
     if kind in (tensor.DivOp, tensor.ModOp):
         y[y == 0] = 7
     bench.check(module, [x, y], opset)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *BINARY,
+        lambda x, y: tensor.ClampOp(x, min=3.0, max=60000.0),
+        lambda x, y: tensor.ReluOp(x),
+        lambda x, y: tensor.NegOp(x),
+        lambda x, y: tensor.ReduceSumOp(x, [1]),
+        lambda x, y: tensor.ReduceMaxOp(x, [1]),
+        lambda x, y: tensor.ArgmaxOp(x, 1),
+        lambda x, y: tensor.CompareOp(x, y, "lt"),
+        lambda x, y: tensor.PadToOp(x, [1, 0], [0, 1], 7.0),
+        lambda x, y: tensor.ConcatenateOp([x, y], 0),
+        lambda x, y: tensor.PermuteOp(x, [1, 0]),
+        lambda x, y: tensor.ConvertOp(x, f32),
+        lambda x, y: tensor.ConvertOp(x, i8),
+    ],
+)
+def test_unsigned_integers_of_16_bits(bench: Any, opset: int, kind: Callable[..., Any]) -> None:
+    type = TensorType(IntegerType(16, Signedness.UNSIGNED), [ANY, 3])
+    module = bench.build([type, type], lambda add, x, y: add(kind(x, y)))
+    x = np.array([[0, 65535, 40000], [1, 32768, 7]], np.uint16)
+    bench.check(module, [x, np.array([[9, 65535, 3], [65534, 2, 50000]], np.uint16)], opset)
 
 
 @pytest.mark.parametrize("element", INTEGERS, ids=str)
