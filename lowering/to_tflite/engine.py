@@ -41,11 +41,15 @@ def run_tflite(
         reference: whether LiteRT's reference kernels run it, which are slow.
 
     Raises:
-        BackendError: `ai-edge-litert` is missing, or LiteRT refuses the model or the inputs.
+        BackendError: `ai-edge-litert` is missing, or LiteRT refuses the model or the inputs, or keeps
+            results for itself.
     """
     interpreter = _invoked(model, inputs, threads, delegates, reference, keep=False)
     outputs = interpreter.get_output_details()
-    return [interpreter.get_tensor(port["index"]).copy() for port in outputs]
+    try:
+        return [interpreter.get_tensor(port["index"]).copy() for port in outputs]
+    except ValueError as error:
+        raise BackendError(f"LiteRT gives no results: {_first_line(error)}") from error
 
 
 def tensors_of(

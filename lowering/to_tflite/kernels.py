@@ -36,7 +36,8 @@ KERNELS: dict[str, frozenset[Element]] = {
     "RIGHT_SHIFT": frozenset({_U32}),
     **dict.fromkeys(("RESHAPE", "TRANSPOSE", "STRIDED_SLICE", "SLICE"), _MOVED | {_F64}),
     **dict.fromkeys(("EXPAND_DIMS", "SQUEEZE", "SELECT_V2", "SHAPE"), _MOVED | {_F64}),
-    **dict.fromkeys(("CONCATENATION", "PAD", "PADV2", "GATHER", "BROADCAST_TO"), _MOVED),
+    **dict.fromkeys(("CONCATENATION", "PAD", "GATHER", "BROADCAST_TO"), _MOVED),
+    "PADV2": _MOVED - {_B},
 }
 
 _WIDER: dict[Element, tuple[Element, ...]] = {

@@ -14,6 +14,7 @@ from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.tensor.shape import SLICE_END
 from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element, Tensor
+from .kernels import compute_type
 from .layout import flattened, moves, plain, regrouped
 
 
@@ -119,11 +120,17 @@ def split(e: Emitter, op: tensor.SplitOp) -> None:
 
 
 def cut(e: Emitter, x: Tensor, begin: Sequence[int], count: Sequence[int]) -> Tensor:
-    """SLICE: `count` elements from `begin` on along each axis, all of them for `DYNAMIC`."""
+    """SLICE: `count` elements from `begin` on along each axis, all of them for `DYNAMIC`.
+
+    Without any element it is STRIDED_SLICE: what SLICE makes of a free batch then cannot be read.
+    """
     shape = tuple(
         (total if total == DYNAMIC else total - first) if size == DYNAMIC else size
         for total, first, size in zip(x.shape, begin, count, strict=True)
     )
+    if 0 in count:
+        ends = [SLICE_END if n == DYNAMIC else a + n for a, n in zip(begin, count, strict=True)]
+        return strided(e, x, begin, ends, [1] * x.rank, shape)
     rest = [e.indices(begin, "begin"), e.indices([max(n, -1) for n in count], "size")]
     return e.apply("SLICE", [x], shape=shape, rest=rest)
 
@@ -142,10 +149,15 @@ def strided(
     e: Emitter, x: Tensor, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int],
     shape: Shape,
 ) -> Tensor:  # fmt: skip
-    """STRIDED_SLICE; an end of `SLICE_END` goes to the end. Bounds are cut to 32 bits."""
+    """STRIDED_SLICE; an end of `SLICE_END` goes to the end. Bounds are cut to 32 bits.
+
+    What is empty goes from 1 to 1: XNNPACK takes 0 to 0 for all of the axis.
+    """
     least, most = -(1 << 31), (1 << 31) - 1
     if max(steps, default=1) > most:
         raise Inexpressible(f"LiteRT slices in steps of up to {most}")
+    starts = [int(not size) or start for start, size in zip(starts, shape, strict=True)]
+    ends = [int(not size) or end for end, size in zip(ends, shape, strict=True)]
     mask = sum(1 << axis for axis, end in enumerate(ends) if end == SLICE_END)
     cut_ends = [min(max(end, least), most) for end in ends]
     cut_starts = [min(max(start, least), most) for start in starts]
@@ -176,13 +188,12 @@ def pad(
     # On a grid PAD fills with the zero point.
     if value == (0 if x.quantization is None else x.quantization.zero_point):
         return e.apply("PAD", [x], shape=shape, rest=[pads])
-    inner = e.cast(x, Element.UINT8) if x.element is Element.BOOL else x
-    filling = nearest(value, inner.element.dtype)
+    element = compute_type("PADV2", x.element) or x.element  # `apply` refuses the latter
+    filling = nearest(value, element.dtype)
     fill = e.constant(filling, "fill")
     if x.quantization is not None:
-        fill = Tensor("fill", inner.element, (), filling, x.quantization)
-    made = e.node("PADV2", [inner, pads, fill], inner.element, shape)
-    return e.cast(made, x.element)
+        fill = Tensor("fill", element, (), filling, x.quantization)
+    return e.apply("PADV2", [x], shape=shape, rest=[pads, fill])
 
 
 def squeeze(e: Emitter, op: tensor.SqueezeOp) -> None:

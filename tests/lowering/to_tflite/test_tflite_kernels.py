@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.errors import BackendError
 from triton_dsl.lowering.to_tflite.engine import run_tflite
 from triton_dsl.lowering.to_tflite.flatbuffer import ModelInfo, serialize
@@ -152,3 +153,13 @@ def test_lowest_versions(
     made = operator(kind, elements, shapes)
     assert version(made) == number
     assert runtime([made]) == since
+
+
+def test_results_that_litert_does_not_hand_out() -> None:
+    """Where this fails, LiteRT can be given SLICE for parts without elements again."""
+    x, y = Tensor("x", F32, (DYNAMIC, 4)), Tensor("y", F32, (DYNAMIC, 0))
+    graph = Graph(inputs=[x], outputs=[y], input_names=["x"], output_names=["y"])
+    bounds = [Tensor("b", Element.INT32, (2,), np.array(b, np.int32)) for b in ([0, 0], [-1, 0])]
+    graph.add("SLICE", [x, *bounds], [y], {})
+    with pytest.raises(BackendError, match="LiteRT gives no results"):
+        run_tflite(serialize(graph, ModelInfo("", {})), [np.ones((3, 4), np.float32)])

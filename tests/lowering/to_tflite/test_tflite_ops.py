@@ -226,6 +226,23 @@ def test_moves_of_what_a_window_made(bench: Any, kind: Callable[..., Any]) -> No
     bench.check(bench.build([TensorType(f32, IMAGE)], body), [values(f32, (2, 3, 4, 5))])
 
 
+EMPTY: list[Callable[..., Any]] = [
+    *(lambda x, s=s: tensor.SplitOp(x, 1, s) for s in ([0, 3], [3, 0], [1, 0, 2])),
+    lambda x: tensor.SliceOp(x, [0] * 4, [SLICE_END, 0, SLICE_END, SLICE_END], [1] * 4),
+    lambda x: tensor.SliceOp(x, [0, 2, 0, 0], [SLICE_END, 1, SLICE_END, SLICE_END], [1] * 4),
+]
+
+
+@pytest.mark.parametrize("batch", (2, ANY))
+@pytest.mark.parametrize("element", (f32, i8), ids=str)
+@pytest.mark.parametrize("kind", EMPTY)
+def test_parts_without_elements(
+    bench: Any, kind: Callable[..., Any], element: Attribute, batch: int
+) -> None:
+    module = bench.build([TensorType(element, [batch, *IMAGE[1:]])], lambda add, x: add(kind(x)))
+    bench.check(module, [values(element, (2, 3, 4, 5))])
+
+
 STEPS = ("pool", "permute", "relu", "pad", "slice", "join", "add", "row", "sum", "split", "softmax")
 
 
@@ -441,6 +458,7 @@ def test_thresholds_are_counted(bench: Any, rows: int, count: int) -> None:
     [
         (f64, tensor.ReluOp),
         (bf16, tensor.ReluOp),
+        (f64, lambda x: tensor.PadToOp(x, [0, 1, 0, 0], [0, 0, 0, 0], 2.0)),
         (i64, lambda x: tensor.DivOp(x, x)),
         (i64, tensor.ArgmaxOp),
         (i32, lambda x: tensor.MaxPoolOp(x, [1, 1])),
