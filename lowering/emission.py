@@ -7,7 +7,7 @@ argument, an SSA name hint; it is a valid identifier in Python, ONNX and Verilog
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from keyword import iskeyword
 from typing import cast
 
@@ -21,8 +21,10 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NameLoc,
     StringAttr,
+    TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from ..ir.errors import LoweringError, UnsupportedError
 
@@ -45,6 +47,30 @@ class UnsupportedOps:
         """Raise an `UnsupportedError` that lists everything noted, and says what to do about it."""
         if self._problems:
             raise UnsupportedError(self.target, self._problems, hint=hint)
+
+
+def require_elements(root: Operation, target: str, known: Callable[[Attribute], object]) -> None:
+    """Refuse tensors of element types that there are not.
+
+    Args:
+        root: the program.
+        target: what refuses.
+        known: raises a VerifyException or LoweringError for an element type, with the reason.
+
+    Raises:
+        UnsupportedError: names every op that makes such a tensor, or takes one as an argument.
+    """
+    unsupported = UnsupportedOps(target)
+    for op in root.walk():
+        arguments = (a for region in op.regions for block in region.blocks for a in block.args)
+        for value in (*op.results, *arguments):
+            if isinstance(value.type, TensorType):
+                try:
+                    known(cast("TensorType[Attribute]", value.type).element_type)
+                except (VerifyException, LoweringError) as error:
+                    unsupported.add(op, str(error))
+                    break
+    unsupported.raise_if_any()
 
 
 def location_text(op: Operation) -> str:

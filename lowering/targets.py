@@ -18,10 +18,12 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from ..dialects.elements import numpy_dtype
 from ..dialects.parameters import parameter_keys, store_of
 from ..ir.errors import OptionError, UnsupportedError
 from ..ir.pipeline import did_you_mean, option_text
 from .artifact import Artifact
+from .emission import require_elements
 from .options import TargetOptions, parse_options, parse_target_spec
 from .stages import Stage, located_text, run_stages
 
@@ -149,6 +151,7 @@ def compile_to_target(
     if output is not None:
         parsed = target.options_for(parsed, output)
     work = module.clone()
+    require_elements(work, target.name, numpy_dtype)
     target.prepare(work, parsed)
     stages = target.stages(parsed)
     run_stages(work, stages, dump_stages=dump_stages)

@@ -41,8 +41,8 @@ def run_tflite(
         reference: whether LiteRT's reference kernels run it, which are slow.
 
     Raises:
-        BackendError: `ai-edge-litert` is missing, or LiteRT refuses the model or the inputs, or keeps
-            results for itself.
+        BackendError: `ai-edge-litert` is missing, or LiteRT refuses the model or the inputs, or
+            keeps results for itself.
     """
     interpreter = _invoked(model, inputs, threads, delegates, reference, keep=False)
     outputs = interpreter.get_output_details()

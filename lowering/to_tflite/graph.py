@@ -90,7 +90,7 @@ def element_type(element: Attribute) -> Element:
     """
     name = numpy_dtype(element).name
     if name not in _BY_DTYPE:
-        raise LoweringError(f"target 'tflite' has no tensors of {name}; convert to int64 before")
+        raise LoweringError(f"LiteRT has no tensors of {name}; convert to int64 before")
     return _BY_DTYPE[name]
 
 

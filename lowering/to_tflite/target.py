@@ -23,6 +23,7 @@ from ..emission import (
     argument_names,
     entry_function,
     identifier,
+    require_elements,
     result_names,
 )
 from ..options import TargetOptions, option
@@ -213,6 +214,7 @@ def build_graph(
     Raises:
         UnsupportedError: names every op without a form.
     """
+    require_elements(function, "tflite", element_type)
     graph = Graph()
     narrow = options.precision in ("dynamic-int8", "int8", "int16")
     emitter = Emitter(graph, options.storage, narrow=narrow)

@@ -304,7 +304,7 @@ def random_inputs(interface: Interface, frames: int, seed: int | Sequence[int]) 
     arrays: list[Array] = []
     for port in interface.inputs:
         low, high = port.frame_bounds()
-        array = rng.integers(low, high + 1, (frames, len(low)), dtype=np.int64)
+        array = rng.integers(low, high, (frames, len(low)), np.int64, endpoint=True)
         array[0], array[1] = low, high
         arrays.append(array)
     return arrays

@@ -108,6 +108,9 @@ class Conversion:
         type = tensor_type(argument)
         if numpy_dtype(type.element_type).kind not in "iub":
             return f"an argument is {type}; hardware takes integers: quantise it"
+        narrowed = self.input_bits is not None or noted_bounds(argument) is not None
+        if numpy_dtype(type.element_type) == np.uint64 and not narrowed:
+            return f"an argument is {type}; bounds have 64 bits with the sign: give input-bits"
         if DYNAMIC in type.get_shape()[1:]:
             return f"an argument is {type}; only the leading axis may be free"
         return None

@@ -242,6 +242,68 @@ func.func @forward(%x : tensor<4xf32>) -> tensor<4xf32> {
     assert "triton-translate -t 'pytorch{class-name=Net}' net.mlir" in str(raised.value)
 
 
+PLAIN = [
+    "tensor.add %x, %x : (tensor<2x4xT>, tensor<2x4xT>) -> tensor<2x4xT>",
+    "tensor.relu %x : (tensor<2x4xT>) -> tensor<2x4xT>",
+    "tensor.reshape_to %x {shape = array<i64: 4, 2>} : (tensor<2x4xT>) -> tensor<4x2xT>",
+]
+
+
+def plain_module(line: str, element: str) -> ModuleOp:
+    """One op on a tensor of an element type."""
+    result = line.rpartition(" ")[2]
+    text = f"""
+func.func @forward(%x : tensor<2x4xT>) -> {result} {{
+  %y = {line}
+  func.return %y : {result}
+}}
+"""
+    return parse_module(text.replace("xT>", f"x{element}>"), "net.mlir")
+
+
+INTEGERS = [
+    "i1",
+    "i2",
+    "i4",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "i128",
+    "ui4",
+    "ui8",
+    "ui16",
+    "ui32",
+    "ui64",
+]
+
+
+@pytest.mark.parametrize("element", [*INTEGERS, "tf32", "f8E4M3FN"])
+@pytest.mark.parametrize("name", ["native", "nir", "onnx", "pytorch", "tflite", "verilog"])
+def test_any_element_type_is_written_or_refused(name: str, element: str) -> None:
+    for line in PLAIN if element != "i1" else PLAIN[-1:]:
+        try:
+            compile_to_target(plain_module(line, element), name)
+        except UnsupportedError as error:
+            assert "net.mlir:" in str(error)
+
+
+@pytest.mark.parametrize("name", ["native", "onnx", "pytorch", "tflite", "verilog"])
+def test_element_types_that_there_are_not_are_refused_by_op(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="tensors of i4 are not supported") as raised:
+        compile_to_target(plain_module(PLAIN[0], "i4"), name)
+    assert [problem[:2] for problem in raised.value.problems] == [
+        ("func.func", "net.mlir:2:1"),
+        ("tensor.add", "net.mlir:3:3"),
+    ]
+
+
+def test_element_types_without_a_form_are_refused_by_op() -> None:
+    with pytest.raises(UnsupportedError, match="LiteRT has no tensors of uint16") as raised:
+        compile_to_target(plain_module(PLAIN[1], "ui16"), "tflite")
+    assert [problem[0] for problem in raised.value.problems] == ["func.func", "tensor.relu"]
+
+
 def test_nothing_is_raised_without_problems() -> None:
     UnsupportedOps("x").raise_if_any()
 
