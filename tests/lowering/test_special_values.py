@@ -260,7 +260,17 @@ rows += [
         apply(tensor.MaxPoolOp, **WINDOW),
         [IMAGES],
         np.array([nan, nan, inf, -inf], np.float32).reshape(4, 1, 1, 1),
-        {"onnx": NAN_IMAGES, "tflite": NAN_IMAGES},
+        {
+            "onnx": NAN_IMAGES | np.isneginf(IMAGES).all((1, 2, 3), keepdims=True),
+            "tflite": NAN_IMAGES,
+        },
+    ),
+    Row(
+        "max_pool with pads",
+        apply(tensor.MaxPoolOp, **{**WINDOW, "padding": (1, 1, 1, 1)}),
+        [IMAGES[2:]],
+        IMAGES[2:],
+        {"onnx": np.isneginf(IMAGES[2:])},
     ),
     Row(
         "avg_pool",
