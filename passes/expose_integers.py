@@ -45,8 +45,9 @@ class ExposeIntegersPass(ModulePass):
     A float argument that is only quantised, with a known scale, becomes the integer argument; a
     result that was only dequantised becomes the integer result. The attribute `tensor.quantized`
     of the argument or result holds what the caller has to do: `scale`, `zero_point`, `axis`, and
-    for arguments `low` and `high`, as in `tensor.quantize` and `tensor.dequantize`. Moves of
-    elements may stand between where one scale serves all elements.
+    for arguments `low` and `high`, as in `tensor.quantize` and `tensor.dequantize`, and `of_sign`:
+    1 where the caller quantises the `tensor.sign` of the argument. Moves of elements may stand
+    between where one scale serves all elements.
 
         func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
           %q = tensor.quantize %x, %s, %z {low = -8 : i64, high = 7 : i64} : …
@@ -87,7 +88,10 @@ def _expose_argument(function: FuncOp, index: int) -> None:
     while isinstance(move := held[-1].get_user_of_unique_use(), _MOVES):
         held += move.results
     value = held[-1]
-    users = [use.operation for use in value.uses]
+    sign = value.get_user_of_unique_use()
+    users = [
+        use.operation for use in (sign.result if isinstance(sign, tensor.SignOp) else value).uses
+    ]
     first = users[0] if users else None
     if not isinstance(first, tensor.QuantizeOp) or not all(_same(user, first) for user in users):
         return
@@ -102,6 +106,9 @@ def _expose_argument(function: FuncOp, index: int) -> None:
     for user in users:
         user.results[0].replace_all_uses_with(value)
         erase(user)
+    if isinstance(sign, tensor.SignOp):
+        erase(sign)
+        entries["of_sign"] = IntegerAttr(1, i64)
     _forget(first.scale, first.zero_point)
     entries |= {"low": first.low, "high": first.high}
     function.arg_attrs = _noted(function.arg_attrs, len(function.args), index, entries)

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
+TINY = np.finfo(np.float32).tiny
+"""Scales below it, subnormal, are 0 to some engines."""
+
 Counts = Callable[[Floats], NDArray[np.int64]]
 """Points [n] to the number of the level that each is on, from 0."""
 
 
-def quantizer(counts: Counts, number: int, step: float | None) -> tuple[float, int] | None:
-    """Scale and zero point with clamp(round(x / scale) + zero point, 0, number) = counts(x).
+class Quantizer(NamedTuple):
+    """clamp(round(x / scale) + zero_point, 0, number), of the sign of x where `of_sign`."""
+
+    scale: float
+    zero_point: int
+    of_sign: bool = False
+
+
+def quantizer(counts: Counts, number: int, step: float | None) -> Quantizer | None:
+    """What gives counts(x).
 
     Args:
         counts: a function that never decreases, with the levels 0 … `number`.
@@ -25,17 +36,18 @@ def quantizer(counts: Counts, number: int, step: float | None) -> tuple[float, i
     Returns:
         `None` if there is none: levels of another spacing, or other rounding of halves. What is
         returned gives the same level as `counts` on both sides of each of its steps, and so for
-        every finite f32; or, if nothing does, for all that are not within 2^-20 of a step.
+        every finite f32; or, if nothing does, for all that are not within 2^-20 of a step, and not
+        within 2^-126 of one at 0.
     """
     edges = _edges(counts, number)
     if not np.isfinite(edges).all():
         return None
     candidates = _candidates(edges, step)
-    near = np.abs(edges).max() * np.float32(2.0**-20)
+    near = np.maximum(np.abs(edges).max() * np.float32(2.0**-20), TINY)
     for slack in (np.float32(0), near):
-        for scale, zero in candidates:
-            if _agrees(edges, scale, zero, number, slack):
-                return float(scale), zero
+        for candidate in candidates:
+            if _agrees(edges, candidate, number, slack):
+                return candidate
     return None
 
 
@@ -59,9 +71,9 @@ def _floats(places: NDArray[np.int64]) -> Floats:
     return bits.astype(np.uint32).view(np.float32)
 
 
-def _candidates(edges: Floats, step: float | None) -> list[tuple[np.float32, int]]:
-    """Scales and zero points that may fit, likely ones first."""
-    found: list[tuple[np.float32, int]] = []
+def _candidates(edges: Floats, step: float | None) -> list[Quantizer]:
+    """Those that may fit, likely ones first."""
+    found: list[Quantizer] = []
     first = float(edges[0])
     if len(edges) > 1:
         last = float(edges[-1])
@@ -76,16 +88,15 @@ def _candidates(edges: Floats, step: float | None) -> list[tuple[np.float32, int
         for scale in scales:
             near = np.float32(scale)
             for exact in (near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf)):
-                found.append((np.float32(exact), 1 - int(np.ceil(half))))
+                found.append(Quantizer(float(exact), 1 - int(np.ceil(half))))
         return found
-    if first == 0:
-        # Any negative number is below half of the smallest one; halves do not occur.
-        return [(np.finfo(np.float32).smallest_subnormal, 1)]
+    if abs(first) < TINY:
+        # No normal scale tells the smallest numbers from 0.
+        return [Quantizer(1.0, int(first <= 0), of_sign=True)]
     for half in (1.5, -0.5, 3.5, 5.5, -2.5, 0.5, 2.5, -1.5):
         scale = np.float32(first / half)
         for exact in (scale, np.nextafter(scale, np.inf), np.nextafter(scale, -np.inf)):
-            if exact > 0:
-                found.append((exact, 1 - int(np.ceil(half))))
+            found.append(Quantizer(float(exact), 1 - int(np.ceil(half))))
     return found
 
 
@@ -95,19 +106,20 @@ def _rounded(x: float, bits: int) -> float:
     return float(np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits))
 
 
-def _agrees(edges: Floats, scale: np.float32, zero: int, number: int, slack: np.float32) -> bool:
-    if not scale > 0:
+def _agrees(edges: Floats, by: Quantizer, number: int, slack: np.float32) -> bool:
+    if not by.scale >= TINY:
         return False
     below = np.nextafter(edges, np.float32(-np.inf)) - slack
     edges = edges + slack
     wanted = np.arange(1, number + 1)
     return bool(
-        (_quantized(edges, scale, zero, number) >= wanted).all()
-        and (_quantized(below, scale, zero, number) < wanted).all()
+        (_quantized(edges, by, number) >= wanted).all()
+        and (_quantized(below, by, number) < wanted).all()
     )
 
 
-def _quantized(x: Floats, scale: np.float32, zero: int, number: int) -> NDArray[Any]:
+def _quantized(x: Floats, by: Quantizer, number: int) -> NDArray[Any]:
     with np.errstate(all="ignore"):
-        steps: Any = np.rint(x / scale) + np.float32(zero)
+        real = np.sign(x) if by.of_sign else x
+        steps: Any = np.rint(real / np.float32(by.scale)) + np.float32(by.zero_point)
     return np.clip(steps.astype(np.float64), 0, number)

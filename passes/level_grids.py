@@ -1,9 +1,9 @@
 """Integers on grids for values with few levels, and the ops that make them.
 
 A value of a network with few-bit activations is a function of an integer (`level_functions`); here
-it becomes the integers of an evenly spaced grid, by a `tensor.quantize` at an input and counted
-thresholds elsewhere. Not here: which values those are (`streamline`), and what is returned
-(`level_results`).
+it becomes the integers of an evenly spaced grid: by a `tensor.quantize` at an input, of its
+`tensor.sign` where the only step is at 0, and by counted thresholds elsewhere. Not here: which
+values those are (`streamline`), and what is returned (`level_results`).
 """
 
 from __future__ import annotations
@@ -105,11 +105,12 @@ class LevelGrids:
         fitting = quantizer(counts, number, step)
         if fitting is None:
             raise NoFunctionError("no quantisation gives the same levels")
-        scale, zero = fitting
+        scale, zero, of_sign = fitting
         low = 0 if number <= 127 else -128
         point = self.constant("input.scale", np.array(scale, np.float32), f32)
         shift = self.constant("input.zero_point", np.array(zero + low, _type(zero + low)), i8)
-        made = tensor.QuantizeOp(function.root, point, shift, low=low, high=low + number)
+        real = self.add(tensor.SignOp(function.root)) if of_sign else function.root
+        made = tensor.QuantizeOp(real, point, shift, low=low, high=low + number)
         return LevelGrid(self.add(made), step, lowest - low * step, (low, low + number))
 
     def _counted(self, function: LevelFunction) -> LevelGrid:

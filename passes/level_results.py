@@ -15,11 +15,14 @@ from ..dialects import tensor
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import Array
 from ..dialects.shapes import is_float
-from .level_functions import NoFunctionError, affine, channels_on
+from .level_functions import LEVELS, NoFunctionError, affine, channels_on
 from .level_grids import LevelGrids, channel_of
 
 _GUARD_BITS = 16
 """Results that are sums with a real offset are formed on a grid finer by so many bits at most."""
+
+_WHOLE = 1e-6
+"""So far, in steps, an offset may be from a grid that holds it."""
 
 _MOST = 2**31 - 1
 
@@ -45,22 +48,35 @@ def integer_result(grids: LevelGrids, value: SSAValue) -> SSAValue:
         scale = scale[:1]
     if not is_float(tensor_type(value)):
         raise NoFunctionError("a result is no float")
-    whole = np.abs(offset / scale - np.rint(offset / scale)).max() < 1e-4
     most = max(abs(bound) for bound in function.bounds) + np.abs(offset / scale).max()
-    guard = 0 if whole else min(_GUARD_BITS, floor(log2(_MOST / (most + 1))))
+    guard = min(_GUARD_BITS, floor(log2(_MOST / (most + 1))))
     if guard < 0:
         raise NoFunctionError("a result is too large")
-    shift = np.rint(offset * 2.0**guard / scale)
+    factor = _refinement(offset / scale, 1 << guard)
+    shift = np.rint(offset * factor / scale)
     axis = channel_of(function) if fitted[1].size > 1 else 1
-    return _dequantize(grids, root, scale / 2.0**guard, shift.astype(np.int32), guard, axis)
+    return _dequantize(grids, root, scale / factor, shift.astype(np.int32), factor, axis)
+
+
+def _refinement(offsets: Array, finest: int) -> int:
+    """How many times finer a grid holds all offsets, given in steps; or `finest`.
+
+    Levels of integers, -2 and 1 for one, have offsets that are fractions of at most `LEVELS`.
+    """
+    if np.abs(offsets - np.rint(offsets)).max() < 1e-4:
+        return 1
+    factors = np.arange(2, min(LEVELS, finest) + 1)
+    finer = factors[:, None] * offsets.reshape(1, -1)
+    close = (np.abs(finer - np.rint(finer)) <= _WHOLE * factors[:, None]).all(axis=1)
+    return int(factors[close.argmax()]) if close.any() else finest
 
 
 def _dequantize(
-    grids: LevelGrids, root: SSAValue, scale: Array, shift: Array, guard: int, axis: int
+    grids: LevelGrids, root: SSAValue, scale: Array, shift: Array, factor: int, axis: int
 ) -> SSAValue:
-    if guard:
-        factor = grids.constant("result.guard", np.array(1 << guard, np.int32), i32)
-        root = grids.add(tensor.MulOp(root, factor))
+    if factor > 1:
+        finer = grids.constant("result.guard", np.array(factor, np.int32), i32)
+        root = grids.add(tensor.MulOp(root, finer))
     step = scale.astype(np.float32)
     if shift.any():
         vector = channels_on(root, axis, shift)[0] if shift.size > 1 else shift.reshape(())

@@ -67,8 +67,9 @@ class StreamlinePass(ModulePass):
         %s = ternary.linear %q, %w2 : tensor<?x4xi8>, … -> tensor<?x8xi32>      // %q of 0 and 1
         %a = tensor.multi_threshold %s, %t : (tensor<?x8xi32>, tensor<8x1xi32>) -> tensor<?x8xi8>
 
-    An argument that is only quantised becomes a `tensor.quantize`, results that are sums a
-    `tensor.dequantize`; an offset that is no whole number of steps is rounded to 2^-17 of a step.
+    An argument that is only quantised becomes a `tensor.quantize`, of its `tensor.sign` where the
+    only step is at 0; results that are sums a `tensor.dequantize`. An offset that is no fraction of
+    a step, with a divisor of at most 256, is rounded to 2^-17 of a step.
     Values between are the same, but where float sums themselves were rounded (scales that are no
     powers of two).
 

@@ -169,7 +169,9 @@ def quantized(port: Port, x: Array) -> Array:
     if how is None:
         return x
     scale, zero_point = _along(how, x.ndim, np.float32)
-    steps = np.rint(x / scale) + zero_point
+    real = np.sign(x) if how.get("of_sign") else x
+    with np.errstate(over="ignore"):  # what is too large comes to the end of the range
+        steps = np.rint(real / scale) + zero_point
     return np.clip(np.nan_to_num(steps.astype(np.float64)), how["low"], how["high"])
 
 

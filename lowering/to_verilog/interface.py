@@ -29,7 +29,8 @@ from ...passes.convert_ternary_to_hw.ports import stream_width
 
 Array = NDArray[Any]
 Quantization = Mapping[str, Any]
-"""`scale` and `zero_point` (numbers or lists), `axis`, and for inputs `low` and `high`."""
+"""`scale` and `zero_point` (numbers or lists), `axis`, for inputs `low` and `high`, and `of_sign`
+where the sign of an input is quantised."""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,19 @@ def test_the_caller_does_the_rest(apply_passes: Apply) -> None:
     assert np.array_equal((integers.astype(np.int64) - 2) * np.float32(0.5), expected)
 
 
+def test_signs_that_the_caller_quantises(apply_passes: Apply) -> None:
+    sign = "%g = tensor.sign %f : (tensor<?x6xf32>) -> tensor<?x6xf32>\n  %q = tensor.quantize %g"
+    text = PROGRAM.replace("%q = tensor.quantize %f", sign).replace("SCALE", "0.25")
+    module = parse_module(text.replace("TYPE", "tensor<f32>"))
+    x = np.array([-1e-45, -3.0, -0.0, 0.0, 1e-45, 7.0], np.float32).reshape(1, 2, 3)
+    (expected,) = run_module(module, [x])
+    after = apply_passes(module, "expose-integers")
+    assert "tensor.sign" not in after and "of_sign = 1" in after
+    q = np.clip(np.sign(x) * 4 + 2, -8, 7).astype(np.int8)
+    (integers,) = run_module(module, [q])
+    assert np.array_equal((integers.astype(np.int64) - 2) * np.float32(0.25), expected)
+
+
 def test_scales_of_channels_stay_behind_moves(apply_passes: Apply) -> None:
     module = program("[0.5, 1.0, 2.0, 0.5, 1.0, 2.0]", "tensor<6xf32>")
     text = apply_passes(module, "expose-integers")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz.quantised_networks import Network, Product, Quant, computed, onnx_model, samples_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -86,11 +86,28 @@ QUARTERS = st.integers(-12, 12).map(lambda n: n / 4)
     bias=st.lists(QUARTERS, min_size=4, max_size=4),
     most=st.integers(0, 5),
 )
+@example(  # the levels -2 and 1, whose steps of 3 do not hold 0
+    input="ge",
+    first=[0] * 21 + [1, 0, 0],
+    second=[0] * 11 + [1],
+    scale=[0, 1.5, 0, 0],
+    bias=[0.75, 0, 0.75, 0.75],
+    most=1,
+)
+@example(  # the levels -2, 1 and 2
+    input="ge",
+    first=[0] * 21 + [1, 0, 0],
+    second=[0] * 11 + [1],
+    scale=[0, 1.5, 0, 0],
+    bias=[0.75, 0, 1.5, -2.5],
+    most=2,
+)
 def test_the_same_numbers_for_every_input(input: str, most: int, **values: Any) -> None:
     """All 64 signs of the inputs; also channels that fall, never change, or are always 0."""
     module = parse_module(LAYER.format(input=input, most=most, **values))
     signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 6)).reshape(6, -1).T
-    x = np.concatenate([signs, np.zeros((1, 6))]).astype(np.float32)
+    tiny = np.finfo(np.float32).smallest_subnormal
+    x = np.concatenate([signs, np.zeros((1, 6)), signs[::9] * tiny]).astype(np.float32)
     (want,), (got,) = run_module(module, [x]), run_module(streamlined(module), [x])
     np.testing.assert_array_equal(got, want)
 
@@ -104,8 +121,9 @@ def test_no_float_product_is_left() -> None:
     assert float_layers(made) == 0
     names = [op.name for op in made.walk() if op.name.startswith(("tensor.", "ternary."))]
     kept = [name for name in names if "constant" not in name]
-    assert kept[:4] == [
-        "tensor.quantize", "ternary.linear", "tensor.multi_threshold", "ternary.linear",
+    assert kept[:5] == [
+        "tensor.sign", "tensor.quantize", "ternary.linear", "tensor.multi_threshold",
+        "ternary.linear",
     ]  # fmt: skip
     assert kept[-1] == "tensor.dequantize"
 
@@ -156,12 +174,35 @@ def test_quantisers_of_inputs_are_found(scale: float, zero: int, number: int) ->
 
     found = quantizer(counts, number, None)
     assert found is not None
-    step, shift = found
+    step, shift, of_sign = found
+    assert not of_sign
     rng = np.random.default_rng(number)
     x = (rng.uniform(-2, number + 2, 4000) * scale - zero * scale).astype(np.float32)
     got = np.clip(np.rint(x / np.float32(step)) + shift, 0, number)
     away = np.abs((x / scale + 0.5) % 1) > 1e-4
     np.testing.assert_array_equal(got[away], counts(x)[away])
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.1, 1 / 255])
+@pytest.mark.parametrize("reached", [np.greater, np.greater_equal])
+def test_a_step_at_zero_needs_no_subnormal_scale(reached: Any, factor: float) -> None:
+    """Products that become 0 move the step to a subnormal number; normal ones are kept."""
+    info = np.finfo(np.float32)
+    ends = np.array([info.tiny, 0.1, 1.0, 9.0, info.max], np.float32)
+    x = np.concatenate([-ends, ends, [0.0, -0.0]]).astype(np.float32)
+
+    def counts(x: Any) -> Any:
+        return reached(x * np.float32(factor), 0).astype(np.int64)
+
+    found = quantizer(counts, 1, None)
+    assert found is not None
+    assert found.scale >= info.tiny
+    got = np.clip(np.rint(np.sign(x) / np.float32(found.scale)) + found.zero_point, 0, 1)
+    np.testing.assert_array_equal(got, x > 0 if reached is np.greater else x >= 0)
+    if factor == 1.0:
+        least = np.array([-1, 1], np.float32) * info.smallest_subnormal
+        got = np.clip(np.rint(np.sign(least)) + found.zero_point, 0, 1)
+        np.testing.assert_array_equal(got, [0, 1])
 
 
 def test_steps_of_any_size_are_no_quantiser() -> None:
