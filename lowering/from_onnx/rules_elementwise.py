@@ -6,11 +6,11 @@ Not here: functions made of series (`rules_functions`), activations (`rules_acti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import f64, i1, i32
+from xdsl.dialects.builtin import f64, i1, i32, i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -106,19 +106,51 @@ def _pow(e: Emitter, call: Call) -> SSAValue:
     if is_float(tensor_type(base)):
         return e.add(tensor.PowOp(base, e.convert(exponent, base)))
     if known is not None and known.dtype.kind in "iu" and known.size > 0 and known.min() >= 0:
-        return _whole_power(e, base, known)
+        bits = range(max(1, int(known.max()).bit_length()))
+        chosen = [(known >> known.dtype.type(bit) & 1).astype(np.bool_) for bit in bits]
+        return _whole_power(e, base, [e.known(bit) for bit in chosen])
+    if not is_float(tensor_type(exponent)):
+        return _integer_power(e, base, exponent)
     wide = e.add(tensor.PowOp(e.convert(base, f64), e.convert(exponent, f64)))
     return e.convert(wide, base)
 
 
-def _whole_power(e: Emitter, base: SSAValue, exponents: Any) -> SSAValue:
-    """Integers to known powers, wrapping around: a product of squares of squares."""
+def _integer_power(e: Emitter, base: SSAValue, exponent: SSAValue) -> SSAValue:
+    """Integers to integer powers, exact where the type holds them; toward zero below 0.
+
+    Exponents outside 0 … 127 become 126 or 127, whichever is as odd: 0, 1 and -1 have the same
+    powers then, and powers of all else have left the type before. Zero to less than zero is 0.
+    """
+
+    def compare(value: SSAValue, number: int, predicate: str) -> SSAValue:
+        return e.add(tensor.CompareOp(value, e.number(number, value), predicate))
+
+    signed = not is_unsigned(exponent)
+    if not signed:  # the greatest become negative there, and no less odd
+        exponent = e.convert(exponent, i64)
+    odd = e.add(tensor.ModOp(exponent, e.number(2, exponent)))
+    negative = compare(exponent, 0, "lt")
+    outside = e.add(tensor.OrOp(negative, compare(exponent, 127, "gt")))
+    last = e.add(tensor.AddOp(odd, e.number(126, exponent)))
+    left = e.convert(e.add(tensor.WhereOp(outside, last, exponent)), i32)
+    chosen: list[SSAValue] = []
+    for _ in range(7):
+        chosen.append(compare(e.add(tensor.ModOp(left, e.number(2, left))), 1, "eq"))
+        left = e.add(tensor.DivOp(left, e.number(2, left)))
+    power = _whole_power(e, base, chosen)
+    if not signed:
+        return power
+    vanishes = e.add(tensor.AndOp(negative, compare(e.add(tensor.AbsOp(base)), 1, "ne")))
+    return e.add(tensor.WhereOp(vanishes, e.number(0, base), power))
+
+
+def _whole_power(e: Emitter, base: SSAValue, chosen: Sequence[SSAValue]) -> SSAValue:
+    """Integers to the powers with these bits, wrapping around: a product of squares of squares."""
     one, made = e.number(1, base), None
-    for bit in range(max(1, int(exponents.max()).bit_length())):
+    for bit in chosen:
         if made is not None:
             base = e.add(tensor.MulOp(base, base))
-        chosen = (exponents >> exponents.dtype.type(bit) & 1).astype(np.bool_)
-        factor = e.add(tensor.WhereOp(e.known(chosen), base, one))
+        factor = e.add(tensor.WhereOp(bit, base, one))
         made = factor if made is None else e.add(tensor.MulOp(made, factor))
     assert made is not None
     return made

@@ -329,3 +329,38 @@ def test_powers_of_integers_wrap_around(bench: Any, dtype: str) -> None:
         want: Any = ReferenceEvaluator(source).run(None, {"x": x})
         found = run_module(from_onnx(source), [x])
         np.testing.assert_array_equal(found[0], want[0])
+
+
+@pytest.mark.parametrize("exponent", ["int8", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_powers_of_integers_to_what_is_computed(bench: Any, dtype: str, exponent: str) -> None:
+    """Python's integers are exact; ONNX Runtime's own powers are rounded to float64."""
+    most = np.iinfo(dtype).max
+    powers = [(b, n) for b in (0, 1, -1, 2, -2, 3, -3, 7, 10, 46340, 2097151) for n in range(64)]
+    powers += [(b, n) for b in (0, 1, -1) for n in (126, 127)]
+    powers += [(2, 64), (-6, 65), (4, 127), (most, 1), (-most - 1, 1), (-most - 1, 0)]
+    if exponent in ("int32", "int64"):
+        powers += [(b, n) for b in (0, 1, -1) for n in (128, 129, 2**31 - 1)]
+    held = [(b, n) for b, n in powers if abs(b**n) <= most or (b % 2 == 0 and n >= 64) or n == 1]
+    want = [b**n if abs(b**n) <= most + 1 else 0 for b, n in held]
+    if exponent == "uint64":
+        held += [(-1, 2**64 - 1), (-1, 2**63), (1, 2**64 - 1), (0, 2**64 - 2)]
+        want += [-1, 1, 1, 0]
+    else:
+        held += [(b, n) for b in (1, -1, 2, -3, most) for n in (-1, -2, -128)]
+        want += [
+            int(b == 1 or (b == -1 and n % 2 == 0)) - (b == -1 and n % 2)
+            for b, n in held[len(want) :]
+        ]
+    x, n = (
+        np.array(side, t)
+        for side, t in zip(zip(*held, strict=True), (dtype, exponent), strict=True)
+    )
+    source = bench.model(
+        [make("Pow", ["x", "n"], ["y"])], {"x": (dtype, ["N"]), "n": (exponent, ["N"])}, ["y"]
+    )
+    module = from_onnx(source)
+    for target in ("interpreter", "pytorch", "onnx", "native"):
+        reference = target == "interpreter"
+        found = run_module(module, [x, n]) if reference else run_target(module, target, [x, n])[1]
+        np.testing.assert_array_equal(found[0], np.array(want, dtype), err_msg=target)
