@@ -29,10 +29,8 @@ def reduction(function: Reduce, before: Callable[[Formula], Formula] | None = No
 
     def rule(e: Emitter, call: Call) -> SSAValue:
         x, keep = call[0], bool(call.get("keepdims", 1))
-        axes = axes_of(e, call, 1, e.rank(x))
-        if not axes:
-            if call.get("noop_with_empty_axes", 0):
-                return before(Formula(e, x)).value if before is not None else x
+        axes = axes_of(e, call, 1, e.rank(x)) or []
+        if not axes and not call.get("noop_with_empty_axes", 0):
             axes = list(range(e.rank(x)))
         value = before(Formula(e, x)).value if before is not None else x
         return function(e, value, axes, keep)
@@ -42,11 +40,15 @@ def reduction(function: Reduce, before: Callable[[Formula], Formula] | None = No
 
 def total(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     """Σ x over the axes."""
+    if not axes:
+        return x
     return e.add(tensor.ReduceSumOp(x, axes, keepdims=keep))
 
 
 def mean(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     """The mean of x over the axes; whole numbers are divided like whole numbers."""
+    if not axes:
+        return x
     if is_float(tensor_type(x)):
         return e.add(tensor.ReduceMeanOp(x, axes, keepdims=keep))
     count = static([product([e.sizes(x)[axis] for axis in axes])])[0]
@@ -55,6 +57,8 @@ def mean(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
 
 def _extreme(kind: Any, sign: int) -> Reduce:
     def function(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+        if not axes:
+            return x
         sizes = e.sizes(x)
         if any(sizes[axis] == 0 for axis in axes):
             kept = [1 if a in axes else n for a, n in enumerate(sizes) if keep or a not in axes]
@@ -94,7 +98,7 @@ def _prod(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
             if size % 2:
                 made = e.add(tensor.ConcatenateOp([made, e.cut(x, axis, size - 1)], axis))
             x, size = made, half + size % 2
-    return x if keep else e.add(tensor.SqueezeOp(x, axes))
+    return x if keep or not axes else e.add(tensor.SqueezeOp(x, axes))
 
 
 def _l2(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
@@ -116,7 +120,7 @@ def _log_sum_exp(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAVal
     top = top.maximum(float(info.min)).minimum(float(info.max))
     summed = total(e, (Formula(e, x) - top).of(tensor.ExpOp).value, axes, True)
     made = (Formula(e, summed).of(tensor.LogOp) + top).value
-    return made if keep else e.add(tensor.SqueezeOp(made, axes))
+    return made if keep or not axes else e.add(tensor.SqueezeOp(made, axes))
 
 
 # Normalisations.

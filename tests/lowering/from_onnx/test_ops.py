@@ -122,6 +122,23 @@ def test_sums_of_exponentials_at_the_ends_of_a_type(bench: Any, dtype: Any) -> N
     np.testing.assert_allclose(actual[3], np.log(np.exp([1.0, 2, 3]).sum()), rtol=1e-3)
 
 
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize(
+    "op", ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
+)
+def test_reductions_over_no_axis_keep_what_is_done_to_each_number(
+    bench: Any, op: str, keep: int
+) -> None:
+    options: dict[str, Any] = {"keepdims": keep, "noop_with_empty_axes": 1}
+    node = make(f"Reduce{op}", ["x", "axes"], ["y"], **options)
+    axes = {"axes": np.zeros(0, np.int64)}
+    model = bench.model([node], {"x": (np.float32, ["N", 3])}, ["y"], axes)
+    x = np.abs(floats(4, 3)) if op == "LogSum" else floats(4, 3)
+    expected: Any = ReferenceEvaluator(model).run(None, {"x": x})
+    (actual,) = run_module(from_onnx(model), [x])
+    np.testing.assert_allclose(actual, expected[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("op", ["HardSigmoid", "LeakyRelu", "Selu"])
 def test_defaults_are_numbers_of_float32(bench: Any, op: str) -> None:
     x = RNG.standard_normal(20)
