@@ -18,9 +18,12 @@ def relu(e: Emitter, op: tensor.ReluOp) -> None:
 
 
 def rectify(e: Emitter, name: str) -> str:
-    """max(x, 0) in any element type; Relu is for floats alone before opset 14."""
+    """max(x, 0) in any element type; Relu is for floats alone before opset 14.
+
+    ONNX Runtime joins Relu and Clip, and refuses models where they are of float64.
+    """
     element = e.element(name)
-    if element.is_float:
+    if element.is_float and element is not Element.DOUBLE:
         return e.apply("Relu", [name])
     return extreme(e, "Max", name, e.scalar(0, element))
 

@@ -58,6 +58,15 @@ def unary_case(bench: Any, opset: int, kind: Callable[..., Any], element: Attrib
 
 
 @pytest.mark.parametrize("element", FLOATS, ids=str)
+def test_a_bound_behind_relu(bench: Any, opset: int, element: Attribute) -> None:
+    type = TensorType(element, [ANY, 5])
+    module = bench.build(
+        [type], lambda add, x: add(tensor.ClampOp(add(tensor.ReluOp(x)), min=-0.5, max=1.5))
+    )
+    bench.check(module, [values(element, (3, 5))], opset)
+
+
+@pytest.mark.parametrize("element", FLOATS, ids=str)
 @pytest.mark.parametrize(
     "kind",
     [
