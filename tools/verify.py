@@ -19,7 +19,8 @@ from ..dialects.interpret import run_module
 from ..ir.errors import BackendError, LoweringError, OptionError, PassError, TritonError
 from ..lowering.comparison import computed_types, has_steps
 from .rounding import Carried, carried
-from .sources.source import Source, source_of
+from .sources.choice import source_of
+from .sources.source import Source
 from .tracing import FirstDifference, against_source, form, gaps, on_target
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def verify_module(
         module: the program.
         inputs: of `@forward`, in order.
         targets: with their options; `default_targets` when not given.
-        source: what the program was imported from; see `sources.source_of`.
+        source: what the program was imported from; see `sources.choice.source_of`.
         more_inputs: other ones, each compared by itself, so that large values in one do not widen
             what another one allows.
         rtol: relative tolerance of float programs.

@@ -34,7 +34,7 @@ from triton_dsl.lowering.to_tflite import elementwise as tflite_elementwise
 from triton_dsl.passes import fold_constants, fuse_linear
 from triton_dsl.passes.convert_tensor_to_linalg import RULES as TO_LINALG
 from triton_dsl.tools.draws import EDGE, ORDINARY, draw
-from triton_dsl.tools.sources.source import source_of
+from triton_dsl.tools.sources.choice import source_of
 from triton_dsl.tools.verify import verify_module
 
 torch: Any = pytest.importorskip("torch")

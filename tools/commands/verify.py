@@ -92,7 +92,7 @@ def verify(
     from ..console import note, print_json, progress, show
     from ..draws import EDGE, SPECIAL, draw
     from ..inputs import changes_results, load_module, prepare
-    from ..sources.source import source_of
+    from ..sources.choice import source_of
     from ..verify import verify_module
 
     refused: list[str] = []

@@ -1,17 +1,16 @@
-"""What a program came from, with an engine for it: `source_of`."""
+"""What a program came from, with an engine for it. Not here: which engine (`choice`)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import FileLineColLoc, NameLoc
 from xdsl.ir import Attribute
 
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError
 
 Array = NDArray[Any]
 
@@ -60,63 +59,6 @@ class NoEngine(Source):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Never gives results."""
         raise BackendError(self.reason)
-
-
-def source_of(given: Any) -> Source:
-    """An engine for what a program was imported from.
-
-    Args:
-        given: a path; the bytes of an ONNX or TFLite file; an `onnx.ModelProto`; an `nn.Module`
-            whose `forward` takes tensors; or a `Source`.
-
-    Raises:
-        OptionError: none of these.
-    """
-    if isinstance(given, Source):
-        return given
-    if isinstance(given, bytes | bytearray):
-        data = bytes(given)
-        if data[4:8] == b"TFL3":
-            from .tflite import TFLiteSource
-
-            return TFLiteSource(data)
-        from .onnx import OnnxSource
-
-        return OnnxSource(data)
-    if isinstance(given, str | Path):
-        return _of_file(Path(given))
-    if type(given).__name__ == "ModelProto":
-        from .onnx import OnnxSource
-
-        return OnnxSource(given)
-    if hasattr(given, "state_dict"):
-        from .torch import TorchSource
-
-        return TorchSource(given)
-    raise OptionError(
-        "source expects a path, the bytes of a file, an onnx.ModelProto or an nn.Module, "
-        f"got {type(given).__name__}"
-    )
-
-
-def _of_file(path: Path) -> Source:
-    match path.suffix:
-        case ".onnx":
-            from .onnx import OnnxSource
-
-            return OnnxSource(path)
-        case ".tflite":
-            from .tflite import TFLiteSource
-
-            return TFLiteSource(path)
-        case ".nir":
-            from .nir import NIRSource
-
-            return NIRSource(path)
-        case ".tri":
-            return NoEngine("a .tri program has no other engine than the interpreter")
-        case _:
-            return NoEngine("IR has no other engine than the interpreter")
 
 
 def place_of(location: Attribute) -> Place | None:

@@ -23,8 +23,8 @@ from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.tools.draws import EDGE, ORDINARY, draw
 from triton_dsl.tools.sources import nir as nir_source
 from triton_dsl.tools.sources import onnx_faults
+from triton_dsl.tools.sources.choice import source_of
 from triton_dsl.tools.sources.onnx import OnnxSource
-from triton_dsl.tools.sources.source import source_of
 from triton_dsl.tools.sources.torch import TorchSource
 from triton_dsl.tools.verify import verify_module
 
