@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -297,7 +298,7 @@ def run(name: str, place: Path, library: Any) -> dict[str, Any]:
     """All faults of one scenario, on a folder that held files before and on an empty one."""
     scenario = SCENARIOS[name]
     found: list[str] = []
-    injected = 0
+    injected = allocations = 0
     for start in ("full", "empty"):
         if start == "empty" and name == "fmt":
             continue
@@ -324,18 +325,19 @@ def run(name: str, place: Path, library: Any) -> dict[str, Any]:
                 wrong = problem(scenario, folder, code, old, new)
                 if wrong:
                     found.append(f"{start}, {kind} at call {which}: {wrong}")
-        for which in ALLOCATIONS:
+        # A Python without its own tests has no allocations that fail.
+        for which in ALLOCATIONS if find_spec("_testcapi") else ():
             folder = place / "here"
             shutil.rmtree(folder, ignore_errors=True)
             shutil.copytree(before, folder)
             code = attempt(scenario, folder, MEMORY, which, library)
-            injected += 1
+            allocations += 1
             for leftover in folder.rglob(".*.old"):  # clearing up needs memory too
                 leftover.unlink()
             wrong = problem(scenario, folder, code, old, new)
             if wrong:
                 found.append(f"{start}, allocation {which}: {wrong}")
-    return {"injected": injected, "found": found}
+    return {"injected": injected, "allocations": allocations, "found": found}
 
 
 if __name__ == "__main__":

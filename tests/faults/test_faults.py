@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -30,20 +31,19 @@ def library(require_tool: RequireTool, tmp_path_factory: pytest.TempPathFactory)
 @pytest.mark.parametrize(
     ("name", "least"),
     [
-        ("files", 200),
-        ("parameters", 150),
-        ("module", 200),
-        ("artifact", 200),
-        ("object", 100),
-        ("fmt", 80),
-        pytest.param("checkpoint", 150, marks=pytest.mark.slow),
-        pytest.param("compile", 150, marks=pytest.mark.slow),
+        ("files", 100),
+        ("parameters", 40),
+        ("module", 100),
+        ("artifact", 120),
+        ("object", 25),
+        ("fmt", 18),
+        pytest.param("checkpoint", 40, marks=pytest.mark.slow),
+        pytest.param("compile", 40, marks=pytest.mark.slow),
     ],
 )
 def test_a_fault_leaves_the_old_or_the_new(
     name: str, least: int, library: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("_testcapi", reason="a Python with its own tests, for failing allocations")
     done = subprocess.run(
         [sys.executable, HERE / "scenarios.py", name, tmp_path],
         env={**os.environ, "LD_PRELOAD": str(library), "OMP_NUM_THREADS": "1"},
@@ -55,3 +55,4 @@ def test_a_fault_leaves_the_old_or_the_new(
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["found"] == []
     assert report["injected"] > least
+    assert report["allocations"] > 50 or find_spec("_testcapi") is None
