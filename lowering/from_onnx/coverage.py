@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from re import sub
 from typing import Any
 
 from ...ir.errors import OptionError, UnsupportedError
+from . import rules_selection
 from .backend import Prepared, reference_backend
 
 BEGIN = "<!-- begin of what coverage.py writes -->"
@@ -152,7 +154,8 @@ def _summary(coverage: Coverage, made_of: dict[str, frozenset[str]]) -> list[str
         f"{len(passed)} of {len(made_of)} tests of one node pass, over all domains and all element "
         f"types of the standard but text. {len({*own.values()})} operators have tests of their "
         f"own; {len(whole)} of them pass all of these. Every operator of the standard's own domain "
-        "is read but those of text, random numbers and compressed images.",
+        "is read but those of text, random numbers and compressed images, and `Col2Im`, "
+        "`DeformConv`, `GridSample`, `MaxRoiPool`, `RoiAlign` and `TfIdfVectorizer`.",
         "",
         f"In {len(coverage.known)} of the tests that pass, inputs such as axes and sizes must be "
         "known before the program runs, and became constants of it. In "
@@ -163,7 +166,7 @@ def _summary(coverage: Coverage, made_of: dict[str, frozenset[str]]) -> list[str
 
 def _sized_by_values(coverage: Coverage, made_of: dict[str, frozenset[str]]) -> list[str]:
     known = frozenset[str]().union(*(made_of[n] for n, whole in coverage.known.items() if whole))
-    return sorted(known & {"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+    return sorted(known & set(rules_selection.RULES))
 
 
 def table(coverage: Coverage) -> str:
@@ -185,6 +188,7 @@ def table(coverage: Coverage) -> str:
     reasons: dict[str, list[tuple[str, str]]] = {}
     for refused in coverage.refused.values():
         for name, (operator, reason) in refused.items():
+            reason = sub(r"the operator \S+ is", "the operator is", reason)
             reasons.setdefault(reason, []).append((name, operator))
     lines += ["", "| refused because | tests | operators |", "| --- | --- | --- |"]
     for reason, tests in sorted(reasons.items()):

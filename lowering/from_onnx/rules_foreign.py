@@ -9,10 +9,8 @@ from ...dialects import tensor
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
 from .rules_activation import RULES as ACTIVATIONS
-from .rules_classic import CLASSIC
 from .rules_linear import linear
 from .rules_qonnx import QONNX
-from .rules_training import TRAINING
 
 
 def _matmul_bits(e: Emitter, call: Call) -> SSAValue:
@@ -63,8 +61,6 @@ MICROSOFT: dict[str, Rule] = {
 """Operators of ONNX Runtime."""
 
 FOREIGN: dict[tuple[str, str], Rule] = {
-    **{("ai.onnx.ml", name): rule for name, rule in CLASSIC.items()},
-    **{("ai.onnx.preview.training", name): rule for name, rule in TRAINING.items()},
     **{("com.microsoft", name): rule for name, rule in MICROSOFT.items()},
     **{
         (domain, name): rule

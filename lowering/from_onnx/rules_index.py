@@ -28,7 +28,7 @@ from .sizes import Free, Size, static
 Array = NDArray[Any]
 
 
-def wrapped(e: Emitter, places: SSAValue, size: Size) -> SSAValue:
+def _wrapped(e: Emitter, places: SSAValue, size: Size) -> SSAValue:
     """Indices with negative ones counted from the end."""
     if places in e.symbolic:
         return places
@@ -49,7 +49,7 @@ def _gather(e: Emitter, call: Call) -> SSAValue:
     size = e.sizes(x)[axis]
     if isinstance(size, Free) and e.is_known(places) and e.array(places).size == 1:
         return _one_place(e, x, places, axis)
-    places = wrapped(e, places, size)
+    places = _wrapped(e, places, size)
     rank = e.rank(places)
     rows = e.add(tensor.GatherRowsOp(e.move_axis(x, axis, 0), places))
     # The axes of the places stand in front; they belong where `axis` was.
@@ -85,7 +85,7 @@ def _flat_places(e: Emitter, places: SSAValue, shape: Sequence[int], axis: int) 
 def _gather_elements(e: Emitter, call: Call) -> SSAValue:
     x, shape = call[0], e.shape(call[0])
     axis = axis_of(call, len(shape))
-    places = _flat_places(e, wrapped(e, call[1], shape[axis]), shape, axis)
+    places = _flat_places(e, _wrapped(e, call[1], shape[axis]), shape, axis)
     return e.add(tensor.GatherRowsOp(e.reshape(x, [prod(shape)]), places))
 
 
@@ -188,17 +188,6 @@ def _one_hot(e: Emitter, call: Call) -> SSAValue:
     hit = e.add(tensor.CompareOp(places, e.along(e.indices(np.arange(depth)), axis, rank), "eq"))
     off, on = (e.reshape(e.cut(call[2], 0, i, i + 1), [1] * rank) for i in (0, 1))
     return e.add(tensor.WhereOp(hit, on, off))
-
-
-def _compress(e: Emitter, call: Call) -> SSAValue:
-    kept = np.flatnonzero(e.array(call[1], "condition"))
-    if "axis" in call.attributes:
-        return take(e, call[0], axis_of(call, e.rank(call[0])), kept)
-    return take(e, e.reshape(call[0], [prod(e.shape(call[0]))]), 0, kept)
-
-
-def _nonzero(e: Emitter, call: Call) -> SSAValue:
-    return e.indices(np.array(np.nonzero(e.array(call[0]))))
 
 
 def running(kind: Any, start: float) -> Rule:
@@ -308,23 +297,6 @@ def _tensor_scatter(e: Emitter, call: Call) -> SSAValue:
     return _scatter_elements(e, inner)
 
 
-def _unique(e: Emitter, call: Call) -> Any:
-    values = e.array(call[0])
-    axis = call.get("axis")
-    found, first, inverse, counts = np.unique(
-        values, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
-    inverse = inverse.reshape(-1)
-    if not call.get("sorted", 1):
-        order = np.argsort(first)
-        found = np.take(found, order, axis=0 if axis is None else axis)
-        first, counts = first[order], counts[order]
-        inverse = np.argsort(order)[inverse]
-    made = [e.known(found, tensor_type(call[0]).element_type)]
-    made += [e.indices(table) for table in (first, inverse, counts)]
-    return tuple(made[: max(call.outputs, 1)])
-
-
 def lowest_of(value: SSAValue) -> float | int | bool:
     """The least element that the type of `value` has."""
     dtype = numpy_dtype(tensor_type(value).element_type)
@@ -336,13 +308,11 @@ def lowest_of(value: SSAValue) -> float | int | bool:
 RULES: dict[str, Rule] = {
     "ArgMax": _arg_max,
     "ArgMin": _arg_min,
-    "Compress": _compress,
     "CumProd": running(tensor.MulOp, 1),
     "CumSum": running(tensor.AddOp, 0),
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
-    "NonZero": _nonzero,
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
     "Scatter": _scatter_elements,
@@ -350,6 +320,5 @@ RULES: dict[str, Rule] = {
     "ScatterND": _scatter_nd,
     "TensorScatter": _tensor_scatter,
     "TopK": _top_k,
-    "Unique": _unique,
 }
 """By the type of the operator."""

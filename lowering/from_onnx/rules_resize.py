@@ -1,7 +1,6 @@
 """Rules of new sizes of images: along each axis the product with a known matrix.
 
-The matrices follow the definition of `Resize` in the standard (version 19). Not here: gathers by
-computed places (`rules_sampling`).
+The matrices follow the definition of `Resize` in the standard (version 19).
 """
 
 from __future__ import annotations

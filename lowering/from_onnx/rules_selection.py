@@ -1,0 +1,94 @@
+"""Rules whose results have sizes that depend on values, which must be known: what differs from 0,
+what a condition keeps, unique elements, boxes that overlap none with a higher score.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import SSAValue
+
+from ...dialects.inference import tensor_type
+from ..from_torch.sizes import ProblemError
+from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .rules_shape import axis_of, take
+
+Array = NDArray[Any]
+
+
+def _compress(e: Emitter, call: Call) -> SSAValue:
+    kept = np.flatnonzero(e.array(call[1], "condition"))
+    if "axis" in call.attributes:
+        return take(e, call[0], axis_of(call, e.rank(call[0])), kept)
+    return take(e, e.reshape(call[0], [prod(e.shape(call[0]))]), 0, kept)
+
+
+def _nonzero(e: Emitter, call: Call) -> SSAValue:
+    return e.indices(np.array(np.nonzero(e.array(call[0]))))
+
+
+def _unique(e: Emitter, call: Call) -> Any:
+    values = e.array(call[0])
+    axis = call.get("axis")
+    found, first, inverse, counts = np.unique(
+        values, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    inverse = inverse.reshape(-1)
+    if not call.get("sorted", 1):
+        order = np.argsort(first)
+        found = np.take(found, order, axis=0 if axis is None else axis)
+        first, counts = first[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+    made = [e.known(found, tensor_type(call[0]).element_type)]
+    made += [e.indices(table) for table in (first, inverse, counts)]
+    return tuple(made[: max(call.outputs, 1)])
+
+
+def _non_max_suppression(e: Emitter, call: Call) -> SSAValue:
+    """Places of the boxes with the highest scores that overlap none before them."""
+    why = "{} (the size of its result depends on them)"
+    boxes = e.array(call[0], why.format("boxes")).astype(np.float64)
+    scores = e.array(call[1], why.format("scores"))
+    most = e.int_list(call[2], "count")[0] if call.has(2) else 0
+    overlap, least = (
+        float(e.array(call[index], "threshold").reshape(-1)[0]) if call.has(index) else default
+        for index, default in ((3, 0.0), (4, -np.inf))
+    )
+    first, second = boxes[..., :2], boxes[..., 2:]
+    if call.get("center_point_box", 0):
+        first, second = first - second / 2, first + second / 2
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    if scores.size * min(max(most, 0), scores.shape[-1]) > LARGEST_KNOWN:
+        raise ProblemError(f"it compares {scores.size} boxes with up to {most} each")
+    found: list[tuple[int, int, int]] = []
+    for image, kind in np.ndindex(*scores.shape[:2]):
+        picked: list[int] = []
+        for box in np.argsort(-scores[image, kind], kind="stable"):
+            if len(picked) >= most or not scores[image, kind, box] > least:
+                break
+            shared = _overlap(low[image, box], high[image, box], low[image][picked],
+                              high[image][picked])  # fmt: skip
+            if not (shared > overlap).any():
+                picked.append(int(box))
+        found += [(image, kind, box) for box in picked]
+    return e.indices(np.array(found, np.int64).reshape(-1, 3))
+
+
+def _overlap(low: Array, high: Array, lows: Array, highs: Array) -> Array:
+    """What a box shares with each of others, as a part of what they cover together."""
+    shared = np.minimum(high, highs) - np.maximum(low, lows)
+    common = np.where((shared > 0).all(-1), shared.prod(-1), 0)
+    both = (high - low).prod() + (highs - lows).prod(-1) - common
+    return np.divide(common, both, out=np.zeros_like(common), where=both > 0)
+
+
+RULES: dict[str, Rule] = {
+    "Compress": _compress,
+    "NonMaxSuppression": _non_max_suppression,
+    "NonZero": _nonzero,
+    "Unique": _unique,
+}
+"""By the type of the operator."""
