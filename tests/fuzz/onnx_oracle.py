@@ -8,7 +8,7 @@ not determined.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,22 @@ from numpy.typing import NDArray
 from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 
+from . import digits
 from .cases import Expected, Undetermined, difference
-from .oracle import CANCELLING
+from .oracle import CANCELLING, HALF_UNITS, RUNS, SAFETY, UNITS
 
 Array = NDArray[Any]
 
-RUNS = 6
-UNITS = 16
-HALF_UNITS = 2
-SAFETY = 4
+
+Noise = Callable[[tuple[int, ...]], Array]
+"""Random numbers of a shape, from -1 to 1."""
+
+
+def noise_of(seed: int, index: int) -> Noise:
+    """The noise of a run; each odd one is the opposite of the one before, as in `oracle`."""
+    rng = np.random.default_rng([seed, index // 2])
+    sign = 1 - 2 * (index % 2)
+    return lambda shape: sign * rng.uniform(-1, 1, shape)
 
 
 def operators(names: str) -> frozenset[str]:
@@ -80,19 +87,19 @@ class Evaluator:
         self,
         nodes: Sequence[NodeProto],
         values: Mapping[str, Array],
-        rng: np.random.Generator | None = None,
+        noise: Noise | None = None,
     ) -> dict[str, Array]:
-        """Every value of the graph, disturbed where there is a generator."""
+        """Every value of the graph, disturbed where there is noise."""
         known = dict(values)
         sizes: dict[str, Array] = {}
         for node in nodes:
             inputs = [known.get(n) if n else None for n in node.input]
-            if rng is not None and node.op_type.startswith("QLinear"):
-                inputs[6] = _nudged(inputs[6], rng)
+            if noise is not None and node.op_type.startswith("QLinear"):
+                inputs[6] = _nudged(inputs[6], noise)
             results = self.node(node, inputs)
             for name, result in zip(node.output, results, strict=False):
-                if rng is not None and result.dtype.kind == "f":
-                    result, sizes[name] = self._disturbed(node, inputs, result, sizes, rng)
+                if noise is not None and result.dtype.kind == "f":
+                    result, sizes[name] = self._disturbed(node, inputs, result, sizes, noise)
                 known[name] = result
         return known
 
@@ -102,7 +109,7 @@ class Evaluator:
         inputs: Sequence[Array | None],
         result: Array,
         sizes: Mapping[str, Array],
-        rng: np.random.Generator,
+        noise: Noise,
     ) -> tuple[Array, Array]:
         kind = node.op_type
         size = np.abs(result)
@@ -113,15 +120,19 @@ class Evaluator:
             size = np.full_like(result, np.max(size))
         elif kind not in PRECISE:
             size = size + size.dtype.type(CANCELLING)
-        if kind in EXACT or (kind in LINEAR and _is_exact(result, size)):
-            return result, size
+        errors = _of_digits(node, inputs)
+        exact = kind in EXACT or (kind in LINEAR and _is_exact(result, size))
         whole = kind == "Cast" and inputs[0] is not None and inputs[0].dtype.kind in "iub"
-        if whole and _is_exact(result, size):
+        exact = exact or (whole and _is_exact(result, size))
+        if exact and errors is None:
             return result, size
-        step = float(np.finfo(result.dtype).eps)
-        unit = step * (HALF_UNITS if step > 1e-4 else UNITS)
-        noise = rng.uniform(-1, 1, result.shape)
-        moved = result.astype(np.float64) + unit * size.astype(np.float64) * noise
+        moved = result.astype(np.float64)
+        if not exact:
+            step = float(np.finfo(result.dtype).eps)
+            unit = step * (HALF_UNITS if step > 1e-4 else UNITS)
+            moved = moved + unit * size.astype(np.float64) * noise(result.shape)
+        if errors is not None:
+            moved = moved + errors * noise(result.shape)
         with np.errstate(over="ignore"):
             return np.asarray(moved).astype(result.dtype), size
 
@@ -166,12 +177,30 @@ POINTWISE = operators(
 )
 
 
-def _nudged(scale: Array | None, rng: np.random.Generator) -> Array | None:
+def _of_digits(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
+    """How far a product by trits may be off; `None` if it is none."""
+    if node.op_type not in ("MatMul", "Gemm", "Conv"):
+        return None
+    x, weights = inputs[0], inputs[1]
+    assert x is not None and weights is not None
+    if x.dtype == np.float64:
+        return None
+    if node.op_type == "Conv":
+        return digits.of_convolution(x, weights)
+    if node.op_type == "MatMul":
+        return digits.of_matrices(x, weights) if x.ndim and weights.ndim == 2 else None
+    values = {a.name: a.f if a.name in ("alpha", "beta") else a.i for a in node.attribute}
+    rows = x.T if values.get("transA") else x
+    errors = digits.of_matrices(rows, weights.T if values.get("transB") else weights)
+    return None if errors is None else abs(values.get("alpha", 1.0)) * errors
+
+
+def _nudged(scale: Array | None, noise: Noise) -> Array | None:
     """A scale a little off: what is as good as half a step may be rounded either way."""
     if scale is None:
         return None
-    noise = UNITS * float(np.finfo(scale.dtype).eps) * rng.uniform(-1, 1, scale.shape)
-    return np.asarray(scale * (1 + noise)).astype(scale.dtype)
+    change = UNITS * float(np.finfo(scale.dtype).eps) * noise(scale.shape)
+    return np.asarray(scale * (1 + change)).astype(scale.dtype)
 
 
 def _is_exact(result: Array, size: Array) -> bool:
@@ -224,10 +253,7 @@ def bounded(
     for value in clean.values():
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise Undetermined("a number that is not finite")
-    runs = [
-        evaluator.run(model.graph.node, values, np.random.default_rng([seed, index]))
-        for index in range(RUNS)
-    ]
+    runs = [evaluator.run(model.graph.node, values, noise_of(seed, index)) for index in range(RUNS)]
     coarse = max(
         (float(np.finfo(v.dtype).eps) for v in clean.values() if v.dtype.kind == "f"), default=0.0
     )

@@ -18,12 +18,14 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from . import digits
 from .cases import Expected, Undetermined
 
 Array = NDArray[Any]
 aten: Any = torch.ops.aten
 
-RUNS = 6
+RUNS = 8
+"""In pairs of opposite disturbances: what is at a jump is on either side of it in one of a pair."""
 UNITS = 16
 """A disturbance, in units in the last place: sums of some hundred terms, and functions that engines
 approximate, err by no more."""
@@ -63,6 +65,13 @@ LINEAR = {
 }
 """Operations whose result is exact where numbers are small multiples of a power of two."""
 
+FOLDED = {aten.mm, aten.bmm, aten.addmm, aten.mv, aten.dot, aten.baddbmm, aten.convolution}
+"""Products: a constant that divides one may be folded into its weights, which rounds each of them,
+though product and quotient may be exact."""
+
+WHOLE = {aten.floor, aten.ceil, aten.round, aten.trunc, aten.sign, aten.sgn}
+"""Functions to whole numbers, behind which nothing is folded."""
+
 
 class Disturbance(TorchDispatchMode):
     """Disturbs the result of every operation in proportion to the terms that it sums.
@@ -71,21 +80,28 @@ class Disturbance(TorchDispatchMode):
         generator: of the disturbance; none for a clean run.
         unit: the relative error of one operation.
         largest: the largest number that the types of the program hold.
+        sign: 1, or -1 for the opposite of what the generator gives.
     """
 
-    def __init__(self, generator: torch.Generator | None, unit: float, largest: float) -> None:
+    def __init__(
+        self, generator: torch.Generator | None, unit: float, largest: float, sign: int = 1
+    ) -> None:
         super().__init__()
         self.generator = generator
+        self.sign = sign
         self.unit = unit
         self.largest = largest
         self.fine = 2.0 ** np.floor(np.log2(1 / unit) / 2)
         self.overflows = False
         self._sizes = WeakTensorKeyDictionary()
+        self._folded = WeakTensorKeyDictionary()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        result = func(*args, **kwargs)
         packet = func.overloadpacket
+        if packet is aten.floor_divide:
+            args = (self._dividend(args[0], args[1]), *args[1:])
+        result = func(*args, **kwargs)
         if isinstance(result, list | tuple):
             if packet not in EXACT and len(result):
                 return type(result)([self._disturbed(func, packet, r, args, kwargs) if i == 0 else r
@@ -93,8 +109,32 @@ class Disturbance(TorchDispatchMode):
             sizes = self._of_terms(func, args, kwargs)
             for part, size in zip(result, sizes or [None] * len(result), strict=True):
                 self._note(part, size)
+                self._note_folding(packet, part, args)
             return result
-        return self._disturbed(func, packet, result, args, kwargs)
+        result = self._disturbed(func, packet, result, args, kwargs)
+        self._note_folding(packet, result, args)
+        return result
+
+    def _note_folding(self, packet: Any, result: Any, args: Any) -> None:
+        """Remember results whose constants may stand in the weights of a product before them."""
+        if packet in WHOLE or not (isinstance(result, Tensor) and result.is_floating_point()):
+            return
+        flat = [v for a in args for v in (a if isinstance(a, list | tuple) else [a])]
+        before = any(isinstance(v, Tensor) and v in self._folded for v in flat)
+        if before or packet in FOLDED:
+            self._folded[result] = True
+
+    def _dividend(self, x: Any, divisor: Any) -> Any:
+        """What is divided and rounded down, as inexact as if the division were folded before it."""
+        power = not isinstance(divisor, Tensor) and np.frexp(abs(divisor))[0] == 0.5
+        if self.generator is None or power or x not in self._folded:
+            return x
+        return x + self._noise(self.unit * self._size(x))
+
+    def _noise(self, sizes: Tensor) -> Tensor:
+        """Random numbers of at most these magnitudes."""
+        noise = torch.rand(sizes.shape, generator=self.generator, dtype=torch.float64)
+        return self.sign * sizes * (2 * noise - 1)
 
     def _disturbed(self, func: Any, packet: Any, result: Any, args: Any, kwargs: Any) -> Any:
         if not isinstance(result, Tensor) or not result.is_floating_point():
@@ -114,8 +154,11 @@ class Disturbance(TorchDispatchMode):
         if result.numel() and not bool((size <= self.largest).all()):
             self.overflows = True
         if self.generator is not None and not self._is_exact(packet, result, size, args):
-            noise = torch.rand(result.shape, generator=self.generator, dtype=torch.float64)
-            result = result + self.unit * size * (2 * noise - 1)
+            result = result + self._noise(self.unit * size)
+        in_digits = self.generator is not None and self.unit > UNITS * 2.0**-52
+        errors = _of_digits(packet, args) if in_digits else None
+        if errors is not None:
+            result = result + self._noise(torch.tensor(errors).expand_as(result))
         self._note(result, size)
         return result
 
@@ -169,6 +212,23 @@ class Disturbance(TorchDispatchMode):
             return None
 
 
+def _of_digits(packet: Any, args: Any) -> Array | None:
+    """How far a product by trits may be off; `None` if it is none."""
+    if packet in (aten.mm, aten.addmm):
+        x, weights = args[-2].numpy(), args[-1].numpy()
+        return digits.of_matrices(x, weights)
+    if packet is aten.mv:
+        return digits.of_matrices(args[1].numpy(), args[0].numpy().T)
+    if packet in (aten.bmm, aten.baddbmm):
+        x, weights = args[-2].numpy(), args[-1].numpy()
+        parts = [digits.of_matrices(a, b) for a, b in zip(x, weights, strict=True)]
+        known = [part for part in parts if part is not None]
+        return np.stack(known) if known and len(known) == len(parts) else None
+    if packet is aten.convolution and not args[6]:
+        return digits.of_convolution(args[0].numpy(), args[1].numpy())
+    return None
+
+
 def bounded(
     run: Callable[[], Sequence[Tensor]], dtypes: Sequence[str], units: Sequence[str], seed: int
 ) -> Expected:
@@ -198,8 +258,8 @@ def bounded(
             raise Undetermined("a number beyond the types of the program")
         runs: list[list[Array]] = []
         for index in range(RUNS):
-            generator = torch.Generator().manual_seed(seed * RUNS + index)
-            with Disturbance(generator, unit, largest):
+            generator = torch.Generator().manual_seed(seed * RUNS + index // 2)
+            with Disturbance(generator, unit, largest, 1 - 2 * (index % 2)):
                 runs.append([v.numpy() for v in run()])
     results: list[Array] = []
     bounds: list[Array] = []
