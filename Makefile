@@ -16,7 +16,7 @@ PYTHON = $(shell for python in python3.14 python3.13 python3.12 python3.11 pytho
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
 	then echo $$python; break; fi; done)
 
-.PHONY: help demo test test-all lint format lit fuzz bench clean
+.PHONY: help demo test test-all lint format lit fuzz artefacts bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make format    let ruff rewrite the files"
 	@echo "make lit       the files of tests/filecheck, each command in its own process"
 	@echo "make fuzz      generated programs against other engines: TIME=seconds COUNT=n KIND=tri SEED=n JOBS=n"
+	@echo "make artefacts tables everything compiled, or compares it with the table of BEFORE=FILE"
 	@echo "make bench     the benchmarks of the compiler and of its kernels"
 	@echo "make clean     remove the virtual environment and everything generated"
 
@@ -85,6 +86,13 @@ lit: $(VENV)/.test
 fuzz: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --jobs $(JOBS) $(if $(KIND),--kind $(KIND)) \
 		$(if $(TIME),--time $(TIME)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
+
+BEFORE ?= build/artefacts.json
+
+# Where there is no table yet, this commit's is written.
+artefacts: $(VENV)/.test
+	@mkdir -p $(dir $(BEFORE)); if [ -e $(BEFORE) ]; then action=compare; else action=write; fi; \
+		$(BIN)/python tests/artefacts.py $$action $(BEFORE) --jobs $(JOBS)
 
 bench: $(VENV)/.test
 	@for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
