@@ -16,12 +16,13 @@ PYTHON = $(shell for python in python3.14 python3.13 python3.12 python3.11 pytho
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
 	then echo $$python; break; fi; done)
 
-.PHONY: help demo test test-all lint format lit fuzz artefacts bench clean
+.PHONY: help demo test test-all properties lint format lit fuzz artefacts bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo      train a ternary network, compile it, run it in two engines"
 	@echo "make test      lint, types and tests: everything that a change must pass"
+	@echo "make properties  the tests of hypothesis alone, with other random draws each time: SEED=n"
 	@echo "make test-all  the same with the slow tests and many more generated programs"
 	@echo "make lint      ruff and basedpyright alone"
 	@echo "make format    let ruff rewrite the files"
@@ -70,8 +71,14 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
+# Every test with the draws that it always has, then those of hypothesis with a quarter of them fresh.
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS)
+	@$(MAKE) --no-print-directory properties
+
+properties: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) -m "hypothesis and not slow" --hypothesis-profile fresh \
+		$(if $(SEED),--hypothesis-seed $(SEED))
 
 test-all: lint
 	$(BIN)/python -m pytest -n $(JOBS) -m "slow or not slow" --hypothesis-profile thorough

@@ -2,14 +2,17 @@
 
 import gzip
 import os
+import secrets
+import shlex
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from numpy.typing import NDArray
 
 # Compiled kernels of test runs stay out of the user's own cache.
@@ -40,15 +43,76 @@ class RootIsNoTestPackage:
         return directory
 
 
+class RandomDraws:
+    """One seed for all draws of a run that is random, and how to draw the same again.
+
+    Draws are the same in every run, by the profile `default`. Another profile has a random seed,
+    or that of `--hypothesis-seed`, which alone means the profile `fresh`.
+    """
+
+    FRESH_PART = 4
+    """`fresh` draws so many times fewer examples than a test asks for."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        options = config.option
+        if options.hypothesis_seed is not None and options.hypothesis_profile is None:
+            options.hypothesis_profile = "fresh"
+        profile = options.hypothesis_profile or "default"
+        if options.hypothesis_seed is None and not settings.get_profile(profile).derandomize:
+            ours = getattr(config, "workerinput", {}).get("hypothesis_seed")
+            options.hypothesis_seed = ours or str(secrets.randbits(32))
+        self.seed = options.hypothesis_seed
+        self.fewer = profile == "fresh"
+        self.options = [f"--hypothesis-seed={self.seed}"]
+        if not self.fewer:
+            self.options.insert(0, f"--hypothesis-profile={profile}")
+        self.random = profile != "default"
+
+    def command(self, tests: Sequence[str]) -> str:
+        """The command that draws the same in these tests."""
+        return shlex.join([sys.executable, "-m", "pytest", *self.options, *tests])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """The workers of pytest-xdist draw with the seed of the run."""
+        node.workerinput["hypothesis_seed"] = self.seed
+
+    def pytest_report_header(self) -> str | None:
+        """Before the first test, as a test may end the process."""
+        return f"random draws, again by: {self.command([])}" if self.random else None
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Fewer examples; tests say their own numbers, which a profile does not change."""
+        tests = {getattr(i, "obj", None) for i in items} if self.fewer else set[Any]()
+        for test in filter(is_hypothesis_test, tests):
+            function: Any = getattr(test, "__func__", test)
+            asked: settings = function._hypothesis_internal_use_settings
+            fewer = -(-asked.max_examples // self.FRESH_PART)
+            function._hypothesis_internal_use_settings = settings(asked, max_examples=fewer)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """After a failure, the command for the tests that failed."""
+        failed = terminalreporter.stats.get("failed", [])
+        drawn = [report.nodeid for report in failed if "hypothesis" in report.keywords]
+        if self.random and drawn:
+            terminalreporter.section("random draws")
+            terminalreporter.line(f"The same again: {self.command(drawn)}")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """A hook of a conftest file is not asked about the folders above it; a plug-in is."""
     config.pluginmanager.register(RootIsNoTestPackage())
+    config.pluginmanager.register(RandomDraws(config))
 
 
-settings.register_profile("default", deadline=None, derandomize=in_ci(), max_examples=100)
+settings.register_profile(
+    "default", deadline=None, derandomize=True, max_examples=100, print_blob=True
+)
+settings.register_profile("fresh", settings.get_profile("default"), derandomize=False)
 settings.register_profile(
     "thorough",
-    deadline=None,
+    settings.get_profile("fresh"),
     max_examples=2000,
     suppress_health_check=[HealthCheck.too_slow],
 )
