@@ -236,12 +236,14 @@ def build_graph(
             if kernels:
                 for result in op.results:
                     put_on_grid(emitter, result)
-    unsupported.raise_if_any()
     taken = set(graph.input_names)
-    outputs = [
-        _output(emitter, value, _free(name, taken), options.layout)
-        for value, name in zip(end.arguments, result_names(function), strict=True)
-    ]
+    outputs: list[tuple[int, ...]] = []
+    for value, name in zip(end.arguments, result_names(function), strict=True):
+        try:
+            outputs.append(_output(emitter, value, _free(name, taken), options.layout))
+        except Inexpressible as reason:
+            unsupported.add(end, f"result '{name}': {reason}")
+    unsupported.raise_if_any()
     graph.drop_unused()
     rescales = any(not isinstance(op, _ALIKE) for op in kernels)
     return graph, (inputs, outputs), _recorded(emitter, function), rescales

@@ -473,3 +473,12 @@ def test_what_litert_lacks_is_named(
     module = bench.build([TensorType(element, [2, 3, 4, 4])], body)
     with pytest.raises(UnsupportedError, match=r"(?s)cannot express 2 operation.*LiteRT"):
         bench.bytes_of(module)
+
+
+def test_a_result_of_too_many_axes_to_transpose_is_named(bench: Any) -> None:
+    def body(add: Any, x: Any) -> list[Any]:
+        return [add(tensor.PermuteOp(x, [6, 5, 4, 3, 2, 1, 0])), add(tensor.SigmoidOp(x))]
+
+    module = bench.build([TensorType(f32, [2] * 7)], body)
+    with pytest.raises(UnsupportedError, match=r"func.return.*: result 'y': .*up to 6 axes"):
+        bench.bytes_of(module)
