@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnrealizedConversionCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
@@ -68,6 +68,14 @@ def literal_value(value: SSAValue) -> Array | None:
     """The values of a literal's result; `None` for any other value, or without weights."""
     owner = value.owner
     return constant_value(owner) if is_literal(owner) and has_value(owner) else None
+
+
+def defining_literal(value: SSAValue) -> Literal | None:
+    """The constant or parameter that gives a value, if one does, also through casts."""
+    owner = value.owner
+    while isinstance(owner, UnrealizedConversionCastOp):
+        owner = owner.inputs[0].owner
+    return owner if is_literal(owner) else None
 
 
 def compile_time_values(ops: Iterable[Operation]) -> set[SSAValue]:

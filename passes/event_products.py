@@ -7,6 +7,8 @@ calls a kernel for them. Not here: the kernels (`ternary_kernels.events`), their
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, f32, f64, i8
 from xdsl.ir import Attribute
@@ -17,19 +19,21 @@ from ..dialects.parameters import constant_value
 from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.types import dense_type, is_train
 from ..dialects.ternary.types import is_trit
-from .ternary_kernels.events import RowKind
-from .ternary_products import literal
+from .compile_time import defining_literal
+
+RowKind = Literal["trit", "i8", "f32", "f64"]
+"""How the weights of an event-driven product are held."""
 
 
 def event_kind(op: spike.LinearOp) -> RowKind | None:
     """How event-driven kernels hold the weights of a synapse, if they take it."""
-    weight, type = literal(op.weight), tensor_type(op.weight)
+    weight, type = defining_literal(op.weight), tensor_type(op.weight)
     if not is_train(op.input) or weight is None or 0 in type.get_shape():
         return None
     if dense_type(op.input).get_shape()[-1] not in (type.get_shape()[0], DYNAMIC):
         return None
     tables = [value for value in (op.scale, op.bias) if value is not None]
-    if any(literal(value) is None for value in tables):
+    if any(defining_literal(value) is None for value in tables):
         return None
     if not is_native_number(tensor_type(op.result).element_type):
         return None

@@ -14,16 +14,15 @@ from xdsl.dialects.builtin import (
     Float32Type,
     IntegerType,
     Signedness,
-    UnrealizedConversionCastOp,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from ..dialects import ternary
 from ..dialects.inference import tensor_type
 from ..dialects.shapes import DYNAMIC
 from ..ir.native_abi import KIND_NAMED, MAX_INS, PRECISIONS, Activations, Kind, Precision
 from ..ir.native_conv import ConvGeometry
-from .compile_time import Literal, is_literal
+from .compile_time import defining_literal
 
 _INTEGERS: dict[tuple[int, Signedness], Activations] = {
     (8, Signedness.SIGNLESS): "i8",
@@ -58,18 +57,10 @@ def kind_of(element: Attribute, precision: Precision = "float32") -> Kind | None
     return None if name is None else KIND_NAMED[name]
 
 
-def literal(value: SSAValue) -> Literal | None:
-    """The constant or parameter that gives a value, if one does."""
-    owner = value.owner
-    while isinstance(owner, UnrealizedConversionCastOp):
-        owner = owner.inputs[0].owner
-    return owner if is_literal(owner) else None
-
-
 def takes_epilogue(op: ternary.FusedOp) -> bool:
     """Whether the steps after a product are known when it is compiled, and fit a kernel."""
     values = (op.scale, op.bias, op.thresholds, op.multiplier, op.shift, op.zero_point)
-    if any(value is not None and literal(value) is None for value in values):
+    if any(value is not None and defining_literal(value) is None for value in values):
         return False
     result = tensor_type(op.result).element_type
     if isinstance(result, IntegerType):
@@ -80,7 +71,11 @@ def takes_epilogue(op: ternary.FusedOp) -> bool:
 def _takes_product(op: ternary.MatmulOp | ternary.LinearOp) -> bool:
     input, weight = tensor_type(op.input), tensor_type(op.weight)
     shape = weight.get_shape()
-    if len(shape) != 2 or literal(op.weight) is None or kind_of(input.element_type) is None:
+    if (
+        len(shape) != 2
+        or defining_literal(op.weight) is None
+        or kind_of(input.element_type) is None
+    ):
         return False
     ins, outs = shape
     inner = input.get_shape()[-1]
@@ -88,7 +83,7 @@ def _takes_product(op: ternary.MatmulOp | ternary.LinearOp) -> bool:
 
 
 def _takes_matmul(op: ternary.MatmulOp) -> bool:
-    return _takes_product(op) and (op.scale is None or literal(op.scale) is not None)
+    return _takes_product(op) and (op.scale is None or defining_literal(op.scale) is not None)
 
 
 def _takes_linear(op: ternary.LinearOp) -> bool:
@@ -112,7 +107,7 @@ def conv_geometry(op: ternary.ConvOp) -> ConvGeometry | None:
 
 
 def _takes_conv(op: ternary.ConvOp) -> bool:
-    if literal(op.weight) is None or kind_of(tensor_type(op.input).element_type) is None:
+    if defining_literal(op.weight) is None or kind_of(tensor_type(op.input).element_type) is None:
         return False
     return conv_geometry(op) is not None and takes_epilogue(op)
 

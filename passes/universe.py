@@ -8,16 +8,24 @@ the place of xDSL's.
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
 
+from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
 from ..dialects.registry import get_all_dialects
-from . import get_all_passes
+from . import PASSES
+
+
+def _load(home: str) -> type[ModulePass]:
+    module, _, name = home.partition(":")
+    return getattr(import_module(f"...{module}", __name__), name)
+
 
 UNIVERSE = Universe(
     all_dialects={name: get_all_dialects()[name] for name in ("ternary", "spike")},
-    all_passes={**get_all_passes()},
+    all_passes={name: partial(_load, home) for name, home in PASSES.items()},
 )
 
 

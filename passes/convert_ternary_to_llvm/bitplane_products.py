@@ -17,10 +17,10 @@ from ...dialects import ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...ir.native_bitplanes import OCTET, Operand, Sizes, column_bases, column_codes
+from ..compile_time import defining_literal
 from ..ternary_kernels.bitplanes import bitplane_functions
 from ..ternary_kernels.bitplanes_product import Names
 from ..ternary_kernels.bitplanes_schemes import Scheme, best_scheme
-from ..ternary_products import literal
 from .program import CallStep, Program
 from .sizes import ZERO, Size, product
 from .structured import packed
@@ -38,7 +38,7 @@ def scheme_of(program: Program) -> Scheme:
 def suits(program: Program, op: ternary.MatmulOp) -> bool:
     """Whether these kernels are the right ones: they take 8 rows together."""
     element = tensor_type(op.input).element_type
-    if not isinstance(element, ternary.TritType) or literal(op.weight) is None:
+    if not isinstance(element, ternary.TritType) or defining_literal(op.weight) is None:
         return False
     rows = product(program.view(op.input).sizes[:-1])
     return rows == ZERO or rows.at(1) >= OCTET
@@ -91,7 +91,7 @@ class BitplaneStep(CallStep):
 
 def plan(program: Program, op: ternary.MatmulOp) -> None:
     """`ternary.matmul` of trits with a matrix that is known, where it `suits`."""
-    weight = literal(op.weight)
+    weight = defining_literal(op.weight)
     assert weight is not None
     trits = constant_value(weight)
     assert trits is not None

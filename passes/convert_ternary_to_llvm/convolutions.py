@@ -18,11 +18,12 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...ir.native_abi import Kind
 from ...ir.native_conv import ConvGeometry, conv_weights
+from ..compile_time import defining_literal
 from ..convert_tensor_to_linalg.emitter import Emitter
 from ..ternary_kernels.conv import conv_functions, conv_scratch_bytes
 from ..ternary_kernels.epilogue import Epilogue
 from ..ternary_kernels.panel import write_tiles
-from ..ternary_products import conv_geometry, kind_of, literal
+from ..ternary_products import conv_geometry, kind_of
 from .nests import RefusedError
 from .products import ProductStep, Tables
 from .program import Planner, Program
@@ -56,7 +57,7 @@ class ConvStep(ProductStep):
 def conv(program: Program, op: ternary.ConvOp) -> None:
     """`ternary.conv` with weights that are known."""
     kind = kind_of(tensor_type(op.input).element_type, program.precision)
-    weight, geometry = literal(op.weight), conv_geometry(op)
+    weight, geometry = defining_literal(op.weight), conv_geometry(op)
     if kind is None or weight is None or geometry is None:
         raise RefusedError("no kernel takes it; lower it with 'convert-tensor-to-linalg'")
     trits = constant_value(weight)

@@ -23,10 +23,11 @@ from ...ir.native_abi import Kind, Layout, scratch_bytes
 from ...ir.native_layouts import weights_in
 from ...ir.native_sparse import worthwhile
 from ...ir.native_tables import threshold_table, trit_sums
+from ..compile_time import defining_literal
 from ..convert_tensor_to_linalg.emitter import Emitter
 from ..ternary_kernels.epilogue import Activation, Epilogue, Requantize, Spread, Thresholds
 from ..ternary_kernels.kernel import linear_functions, shared_functions
-from ..ternary_products import kind_of, literal
+from ..ternary_products import kind_of
 from . import bitplane_products
 from .nests import RefusedError
 from .program import CallStep, Planner, Program
@@ -123,7 +124,7 @@ def matmul(program: Program, op: ternary.MatmulOp) -> None:
 def linear(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
     """`ternary.linear`, `ternary.matmul` with a matrix that is known."""
     kind = kind_of(tensor_type(op.input).element_type, program.precision)
-    weight = literal(op.weight)
+    weight = defining_literal(op.weight)
     if kind is None or weight is None:
         raise RefusedError("no kernel takes it; lower it with 'convert-tensor-to-linalg'")
     trits = constant_value(weight)
@@ -194,7 +195,7 @@ class Tables:
         value: SSAValue | None = getattr(self._op, name, None)
         if value is None:
             return None
-        owner = literal(value)
+        owner = defining_literal(value)
         if owner is None:
             raise RefusedError(f"its {name} is computed")
         return constant_value(owner)

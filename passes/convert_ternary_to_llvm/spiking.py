@@ -22,7 +22,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.spike.types import dense_type, is_train
 from ...ir.native_events import byte_rows, float_rows, trit_rows
-from ..compile_time import is_literal
+from ..compile_time import defining_literal, is_literal
 from ..event_products import event_kind, is_native_number
 from ..ternary_kernels.events import EventRows
 from ..ternary_kernels.neuron_steps import NeuronStep, Number
@@ -34,7 +34,6 @@ from ..ternary_kernels.spiking_layers import (
     write_neurons,
     write_synapse,
 )
-from ..ternary_products import literal
 from .nests import RefusedError
 from .program import CallStep, Planner, Program
 from .sizes import ONE, ZERO, Size, product
@@ -149,7 +148,7 @@ def functions(program: Program) -> list[llvm.FuncOp]:
 
 
 def _values(value: SSAValue) -> Array:
-    owner = literal(value)
+    owner = defining_literal(value)
     assert owner is not None
     values = constant_value(owner)
     assert values is not None
@@ -229,7 +228,9 @@ def _one_by_output(neuron: spike.NeuronOp) -> bool:
         value = neuron.parameter(name)
         if not isinstance(value, SSAValue):
             continue
-        if literal(value) is None or any(n != 1 for n in tensor_type(value).get_shape()[:-1]):
+        if defining_literal(value) is None or any(
+            n != 1 for n in tensor_type(value).get_shape()[:-1]
+        ):
             return False
     return True
 
@@ -315,7 +316,7 @@ def _step(
         if not isinstance(value, SSAValue):
             numbers.append((name, np.asarray(value, dtype).item()))
             continue
-        if literal(value) is None:
+        if defining_literal(value) is None:
             raise RefusedError(f"has a parameter {name} that is computed")
         values = _values(value)
         if name == "threshold" and not np.isfinite(values).all():

@@ -16,16 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from xdsl.dialects.builtin import IntegerType, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ...ir.native_abi import round_up
+from ..event_products import RowKind
 from .code import Code, Loop, vector
 from .recipes import Recipe
-
-RowKind = Literal["trit", "i8", "f32", "f64"]
 
 _NIBBLE_ROWS = 7
 """Codes up to 2 that fit 4 bits: 14."""

@@ -16,7 +16,7 @@ from triton_dsl.dialects.ternary import TritType
 from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
-from triton_dsl.passes import get_all_passes
+from triton_dsl.passes.universe import UNIVERSE
 
 Array = NDArray[Any]
 Filled = Callable[..., ModuleOp]
@@ -69,7 +69,7 @@ def apply_passes() -> ApplyPasses:
     """`apply_passes(module, pipeline)`: run our passes and verify; the module's text afterwards."""
 
     def run(module: ModuleOp, pipeline: str) -> str:
-        PassPipeline.parse_spec(get_all_passes(), pipeline).apply(triton_context(), module)
+        PassPipeline.parse_spec(UNIVERSE.all_passes, pipeline).apply(triton_context(), module)
         verify_module(module)
         return str(module)
 

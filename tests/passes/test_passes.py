@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from xdsl.passes import ModulePass
 
-from triton_dsl.passes import get_all_passes
 from triton_dsl.passes.universe import UNIVERSE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs" / "passes.md").read_text(encoding="utf-8")
-PASSES = sorted(get_all_passes())
+PASSES = sorted(UNIVERSE.all_passes)
 
 
 def sections() -> dict[str, str]:
@@ -23,7 +22,7 @@ def sections() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", PASSES)
 def test_a_pass_goes_by_the_name_of_its_file(name: str) -> None:
-    kind = get_all_passes()[name]()
+    kind = UNIVERSE.all_passes[name]()
     assert issubclass(kind, ModulePass) and dataclasses.is_dataclass(kind)
     assert kind.name == name
     assert kind.__module__ == "triton_dsl.passes." + name.replace("-", "_")
@@ -34,14 +33,14 @@ def test_a_pass_goes_by_the_name_of_its_file(name: str) -> None:
 
 @pytest.mark.parametrize("name", PASSES)
 def test_a_pass_shows_what_it_does(name: str) -> None:
-    kind = get_all_passes()[name]()
+    kind = UNIVERSE.all_passes[name]()
     assert kind.__doc__ is not None and "becomes" in kind.__doc__
     assert (ROOT / "tests" / "filecheck" / "passes" / f"{name.replace('-', '_')}.mlir").exists()
 
 
 @pytest.mark.parametrize("name", PASSES)
 def test_a_pass_and_its_options_are_documented(name: str) -> None:
-    kind = get_all_passes()[name]()
+    kind = UNIVERSE.all_passes[name]()
     text = sections()[name]
     options = [field.name.replace("_", "-") for field in dataclasses.fields(kind)]
     assert [option for option in options if f"`{option}`" not in text] == []

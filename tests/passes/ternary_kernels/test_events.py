@@ -14,7 +14,8 @@ from xdsl.dialects.builtin import ModuleOp, f32, f64, i32
 from triton_dsl.ir.native_events import byte_rows, float_rows, trit_rows
 from triton_dsl.ir.processor import host_features
 from triton_dsl.lowering.to_native.object_code import compile_object
-from triton_dsl.passes.ternary_kernels.events import EventRows, RowKind
+from triton_dsl.passes.event_products import RowKind
+from triton_dsl.passes.ternary_kernels.events import EventRows
 from triton_dsl.passes.ternary_kernels.recipes import Recipe, recipe_named
 from triton_dsl.passes.ternary_kernels.spiking_layers import (
     Synapse,
