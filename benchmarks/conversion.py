@@ -36,7 +36,7 @@ from triton_dsl.dialects import tensor
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.store import ParameterStore, read_arrays
-from triton_dsl.tools.conversion import convert_to_snn, run_spiking
+from triton_dsl.lowering.conversion import convert_to_snn, run_spiking
 
 Arrays = Mapping[str, NDArray[np.float32]]
 

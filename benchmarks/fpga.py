@@ -39,8 +39,8 @@ from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
 from triton_dsl.tools.console import print_json, table
-from triton_dsl.tools.verilog import run_verilog
 
 Row = dict[str, Any]
 

@@ -48,16 +48,16 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.ternary.sparsity import DEFAULT_BLOCK as BLOCK
 from triton_dsl.ir.errors import TritonError
-from triton_dsl.ir.native_abi import KINDS, Precision
-from triton_dsl.ir.processor import host_features
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.to_native.callables import native_program, ternary_linear
+from triton_dsl.lowering.to_native.kernels.kernel import kernel_module
+from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
 from triton_dsl.lowering.to_native.object_code import compile_object
-from triton_dsl.passes.ternary_kernels.kernel import kernel_module
-from triton_dsl.passes.ternary_kernels.recipes import best_recipe
+from triton_dsl.runtime.native.abi.linear import KINDS, Precision
 from triton_dsl.runtime.native.cache import ObjectCache
 from triton_dsl.runtime.native.jit import load
-from triton_dsl.tools.native import native_program, ternary_linear
+from triton_dsl.runtime.native.processor import host_features
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import TritonError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.simulator import simulator
 from triton_dsl.runtime.spiking.simulator import Engine
-from triton_dsl.tools.simulator import simulator
 
 Array = NDArray[Any]
 SIZES = (784, 1024, 1024, 10)

@@ -26,9 +26,9 @@ from measure.rounds import Figure, Run, contenders, figures, show, take_turns
 from numpy.typing import NDArray
 
 from triton_dsl.ir.errors import TritonError
-from triton_dsl.ir.processor import host_features
-from triton_dsl.passes.ternary_kernels.bitplanes_schemes import SCHEMES, best_scheme
-from triton_dsl.tools.native_matmul import pack_columns, ternary_matmul
+from triton_dsl.lowering.to_native.kernels.bitplanes_schemes import SCHEMES, best_scheme
+from triton_dsl.lowering.to_native.matmul import pack_columns, ternary_matmul
+from triton_dsl.runtime.native.processor import host_features
 
 Shape = tuple[int, int, int]
 Runs = dict[str, Run]

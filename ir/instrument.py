@@ -1,7 +1,7 @@
 """Running passes with observers: what happens before, after and when a pass fails.
 
 An `Instrument` sees each pass; `run_passes` drives them. Instruments that only need text and time
-stand here; the one that compares what a module computes is `dialects.equivalence`.
+stand here; the one that compares what a module computes is `runtime.equivalence`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Samples of a data loader as a file, for the option `calibration` of targets.
 
-Not here: reading it (`ir.samples`), and what is looked for in samples (`dialects.calibration`).
+Not here: reading it (`ir.samples`), and what is looked for in samples (`calibration.observation`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 
-from ..dialects.calibration import loaded
 from ..ir.errors import OptionError
+from ..passes.calibration.observation import loaded
 from .emission import argument_names
 
 SAMPLES = 1024
@@ -26,7 +26,7 @@ def save_calibration(function: FuncOp, loader: Iterable[Any], folder: Path) -> P
 
     Args:
         function: the entry of the program that they are for.
-        loader: batches, as `dialects.calibration.loaded` takes them.
+        loader: batches, as `calibration.observation.loaded` takes them.
         folder: where to.
 
     Raises:

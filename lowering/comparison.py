@@ -18,11 +18,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from ..dialects import spike, tensor, ternary
-from ..dialects.calibration import bind_samples
 from ..dialects.elements import numpy_dtype
 from ..dialects.shapes import DYNAMIC, AnyTensor, Shape, is_float
 from ..dialects.spike.types import dense_type
 from ..ir.samples import read_samples
+from ..passes.calibration.observation import bind_samples
 
 Array = NDArray[Any]
 

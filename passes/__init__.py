@@ -1,46 +1,35 @@
 """Rewrites: IR in, IR out, one pass a file.
 
-A file is named as its pass is on the command line, with underscores. A pass keeps what the program
-computes, or says in its docstring what it changes. Not here: patterns that belong to one operation
-(`dialects`), and anything that leaves the IR for another form (`lowering`).
+A file, or the folder of a pass that has several, is named as the pass is on the command line, with
+underscores. A pass keeps what the program computes, or says in its docstring what it changes. Not
+here: patterns that belong to one operation (`dialects`), and anything that leaves the IR for
+another form (`lowering`).
 
-Files that hold no pass serve several: `compile_time` (values known before the program runs),
-`replacement` (one op in the place of another), `layers` (products with weights, seen alike),
-`channel_vectors` (arithmetic on scales and biases), `prunable`, `channel_paths`, `channel_edges`
-(what is left of layers without their zeros), `bias_correction` (mean results as they were),
-`compensated_rounding`, `compensated_ternarization`
-(trits that make up for each other's errors), `silence` (neurons that never fire), `integer_neurons`
-(neurons on whole numbers), `integer_currents`, `integer_products`, `integer_forms`,
-`integer_emitter`, `requantize_fusion` (float arithmetic as integers), `level_functions`,
-`level_products`, `level_grids`, `level_results`, `input_quantizers` (floats with few values),
-`integer_weights`, `dense_products` (float weights as integers), `rescaling_fit`,
-`integer_pipeline` (how a float network becomes integer), `network_ops` (what a network is made
-of, as ops), `network_parts`, `network_neurons`, `network_writer` (ops, as what a network is made
-of), `activation_histograms` (how large values become), `adder_graph` (a matrix as shared
-additions), `llvm_conversion` (arithmetic in the `llvm` dialect), `ternary_products` and
-`event_products` (products that native kernels take), and `universe` (every pass and dialect by
-name).
+What passes ask of a program stands in `analysis`, what samples tell of it in `calibration`. Passes
+that leave the IR for a target's stand with the target; `PASSES` names them too, and `universe`
+loads them.
 """
 
 from __future__ import annotations
 
 PASSES = {
     "balance-thresholds": "passes.balance_thresholds:BalanceThresholdsPass",
-    "build-network": "passes.build_network:BuildNetworkPass",
-    "calibrate": "passes.calibrate:CalibratePass",
-    "choose-folding": "passes.choose_folding:ChooseFoldingPass",
+    "build-network": "passes.network.build_network:BuildNetworkPass",
+    "calibrate": "passes.quantize_activations.calibrate:CalibratePass",
+    "choose-folding": "lowering.to_verilog.choose_folding:ChooseFoldingPass",
     "convert-ann-to-snn": "passes.convert_ann_to_snn:ConvertAnnToSnnPass",
-    "convert-arith-to-llvm": "passes.convert_arith_to_llvm:ConvertArithToLLVMPass",
-    "convert-cf-to-llvm": "passes.convert_cf_to_llvm:ConvertCfToLLVMPass",
-    "convert-func-to-llvm": "passes.convert_func_to_llvm:ConvertFuncToLLVMPass",
-    "convert-math-to-llvm": "passes.convert_math_to_llvm:ConvertMathToLLVMPass",
+    "convert-arith-to-llvm": "lowering.to_native.llvm.convert_arith:ConvertArithToLLVMPass",
+    "convert-cf-to-llvm": "lowering.to_native.llvm.convert_cf:ConvertCfToLLVMPass",
+    "convert-func-to-llvm": "lowering.to_native.llvm.convert_func:ConvertFuncToLLVMPass",
+    "convert-math-to-llvm": "lowering.to_native.llvm.convert_math:ConvertMathToLLVMPass",
     "convert-spike-to-tensor": "passes.convert_spike_to_tensor:ConvertSpikeToTensorPass",
-    "convert-tensor-to-linalg": "passes.convert_tensor_to_linalg:ConvertTensorToLinalgPass",
-    "convert-ternary-to-hw": "passes.convert_ternary_to_hw:ConvertTernaryToHwPass",
-    "convert-ternary-to-llvm": "passes.convert_ternary_to_llvm:ConvertTernaryToLLVMPass",
-    "convert-vector-to-llvm": "passes.convert_vector_to_llvm:ConvertVectorToLLVMPass",
-    "drop-dynamic-rounding": "passes.drop_dynamic_rounding:DropDynamicRoundingPass",
-    "expose-integers": "passes.expose_integers:ExposeIntegersPass",
+    "convert-tensor-to-linalg": "lowering.to_native.linalg:ConvertTensorToLinalgPass",
+    "convert-ternary-to-hw": "lowering.to_verilog.circuit:ConvertTernaryToHwPass",
+    "convert-ternary-to-llvm": "lowering.to_native.program:ConvertTernaryToLLVMPass",
+    "convert-vector-to-llvm": "lowering.to_native.llvm.convert_vector:ConvertVectorToLLVMPass",
+    "drop-dynamic-rounding": "passes.quantize_activations.drop_dynamic_rounding:"
+    "DropDynamicRoundingPass",
+    "expose-integers": "passes.quantize_activations.expose_integers:ExposeIntegersPass",
     "expose-logits": "passes.expose_logits:ExposeLogitsPass",
     "expose-state": "passes.expose_state:ExposeStatePass",
     "expose-trains": "passes.expose_trains:ExposeTrainsPass",
@@ -52,19 +41,20 @@ PASSES = {
     "hoist-synapses": "passes.hoist_synapses:HoistSynapsesPass",
     "infer-shapes": "passes.infer_shapes:InferShapesPass",
     "inline-spike-layers": "passes.inline_spike_layers:InlineSpikeLayersPass",
-    "lower-network": "passes.lower_network:LowerNetworkPass",
+    "lower-network": "passes.network.lower_network:LowerNetworkPass",
     "lower-recurrent": "passes.lower_recurrent:LowerRecurrentPass",
-    "merge-rescaling": "passes.merge_rescaling:MergeRescalingPass",
+    "merge-rescaling": "passes.requantize.merge_rescaling:MergeRescalingPass",
     "normalize-weights": "passes.normalize_weights:NormalizeWeightsPass",
-    "optimize-adder-graph": "passes.optimize_adder_graph:OptimizeAdderGraphPass",
-    "quantize-activations": "passes.quantize_activations:QuantizeActivationsPass",
-    "quantize-neurons": "passes.quantize_neurons:QuantizeNeuronsPass",
-    "quantize-spike": "passes.quantize_spike:QuantizeSpikePass",
-    "requantize": "passes.requantize:RequantizePass",
-    "skip-silent": "passes.skip_silent:SkipSilentPass",
-    "skip-zeros": "passes.skip_zeros:SkipZerosPass",
-    "streamline": "passes.streamline:StreamlinePass",
-    "ternarize": "passes.ternarize:TernarizePass",
+    "optimize-adder-graph": "passes.adder_graph.optimize_adder_graph:OptimizeAdderGraphPass",
+    "quantize-activations": "passes.quantize_activations.quantize_activations:"
+    "QuantizeActivationsPass",
+    "quantize-neurons": "passes.quantize_neurons.quantize_neurons:QuantizeNeuronsPass",
+    "quantize-spike": "passes.quantize_neurons.quantize_spike:QuantizeSpikePass",
+    "requantize": "passes.requantize.requantize:RequantizePass",
+    "skip-silent": "passes.skip_zeros.skip_silent:SkipSilentPass",
+    "skip-zeros": "passes.skip_zeros.skip_zeros:SkipZerosPass",
+    "streamline": "passes.streamline.streamline:StreamlinePass",
+    "ternarize": "passes.ternarize.ternarize:TernarizePass",
 }
 """Every pass of this project by name: its module below the package, and its class.
 

@@ -13,16 +13,16 @@ from xdsl.dialects.builtin import ModuleOp, f64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ..dialects.calibration import bind_samples
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import Array, dense
 from ..ir.errors import OptionError, PassError
 from ..ir.interpreter import entry_function
 from ..ir.samples import read_samples
-from .activation_histograms import BINS, greatest, histograms
+from .calibration.observation import bind_samples
 from .convert_ann_to_snn.attention import THRESHOLDS, Attention, attentions
 from .convert_ann_to_snn.channels import channel_axis
 from .convert_ann_to_snn.neurons import HALF, activations, annotate, bound_of
+from .quantize_activations.activation_histograms import BINS, greatest, histograms
 
 METHODS = ("max", "percentile", "mse", "qcfs")
 GRANULARITIES = ("auto", "layer", "channel")

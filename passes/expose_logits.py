@@ -25,8 +25,8 @@ from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.shapes import is_float
 from ..ir.interpreter import entry_function
-from .compile_time import literal_value
-from .replacement import erase
+from .analysis.compile_time import literal_value
+from .analysis.replacement import erase
 
 LEFT_OUT = "tensor.left_out"
 """The attribute of a module with what the caller does with each result: a list of steps."""

@@ -34,7 +34,7 @@ from ..dialects.tensor.shape import SLICE_END
 from ..ir.errors import PassError
 from ..ir.interpreter import entry_function
 from ..ir.locations import error_at
-from .replacement import erase, insert_before
+from .analysis.replacement import erase, insert_before
 
 STATES_ATTRIBUTE = "spike.states"
 """The attribute of a function that counts its last arguments, and results, that are states."""

@@ -29,12 +29,12 @@ from ..dialects.spike.rebuild import rebuilt
 from ..dialects.spike.types import TrainType, dense_type, is_train
 from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
+from .adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
+from .analysis.replacement import replace, replace_results
+from .analysis.step_form import ELEMENTWISE, timed_operands
 from .convert_spike_to_tensor import coding, synapses
 from .convert_spike_to_tensor.emitter import Emitter
 from .infer_shapes import InferShapesPass
-from .optimize_adder_graph import WEIGHT_ATTRIBUTE
-from .replacement import replace, replace_results
-from .step_form import ELEMENTWISE, timed_operands
 
 TIMED = "spike.timed"
 """The attribute of an argument or result whose first axis is time."""

@@ -19,7 +19,7 @@ from ..dialects.tensor.storage import INLINE_LIMIT
 from ..dialects.ternary.types import is_trit
 from ..ir.errors import OptionError, TritonError
 from ..ir.locations import error_at
-from .compile_time import (
+from .analysis.compile_time import (
     Literal,
     derived_key,
     evaluate,
@@ -28,7 +28,7 @@ from .compile_time import (
     is_literal,
     literal,
 )
-from .replacement import erase, insert_before
+from .analysis.replacement import erase, insert_before
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ..dialects.shapes import DYNAMIC, Shape, ints, with_shape
 from ..ir.errors import PassError
 from ..ir.interpreter import entry_function
 from ..ir.locations import error_at
-from .layers import is_layer, weight_of
+from .analysis.layers import is_layer, weight_of
 
 _NAMES = ("arg_attrs", "res_attrs")
 _DIMENSIONS = "tensor.dimensions"

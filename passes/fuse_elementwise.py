@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from .replacement import erase, replace
+from .analysis.replacement import erase, replace
 
 _PARALLEL = IteratorTypeAttr.parallel()
 

@@ -13,9 +13,9 @@ from xdsl.passes import ModulePass
 from ..dialects import tensor, ternary
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.shapes import is_float
-from .channel_vectors import ChannelVectors, channel_shape
-from .compile_time import compile_time_values
-from .layers import (
+from .analysis.channel_vectors import ChannelVectors, channel_shape
+from .analysis.compile_time import compile_time_values
+from .analysis.layers import (
     Layer,
     channel_axis,
     channel_count,
@@ -26,7 +26,7 @@ from .layers import (
     rebuilt,
     weight_of,
 )
-from .replacement import erase, replace
+from .analysis.replacement import erase, replace
 
 
 @dataclass(frozen=True)

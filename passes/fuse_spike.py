@@ -14,10 +14,10 @@ from ..dialects import spike, tensor
 from ..dialects.inference import keep_result_types, tensor_type
 from ..dialects.shapes import is_float
 from ..dialects.spike.rebuild import rebuilt
-from .channel_vectors import ChannelVectors, channel_shape
-from .compile_time import compile_time_values
-from .layers import Synapse, channel_axis, channel_count
-from .replacement import erase, insert_before, replace
+from .analysis.channel_vectors import ChannelVectors, channel_shape
+from .analysis.compile_time import compile_time_values
+from .analysis.layers import Synapse, channel_axis, channel_count
+from .analysis.replacement import erase, insert_before, replace
 
 
 @dataclass(frozen=True)

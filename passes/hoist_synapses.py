@@ -16,7 +16,7 @@ from ..dialects.inference import InferredOp, keep_result_types
 from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.rebuild import rebuilt
 from ..dialects.spike.types import dense_type, is_train
-from .replacement import erase, erase_unused, insert_before
+from .analysis.replacement import erase, erase_unused, insert_before
 
 _STEPWISE = (
     spike.LinearOp

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import spike
-from .replacement import insert_before, replace_results
+from .analysis.replacement import insert_before, replace_results
 
 
 @dataclass(frozen=True)

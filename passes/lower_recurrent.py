@@ -1,7 +1,7 @@
 """The pass `lower-recurrent`: feedback as a loop over the steps.
 
 `step_form` says what runs before the loop, in it and after it. Not here: the loop in memory
-(`convert_ternary_to_llvm`).
+(`to_native.program`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ..dialects.spike.types import dense_type, is_train, like
 from ..dialects.tensor.shape import SLICE_END
 from ..ir.errors import LoweringError, UnsupportedError
 from ..ir.locations import location_text
-from .replacement import erase_unused, insert_before, replace_results
-from .step_form import CarriedState, StepForm, step_form
+from .analysis.replacement import erase_unused, insert_before, replace_results
+from .analysis.step_form import CarriedState, StepForm, step_form
 
 
 @dataclass(frozen=True)

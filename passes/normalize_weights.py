@@ -13,18 +13,18 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import tensor
-from ..dialects.calibration import bind_samples
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import Array, dense_constant
 from ..ir.errors import OptionError, PassError
 from ..ir.interpreter import entry_function
 from ..ir.samples import read_samples
+from .analysis.compile_time import compile_time_values, is_literal
+from .analysis.layers import Layer, input_of, is_layer, is_ternary, options_of, rebuilt, weight_of
+from .analysis.replacement import erase_unused_except, insert_before, unused_ops
 from .balance_thresholds import ThresholdCalibrator
-from .compile_time import compile_time_values, is_literal
+from .calibration.observation import bind_samples
 from .convert_ann_to_snn.neurons import activations, annotate, bound_of, drive_of
 from .fold_constants import fold
-from .layers import Layer, input_of, is_layer, is_ternary, options_of, rebuilt, weight_of
-from .replacement import erase_unused_except, insert_before, unused_ops
 
 _HOMOGENEOUS = (
     tensor.AddOp,

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from ..ir.errors import OptionError
-from ..ir.native_abi import Precision
 from .conv2d_operator import ternary_conv2d
 from .native import torch_linear
+from .native.abi.linear import Precision
 from .operator_library import LIBRARY, autocast, register_flops
 from .ternary_tensor import unpack_unchecked
 

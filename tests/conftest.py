@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from numpy.typing import NDArray
 
+pytest_plugins = ["filled_modules"]
+
 # Compiled kernels of test runs stay out of the user's own cache.
 os.environ.setdefault(
     "TRITON_DSL_CACHE", str(Path(__file__).resolve().parent.parent / "build" / "kernels")

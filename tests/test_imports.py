@@ -18,7 +18,7 @@ ARROWS = {
     "ir": set[str](),
     "dialects": {"ir"},
     "passes": {"ir", "dialects"},
-    "lowering": {"ir", "dialects", "passes"},
+    "lowering": {"ir", "dialects", "passes", "runtime"},
     "runtime": {"ir", "dialects"},
     "tools": {"", "ir", "dialects", "passes", "lowering", "runtime"},
 }

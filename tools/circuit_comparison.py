@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..lowering.to_verilog.interface import Interface, pack, unpack
+from ..lowering.to_verilog.simulation import simulate_words
 from .layer_results import Difference
-from .verilog import simulate_words
 
 Array = NDArray[Any]
 

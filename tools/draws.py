@@ -3,7 +3,7 @@
 What a program leaves undefined is not asked of it: rows outside a table, shifts out of range, and
 products of trits with what is not finite. Nor are integers divided by 0 or the least one by -1,
 which end the process in engines that run a source. Not here: inputs from files (`inputs`), the
-values themselves (`dialects.random_values`).
+values themselves (`runtime.random_values`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from xdsl.dialects.builtin import AnyFloat
 
 from ..dialects import tensor, ternary
 from ..dialects.interpret import run_module
-from ..dialects.random_values import Make, edge_array, random_array, special_array
 from ..dialects.shapes import is_integer
 from ..dialects.spike.types import dense_type
 from ..ir.errors import BackendError, TritonError
+from ..runtime.random_values import Make, edge_array, random_array, special_array
 from .inputs import TIMESTEPS, forward_function, random_arrays
 from .sources.source import Source
 

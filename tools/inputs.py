@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import SSAValue
 
-    from ..dialects.random_values import Make
+    from ..runtime.random_values import Make
     from .sources.source import Source
 
 
@@ -82,9 +82,9 @@ def _read_text(path: Path) -> str:
 
 def changes_results(pipeline: str) -> bool:
     """Whether a pass of a pipeline given as text changes results on purpose."""
-    from ..dialects.equivalence import is_approximate
     from ..ir.pipeline import parse_pipeline
     from ..passes.universe import everything
+    from ..runtime.equivalence import is_approximate
 
     return any(map(is_approximate, parse_pipeline(pipeline, everything().all_passes)))
 
@@ -179,7 +179,7 @@ def random_arrays(
     import numpy as np
     from xdsl.dialects.builtin import FunctionType
 
-    from ..dialects.random_values import random_inputs
+    from ..runtime.random_values import random_inputs
 
     generator = np.random.default_rng(seed)
     arrays: list[NDArray[Any]] = []
@@ -245,7 +245,7 @@ def prepare(
     inputs are such as the engine of `source` takes too.
     """
     if fill:
-        from ..dialects.random_values import fill_parameters
+        from ..runtime.random_values import fill_parameters
 
         module = fill_parameters(module, seed)
     if passes:

@@ -1,7 +1,7 @@
 """Proofs that the circuit of a layer is right for every input, by its plain form.
 
-Not here: the plain form (`lowering.to_verilog.plain`), and how two modules are compared
-(`runtime.equivalence`).
+Not here: the plain form (`to_verilog.plain`), and how two modules are compared
+(`runtime.verilog_equivalence`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..ir.errors import UnsupportedError
 from ..lowering.to_verilog.layer_circuits import LayerCircuit
 from ..lowering.to_verilog.plain import PlainForm, plain_form
 from ..lowering.to_verilog.printer import modules
-from ..runtime.equivalence import Registers, check_provers, prove_equal
+from ..runtime.verilog_equivalence import Registers, check_provers, prove_equal
 
 MOST_BITS = 10_000
 """Bits of adders in the plain form of layers that are tried."""

@@ -2,7 +2,7 @@
 
 Every layer is simulated as a circuit of its own on random vectors within the bounds that interval
 analysis states, and on the values that samples of the program give; the whole circuit comes last
-(`whole_circuit`). Not here: the circuits (`lowering.to_verilog.layer_circuits`).
+(`whole_circuit`). Not here: the circuits (`to_verilog.layer_circuits`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ..lowering.options import parse_target_spec
 from ..lowering.targets import get_target, read_options
 from ..lowering.to_verilog.interface import Port, frames_of
 from ..lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
+from ..lowering.to_verilog.simulation import dequantized, quantized
 from ..lowering.to_verilog.target import VerilogOptions, golden, random_inputs
-from ..runtime.equivalence import check_provers
 from ..runtime.verilog import SIMULATORS
+from ..runtime.verilog_equivalence import check_provers
 from .circuit_comparison import compared
 from .layer_proofs import prove_layer
 from .layer_results import LayerChecks, LayerReport, LayerResult
 from .verify import compare, is_integer_program
-from .verilog import dequantized, quantized
 from .whole_circuit import WHOLE, check_whole
 
 if TYPE_CHECKING:

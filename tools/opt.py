@@ -1,8 +1,8 @@
 """`triton-opt`: read IR, run a pass pipeline, check it, print it.
 
 An xDSL driver with the options of `mlir-opt` that matter to the author of a pass. What an option
-does stands in `ir.instrument`, `ir.expectations`, `dialects.equivalence` and
-`dialects.module_file`; here they are put together.
+does stands in `ir.instrument`, `ir.expectations`, `runtime.equivalence` and
+`lowering.module_file`; here they are put together.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from .opt_arguments import add_arguments, normalise
 from .opt_reading import check_roundtrip, decode, is_comment, with_hint, without_reproducer
 
 if TYPE_CHECKING:
-    from ..dialects.equivalence import SemanticsCheck
-    from ..dialects.module_file import ModuleFile
+    from ..lowering.module_file import ModuleFile
+    from ..runtime.equivalence import SemanticsCheck
 
 TOOL = "triton-opt"
 SEPARATOR = "// -----\n"
@@ -140,7 +140,7 @@ class TritonOptMain(xDSLOptMain):
                 problems = self._process(None)
                 sys.stdout.flush()
             else:
-                from ..dialects.module_file import ModuleFile
+                from ..lowering.module_file import ModuleFile
 
                 with ModuleFile(Path(self.args.output_file)) as output:
                     problems = self._process(output)
@@ -342,7 +342,7 @@ class TritonOptMain(xDSLOptMain):
     def _reproducer(self) -> CrashReproducer | None:
         if self.args.pass_pipeline_crash_reproducer is None:
             return None
-        from ..dialects.module_file import save_module
+        from ..lowering.module_file import save_module
 
         path = Path(self.args.pass_pipeline_crash_reproducer)
         return CrashReproducer(path, save_module, verify_each=self.args.verify_each)
@@ -350,7 +350,7 @@ class TritonOptMain(xDSLOptMain):
     def _semantics_check(self) -> SemanticsCheck | None:
         if self.args.verify_semantics is None:
             return None
-        from ..dialects.equivalence import SemanticsCheck, Tolerance
+        from ..runtime.equivalence import SemanticsCheck, Tolerance
 
         loose: float | None = self.args.approximate_tolerance
         return SemanticsCheck(
@@ -371,7 +371,7 @@ class TritonOptMain(xDSLOptMain):
     def _warn_about_unsaved(self, module: ModuleOp) -> None:
         if "tensor.parameters" not in module.attributes:
             return
-        from ..dialects.module_file import unsaved_entries
+        from ..lowering.module_file import unsaved_entries
 
         count = len(unsaved_entries(module))
         if count:

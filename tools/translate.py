@@ -135,8 +135,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _write_ir(module: ModuleOp, output: Path | None, debuginfo: bool) -> None:
-    from ..dialects.module_file import save_module, unsaved_entries
     from ..ir.printing import PrintOptions, module_text
+    from ..lowering.module_file import save_module, unsaved_entries
 
     options = PrintOptions(locations=debuginfo)
     if output is not None:

@@ -34,7 +34,7 @@ RTOL, ATOL = 1e-4, 1e-5
 """Tolerance for float programs, |a - b| ≤ ATOL + RTOL · max|a| over one output: sums of a few
 thousand f32 products in any order stay within. A sum whose terms cancel errs in proportion to the
 terms, hence the largest value of the output and not each value by itself, as in
-`dialects.equivalence.Tolerance`; where 16-bit floats are computed, 8 units in their last place."""
+`runtime.equivalence.Tolerance`; where 16-bit floats are computed, 8 units in their last place."""
 
 SOURCE, INTERPRETER = "source", "interpreter"
 """What rows are called that are no target."""
@@ -327,9 +327,9 @@ class Engine:
         self.name, self.target = "none", target
         spec = parse_target_spec(target)
         if spec.name == "native":
+            from ..lowering.to_native.callables import program_content
             from ..lowering.to_native.target import NativeOptions
             from ..runtime.native.program import load_program
-            from .native import program_content
 
             content = program_content(module, parse_options(NativeOptions, "native", spec.options))
             self._program: Any = load_program(content)
@@ -397,7 +397,7 @@ def run_artifact(
                 outputs = run_onnx(write_artifact(artifact, Path(folder))[0], inputs)
         return f"onnxruntime {version('onnxruntime')}", outputs
     if name == "verilog":
-        from .verilog import run_verilog
+        from ..lowering.to_verilog.simulation import run_verilog
 
         return run_verilog(artifact, inputs)
     if name == "tflite":

@@ -19,6 +19,7 @@ from ..dialects.interpret import run_module
 from ..ir.errors import BackendError, TritonError
 from ..lowering.stages import run_stages
 from ..lowering.to_verilog.interface import Interface, frames_of, noted_interface
+from ..lowering.to_verilog.simulation import dequantized, quantized, received
 from ..lowering.to_verilog.target import (
     VerilogOptions,
     VerilogTarget,
@@ -29,7 +30,6 @@ from ..passes.expose_logits import left_out
 from .circuit_comparison import compared
 from .layer_results import LayerChecks, LayerResult
 from .verify import compare, is_integer_program
-from .verilog import dequantized, quantized, received
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

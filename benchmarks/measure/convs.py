@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triton_dsl.ir.native_abi import Precision
+from triton_dsl.runtime.native.abi.linear import Precision
 
 from .peers import Floats, Trits
 from .rounds import Run

@@ -11,12 +11,12 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, i8, i32, i64
 from xdsl.ir import SSAValue
 
-from triton_dsl.ir.processor import host_features
+from triton_dsl.lowering.to_native.kernels.code import POINTER, Code, function, vector
+from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
 from triton_dsl.lowering.to_native.object_code import compile_object
-from triton_dsl.passes.ternary_kernels.code import POINTER, Code, function, vector
-from triton_dsl.passes.ternary_kernels.recipes import best_recipe
 from triton_dsl.runtime.native.columns import aligned
 from triton_dsl.runtime.native.jit import Library
+from triton_dsl.runtime.native.processor import host_features
 
 _STREAMS = 8
 _ACCUMULATORS = 12

@@ -17,10 +17,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_integer
-from ...dialects.stored_grids import Grid, record_grid
 from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
 from ...ir.locations import file_location
 from ...ir.store import ParameterStore
+from ...passes.calibration.stored_grids import Grid, record_grid
 from ..from_onnx.assembly import assembled
 from ..from_onnx.calls import element_type
 from ..from_onnx.importer import MALFORMED

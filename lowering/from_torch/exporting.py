@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 from ...ir.errors import LoweringError, OptionError, TritonError
-from ...ir.recording import recording
+from ...runtime.spiking.export_recording import recording
 from .library_neurons import recognized
 from .rolling import roll_steps
 from .standard_layers import FRESH, settled, shortened

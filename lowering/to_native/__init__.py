@@ -1,5 +1,6 @@
-"""Native code: modules of the `llvm` dialect to object files, by way of llvmlite.
+"""Native code: programs to modules of the `llvm` dialect, and these to object files by llvmlite.
 
-Not here: making such modules (`passes.convert_ternary_to_llvm`, `passes.ternary_kernels`), nor
-loading objects and running them (`runtime.native`).
+`linalg` makes loops of tensors, `program` plans memory and calls, `kernels` computes products with
+trits and spikes, `llvm` has arithmetic and functions; `callables` compiles and loads in one call.
+Not here: loading objects and running them (`runtime.native`).
 """

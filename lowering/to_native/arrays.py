@@ -1,4 +1,4 @@
-"""The entry of a compiled program for Python: `ir.native_interface.ARRAYS`.
+"""The entry of a compiled program for Python: `abi.interface.ARRAYS`.
 
 One argument costs a call from Python far less than five, and the code finds where the data of an
 array stands in no time. Not here: the program, entries for C (`export`).
@@ -12,9 +12,9 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
-from ...ir.native_abi import ARRAY_DATA
-from ...ir.native_interface import ARRAYS, FORWARD
-from ...passes.ternary_kernels.code import POINTER, Code, function
+from ...runtime.native.abi.interface import ARRAYS, FORWARD
+from ...runtime.native.abi.linear import ARRAY_DATA
+from .kernels.code import POINTER, Code, function
 
 
 def arrays_entry(tensors: int) -> llvm.FuncOp:

@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 from ...dialects.parameters import ARGUMENT_ATTRIBUTE, store_of
 from ...dialects.tensor.storage import STORE_ATTRIBUTE
 from ...ir.errors import LoweringError
-from ...ir.native_interface import (
+from ...runtime.native.abi.interface import (
     ALIGNMENT,
     CONSTANTS,
     FORWARD,

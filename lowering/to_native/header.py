@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...ir.native_interface import Interface, TensorInterface, size_text
+from ...runtime.native.abi.interface import Interface, TensorInterface, size_text
 
 _C_TYPES = {
     "bool": "uint8_t",

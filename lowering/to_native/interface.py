@@ -1,7 +1,7 @@
 """The interface of a program, noted on the module before the passes and read after them.
 
 The passes keep the order and the sizes of inputs and outputs, but not the names, unsigned types or
-what follows from whole-tensor ops. Not here: the interface itself (`ir.native_interface`).
+what follows from whole-tensor ops. Not here: the interface itself (`abi.interface`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ...dialects.registry import triton_context
 from ...dialects.shapes import DYNAMIC, AnyTensor
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, PassError
-from ...ir.native_interface import Interface, TensorInterface
 from ...passes.infer_shapes import InferShapesPass
+from ...runtime.native.abi.interface import Interface, TensorInterface
 from ..emission import Names, argument_names, entry_function, identifier, result_names
 from .header import RESERVED
 from .rows import is_row_wise, work_of_row

@@ -2,7 +2,7 @@
 
 LLVM does not say what a named processor has, and code with an instruction that it lacks ends the
 whole process; so the processors that can be named stand in a table. Not here: what this processor
-has (`ir.processor`), what a SIMD recipe needs (`passes.ternary_kernels.recipes`), compiling
+has (`runtime.native.processor`), what a SIMD recipe needs (`to_native.kernels.recipes`), compiling
 (`object_code`).
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from ...ir.errors import OptionError
 from ...ir.pipeline import did_you_mean
-from ...ir.processor import Processor, host_processor, llvm_binding
+from ...runtime.native.processor import Processor, host_processor, llvm_binding
 
 HOST = "host"
 """The name of the processor that this process runs on."""

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import BackendError
-from ...ir.processor import LLVM_LOCK, llvm_binding
+from ...runtime.native.processor import LLVM_LOCK, llvm_binding
 from .machine import Machine, host_machine
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import ClassVar, Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.errors import OptionError
-from ...passes.ternary_kernels.recipes import Recipe, recipe_for
 from ..artifact import Artifact
 from ..emission import identifier
 from ..options import TargetOptions, option
@@ -20,6 +19,7 @@ from .elf import undefined_symbols
 from .export import check_lowered, standalone_text
 from .header import RESERVED, c_header
 from .interface import note_interface, noted_interface
+from .kernels.recipes import Recipe, recipe_for
 from .link import shared_library
 from .machine import Machine, machine_of
 from .object_code import Compiled, compile_text

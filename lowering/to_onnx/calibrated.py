@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from ...dialects.grids import Grid
-from ...dialects.ranges import Range
+from ...passes.calibration.grids import Grid
+from ...passes.calibration.ranges import Range
 from ..integer_weights import symmetric
 from .byte_weights import store
 from .graph import Array, AttributeValue, Element, Graph, Node

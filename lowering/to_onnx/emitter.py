@@ -17,7 +17,6 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor, ternary
 from ...dialects.elements import nearest
 from ...dialects.inference import tensor_type
-from ...dialects.magnitude import Magnitudes
 from ...dialects.parameters import (
     ParameterLike,
     constant_value,
@@ -25,11 +24,12 @@ from ...dialects.parameters import (
     parameter_value,
     store_of,
 )
-from ...dialects.ranges import Range, recorded_range
 from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.types import TrainType, dense_type
 from ...dialects.ternary.types import is_trit
 from ...ir.trits import pack_trits
+from ...passes.analysis.magnitude import Magnitudes
+from ...passes.calibration.ranges import Range, recorded_range
 from .graph import DOMAIN, Array, AttributeValue, Element, Graph, element_type
 from .kernels import compute_type
 

@@ -11,7 +11,7 @@ from ...dialects import spike, tensor, ternary
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError
-from ...passes.step_form import CarriedState, StepForm, step_form
+from ...passes.analysis.step_form import CarriedState, StepForm, step_form
 from .emitter import Emitter, Inexpressible
 from .graph import Element, element_type
 from .scan import scan

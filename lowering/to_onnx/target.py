@@ -13,11 +13,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor, ternary
 from ...dialects.parameters import parameters, store_of
-from ...dialects.ranges import Range
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ...ir.pipeline import option_text
+from ...passes.calibration.ranges import Range
 from ..artifact import Artifact
 from ..comparison import calibration_inputs
 from ..emission import (

@@ -10,11 +10,11 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import ternary
 from ...dialects.inference import tensor_type
-from ...dialects.magnitude import sum_terms
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import Shape, is_float
 from ...dialects.ternary.linear import accumulator
 from ...ir.trits import pack_trits
+from ...passes.analysis.magnitude import sum_terms
 from .activation import rectify
 from .byte_weights import multiply, of_trits
 from .elementwise import choose, clip

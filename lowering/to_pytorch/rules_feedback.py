@@ -8,7 +8,7 @@ from ...dialects import spike
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type, is_train
 from ...ir.errors import LoweringError
-from ...passes.step_form import CarriedState, StepForm, step_form
+from ...passes.analysis.step_form import CarriedState, StepForm, step_form
 from .expressions import Expr, call, sequence
 from .forward import Forward, Refusal, dtype_of
 from .state import torch_dtype

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...dialects.grids import Grid
-from ...dialects.ranges import Range
 from ...ir.errors import LoweringError
+from ...passes.calibration.grids import Grid
+from ...passes.calibration.ranges import Range
 from .fusion import PRODUCTS
 from .graph import Array, Element, Graph, Operator, Quantization, Tensor
 from .precision import BITS_8, Arithmetic, channel_axis, fitting, quantized_weight

@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects.elements import nearest
-from ...dialects.magnitude import Magnitudes
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC, Shape, broadcast
 from ...dialects.spike.types import TrainType, dense_type
+from ...passes.analysis.magnitude import Magnitudes
 from .graph import (
     Array,
     Element,

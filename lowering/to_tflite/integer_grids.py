@@ -1,7 +1,7 @@
 """What the integer kernels of LiteRT need to know of a value, and how they are written.
 
-Its grid (`dialects.stored_grids`), the fused activation that bounds stand for, and whether LiteRT
-rescales by given scales as a program does. Not here: which ops become which kernel.
+Its grid (`calibration.stored_grids`), the fused activation that bounds stand for, and whether
+LiteRT rescales by given scales as a program does. Not here: which ops become which kernel.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ...dialects.stored_grids import Grid, recorded_grid
 from ...dialects.tensor.fixed_point import fixed_points
 from ...ir.errors import TritonError
+from ...passes.calibration.stored_grids import Grid, recorded_grid
 from .emitter import Emitter
 from .graph import Array, Element, OptionValue, Quantization, Tensor, element_type
 from .integer_patterns import Rescaled, is_byte

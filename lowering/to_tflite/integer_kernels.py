@@ -1,6 +1,6 @@
 """LiteRT's integer kernels for programs that do their arithmetic.
 
-A program that came from a TFLite file has grids (`dialects.stored_grids`) and the arithmetic of
+A program that came from a TFLite file has grids (`calibration.stored_grids`) and the arithmetic of
 LiteRT's reference kernels (`integer_patterns`). Where the scales of the operands and the result
 give just the multipliers and shifts that the program has, the kernel is what the program says, bit
 for bit, and one operator stands for a dozen. Anything else is written out by the rules, exactly.
@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
-from ...dialects.stored_grids import Grid
+from ...passes.calibration.stored_grids import Grid
 from .elementwise import together
 from .emitter import Emitter
 from .graph import Element, Quantization, Tensor

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ...dialects.stored_grids import Grid
+from ...passes.calibration.stored_grids import Grid
 from .emitter import Emitter
 from .graph import Array, Element, Quantization, Tensor
 from .integer_grids import Kernel, activation, agrees, element_of, grid_of, node_for

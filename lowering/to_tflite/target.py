@@ -12,10 +12,10 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor, ternary
 from ...dialects.parameters import parameters, store_of
-from ...dialects.ranges import Range, recorded_calibration, recorded_range
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ...ir.pipeline import option_text
+from ...passes.calibration.ranges import Range, recorded_calibration, recorded_range
 from ..artifact import Artifact
 from ..comparison import calibration_inputs
 from ..emission import (

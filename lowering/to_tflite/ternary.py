@@ -15,9 +15,9 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import ternary
 from ...dialects.inference import tensor_type
-from ...dialects.magnitude import sum_terms
 from ...dialects.shapes import DYNAMIC, is_float
 from ...dialects.ternary.linear import accumulator
+from ...passes.analysis.magnitude import sum_terms
 from .activation import rectify
 from .elementwise import clip
 from .emitter import Emitter, Inexpressible, Rule

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import LoweringError
-from ...passes.convert_ternary_to_hw.evaluation import identifier
-from ...passes.hardware_estimate.devices import find_device
 from ..artifact import Artifact
 from ..backend import BackendBase
+from .circuit.evaluation import identifier
+from .estimate.devices import find_device
 
 if TYPE_CHECKING:
     from ...ir.language.elaborated import Elaborated
@@ -31,7 +31,7 @@ class FPGABackend(BackendBase):
     inputs come in, two bits a trit, first elements in the lowest bits; a free size is 1.
 
     Args:
-        target_device: what it must fit on, see `hardware_estimate.devices`.
+        target_device: what it must fit on, see `to_verilog.estimate.devices`.
         weights: a weights file or a `state_dict`.
         options: others of the target `verilog`, as `input_bits=4`.
 

@@ -1,6 +1,6 @@
 """Which folding makes a circuit fit on a device that it is too large for.
 
-The choice is made by formulas (`passes.convert_ternary_to_hw.folding`), and then built and
+The choice is made by formulas (`to_verilog.circuit.folding`), and then built and
 estimated as any circuit, so that what is advised fits by the same measure. Not here: options and
 stages of the target (`target`).
 """
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.errors import OptionError
-from ...passes.convert_ternary_to_hw.folding.rom_styles import LUTS_OF_A_BLOCK
-from ...passes.hardware_estimate.devices import Device, needs
-from ...passes.hardware_estimate.estimate import Estimate
+from .circuit.folding.rom_styles import LUTS_OF_A_BLOCK
+from .estimate.devices import Device, needs
+from .estimate.estimate import Estimate
 
 _TRIES = 4
 _MARGIN = 0.9

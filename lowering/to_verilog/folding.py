@@ -1,6 +1,6 @@
 """The forms that were chosen for layers, for a report.
 
-Not here: the choice (`passes.convert_ternary_to_hw.folding`).
+Not here: the choice (`to_verilog.circuit.folding`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 
-from ...passes.choose_folding import FOLDING
+from .choose_folding import FOLDING
 
 COLUMNS = ("layer", "form", "PE", "SIMD", "cycles a frame", "LUT", "FF", "BRAM18")
 

@@ -1,6 +1,6 @@
 """What the streams of a circuit carry, read from the module, and the numbers on them as bits.
 
-Not here: quantisation and simulation, which are the caller's (`tools.verilog` does both).
+Not here: quantisation and simulation, which are the caller's (`to_verilog.simulation` does both).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from xdsl.dialects.builtin import (
 from ...dialects.elements import numpy_dtype
 from ...ir.errors import LoweringError
 from ...passes.adder_graph.graph import width_of
-from ...passes.convert_ternary_to_hw import INTERFACE
-from ...passes.convert_ternary_to_hw.ports import stream_width
+from .circuit import INTERFACE
+from .circuit.ports import stream_width
 
 Array = NDArray[Any]
 Quantization = Mapping[str, Any]

@@ -21,11 +21,11 @@ from ...dialects.shapes import DYNAMIC, is_float
 from ...ir.errors import UnsupportedError
 from ...ir.interpreter import entry_function
 from ...passes.adder_graph import InputRange
-from ...passes.argument_bounds import ArgumentBounds, note_bounds
-from ...passes.convert_ternary_to_hw.folding.measuring import conversion_pass
-from ...passes.convert_ternary_to_hw.structure import check_structure
-from ...passes.optimize_adder_graph import input_range
+from ...passes.adder_graph.optimize_adder_graph import input_range
+from ...passes.analysis.argument_bounds import ArgumentBounds, note_bounds
 from ..stages import run_stages
+from .circuit.folding.measuring import conversion_pass
+from .circuit.structure import check_structure
 from .interface import Interface, Port, noted_interface, port_of
 from .layers import Layer, cut_layers
 from .printer import check_printable, modules, verilog

@@ -27,12 +27,12 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.spike.types import dense_type
 from ...ir.interpreter import entry_function
-from ...passes.compile_time import is_literal, literal_value
-from ...passes.convert_ternary_to_hw.evaluation import identifier, layer_identifier
-from ...passes.convert_ternary_to_hw.rules import MOVES
+from ...passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
+from ...passes.analysis.compile_time import is_literal, literal_value
+from ...passes.analysis.layers import is_layer, weight_of
 from ...passes.expose_trains import TIMED
-from ...passes.layers import is_layer, weight_of
-from ...passes.optimize_adder_graph import WEIGHT_ATTRIBUTE
+from .circuit.evaluation import identifier, layer_identifier
+from .circuit.rules import MOVES
 
 NAME = "tensor.name"
 

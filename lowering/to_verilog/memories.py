@@ -1,12 +1,12 @@
 """Memories as Verilog that synthesis infers: an array with registered reads; small ROMs as a case.
 
 The words of a ROM stand in the text, so that a design in one file is whole. Not here: what a memory
-is and who uses it (`passes.convert_ternary_to_hw.memories`).
+is and who uses it (`to_verilog.circuit.memories`).
 """
 
 from __future__ import annotations
 
-from ...passes.convert_ternary_to_hw.memories import Memory
+from .circuit.memories import Memory
 
 _LOGIC_ROM = """\
 // ROM of {depth} words of {width} bits, in logic; a word comes one cycle after its address.

@@ -23,9 +23,9 @@ from ...dialects import interpret, tensor, ternary
 from ...ir.errors import UnsupportedError
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
-from ...passes.compile_time import is_literal, literal_value
-from ...passes.convert_ternary_to_hw.rules import MOVES
-from ...passes.layers import input_of, weight_of
+from ...passes.analysis.compile_time import is_literal, literal_value
+from ...passes.analysis.layers import input_of, weight_of
+from .circuit.rules import MOVES
 from .interface import Interface
 
 Numbers = NDArray[Any]

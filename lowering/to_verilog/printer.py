@@ -14,10 +14,10 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ...passes.convert_ternary_to_hw.circuit import COMMENT, name_of
-from ...passes.convert_ternary_to_hw.memories import MEMORY, memory_of
-from ...passes.convert_ternary_to_hw.words import KEYWORDS
 from ..emission import Names, UnsupportedOps
+from .circuit.circuit import COMMENT, name_of
+from .circuit.memories import MEMORY, memory_of
+from .circuit.words import KEYWORDS
 from .expressions import EXPRESSIONS, Expression, expression, width
 from .memories import memory_text
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...passes.hardware_estimate.devices import Device
+from .estimate.devices import Device
 
 _SYNTHESIS = {
     "ultrascale+": "synth_xilinx -family xcup -flatten -noiopad -nodsp",

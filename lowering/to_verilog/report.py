@@ -1,6 +1,6 @@
 """What a circuit is and how large: JSON and Markdown, from the circuit alone, without synthesis.
 
-Not here: the estimate itself (`passes.hardware_estimate`).
+Not here: the estimate itself (`to_verilog.estimate`).
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...passes.hardware_estimate.devices import Device, needs
-from ...passes.hardware_estimate.elaborate import Part
-from ...passes.hardware_estimate.estimate import Estimate, Resources
+from .estimate.devices import Device, needs
+from .estimate.elaborate import Part
+from .estimate.estimate import Estimate, Resources
 from .interface import Interface
 
 COUNTS = (

@@ -13,16 +13,16 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.interpret import run_module
 from ...ir.errors import OptionError
-from ...passes.convert_ternary_to_hw.structure import check_structure
 from ...passes.expose_logits import left_out
-from ...passes.hardware_estimate.devices import Device, check_fits, find_device
-from ...passes.hardware_estimate.estimate import Estimate, estimate
-from ...passes.integer_pipeline import integer_pipeline
+from ...passes.quantize_activations.integer_pipeline import integer_pipeline
 from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage, run_stages
 from ..targets import Target
+from .circuit.structure import check_structure
 from .cocotb import cocotb_files
+from .estimate.devices import Device, check_fits, find_device
+from .estimate.estimate import Estimate, estimate
 from .fitting import folding_advice
 from .folding import folding_markdown, noted_folding
 from .interface import Interface, frames_of, noted_interface, pack, shaped

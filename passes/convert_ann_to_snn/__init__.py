@@ -17,11 +17,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ...dialects.calibration import bind_samples
 from ...dialects.parameters import Array
 from ...ir.errors import OptionError
 from ...ir.interpreter import entry_function
 from ...ir.samples import read_samples
+from ..calibration.observation import bind_samples
 from .converter import RULES, Converted, LayerConverter, Rule
 from .correction import correct
 from .signals import Conversion, NotConvertible, Signal

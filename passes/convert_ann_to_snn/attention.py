@@ -18,7 +18,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC
 from ...ir.errors import PassError
-from ..compile_time import literal_value
+from ..analysis.compile_time import literal_value
 from .neurons import HALF, dense_numbers, initial_potential
 from .signals import Conversion, NotConvertible, Signal
 

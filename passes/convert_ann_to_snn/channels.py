@@ -6,7 +6,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike
 from ...dialects.inference import tensor_type
-from ..layers import is_conv, is_layer
+from ..analysis.layers import is_conv, is_layer
 
 _REACH = 32
 """How many ops to look back for the product that a value comes from."""

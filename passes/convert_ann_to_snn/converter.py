@@ -13,9 +13,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from ...ir.errors import PassError, UnsupportedError
 from ...ir.interpreter import entry_function
 from ...ir.locations import error_at, location_text
-from ..compile_time import is_literal
+from ..analysis.compile_time import is_literal
+from ..analysis.replacement import erase_unused_except, unused_ops
 from ..fold_constants import fold
-from ..replacement import erase_unused_except, unused_ops
 from . import neurons, shapes, synapses
 from .attention import Attention, attend, attentions
 from .neurons import is_activation

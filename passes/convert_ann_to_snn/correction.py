@@ -14,14 +14,14 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import interpret, spike, tensor
-from ...dialects.calibration import returning
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.interpret import run_module
 from ...dialects.parameters import Array
 from ...ir.interpreter import entry_function
-from ..compile_time import literal, literal_value
-from ..replacement import insert_before
+from ..analysis.compile_time import literal, literal_value
+from ..analysis.replacement import insert_before
+from ..calibration.observation import returning
 from .channels import channel_axis, is_synapse
 from .converter import Converted
 from .signals import Site

@@ -14,7 +14,7 @@ from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.parameters import Array
 from ...dialects.spike.types import is_train
 from ...dialects.tensor.shape import SLICE_END
-from ..compile_time import evaluate
+from ..analysis.compile_time import evaluate
 from .signals import ONE, Conversion, NotConvertible, Signal, compact, step_shape
 
 

@@ -21,8 +21,8 @@ from ...dialects.shapes import DYNAMIC, AnyTensor, Shape
 from ...dialects.spike.types import is_train
 from ...ir.errors import PassError
 from ...ir.locations import location_text
-from ..compile_time import compile_time_values, literal
-from ..replacement import insert_before
+from ..analysis.compile_time import compile_time_values, literal
+from ..analysis.replacement import insert_before
 
 
 class NotConvertible(PassError):

@@ -15,8 +15,8 @@ from xdsl.ir import SSAValue
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
-from ..compile_time import literal_value
-from ..layers import Layer, input_of, is_conv, is_ternary, options_of, weight_of
+from ..analysis.compile_time import literal_value
+from ..analysis.layers import Layer, input_of, is_conv, is_ternary, options_of, weight_of
 from . import neurons
 from .signals import ONE, Conversion, NotConvertible, Signal, compact
 

@@ -16,8 +16,8 @@ from ...dialects.inference import tensor_type
 from ...ir.errors import UnsupportedError
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
-from ..compile_time import compile_time_values
-from ..layers import is_layer, weight_of
+from ..analysis.compile_time import compile_time_values
+from ..analysis.layers import is_layer, weight_of
 from .attention import attentions
 from .channels import is_synapse
 from .converter import LayerConverter

@@ -17,8 +17,8 @@ from xdsl.passes import ModulePass
 
 from ...dialects import spike
 from ...ir.errors import OptionError
-from ..event_products import event_kind
-from ..replacement import replace_results
+from ..analysis.event_products import event_kind
+from ..analysis.replacement import replace_results
 from . import coding, synapses
 from .emitter import Emitter, Values
 

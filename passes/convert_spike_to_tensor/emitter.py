@@ -16,7 +16,7 @@ from ...dialects.parameters import dense_constant
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type, is_train
 from ...dialects.tensor.shape import SLICE_END
-from ..replacement import insert_before
+from ..analysis.replacement import insert_before
 
 
 class Emitter:

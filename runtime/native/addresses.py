@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ir.native_abi import ARRAY_DATA
+from .abi.linear import ARRAY_DATA
 
 _at = c_void_p.from_address
 

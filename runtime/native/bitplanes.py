@@ -2,7 +2,7 @@
 
 The right-hand matrix is brought into the kernels' layout once (`PackedColumns`), the left-hand one
 on every call, a few rows at a time. Not here: how the kernels are made; whoever joins the two sides
-gives a `BitplaneProvider` (`tools.native_matmul` does). For a few rows, `ternary_linear` is
+gives a `BitplaneProvider` (`to_native.matmul` does). For a few rows, `ternary_linear` is
 quicker.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.errors import BackendError, OptionError, ParameterError
-from ...ir.native_abi import PANEL, round_up
-from ...ir.native_bitplanes import (
+from ...ir.trits import packed_size
+from .abi.bitplanes import (
     OCTET,
     PACK_COLUMNS_ARGUMENTS,
     PRODUCT_ARGUMENTS,
@@ -27,7 +27,7 @@ from ...ir.native_bitplanes import (
     Sizes,
     Values,
 )
-from ...ir.trits import packed_size
+from .abi.linear import PANEL, round_up
 from .columns import aligned
 from .jit import Library
 from .threads import WORTH_A_THREAD, share, split
@@ -150,7 +150,7 @@ class PackedColumns:
         return self._codes
 
     def base(self, values: Values) -> NDArray[np.int32]:
-        """What is added to the counts of each column, see `ir.native_bitplanes`."""
+        """What is added to the counts of each column, see `abi.bitplanes`."""
         known = self._bases.get(values)
         if known is None:
             width = round_up(self.outs, PANEL)

@@ -1,6 +1,6 @@
 """Packed trits of an [ins, outs] matrix, as PyTorch's layers store them, in panels for kernels.
 
-The panels are those of `ir.native_abi`. Not here: matrices stored as [outs, ins] (`packed`).
+The panels are those of `abi.linear`. Not here: matrices stored as [outs, ins] (`packed`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ir.native_abi import PANEL, STEP, round_up, weight_bytes
+from .abi.linear import PANEL, STEP, round_up, weight_bytes
 
 Bytes = NDArray[np.uint8]
 _PIECE = 1 << 18

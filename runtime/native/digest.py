@@ -19,8 +19,8 @@ from importlib.resources import files
 from typing import Any
 
 from ...ir.errors import BackendError
-from ...ir.processor import LLVM_LOCK, llvm_binding
 from .jit import code_generator, load
+from .processor import LLVM_LOCK, llvm_binding
 
 _VECTORS, _LANES, _WORD = 4, 8, 8
 _ROW = _VECTORS * _LANES * _WORD

@@ -17,8 +17,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ...ir.errors import BackendError
-from ...ir.processor import LLVM_LOCK, host_processor, llvm_binding
 from .cache import ObjectCache, default_folder
+from .processor import LLVM_LOCK, host_processor, llvm_binding
 
 
 def code_generator() -> Any:

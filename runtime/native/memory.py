@@ -7,12 +7,12 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ir.native_interface import ALIGNMENT
+from .abi.interface import ALIGNMENT
 from .addresses import address_of
 
 
 def aligned(size: int) -> NDArray[np.uint8]:
-    """`size` bytes, the first at a multiple of `ir.native_interface.ALIGNMENT`."""
+    """`size` bytes, the first at a multiple of `abi.interface.ALIGNMENT`."""
     buffer = np.empty(size + ALIGNMENT, np.uint8)
     start = -address_of(buffer) % ALIGNMENT
     return buffer[start : start + size]

@@ -1,6 +1,6 @@
 """Native threads of our own, for processes without PyTorch: a team as OpenMP has it.
 
-`start_team` has the interface of `ir.native_parallel.START`, and the functions that a task asks of
+`start_team` has the interface of `abi.parallel.START`, and the functions that a task asks of
 its team are named to the loader, so that the same kernels run in PyTorch's team and in this one.
 The threads run without Python, watch for work a moment after each call, then sleep. Not here: their
 code (`team_code`), how many are worth it (`threads`).
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from ...ir.errors import BackendError
-from ...ir.native_parallel import BARRIER, TEAM_SIZE, THREAD_NUMBER
-from ...ir.processor import LLVM_LOCK, llvm_binding
+from .abi.parallel import BARRIER, TEAM_SIZE, THREAD_NUMBER
 from .memory import aligned
+from .processor import LLVM_LOCK, llvm_binding
 from .team_code import (
     CONDITION,
     LEAD,
@@ -133,7 +133,7 @@ _ADDRESS = ctypes.c_void_p
 
 @cache
 def start_team(most: int) -> Start | None:
-    """A function like `ir.native_parallel.START`, of at most so many threads; `None` if impossible.
+    """A function like `abi.parallel.START`, of at most so many threads; `None` if impossible.
 
     A task that finds the team at work is done by the caller alone.
     """

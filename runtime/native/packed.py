@@ -1,6 +1,6 @@
 """Ternary weight matrices in the layouts that native kernels read, always 2 bits a trit.
 
-The layouts are defined in `ir.native_abi` and made in `ir.native_layouts`. Not here: storage files
+The layouts are defined in `abi.linear` and made in `abi.layouts`. Not here: storage files
 (`ir.trits`, `ir.store`).
 """
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.errors import ParameterError
-from ...ir.native_abi import BLOCK, MAX_INS, Layout
-from ...ir.native_layouts import weights_in
-from ...ir.native_sparse import worthwhile
 from ...ir.trits import pack_trits, packed_size, unpack_trits
+from .abi.layouts import weights_in
+from .abi.linear import BLOCK, MAX_INS, Layout
+from .abi.sparse import worthwhile
 from .columns import aligned
 
 Packed = NDArray[np.uint8]

@@ -2,7 +2,7 @@
 
 What was compiled for this process is one sequence of bytes, as the cache keeps it: interface,
 object, constants. A shared library of the target `native` tells its interface itself. Not here:
-compiling (`lowering.to_native`); whoever joins the two sides is `tools.native`.
+compiling (`lowering.to_native`); whoever joins the two sides is `to_native.callables`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeIs
 
 from ...ir.errors import BackendError, OptionError
-from ...ir.native_interface import (
+from .abi.interface import (
     ARRAYS,
     FORWARD,
     INTERFACE_SUFFIX,
@@ -47,7 +47,7 @@ def program_bytes(interface: Interface, code: bytes, constants: Array) -> bytes:
 
     Args:
         interface: of the program.
-        code: the object file, with the functions of `ir.native_interface`.
+        code: the object file, with the functions of `abi.interface`.
         constants: uint8.
     """
     parts = [interface.to_json().encode(), code, constants.tobytes()]
@@ -109,8 +109,8 @@ class _Functions:
     """A program's functions, ready to be called.
 
     Attributes:
-        forward, workspace_bytes: see `ir.native_interface`.
-        arrays: `ir.native_interface.ARRAYS`, where there is one and array objects are as it needs.
+        forward, workspace_bytes: see `abi.interface`.
+        arrays: `abi.interface.ARRAYS`, where there is one and array objects are as it needs.
     """
 
     forward: Callable[..., None]
@@ -136,7 +136,7 @@ class _Short(NamedTuple):
         workspace: bytes.
         batch: the size.
         constants: their address.
-        call: `ir.native_interface.ARRAYS`, where there is one.
+        call: `abi.interface.ARRAYS`, where there is one.
     """
 
     shape: tuple[int, ...]
@@ -167,7 +167,7 @@ class NativeProgram:
 
         Args:
             interface: of the program.
-            functions: those of `ir.native_interface`.
+            functions: those of `abi.interface`.
             constants: uint8, as the program was compiled with; `None` where they are in the code.
             threads: most threads that a call uses; more than one only where rows of the batch are
                 computed apart.

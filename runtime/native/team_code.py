@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...ir.native_parallel import BARRIER, TEAM_SIZE, THREAD_NUMBER
+from .abi.parallel import BARRIER, TEAM_SIZE, THREAD_NUMBER
 
 WORD = 8
 TICKET, NUMBER, TEAM, ASLEEP, MUTEX, CONDITION, MEMBER_WORDS = 0, 8, 9, 16, 24, 32, 40

@@ -2,7 +2,7 @@
 
 Weights are held in panels unless told otherwise; their kernel has one tile for a single row of
 activations and others for more. Not here: how the kernels are made; whoever joins the two
-sides gives a `Provider` (`tools.native` does).
+sides gives a `Provider` (`to_native.callables` does).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.errors import BackendError, OptionError
-from ...ir.native_abi import (
+from .abi.linear import (
     ARRAYS,
     KIND_NAMED,
     LINEAR_ARGUMENTS,
@@ -28,8 +28,8 @@ from ...ir.native_abi import (
     Precision,
     scratch_bytes,
 )
-from ...ir.native_parallel import CALL, TASK
-from ...ir.native_tables import trit_sums
+from .abi.parallel import CALL, TASK
+from .abi.tables import trit_sums
 from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
 from .jit import Library
 from .memory import Memory

@@ -17,9 +17,9 @@ from threading import Lock
 from typing import Any
 
 from ...ir.errors import BackendError
-from ...ir.native_parallel import BARRIER, START, TEAM_SIZE, THREAD_NUMBER
-from ...ir.processor import llvm_binding
+from .abi.parallel import BARRIER, START, TEAM_SIZE, THREAD_NUMBER
 from .native_team import Start, start_team
+from .processor import llvm_binding
 
 WORTH_A_MEMBER = 800_000
 """Products of int8 for which one more thread of a team saves more than it costs."""
@@ -49,7 +49,7 @@ def processors() -> int:
 
 
 def team() -> Start | None:
-    """Starts a team of threads, see `ir.native_parallel.START`; `None` where there is none.
+    """Starts a team of threads, see `abi.parallel.START`; `None` where there is none.
 
     The threads are PyTorch's if it was loaded before the first call, and has an OpenMP runtime with
     GNU's interface; else those of `team`. PyTorch's do not survive a fork, and it does not notice:

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...ir.native_abi import KIND_NAMED, PRECISIONS, Activations, Kind, Precision
-from ...ir.native_conv import ConvGeometry, conv_weights
-from ...ir.native_parallel import CONV_CALL, CONV_CALL_ARGUMENTS, CONV_TASK
 from ..ternary_tensor import unpack_unchecked
+from .abi.conv import ConvGeometry, conv_weights
+from .abi.linear import KIND_NAMED, PRECISIONS, Activations, Kind, Precision
+from .abi.parallel import CONV_CALL, CONV_CALL_ARGUMENTS, CONV_TASK
 from .columns import Bytes, aligned
 from .held import Contents, Held, digest_of
 from .jit import Library
@@ -46,7 +46,7 @@ class ConvKernel(NamedTuple):
     """One compiled convolution.
 
     Attributes:
-        library: with the functions of `ir.native_parallel`.
+        library: with the functions of `abi.parallel`.
         scratch: bytes of memory that a thread works in, a multiple of 64.
     """
 

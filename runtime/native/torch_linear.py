@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from ...ir.errors import OptionError
-from ...ir.native_abi import (
+from .abi.linear import (
     KIND_NAMED,
     LINEAR_ARGUMENTS,
     MAX_INS,
@@ -29,7 +29,7 @@ from ...ir.native_abi import (
     Precision,
     scratch_bytes,
 )
-from ...ir.native_parallel import CALL, TASK
+from .abi.parallel import CALL, TASK
 from .columns import Bytes, panels_of_columns
 from .held import Contents, Held, digest_of
 from .memory import Memory

@@ -1,7 +1,7 @@
 """Spiking layers as single operators of an exported graph, so that importers find them again.
 
-`torch.export` unrolls a loop over time. Within `ir.recording.recording()`, the layers and functions
-of this folder put one operator without a kernel in the place of their loop:
+`torch.export` unrolls a loop over time. Within `export_recording.recording()`, the layers and
+functions of this folder put one operator without a kernel in the place of their loop:
 `triton_dsl_recorded::neuron`, `attention`, `batch_norm`, `encode` and `decode`, whose `settings`
 are JSON. Subclasses made elsewhere run as they are. Not here: what becomes of the operators
 (`lowering.from_torch`).
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...ir.recording import is_recording
+from .export_recording import is_recording
 
 NAMESPACE = "triton_dsl_recorded"
 

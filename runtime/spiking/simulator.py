@@ -3,7 +3,7 @@
 A simulator knows which axes of a program's arrays are time and batch, hands the state from slice to
 slice, and shares samples among threads. Where sums are exact, engines give the same bits, and the
 one that took least time for so many spikes and samples is taken. Not here: compiling the programs
-(`tools.simulator` joins the two).
+(`lowering.simulator` joins the two).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Simulator:
         engine: Engine = "auto",
         threads: int = 1,
     ) -> None:
-        """Make a simulator; `tools.simulator.simulator` does.
+        """Make a simulator; `lowering.simulator.simulator` does.
 
         Args:
             signature: of the program.

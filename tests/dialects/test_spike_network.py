@@ -15,13 +15,13 @@ from xdsl.ir import Block, Operation
 from triton_dsl.dialects import spike, tensor, ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store, dense_constant
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.dialects.registry import parse_module, verify_module
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.dialects.spike.models import MODELS, discrete
 from triton_dsl.dialects.spike.network_graph import execution_order, undelayed_cycle
 from triton_dsl.ir.errors import TritonError, VerifyError
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.runtime.random_values import fill_parameters
 
 Array = NDArray[Any]
 

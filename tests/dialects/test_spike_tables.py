@@ -8,15 +8,15 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 
 from triton_dsl.dialects import spike, tensor, ternary
-from triton_dsl.dialects.calibration import bind_samples, observe
-from triton_dsl.dialects.equivalence import SemanticsCheck
 from triton_dsl.dialects.interpret import check_inputs
-from triton_dsl.dialects.magnitude import magnitude
-from triton_dsl.dialects.random_values import random_inputs
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.errors import OptionError, PassError, TritonError
+from triton_dsl.passes.analysis.magnitude import magnitude
+from triton_dsl.passes.calibration.observation import bind_samples, observe
 from triton_dsl.passes.infer_shapes import InferShapesPass
+from triton_dsl.runtime.equivalence import SemanticsCheck
+from triton_dsl.runtime.random_values import random_inputs
 
 NETWORK = """
 func.func @forward(%s: !spike.train<?x?x4>, %v: tensor<?x3xf32>) -> tensor<?x?x3xf32> {

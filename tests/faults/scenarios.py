@@ -83,8 +83,8 @@ def module_and_weights(folder: Path, which: int) -> None:
     from xdsl.ir import Block, Region
 
     from triton_dsl.dialects import tensor
-    from triton_dsl.dialects.module_file import save_module
     from triton_dsl.dialects.parameters import add_parameter
+    from triton_dsl.lowering.module_file import save_module
 
     module = ModuleOp([])
     weight = add_parameter(module, "w", np.full(4, which, np.float32))

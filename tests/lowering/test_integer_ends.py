@@ -18,13 +18,13 @@ from xdsl.rewriter import InsertPoint
 
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.magnitude import magnitude
 from triton_dsl.dialects.parameters import dense_constant
 from triton_dsl.dialects.registry import verify_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.from_onnx.calls import element_type
 from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.passes.analysis.magnitude import magnitude
 from triton_dsl.tools.verify import run_target
 
 Array = NDArray[Any]

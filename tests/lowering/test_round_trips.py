@@ -14,13 +14,13 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects import ternary
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.engine import run_tflite
 from triton_dsl.runtime.engines import run_onnx
+from triton_dsl.runtime.random_values import fill_parameters
 
 Array = np.ndarray[Any, Any]
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,10 +17,10 @@ from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module, triton_context, verify_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.passes.expose_state import ExposeStatePass
 from triton_dsl.passes.infer_shapes import InferShapesPass
 from triton_dsl.passes.lower_recurrent import LowerRecurrentPass
-from triton_dsl.tools.native import native_program
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(3)

@@ -25,7 +25,9 @@ def test_a_pass_goes_by_the_name_of_its_file(name: str) -> None:
     kind = UNIVERSE.all_passes[name]()
     assert issubclass(kind, ModulePass) and dataclasses.is_dataclass(kind)
     assert kind.name == name
-    assert kind.__module__ == "triton_dsl.passes." + name.replace("-", "_")
+    _, top, *rooms = kind.__module__.split(".")
+    # A target names its conversions for what they lead to: `to_native.llvm.convert_arith`.
+    assert rooms[-1] == name.replace("-", "_") or top == "lowering"
     # Capitals may go on: LLVM.
     assert kind.__name__.endswith("Pass") and kind.__name__[0].isupper()
     assert kind.__name__.lower() == name.replace("-", "") + "pass"

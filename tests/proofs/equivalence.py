@@ -21,7 +21,7 @@ from xdsl.ir import Attribute
 
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.registry import verify_module
-from triton_dsl.passes.compile_time import has_value
+from triton_dsl.passes.analysis.compile_time import has_value
 
 from .algebra import BOOL, Terms, Whole, Words
 from .meaning import Meaning, Value, dtype_of, filled

@@ -28,7 +28,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_dsl.dialects import spike, tensor, ternary
 from triton_dsl.dialects.parameters import constant_value
-from triton_dsl.passes.compile_time import has_value, is_literal
+from triton_dsl.passes.analysis.compile_time import has_value, is_literal
 
 from .algebra import BOOL, I64, Algebra, DType, Element
 

@@ -18,18 +18,17 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 
 from triton_dsl.dialects import spike, tensor, ternary
 from triton_dsl.dialects.tensor.elementwise import UnaryOp
-from triton_dsl.passes import (
-    channel_paths,
-    fuse_linear,
+from triton_dsl.passes import fuse_linear
+from triton_dsl.passes.analysis import layers
+from triton_dsl.passes.requantize import (
     integer_forms,
-    layers,
-    level_grids,
     merge_rescaling,
     requantize,
     requantize_fusion,
-    streamline,
 )
-from triton_dsl.passes.integer_emitter import IntegerEmitter
+from triton_dsl.passes.requantize.integer_emitter import IntegerEmitter
+from triton_dsl.passes.skip_zeros import channel_paths
+from triton_dsl.passes.streamline import level_grids, streamline
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 

@@ -14,17 +14,12 @@ from triton_dsl.dialects import spike, tensor, ternary
 from triton_dsl.dialects.spike.canonicalize import MergeDelays
 from triton_dsl.dialects.tensor import canonicalize
 from triton_dsl.dialects.tensor.canonicalize import MergePermutes, replace_with
-from triton_dsl.passes import (
-    channel_vectors,
-    integer_emitter,
-    level_grids,
-    level_results,
-    merge_rescaling,
-    prunable,
-    requantize_fusion,
-)
-from triton_dsl.passes.channel_paths import PathOp
-from triton_dsl.passes.rescaling_fit import Fit
+from triton_dsl.passes.analysis import channel_vectors
+from triton_dsl.passes.requantize import integer_emitter, merge_rescaling, requantize_fusion
+from triton_dsl.passes.requantize.rescaling_fit import Fit
+from triton_dsl.passes.skip_zeros import prunable
+from triton_dsl.passes.skip_zeros.channel_paths import PathOp
+from triton_dsl.passes.streamline import level_grids, level_results
 
 from . import test_canonicalize as of_canonicalize
 from . import test_fuse_linear as of_fuse_linear

@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import ModuleOp, i8, i32
 from xdsl.ir import SSAValue
 
 from triton_dsl.dialects import tensor, ternary
+from triton_dsl.passes.analysis.layers import is_layer
 from triton_dsl.passes.fuse_linear import FuseLinearPass
-from triton_dsl.passes.layers import is_layer
 
 from .equivalence import changed, prove
 from .programs import program, tensor_of

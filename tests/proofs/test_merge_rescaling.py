@@ -20,7 +20,7 @@ from xdsl.ir import SSAValue
 
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.parameters import dense_constant
-from triton_dsl.passes.merge_rescaling import MergeRescalingPass
+from triton_dsl.passes.requantize.merge_rescaling import MergeRescalingPass
 
 from .equivalence import all_values, changed, enumerate_all, prove_by_levels
 from .programs import program, tensor_of

@@ -22,10 +22,10 @@ from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.parameters import dense_constant
 from triton_dsl.dialects.shapes import is_float
-from triton_dsl.passes.compile_time import literal_value
-from triton_dsl.passes.replacement import erase, erase_unused_except
-from triton_dsl.passes.requantize import RequantizePass
-from triton_dsl.passes.requantize_fusion import fuse_rescaling
+from triton_dsl.passes.analysis.compile_time import literal_value
+from triton_dsl.passes.analysis.replacement import erase, erase_unused_except
+from triton_dsl.passes.requantize.requantize import RequantizePass
+from triton_dsl.passes.requantize.requantize_fusion import fuse_rescaling
 
 from .equivalence import (
     all_values,

@@ -10,8 +10,9 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from triton_dsl.dialects import tensor
-from triton_dsl.passes import level_grids, requantize, requantize_fusion, streamline
-from triton_dsl.passes.integer_emitter import IntegerEmitter
+from triton_dsl.passes.requantize import requantize, requantize_fusion
+from triton_dsl.passes.requantize.integer_emitter import IntegerEmitter
+from triton_dsl.passes.streamline import level_grids, streamline
 
 from . import test_canonicalize, test_fuse_linear, test_merge_rescaling, test_skip_zeros
 from . import test_requantize as of_requantize

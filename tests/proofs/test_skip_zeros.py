@@ -19,8 +19,8 @@ from xdsl.ir import SSAValue
 from triton_dsl.dialects import spike, tensor, ternary
 from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.parameters import dense_constant
-from triton_dsl.passes.layers import is_layer, weight_of
-from triton_dsl.passes.skip_zeros import SkipZerosPass
+from triton_dsl.passes.analysis.layers import is_layer, weight_of
+from triton_dsl.passes.skip_zeros.skip_zeros import SkipZerosPass
 
 from .equivalence import changed, prove
 from .programs import program, tensor_of

@@ -21,8 +21,8 @@ from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.parameters import dense_constant
 from triton_dsl.dialects.shapes import is_float
-from triton_dsl.passes.layers import is_layer
-from triton_dsl.passes.streamline import StreamlinePass
+from triton_dsl.passes.analysis.layers import is_layer
+from triton_dsl.passes.streamline.streamline import StreamlinePass
 
 from .equivalence import all_values, arguments_of, changed, enumerate_all, prove, results_on
 from .programs import program, tensor_of

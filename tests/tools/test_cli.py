@@ -10,8 +10,8 @@ import onnx
 import pytest
 
 from triton_dsl.ir.store import save_arrays
-from triton_dsl.passes.ternary_kernels.bitplanes_schemes import SCHEMES
-from triton_dsl.passes.ternary_kernels.recipes import RECIPES
+from triton_dsl.lowering.to_native.kernels.bitplanes_schemes import SCHEMES
+from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.tools.cli import main
 
 SOURCE = """layer Net {

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.verify import (
     compare,
     default_targets,

@@ -17,7 +17,6 @@ from triton_dsl import from_torch
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import store_of
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.from_onnx.rules import RULES
@@ -25,6 +24,7 @@ from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.lowering.from_tflite import rules as tflite_rules
 from triton_dsl.lowering.from_torch.rules import RULES as TORCH_RULES
 from triton_dsl.lowering.to_onnx import elementwise
+from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.cli import main
 from triton_dsl.tools.draws import EDGE, ORDINARY, draw
 from triton_dsl.tools.sources.source import NoEngine

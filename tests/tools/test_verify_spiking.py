@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.inputs import random_arrays
 from triton_dsl.tools.verify import verify_module
 

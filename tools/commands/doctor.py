@@ -79,9 +79,9 @@ def _program(name: str, package: str) -> tuple[str | None, str]:
 def _kernels() -> tuple[str, list[tuple[str, str, str | None, str]]]:
     """LLVM's name of this processor, and the instruction set of each kind of kernel on it."""
     from ...ir.errors import BackendError
-    from ...ir.processor import host_processor
-    from ...passes.ternary_kernels.bitplanes_schemes import best_scheme
-    from ...passes.ternary_kernels.recipes import best_recipe
+    from ...lowering.to_native.kernels.bitplanes_schemes import best_scheme
+    from ...lowering.to_native.kernels.recipes import best_recipe
+    from ...runtime.native.processor import host_processor
 
     processor, advice, chosen = "this processor", "", dict.fromkeys(KERNELS)
     try:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
-    from ...dialects.activity import Activity
     from ...ir.safe_write import PendingFiles
+    from ...runtime.spiking.activity import Activity
 
 
 def run(
@@ -134,7 +134,7 @@ def _run(
     module: ModuleOp, engine: str, arrays: Sequence[Any], potentials: bool
 ) -> tuple[str, list[Any], Activity | None]:
     if engine == "interpreter":
-        from ...dialects.activity import record
+        from ...runtime.spiking.activity import record
         from .spiking import lowered
 
         activity = record(lowered(module), arrays, potentials=potentials)

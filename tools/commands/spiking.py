@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from xdsl.dialects.builtin import ModuleOp
 
-    from ...dialects.activity import Activity
     from ...ir.safe_write import PendingFiles
+    from ...runtime.spiking.activity import Activity
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def draw(
         pending.add(path, picture_bytes(figure(), path.suffix))
     if pictures.accuracy is None or pictures.labels is None:
         return None
-    from ...dialects.anytime import answers
+    from ...runtime.spiking.anytime import answers
     from ..pictures.accuracy import accuracy, accuracy_by_step
 
     labels = _read_labels(pictures.labels)

@@ -39,7 +39,7 @@ def raster(
     """A raster of each layer, inputs first.
 
     Args:
-        source: a recorded run (`dialects.activity.record`), or trains, see `trains.Source`.
+        source: a recorded run (`runtime.spiking.activity.record`), or trains, see `trains.Source`.
         sample: which sample of the batch.
         neurons: the most neurons of a layer.
         dt: seconds a step: the axis then is in milliseconds.

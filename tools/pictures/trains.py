@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dialects.activity import Activity, LayerActivity
 from ...ir.errors import OptionError
+from ...runtime.spiking.activity import Activity, LayerActivity
 
 if TYPE_CHECKING:
     from torch import Tensor

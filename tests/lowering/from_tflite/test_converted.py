@@ -134,7 +134,7 @@ def test_other_scales_are_written_out(bench: Any) -> None:
     """A scale that cannot be is no reason for a kernel, and no reason to fail."""
     from xdsl.dialects.builtin import FloatAttr, f32
 
-    from triton_dsl.dialects.stored_grids import SCALE
+    from triton_dsl.passes.calibration.stored_grids import SCALE
 
     module = imported("autoencoder.int8-one-scale").clone()
     grids = [op for op in module.walk() if SCALE in op.attributes]

@@ -29,11 +29,11 @@ from xdsl.ir import Block, SSAValue
 
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.shapes import DYNAMIC
-from triton_dsl.ir.native_interface import Interface
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.to_native.header import macro_prefix
-from triton_dsl.passes.ternary_kernels.code import POINTER, Code, function
+from triton_dsl.lowering.to_native.kernels.code import POINTER, Code, function
+from triton_dsl.runtime.native.abi.interface import Interface
 
 pytest.importorskip("llvmlite")
 

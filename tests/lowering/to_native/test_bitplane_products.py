@@ -7,12 +7,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.random_values import fill_parameters, random_inputs
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.processor import host_features
 from triton_dsl.lowering.emission import entry_function
-from triton_dsl.passes.ternary_kernels.recipes import RECIPES
-from triton_dsl.tools.native import native_program
+from triton_dsl.lowering.to_native.callables import native_program
+from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
+from triton_dsl.runtime.native.processor import host_features
+from triton_dsl.runtime.random_values import fill_parameters, random_inputs
 
 pytest.importorskip("llvmlite")
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.ir.processor import Processor, host_features, llvm_binding
+from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
 from triton_dsl.lowering.to_native.machine import PROCESSORS, host_machine, machine_of
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
-from triton_dsl.passes.ternary_kernels.recipes import best_recipe
+from triton_dsl.runtime.native.processor import Processor, host_features, llvm_binding
 
 pytest.importorskip("llvmlite")
 
@@ -23,11 +23,11 @@ COMPILE = """
 import sys
 from functools import cache
 from xdsl.backend.llvm.convert import convert_module
-from triton_dsl.ir.native_abi import KINDS
+from triton_dsl.runtime.native.abi.linear import KINDS
 from triton_dsl.lowering.to_native.machine import machine_of
 from triton_dsl.lowering.to_native.object_code import compile_text
-from triton_dsl.passes.ternary_kernels.kernel import kernel_module
-from triton_dsl.passes.ternary_kernels.recipes import recipe_named
+from triton_dsl.lowering.to_native.kernels.kernel import kernel_module
+from triton_dsl.lowering.to_native.kernels.recipes import recipe_named
 
 @cache
 def kernels(recipe):

@@ -11,13 +11,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.random_values import fill_parameters, random_inputs
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import PassError, UnsupportedError
 from triton_dsl.lowering.emission import entry_function
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.tools.native import native_program
+from triton_dsl.lowering.to_native.callables import native_program
+from triton_dsl.runtime.random_values import fill_parameters, random_inputs
 from triton_dsl.tools.verify import is_integer_program, verify_module
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "models"

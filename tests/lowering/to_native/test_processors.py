@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.module_file import save_module
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.native_interface import Interface
-from triton_dsl.ir.processor import host_features
 from triton_dsl.ir.store import ParameterStore, save_arrays
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.artifact import Artifact
+from triton_dsl.lowering.module_file import save_module
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_native.machine import machine_of
+from triton_dsl.runtime.native.abi.interface import Interface
+from triton_dsl.runtime.native.processor import host_features
 
 pytest.importorskip("llvmlite")
 

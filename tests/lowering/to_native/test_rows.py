@@ -7,11 +7,11 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.random_values import fill_parameters, random_inputs
 from triton_dsl.lowering.emission import entry_function
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.to_native.interface import note_interface, noted_interface
 from triton_dsl.lowering.to_native.rows import is_row_wise, work_of_row
+from triton_dsl.runtime.random_values import fill_parameters, random_inputs
 
 APART = {
     "elementwise": ("x: Tensor[N, 4]", "Tensor[N, 4]", "relu(x * 2.0) + x"),

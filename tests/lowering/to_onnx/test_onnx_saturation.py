@@ -30,10 +30,10 @@ from xdsl.ir import SSAValue
 from triton_dsl import optimize_onnx_model
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.ranges import Calibration, Range, record_ranges
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.to_onnx.byte_weights import fits
+from triton_dsl.passes.calibration.ranges import Calibration, Range, record_ranges
 
 Array = np.ndarray[Any, Any]
 

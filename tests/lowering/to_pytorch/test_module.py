@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.ir.errors import LoweringError, ParameterError
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.artifact import write_artifact
@@ -24,6 +23,7 @@ from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_pytorch.expressions import layout
 from triton_dsl.lowering.to_pytorch.load import load_module
 from triton_dsl.lowering.to_pytorch.state import MODULE_ATTRIBUTES
+from triton_dsl.runtime.random_values import fill_parameters
 
 torch = pytest.importorskip("torch")
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.engine import run_tflite
+from triton_dsl.runtime.random_values import fill_parameters
 
 pytestmark = pytest.mark.slow
 

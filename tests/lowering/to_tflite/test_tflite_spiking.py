@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.conversion import convert_to_snn
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.engine import run_tflite
-from triton_dsl.tools.conversion import convert_to_snn
+from triton_dsl.runtime.random_values import fill_parameters
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8
 
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.errors import LoweringError, OptionError
 from triton_dsl.ir.trits import pack_trits
@@ -22,6 +21,7 @@ from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.engine import self_check
 from triton_dsl.lowering.to_tflite.target import STAGES
+from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.verify import verify_module
 
 ROOT = Path(__file__).resolve().parents[3]

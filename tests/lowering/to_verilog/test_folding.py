@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
 from triton_dsl.tools.folding import folding_table
-from triton_dsl.tools.verilog import run_verilog
 
 from .images import ImageProgram
 from .test_estimates import compare

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from triton_dsl.lowering.to_verilog.circuit.memories import Memory, Style, memory_of
 from triton_dsl.lowering.to_verilog.memories import memory_text
-from triton_dsl.passes.convert_ternary_to_hw.memories import Memory, Style, memory_of
 
 RequireTool = Callable[[str, str], str]
 MEMORIES = [

@@ -25,7 +25,7 @@ from fuzz.quantised_networks import (
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.tools.verilog import run_verilog
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
 
 pytestmark = pytest.mark.usefixtures("iverilog")
 

@@ -16,7 +16,7 @@ from triton_dsl.ir.errors import LoweringError, OptionError
 from triton_dsl.lowering.artifact import Artifact, write_artifact
 from triton_dsl.lowering.backend import CompiledModel, compile_model
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.passes.hardware_estimate.devices import DEVICES
+from triton_dsl.lowering.to_verilog.estimate.devices import DEVICES
 
 Program = Callable[[str, dict[str, NDArray[Any]]], ModuleOp]
 RequireTool = Callable[[str, str], str]

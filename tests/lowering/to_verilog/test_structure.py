@@ -22,10 +22,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_dsl.dialects.shapes import bit_width
 from triton_dsl.ir.errors import VerifyError
+from triton_dsl.lowering.to_verilog.circuit.memories import MEMORY
+from triton_dsl.lowering.to_verilog.circuit.structure import check_structure
 from triton_dsl.lowering.to_verilog.interface import noted_interface
 from triton_dsl.lowering.to_verilog.target import VerilogOptions, VerilogTarget
-from triton_dsl.passes.convert_ternary_to_hw.memories import MEMORY
-from triton_dsl.passes.convert_ternary_to_hw.structure import check_structure
 
 from .designs import DESIGNS, hardware
 

@@ -17,10 +17,14 @@ from triton_dsl.dialects.registry import triton_context
 from triton_dsl.ir.instrument import run_passes
 from triton_dsl.ir.pipeline import parse_pipeline
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.passes.quantize_activations import QuantizeActivationsPass, calibrate, quantize
+from triton_dsl.lowering.ternarization import ternarize_module
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
+from triton_dsl.passes.quantize_activations.quantize_activations import (
+    QuantizeActivationsPass,
+    calibrate,
+    quantize,
+)
 from triton_dsl.passes.universe import everything
-from triton_dsl.tools.ternarization import ternarize_module
-from triton_dsl.tools.verilog import run_verilog
 
 torch = pytest.importorskip("torch")
 

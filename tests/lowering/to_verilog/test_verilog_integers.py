@@ -16,9 +16,9 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.passes.integer_pipeline import integer_pipeline
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
+from triton_dsl.passes.quantize_activations.integer_pipeline import integer_pipeline
 from triton_dsl.tools.inputs import load_module
-from triton_dsl.tools.verilog import run_verilog
 
 Array = NDArray[Any]
 

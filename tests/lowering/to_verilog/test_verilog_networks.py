@@ -13,13 +13,17 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.random_values import fill_parameters
 from triton_dsl.dialects.registry import triton_context
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.passes.quantize_activations import QuantizeActivationsPass, calibrate, quantize
-from triton_dsl.passes.requantize import RequantizePass
-from triton_dsl.tools.verilog import run_verilog
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
+from triton_dsl.passes.quantize_activations.quantize_activations import (
+    QuantizeActivationsPass,
+    calibrate,
+    quantize,
+)
+from triton_dsl.passes.requantize.requantize import RequantizePass
+from triton_dsl.runtime.random_values import fill_parameters
 
 Array = NDArray[Any]
 Program = Callable[..., ModuleOp]

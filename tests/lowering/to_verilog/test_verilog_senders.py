@@ -10,7 +10,7 @@ import pytest
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.tools.verilog import run_verilog
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
 
 SIGNS = """func.func @forward(%x: tensor<?x2x2xf32>) -> tensor<?x3xf32> {
   %f = tensor.flatten %x {start = 1 : i64, end = 2 : i64}

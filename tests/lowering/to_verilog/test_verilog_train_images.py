@@ -12,7 +12,7 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import TritonError
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.tools.verilog import run_verilog
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
 
 from .test_verilog_spiking import OPTIONS, checked
 from .train_images import Shared, TrainImageProgram

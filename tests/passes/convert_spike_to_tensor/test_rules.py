@@ -21,8 +21,8 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.passes.convert_spike_to_tensor import RULES, ConvertSpikeToTensorPass
-from triton_dsl.tools.native import native_program
 
 Array = NDArray[Any]
 

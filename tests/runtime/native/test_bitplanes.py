@@ -7,8 +7,8 @@ import pytest
 
 from triton_dsl.ir.errors import BackendError, OptionError, ParameterError
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.to_native.matmul import bitplane_kernels, pack_columns, ternary_matmul
 from triton_dsl.runtime.native.bitplanes import PackedColumns, bitplane_matmul
-from triton_dsl.tools.native_matmul import bitplane_kernels, pack_columns, ternary_matmul
 
 pytest.importorskip("llvmlite")
 

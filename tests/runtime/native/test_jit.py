@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError
-from triton_dsl.ir.processor import Processor, host_features
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.runtime.native import jit
 from triton_dsl.runtime.native.cache import ObjectCache
 from triton_dsl.runtime.native.jit import Library, kept, load
+from triton_dsl.runtime.native.processor import Processor, host_features
 
 pytest.importorskip("llvmlite")
 

@@ -12,8 +12,8 @@ if os.name != "posix":
 
 PREAMBLE = """
 import ctypes, os, sys
-from triton_dsl.ir.native_parallel import BARRIER, TEAM_SIZE, THREAD_NUMBER
-from triton_dsl.ir.processor import llvm_binding
+from triton_dsl.runtime.native.abi.parallel import BARRIER, TEAM_SIZE, THREAD_NUMBER
+from triton_dsl.runtime.native.processor import llvm_binding
 from triton_dsl.runtime.native.native_team import start_team
 start = start_team(4)
 of = llvm_binding().address_of_symbol

@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from triton_dsl.ir.errors import ParameterError
-from triton_dsl.ir.native_abi import MAX_INS, row_bytes, weight_bytes
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.runtime.native.abi.linear import MAX_INS, row_bytes, weight_bytes
 from triton_dsl.runtime.native.packed import PackedWeights
 
 SHAPES = [(1, 1), (3, 4), (64, 16), (65, 17), (5, 256), (2, 300), (130, 33)]

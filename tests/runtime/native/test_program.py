@@ -15,10 +15,10 @@ from xdsl.dialects.llvm import FuncOp, LLVMFunctionType, ReturnOp
 from xdsl.ir import Block, SSAValue
 
 from triton_dsl.ir.errors import BackendError, OptionError
-from triton_dsl.ir.native_interface import Interface, TensorInterface
 from triton_dsl.lowering.to_native.arrays import arrays_entry
+from triton_dsl.lowering.to_native.kernels.code import POINTER, Code, function
 from triton_dsl.lowering.to_native.object_code import compile_object
-from triton_dsl.passes.ternary_kernels.code import POINTER, Code, function
+from triton_dsl.runtime.native.abi.interface import Interface, TensorInterface
 from triton_dsl.runtime.native.program import NativeProgram, load_program, program_bytes
 
 pytest.importorskip("llvmlite")

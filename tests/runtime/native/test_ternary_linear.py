@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from triton_dsl.ir.errors import BackendError, OptionError
-from triton_dsl.ir.native_abi import Kind, Layout
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.to_native.callables import kernel_provider
+from triton_dsl.runtime.native.abi.linear import Kind, Layout
 from triton_dsl.runtime.native.jit import Library
 from triton_dsl.runtime.native.packed import PackedWeights
 from triton_dsl.runtime.native.ternary_linear import TernaryLinear
-from triton_dsl.tools.native import kernel_provider
 
 pytest.importorskip("llvmlite")
 
@@ -106,7 +106,7 @@ import sys
 import numpy as np
 if sys.argv[1] == "torch":
     import torch
-from triton_dsl.tools.native import ternary_linear
+from triton_dsl.lowering.to_native.callables import ternary_linear
 random = np.random.default_rng(0)
 trits, x = random.integers(-1, 2, (700, 1500)), random.standard_normal((9, 1500), np.float32)
 results = [ternary_linear(trits, threads=threads)(x) for threads in (1, 2, 5)]

@@ -18,17 +18,17 @@ from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.ir.native_abi import KIND_NAMED
-from triton_dsl.ir.native_conv import ConvGeometry
-from triton_dsl.ir.processor import host_features
-from triton_dsl.passes.ternary_kernels.recipes import RECIPES
+from triton_dsl.lowering.to_native.conv_kernels import conv_provider
+from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.runtime.native import torch_conv
+from triton_dsl.runtime.native.abi.conv import ConvGeometry
+from triton_dsl.runtime.native.abi.linear import KIND_NAMED
+from triton_dsl.runtime.native.processor import host_features
 from triton_dsl.runtime.native.provider import CONV
 from triton_dsl.runtime.native.torch_linear import is_unseen
 from triton_dsl.runtime.operators import set_precision, ternary_conv2d, use_precision
 from triton_dsl.runtime.packed import PackedTernaryConv2d
 from triton_dsl.runtime.ternary_tensor import pack
-from triton_dsl.tools.native_conv import conv_provider
 
 pytest.importorskip("llvmlite")
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from triton_dsl.dialects.activity import Activity, record
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.runtime.spiking.activity import Activity, record
 from triton_dsl.runtime.spiking.spike_tensor import SpikeTensor
 
 pytest.importorskip("matplotlib", reason="pip install 'triton-dsl[pictures]'")

@@ -1,0 +1,146 @@
+"""Float programs to spiking ones in one call: fusion, thresholds, conversion, corrections.
+
+The passes that it runs can be run one by one with `triton-opt`: see docs/conversion.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ..dialects.interpret import run_module
+from ..dialects.parameters import Array
+from ..dialects.registry import triton_context, verify_module
+from ..dialects.spike.types import is_train
+from ..ir.errors import OptionError
+from ..ir.interpreter import entry_function
+from ..passes.balance_thresholds import ThresholdCalibrator, balance
+from ..passes.calibration.observation import bind_samples, returning
+from ..passes.convert_ann_to_snn import ConvertAnnToSnnPass, LayerConverter, convert
+from ..passes.fold_constants import FoldConstantsPass
+from ..passes.fuse_linear import FuseLinearPass
+
+BATCH = 128
+"""Samples run at a time when thresholds are looked for."""
+
+CORRECTION_SAMPLES = 512
+"""The most samples that corrections use: they keep what all of them need."""
+
+COUNTED = ("spike.integrate_fire", "spike.attention")
+"""The ops whose spikes are counted; others only move them."""
+
+
+def convert_to_snn(
+    program: ModuleOp,
+    samples: Array | Sequence[Array] | Mapping[str, Array],
+    timesteps: int = 32,
+    *,
+    calibrator: ThresholdCalibrator | None = None,
+    converter: LayerConverter | None = None,
+    correct: str = "bias",
+    readout: str = "weighted",
+    function: str = "forward",
+) -> ModuleOp:
+    """A spiking program for a float one, calibrated on samples without labels.
+
+    Args:
+        program: the float program, with weights; it stays as it is.
+        samples: inputs [count, …]: an array for the one argument, one for each, or by name.
+        timesteps: T.
+        calibrator: how thresholds are found; by default `qcfs`, one a layer, for T steps.
+        converter: the rules; those of the pass by default.
+        correct: `bias` or `none`, as for `convert-ann-to-snn`.
+        readout: `weighted` or `mean`, as for `convert-ann-to-snn`.
+        function: the function to convert.
+
+    Raises:
+        UnsupportedError: ops that cannot be converted, all of them.
+        OptionError: the samples do not fit, or an option has a wrong value.
+        PassError: an activation is not finite on the samples.
+    """
+    options = ConvertAnnToSnnPass(
+        timesteps=timesteps, correct=correct, readout=readout, function=function
+    )
+    result = program.clone()
+    before: tuple[ModulePass, ...] = (FoldConstantsPass(), FuseLinearPass(), FoldConstantsPass())
+    for step in before:
+        step.apply(triton_context(), result)
+    entry = entry_function(result, function)
+    arrays = _named(samples, len(entry.body.block.args))
+    batches = bind_samples(entry, arrays, size=BATCH)
+    calibrator = calibrator or ThresholdCalibrator(timesteps=timesteps)
+    balance(result, batches, calibrator, function=function)
+    batches = bind_samples(entry, arrays, size=BATCH, limit=CORRECTION_SAMPLES)
+    convert(result, options, batches, converter)
+    verify_module(result)
+    return result
+
+
+def _named(samples: Array | Sequence[Array] | Mapping[str, Array], count: int) -> dict[str, Array]:
+    if isinstance(samples, Mapping):
+        return dict(samples)
+    if isinstance(samples, np.ndarray):
+        samples = [samples]
+    if count != 1 or len(samples) != 1:
+        raise OptionError(
+            f"the program takes {count} inputs: give samples by the names of its arguments"
+        )
+    return {"": samples[0]}
+
+
+@dataclass(frozen=True)
+class CountedRun:
+    """What a spiking program gave for a batch.
+
+    Attributes:
+        results: the results of the function.
+        spikes: for each population of neurons, the spikes of each sample [N].
+    """
+
+    results: tuple[Array, ...]
+    spikes: tuple[NDArray[np.int64], ...]
+
+    @property
+    def total(self) -> NDArray[np.int64]:
+        """The spikes of each sample, all populations together."""
+        return np.sum(np.stack(self.spikes), axis=0)
+
+
+def run_spiking(
+    program: ModuleOp, inputs: Sequence[Array], *, function: str = "forward", batch: int = 250
+) -> CountedRun:
+    """Run a spiking program on the reference interpreter and count the spikes of its neurons.
+
+    Args:
+        program: the program, as `convert_to_snn` gives it.
+        inputs: one array [N, …] an argument.
+        function: the function to run.
+        batch: samples run at a time.
+    """
+    entry = entry_function(program, function)
+    end = entry.body.block.last_op
+    assert end is not None
+    ops = [op for op in entry.body.block.ops if op.name in COUNTED]
+    trains = [result for op in ops for result in op.results if is_train(result)]
+    watching = returning(program, entry, [*end.operands, *trains])
+    count = len(end.operands)
+    parts: list[tuple[Array, ...]] = []
+    spikes: list[list[NDArray[np.int64]]] = []
+    for start in range(0, len(inputs[0]), batch):
+        found = run_module(watching, [array[start : start + batch] for array in inputs], function)
+        parts.append(found[:count])
+        spikes.append(
+            [
+                np.count_nonzero(t.swapaxes(0, 1).reshape(t.shape[1], -1), axis=1)
+                for t in found[count:]
+            ]
+        )
+    return CountedRun(
+        tuple(np.concatenate(column) for column in zip(*parts, strict=True)),
+        tuple(np.concatenate(column) for column in zip(*spikes, strict=True)),
+    )

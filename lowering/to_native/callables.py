@@ -1,0 +1,180 @@
+"""Native programs and layers: what generates code joined with what compiles and runs it.
+
+`native_program(module)` gives a callable for a whole program. `ternary_linear(trits)` gives a layer
+for a matrix [outs, ins] with values -1, 0, 1; called on int8 activations it gives exact int32, on
+float32 activations float32.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.errors import OptionError
+from ...runtime.native.abi.interface import ARRAYS, FORWARD, WORKSPACE_BYTES
+from ...runtime.native.abi.linear import Kind, Layout, Precision
+from ...runtime.native.cache import ObjectCache
+from ...runtime.native.jit import Library, kept, load
+from ...runtime.native.packed import PackedWeights
+from ...runtime.native.processor import host_features
+from ...runtime.native.program import NativeProgram, load_program, program_bytes
+from ...runtime.native.ternary_linear import Provider, TernaryLinear
+from ..options import parse_options
+from ..stages import run_stages
+from ..targets import source_hash
+from .arrays import arrays_entry
+from .export import check_lowered, program_constants
+from .interface import noted_interface
+from .kernels.kernel import fingerprint, kernel_module
+from .kernels.parallel import call_functions
+from .kernels.recipes import Recipe, recipe_for
+from .object_code import compile_object, compiler_fingerprint
+from .target import NativeOptions, NativeTarget
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def native_program(
+    module: ModuleOp,
+    options: NativeOptions | Mapping[str, object] | None = None,
+    *,
+    threads: int = 1,
+    cache_folder: Path | None = None,
+) -> NativeProgram:
+    """A program compiled for this process; what was compiled before comes from the cache.
+
+    Args:
+        module: any module with a public `@forward`; it stays as it is.
+        options: of the target `native`: those that do not concern files.
+        threads: most threads that a call uses.
+        cache_folder: where compiled programs are kept; the user's cache folder when not given.
+
+    Raises:
+        OptionError: a wrong option, or one that is about files or other processors.
+        PassError, UnsupportedError: the program cannot be compiled.
+        BackendError: llvmlite is missing.
+    """
+    if not isinstance(options, NativeOptions):
+        options = parse_options(NativeOptions, NativeTarget.name, options or {})
+    content = program_content(module, options, cache_folder=cache_folder)
+    return load_program(content, threads=threads)
+
+
+def program_content(
+    module: ModuleOp, options: NativeOptions, *, cache_folder: Path | None = None
+) -> bytes:
+    """A program compiled for this process, as `load_program` takes it; see `native_program`."""
+    if not options.machine().host:
+        raise OptionError("a program runs on this processor: leave cpu and triple away")
+    recipe = options.kernels().name
+    parts = [_generator_digest(), version("xdsl"), source_hash(module), recipe, options.precision]
+    parts.append(options.spikes)
+    return kept(
+        " ".join(parts),
+        lambda: _compiled(module, options),
+        cache=None if cache_folder is None else ObjectCache(cache_folder),
+    )
+
+
+def _compiled(module: ModuleOp, options: NativeOptions) -> bytes:
+    target, work = NativeTarget(), module.clone()
+    target.prepare(work, options)
+    # LLVM checks what becomes of it; checks after each pass would take a third of the time.
+    run_stages(work, target.stages(options), verify=False)
+    check_lowered(work)
+    interface = noted_interface(work)
+    work.body.block.add_op(arrays_entry(len(interface.inputs) + len(interface.outputs)))
+    code = compile_object(work, (FORWARD, WORKSPACE_BYTES, ARRAYS))
+    return program_bytes(interface, code, program_constants(work))
+
+
+_GENERATOR = ("ir", "dialects", "passes", "lowering")
+"""The folders whose code decides what a program becomes."""
+
+
+@cache
+def _generator_digest() -> str:
+    digest = hashlib.sha256()
+    root = Path(__file__).resolve().parent.parent
+    for folder in _GENERATOR:
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def kernel_provider(recipe: str | None = None, *, cache_folder: Path | None = None) -> Provider:
+    """What gives `TernaryLinear` its kernels; each is loaded once in a process.
+
+    Args:
+        recipe: name of a SIMD recipe that this processor can run; the best one when not given.
+        cache_folder: where compiled kernels are kept; the user's cache folder when not given.
+
+    Raises:
+        OptionError: an unknown recipe, or one that this processor cannot run.
+        BackendError: llvmlite is missing.
+    """
+    return _provider(recipe_for(recipe, host_features()), cache_folder)
+
+
+@cache
+def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
+    kept = None if cache_folder is None else ObjectCache(cache_folder)
+
+    @cache
+    def provide(layout: Layout, kind: Kind, *, parallel: bool = False) -> Library:
+        def generate() -> bytes:
+            module = kernel_module(recipe, layout, kind)
+            module.body.block.add_ops(call_functions(parallel=parallel))
+            return compile_object(module)
+
+        parts = [fingerprint(recipe, layout, kind), "parallel" if parallel else "alone"]
+        return load(" ".join([*parts, compiler_fingerprint()]), generate, cache=kept)
+
+    return provide
+
+
+def ternary_linear(
+    weights: NDArray[np.generic] | PackedWeights,
+    *,
+    scale: NDArray[np.float32] | float | None = None,
+    bias: NDArray[np.float32] | None = None,
+    precision: Precision = "dynamic-int8",
+    threads: int = 1,
+    recipe: str | None = None,
+    layout: Layout | Literal["auto"] = "auto",
+) -> TernaryLinear:
+    """A callable ternary layer for this processor.
+
+    Args:
+        weights: [outs, ins] with values -1, 0, 1, or already packed.
+        scale: a number, or one for each output, for float activations.
+        bias: one for each output, for float activations.
+        precision: what is done with float activations, see `TernaryLinear`.
+        threads: most threads that a call uses.
+        recipe: name of a SIMD recipe; the best one when not given.
+        layout: of the weights, see `TernaryLinear`.
+
+    Raises:
+        ParameterError: weights that are no matrix of trits.
+        OptionError: a wrong option.
+        BackendError: llvmlite is missing.
+    """
+    packed = weights if isinstance(weights, PackedWeights) else PackedWeights.of(weights)
+    return TernaryLinear(
+        packed,
+        kernel_provider(recipe),
+        scale=scale,
+        bias=bias,
+        precision=precision,
+        threads=threads,
+        layout=layout,
+    )

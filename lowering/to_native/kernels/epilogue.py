@@ -1,0 +1,330 @@
+"""What follows a product with trits, fused into its kernel: the optional steps of `ternary.linear`.
+
+Raw sums of biased codes become the product (Σ u·x - Σ x is that with trits, exactly), digits are
+joined, and the steps of an `Epilogue` follow in vectors. Not here: the sums (`gemv`, `panel`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import Float32Type, IntegerType, f32, i32, i64
+from xdsl.ir import Attribute, SSAValue
+
+from ....ir.errors import OptionError
+from ....runtime.native.abi.linear import DIGIT_BASE, Kind
+from .code import POINTER, Code, Loop, function, vector
+from .recipes import Recipe
+
+Spread = Literal["all", "channel"]
+"""One value for all outputs, or one for each."""
+Activation = Literal["none", "relu", "relu6"]
+
+_INFINITE = 0x7F800000
+_MAGNITUDE_BITS = 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class Requantize:
+    """`tensor.requantize`: clamp(⌊(x·multiplier + 2^(shift-1)) / 2^shift⌋ + zero_point), in i64.
+
+    `table` holds the multipliers, `shift` the shifts, both int32.
+
+    Attributes:
+        multiplier, shift: whether each output has its own.
+        zero_point, low, high: numbers of the result's type.
+        width: bits of the result, 8, 16 or 32.
+    """
+
+    multiplier: Spread
+    shift: Spread
+    zero_point: int
+    low: int
+    high: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """`tensor.multi_threshold`: how many thresholds are not above the value.
+
+    `table` holds them as `abi.tables.threshold_table` makes them.
+
+    Attributes:
+        count: thresholds of each output.
+        spread: whether each output has its own.
+        width: bits of the result.
+    """
+
+    count: int
+    spread: Spread
+    width: int
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """The steps after a product, in this order, each optional.
+
+    Attributes:
+        scale: times `scale`, float32, for floating kinds only.
+        bias: plus `bias[n]`: float32 for floating kinds, else int32 (with the correction that kinds
+            with an offset need).
+        activation: `relu6` is for floating kinds only.
+        then: thresholds, or requantisation of integers.
+    """
+
+    scale: Spread | None = None
+    bias: bool = False
+    activation: Activation = "none"
+    then: Thresholds | Requantize | None = None
+
+    def check(self, kind: Kind) -> None:
+        """Refuse steps that the sums of a kind do not have.
+
+        Raises:
+            OptionError: a float step for integers, or the reverse.
+        """
+        if not kind.floating and (self.scale is not None or self.activation == "relu6"):
+            raise OptionError(
+                f"a scale or relu6 needs floats, and '{kind.activations}' has integers"
+            )
+        if kind.floating and isinstance(self.then, Requantize):
+            raise OptionError(f"requantisation needs integers, and '{kind.activations}' has floats")
+        if kind.offset and not self.bias:
+            raise OptionError(f"'{kind.activations}' needs a bias, for its correction")
+
+    def result(self, kind: Kind) -> IntegerType | Float32Type:
+        """The element of the result."""
+        if self.then is not None:
+            return IntegerType(self.then.width)
+        return f32 if kind.floating else i32
+
+
+FINISH_ARGUMENTS = (
+    "raw",
+    "y",
+    "sums",
+    "scales",
+    "scale",
+    "bias",
+    "table",
+    "shift",
+    "raw_stride",
+    "rows",
+    "outs",
+    "n0",
+    "n1",
+)
+"""`finish`: eight pointers, five int64. `raw` [rows · digits, raw_stride] and `y` [rows, outs]
+start at output 0 of the first row, `sums` (of digit rows) and `scales` at the first row."""
+
+
+def write_finish(recipe: Recipe, kind: Kind, epilogue: Epilogue, name: str) -> llvm.FuncOp:
+    """The function that turns raw results of a tile into results, see `FINISH_ARGUMENTS`."""
+    epilogue.check(kind)
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        _Finish(code, recipe, kind, epilogue, dict(zip(FINISH_ARGUMENTS, arguments, strict=True)))
+
+    return function(name, [POINTER] * 8 + [i64] * 5, body)
+
+
+class _Finish:
+    """Writes `finish`."""
+
+    def __init__(
+        self,
+        code: Code,
+        recipe: Recipe,
+        kind: Kind,
+        epilogue: Epilogue,
+        given: dict[str, SSAValue],
+    ) -> None:
+        self._code = code
+        self._kind = kind
+        self._epilogue = epilogue
+        self._given = given
+        self._steps = Steps(code, kind, epilogue, given, given["outs"])
+        first, end = given["n0"], given["n1"]
+        rest = code.and_(code.sub(end, first), code.constant(recipe.lanes - 1))
+        whole = code.sub(end, rest)
+
+        def row(m: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            digit = code.mul(m, code.constant(kind.digits))
+            code.loop(first, whole, recipe.lanes, self._columns(m, digit, recipe.lanes))
+            code.loop(whole, end, 1, self._columns(m, digit, 1))
+            return []
+
+        code.loop(code.constant(0), given["rows"], 1, row)
+
+    def _columns(self, m: SSAValue, digit: SSAValue, wide: int) -> Loop:
+        """What is done at `wide` outputs of row `m`, the digits of which start at `digit`."""
+        code, kind, given = self._code, self._kind, self._given
+        lanes = Lanes(code, wide)
+        stride = given["raw_stride"]
+        raws = [
+            code.at(given["raw"], code.mul(code.add(digit, code.constant(d)), stride), i32)
+            for d in range(kind.digits)
+        ]
+        sums = [
+            lanes.spread(code.load(code.at(code.at(given["sums"], digit, i32), d, i32), i32))
+            for d in range(kind.digits)
+        ]
+        scale = None
+        if kind.floating:
+            scale = lanes.spread(code.load(code.at(given["scales"], m, f32), f32))
+        width = self._epilogue.result(kind).size
+        line = code.at(given["y"], code.mul(code.mul(m, given["outs"]), code.constant(width)))
+
+        def body(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            values = [
+                code.sub(lanes.load(raw, n, i32), total)
+                for raw, total in zip(raws, sums, strict=True)
+            ]
+            value = lanes.integers(values) if scale is None else lanes.floats(values, scale)
+            code.store(
+                self._steps.apply(lanes, value, n), code.at(line, code.mul(n, code.constant(width)))
+            )
+            return []
+
+        return body
+
+
+class Steps:
+    """Writes the steps of an epilogue, given the addresses of its tables."""
+
+    def __init__(
+        self,
+        code: Code,
+        kind: Kind,
+        epilogue: Epilogue,
+        tables: Mapping[str, SSAValue],
+        outs: SSAValue,
+    ) -> None:
+        self._code = code
+        self._kind = kind
+        self._epilogue = epilogue
+        self._given = tables
+        self._outs = outs
+
+    def apply(self, lanes: Lanes, value: SSAValue, n: SSAValue) -> SSAValue:
+        """The results for products of the outputs from `n`, or of output `n` alone."""
+        code, steps, given = self._code, self._epilogue, self._given
+        element = f32 if self._kind.floating else i32
+        if steps.scale is not None:
+            value = code.fmul(value, lanes.parameter(given["scale"], n, f32, steps.scale))
+        if steps.bias:
+            offset = lanes.parameter(given["bias"], n, element, "channel")
+            value = code.fadd(value, offset) if element == f32 else code.add(value, offset)
+        if steps.activation != "none":
+            zero = code.constant(0, lanes.of(element))
+            value = code.fmaximum(value, zero) if element == f32 else code.maximum(value, zero)
+        if steps.activation == "relu6":
+            value = code.fminimum(value, code.constant(6.0, lanes.of(f32)))
+        if isinstance(steps.then, Thresholds):
+            return self._count(lanes, steps.then, value, n)
+        if isinstance(steps.then, Requantize):
+            return self._requantize(lanes, steps.then, value, n)
+        return value
+
+    def _count(self, lanes: Lanes, then: Thresholds, value: SSAValue, n: SSAValue) -> SSAValue:
+        """The number of thresholds ≤ value: min(t, v) is t just then."""
+        code, table = self._code, self._given["table"]
+        integers = lanes.of(i32)
+        key = lanes.key(value) if self._kind.floating else value
+        one = code.constant(1, integers)
+        channels = self._outs if then.spread == "channel" else code.constant(1)
+
+        def threshold(k: SSAValue, above: Sequence[SSAValue]) -> list[SSAValue]:
+            line = code.at(table, code.mul(k, channels), i32)
+            limit = lanes.parameter(line, n, i32, then.spread)
+            differs = code.xor(code.minimum(limit, key), limit)
+            return [code.add(above[0], code.lesser(differs, one))]
+
+        count = code.constant(then.count)
+        above = code.loop(code.constant(0), count, 1, threshold, [code.constant(0, integers)])[0]
+        reached = code.sub(code.constant(then.count, integers), above)
+        return lanes.narrow(reached, then.width)
+
+    def _requantize(self, lanes: Lanes, then: Requantize, value: SSAValue, n: SSAValue) -> SSAValue:
+        code, given = self._code, self._given
+        wide = lanes.of(i64)
+        factor = lanes.parameter(given["table"], n, i32, then.multiplier)
+        bits = code.widen(lanes.parameter(given["shift"], n, i32, then.shift), wide)
+        one = code.constant(1, wide)
+        half = code.shift_left(one, code.sub(bits, one))
+        product = code.mul(code.widen(value, wide), code.widen(factor, wide))
+        scaled = code.shift_right(code.add(product, half), bits)
+        moved = code.add(scaled, code.constant(then.zero_point, wide))
+        low, high = code.constant(then.low, wide), code.constant(then.high, wide)
+        return lanes.narrow(code.minimum(code.maximum(moved, low), high), then.width)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """So many results at once, a vector or one number: of as many outputs, or all of one."""
+
+    code: Code
+    wide: int
+    single: bool = False
+    """Whether all lanes belong to one output."""
+
+    def of(self, element: Attribute) -> Attribute:
+        """The type of so many numbers."""
+        return vector(element, self.wide) if self.wide > 1 else element
+
+    def spread(self, value: SSAValue) -> SSAValue:
+        """A number in every lane."""
+        return self.code.splat(value, self.wide) if self.wide > 1 else value
+
+    def load(self, base: SSAValue, n: SSAValue, element: Attribute) -> SSAValue:
+        """The numbers from `n` on."""
+        return self.code.load(self.code.at(base, n, element), self.of(element))
+
+    def parameter(
+        self, base: SSAValue, n: SSAValue, element: Attribute, spread: Spread
+    ) -> SSAValue:
+        """The parameters of the outputs from `n`."""
+        if spread == "all":
+            return self.spread(self.code.load(base, element))
+        if self.single:
+            return self.spread(self.code.load(self.code.at(base, n, element), element))
+        return self.load(base, n, element)
+
+    def narrow(self, value: SSAValue, width: int) -> SSAValue:
+        """The low bits of an integer."""
+        kind = self.of(IntegerType(width))
+        return value if value.type == kind else self.code.narrow(value, kind)
+
+    def integers(self, digits: Sequence[SSAValue]) -> SSAValue:
+        """Digits in base 256 joined, modulo 2^32."""
+        total = digits[0]
+        for d, digit in enumerate(digits[1:], start=1):
+            total = self.code.add(total, self.code.shl(digit, 8 * d))
+        return total
+
+    def floats(self, digits: Sequence[SSAValue], scale: SSAValue) -> SSAValue:
+        """Digits in base `DIGIT_BASE`, the first the highest, joined and times the row's scale."""
+        code = self.code
+        joined = code.to_float(digits[-1])
+        for value in reversed(digits[:-1]):
+            lower = code.fmul(joined, code.constant(1 / DIGIT_BASE, self.of(f32)))
+            joined = code.fadd(code.to_float(value), lower)
+        return code.fmul(joined, scale)
+
+    def key(self, value: SSAValue) -> SSAValue:
+        """Floats as integers in the same order; the least one for NaN."""
+        code, kind = self.code, self.of(i32)
+        # Adding 0 turns -0 into 0.
+        bits = code.bits(code.fadd(value, code.constant(0.0, self.of(f32))), kind)
+        magnitude_bits = code.constant(_MAGNITUDE_BITS, kind)
+        ordered = code.xor(bits, code.and_(code.ashr(bits, 31), magnitude_bits))
+        magnitude = code.and_(bits, magnitude_bits)
+        # All ones for a NaN, whose magnitude is above that of infinity.
+        nan = code.ashr(code.sub(code.constant(_INFINITE, kind), magnitude), 31)
+        least = code.constant(-(1 << 31), kind)
+        kept = code.and_(ordered, code.xor(nan, code.constant(-1, kind)))
+        return code.or_(kept, code.and_(nan, least))

@@ -1,0 +1,326 @@
+"""Event-driven sums: a list of the inputs that fire, and their rows of weights added up.
+
+`list_events` finds which bytes of a row are not zero; `add_rows` adds the rows of weights
+(`abi.events`) of a list to sums, one for each output, all of them side by side in registers.
+
+- Trits are added as 2-bit codes u = trit + 1: seven rows in fields of 4 bits, eighteen such groups
+  in bytes, then in int32; Σ u minus the count of events is the sum.
+- int8 weights are added as bytes w + 128 in fields of 16 bits, at most 257 rows, then in int32.
+- Floats are added in the order of the inputs, starting from 0.
+
+Not here: what is done with the sums (`spiking_layers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.dialects.builtin import IntegerType, f32, f64, i1, i8, i16, i32, i64
+from xdsl.ir import Attribute, SSAValue
+
+from ....passes.analysis.event_products import RowKind
+from ....runtime.native.abi.linear import round_up
+from .code import Code, Loop, vector
+from .recipes import Recipe
+
+_NIBBLE_ROWS = 7
+"""Codes up to 2 that fit 4 bits: 14."""
+_BYTE_ROWS = 18 * _NIBBLE_ROWS
+"""Codes up to 2 that fit a byte: 252."""
+_HALF_ROWS = 257
+"""Bytes up to 255 that fit 16 bits: 65535."""
+_FIRST, _NEXT = 8, 4
+"""Events that are listed at once, needed or not."""
+_AT_ONCE = 8
+"""Columns of int8 weights that are summed at once; of floats twice as many."""
+
+
+@dataclass(frozen=True)
+class EventRows:
+    """Weights [ins, outs] in rows.
+
+    Attributes:
+        recipe: the instruction set.
+        kind: of the weights.
+        ins, outs: the shape.
+    """
+
+    recipe: Recipe
+    kind: RowKind
+    ins: int
+    outs: int
+
+    @property
+    def element(self) -> Attribute:
+        """The type of a sum."""
+        return {"f32": f32, "f64": f64}.get(self.kind, i32)
+
+    @property
+    def sum_bytes(self) -> int:
+        """Bytes of a sum."""
+        return 8 if self.kind == "f64" else 4
+
+    @property
+    def column(self) -> int:
+        """Outputs in a column."""
+        width = self.recipe.width
+        return {"trit": 4 * width, "i8": width}.get(self.kind, width // self.sum_bytes)
+
+    @property
+    def padded(self) -> int:
+        """Outputs in whole columns."""
+        return round_up(self.outs, self.column)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of weights."""
+        return self.padded // self.column * self.recipe.width
+
+    @property
+    def list_bytes(self) -> int:
+        """Memory for a list of events; entries past the last may be written."""
+        return 8 * (self.ins + 2 * _FIRST)
+
+
+class Events:
+    """Writes the code for rows of one matrix."""
+
+    def __init__(self, code: Code, rows: EventRows) -> None:
+        self._code = code
+        self._rows = rows
+        self._width = rows.recipe.width
+        self._rest = rows.ins % self._width
+        self._last = code.stack(self._width) if self._rest else None
+
+    # Which inputs fire
+
+    def list_events(self, x: SSAValue, events: SSAValue) -> SSAValue:
+        """List the offsets of the rows of weights of the bytes of `x` that are not 0; their count.
+
+        Args:
+            x: address of `ins` bytes.
+            events: address of `list_bytes` bytes.
+        """
+        code, rows, width = self._code, self._rows, self._width
+        whole = rows.ins - self._rest
+
+        def piece(i: SSAValue, counts: Sequence[SSAValue]) -> list[SSAValue]:
+            return [self._listed(code.at(x, i), i, events, counts[0])]
+
+        start = [code.constant(0)]
+        (count,) = code.loop(code.constant(0), code.constant(whole), width, piece, start)
+        if self._last is None:
+            return count
+        place = code.constant(whole)
+        code.clear(self._last, width)
+        code.copy(self._last, code.at(x, place), code.constant(self._rest))
+        return self._listed(self._last, place, events, count)
+
+    def _listed(
+        self, source: SSAValue, first: SSAValue, events: SSAValue, count: SSAValue
+    ) -> SSAValue:
+        """List the events of one register of bytes, the first of which is input `first`."""
+        code, width = self._code, self._width
+        values = code.load(source, vector(i8, width))
+        fires = code.compare("ne", values, code.constant(0, values.type))
+        mask = code.bits(fires, IntegerType(width))
+        if width < 64:
+            mask = code.lengthen(mask, i64)
+        found = code.intrinsic("llvm.ctpop.i64", [mask], i64)
+        target = code.at(events, count, i64)
+
+        def some(at: SSAValue, mask: SSAValue, entries: int) -> SSAValue:
+            for k in range(entries):
+                place = code.intrinsic("llvm.cttz.i64", [mask, code.constant(0, i1)], i64)
+                offset = code.mul(code.add(first, place), code.constant(self._rows.row_bytes))
+                code.store(offset, code.at(at, k, i64))
+                mask = code.and_(mask, code.sub(mask, code.constant(1)))
+            return mask
+
+        def more(k: SSAValue, masks: Sequence[SSAValue]) -> list[SSAValue]:
+            return [some(code.at(target, k, i64), masks[0], _NEXT)]
+
+        mask = some(target, mask, _FIRST)
+        code.loop(code.constant(_FIRST), found, _NEXT, more, [mask])
+        return code.add(count, found)
+
+    # Their rows
+
+    def add_rows(
+        self, weights: SSAValue, events: SSAValue, count: SSAValue, sums: SSAValue
+    ) -> None:
+        """Put Σ of the rows in a list into `sums`, `padded` of them, in order.
+
+        Args:
+            weights: address of the rows.
+            events: address of the list.
+            count: of its entries.
+            sums: address of the sums.
+        """
+        kind = self._rows.kind
+        if kind == "trit":
+            self._add_trits(weights, events, count, sums)
+        elif kind == "i8":
+            self._columns(_AT_ONCE, partial(self._add_bytes, weights, events, count, sums))
+        else:
+            self._columns(2 * _AT_ONCE, partial(self._add_floats, weights, events, count, sums))
+
+    def _columns(self, at_once: int, add: Callable[[SSAValue, int], None]) -> None:
+        """Call `add(first, how many)` so that all columns are met."""
+        code = self._code
+        columns = self._rows.padded // self._rows.column
+        whole = columns - columns % at_once
+
+        def several(step: int) -> Loop:
+            def body(c: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+                add(c, step)
+                return []
+
+            return body
+
+        if whole:
+            code.loop(code.constant(0), code.constant(whole), at_once, several(at_once))
+        if columns - whole:
+            code.loop(code.constant(whole), code.constant(columns), 1, several(1))
+
+    def _row(self, weights: SSAValue, events: SSAValue, event: SSAValue, more: int) -> SSAValue:
+        """The address in the row of weights of an event in the list."""
+        code = self._code
+        offset = code.load(code.at(code.at(events, event, i64), more, i64), i64)
+        return code.at(weights, offset)
+
+    def _add_trits(
+        self, weights: SSAValue, events: SSAValue, count: SSAValue, sums: SSAValue
+    ) -> None:
+        code, width = self._code, self._width
+        rows = self._rows
+        register, fields = vector(i8, width), 4
+        lanes = rows.recipe.lanes
+        zero = code.constant(0, register)
+        minus = code.splat(code.narrow(code.sub(code.constant(0), count), i32), lanes)
+        pairs = code.constant(0x33, register)
+
+        def add_row(at: SSAValue, nibbles: Sequence[SSAValue]) -> list[SSAValue]:
+            codes = code.load(at, register)
+            even, odd = code.and_(codes, pairs), code.and_(code.lshr(codes, 2), pairs)
+            return [code.add(nibbles[0], even), code.add(nibbles[1], odd)]
+
+        def spread(nibbles: Sequence[SSAValue], totals: Sequence[SSAValue]) -> list[SSAValue]:
+            low = code.constant(0x0F, register)
+            (even, odd) = nibbles
+            fields = (
+                code.and_(even, low),
+                code.and_(odd, low),
+                code.and_(code.lshr(even, 4), low),
+                code.and_(code.lshr(odd, 4), low),
+            )
+            return [code.add(t, f) for t, f in zip(totals, fields, strict=True)]
+
+        def column(c: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            here = code.at(weights, code.mul(c, code.constant(width)))
+            target = code.at(sums, code.mul(c, code.constant(4 * rows.column)))
+            for part in range(0, rows.column, lanes):
+                code.store(minus, code.at(target, 4 * part))
+
+            def chunk(first: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+                end = code.minimum(code.add(first, code.constant(_BYTE_ROWS)), count)
+                groups = code.udiv(code.sub(end, first), code.constant(_NIBBLE_ROWS))
+                middle = code.add(first, code.mul(groups, code.constant(_NIBBLE_ROWS)))
+
+                def group(event: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
+                    nibbles = [zero, zero]
+                    for k in range(_NIBBLE_ROWS):
+                        nibbles = add_row(self._row(here, events, event, k), nibbles)
+                    return spread(nibbles, totals)
+
+                def single(event: SSAValue, nibbles: Sequence[SSAValue]) -> list[SSAValue]:
+                    return add_row(self._row(here, events, event, 0), nibbles)
+
+                totals = code.loop(first, middle, _NIBBLE_ROWS, group, [zero] * fields)
+                nibbles = code.loop(middle, end, 1, single, [zero] * 2)
+                for f, total in enumerate(spread(nibbles, totals)):
+                    self._add_to(code.at(target, 4 * f * width), total, width)
+                return []
+
+            code.loop(code.constant(0), count, _BYTE_ROWS, chunk)
+            return []
+
+        code.loop(code.constant(0), code.constant(rows.padded // rows.column), 1, column)
+
+    def _add_to(self, target: SSAValue, values: SSAValue, count: int) -> None:
+        """Add unsigned integers, lane by lane, to int32 in memory."""
+        code = self._code
+        wide = vector(i32, count)
+        total = code.add(code.load(target, wide), code.lengthen(values, wide))
+        code.store(total, target)
+
+    def _add_bytes(
+        self,
+        weights: SSAValue,
+        events: SSAValue,
+        count: SSAValue,
+        sums: SSAValue,
+        first: SSAValue,
+        columns: int,
+    ) -> None:
+        code, width = self._code, self._width
+        halves, lanes = vector(i16, width // 2), self._rows.recipe.lanes
+        here = code.at(weights, code.mul(first, code.constant(width)))
+        target = code.at(sums, code.mul(first, code.constant(4 * width)))
+        zero = code.constant(0, halves)
+        bias = code.narrow(code.mul(count, code.constant(-128)), i32)
+        minus = code.splat(bias, lanes)
+        for part in range(0, columns * width, lanes):
+            code.store(minus, code.at(target, 4 * part))
+
+        def chunk(start: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            end = code.minimum(code.add(start, code.constant(_HALF_ROWS)), count)
+
+            def single(event: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
+                row = self._row(here, events, event, 0)
+                result: list[SSAValue] = []
+                for c in range(columns):
+                    values = code.load(code.at(row, c * width), halves)
+                    both, odd = totals[2 * c : 2 * c + 2]
+                    result += [code.add(both, values), code.add(odd, code.lshr(values, 8))]
+                return result
+
+            totals = code.loop(start, end, 1, single, [zero] * (2 * columns))
+            for c in range(columns):
+                both, odd = totals[2 * c : 2 * c + 2]
+                # Sums of even bytes are below 2**16, so they survive the wrapping of `both`.
+                even = code.sub(both, code.shl(odd, 8))
+                for half, values in enumerate((even, odd)):
+                    place = code.at(target, 4 * (c * width + half * (width // 2)))
+                    self._add_to(place, values, width // 2)
+            return []
+
+        code.loop(code.constant(0), count, _HALF_ROWS, chunk)
+
+    def _add_floats(
+        self,
+        weights: SSAValue,
+        events: SSAValue,
+        count: SSAValue,
+        sums: SSAValue,
+        first: SSAValue,
+        columns: int,
+    ) -> None:
+        code, width, rows = self._code, self._width, self._rows
+        register = vector(rows.element, rows.column)
+        offset = code.mul(first, code.constant(width))
+        here, target = code.at(weights, offset), code.at(sums, offset)
+
+        def single(event: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
+            row = self._row(here, events, event, 0)
+            return [
+                code.fadd(total, code.load(code.at(row, c * width), register))
+                for c, total in enumerate(totals)
+            ]
+
+        zeros = [code.constant(0.0, register)] * columns
+        totals = code.loop(code.constant(0), count, 1, single, zeros)
+        for c, total in enumerate(totals):
+            code.store(total, code.at(target, c * width))

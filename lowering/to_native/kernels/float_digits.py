@@ -1,0 +1,65 @@
+"""Floats as int8 digits: the scale of a row or an image, and the digits of scaled values.
+
+Not here: who is scaled together (`activations`, `conv_prepare`).
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import SSAValue
+
+from ....runtime.native.abi.linear import DIGIT_BASE
+from .code import Code, lanes, vector
+
+MAGNITUDE_BITS = 0x7FFFFFFF
+"""Of a float; magnitudes as integers are ordered like the numbers, infinity and NaN above."""
+# Adding 1.5 · 2^23 to a float of magnitude below 2^22 leaves its nearest integer, ties to even, in
+# the low bits.
+_MAGIC = 12582912.0
+_SMALLEST = 9 << 23
+"""Bits of 2^-118: 127 divided by less may overflow, and then all count as zero."""
+_INFINITE = 0x7F800000
+_TO_NEXT_POWER = 0x20000
+"""Added to the bits of a float, it carries into the exponent from 127/64 of a power of two on."""
+
+
+def float_scale(code: Code, bits: SSAValue, digits: int) -> tuple[SSAValue, SSAValue]:
+    """The scale for values up to the magnitude with these bits, and the factor to divide by it.
+
+    One digit takes the scale max|x| / 127. Several take the least power of two at which the first
+    stays an int8, so that integers up to 127, spikes and bits above all, have no remainder and are
+    multiplied exactly. Below 2^-118 both are 0; with infinity or NaN the scale is NaN.
+    """
+    magnitude, limit = code.bits(bits, f32), code.constant(127.0, f32)
+    small = code.compare("slt", bits, code.constant(_SMALLEST, i32))
+    finite = code.compare("slt", bits, code.constant(_INFINITE, i32))
+    nan = code.bits(code.constant(0x7FC00000, i32), f32)
+    zero = code.constant(0.0, f32)
+    if digits > 1:
+        raised = code.add(bits, code.constant(_TO_NEXT_POWER, i32))
+        exponent = code.and_(raised, code.constant(_INFINITE, i32))
+        power = code.sub(exponent, code.constant(6 << 23, i32))
+        scale = code.bits(power, f32)
+        inverse = code.bits(code.sub(code.constant(254 << 23, i32), power), f32)
+    else:
+        scale, inverse = code.fdiv(magnitude, limit), code.fdiv(limit, magnitude)
+    scale = code.select(finite, scale, nan)
+    return code.select(small, zero, scale), code.select(small, zero, inverse)
+
+
+def float_digits(code: Code, scaled: SSAValue, digits: int) -> list[SSAValue]:
+    """Digits of a vector of values of at most 127: each the nearest integer to what is left.
+
+    They stand in the low bytes of vectors of int32, the highest digit first.
+    """
+    integers, floats = vector(i32, lanes(scaled.type)), scaled.type
+    magic = code.constant(_MAGIC, floats)
+    result: list[SSAValue] = []
+    for d in range(digits):
+        shifted = code.fadd(scaled, magic)
+        result.append(code.bits(shifted, integers))
+        if d + 1 < digits:
+            # Exact: both have the exponent of `scaled` or less, and the difference is small.
+            rest = code.fsub(scaled, code.fsub(shifted, magic))
+            scaled = code.fmul(rest, code.constant(DIGIT_BASE, floats))
+    return result

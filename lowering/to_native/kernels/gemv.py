@@ -1,0 +1,144 @@
+"""Matrix times vector on row-major weights: four rows at a time, one field of each byte at a time.
+
+A field is cut out in place, without a shift: field p counts 4^p-fold, so its sums go to an
+accumulator of their own, which is divided exactly in the end. Not here: more than a few rows of
+activations (`panel`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import i8, i32
+from xdsl.ir import SSAValue
+
+from ....runtime.native.abi.linear import BLOCK
+from .code import Code, lanes, suffix, vector
+from .recipes import Recipe
+from .scratch import Product
+
+FIELDS = (0x03, 0x0C, 0x30, -0x40)
+"""Masks of the four fields of a byte."""
+FIELDS_OF_FOUR = (0x03030303, 0x0C0C0C0C, 0x30303030, -0x3F3F3F40)
+"""The same for four bytes together."""
+
+
+def write_rows(code: Code, product: Product, *, stored: bool) -> None:
+    """Results of every row of activations."""
+    recipe, kind, scratch = product.recipe, product.kind, product.scratch
+    first, end = product.first, product.end
+    blocks = code.lshr(code.add(product.ins, code.constant(BLOCK - 1)), 8)
+    stride = code.mul(blocks, code.constant(BLOCK // 4))
+    count = recipe.gemv_rows
+    together = code.sub(end, code.constant(count - 1))
+    span = code.sub(end, first)
+    whole = code.add(first, code.sub(span, code.and_(span, code.constant(count - 1))))
+
+    def tile(rows: int, n: SSAValue, x: SSAValue, raw: SSAValue) -> list[SSAValue]:
+        pointers = [
+            code.at(product.weights, code.mul(code.add(n, code.constant(r)), stride))
+            for r in range(rows)
+        ]
+        sums = _products(code, recipe, pointers, x, stride, stored=stored)
+        target = code.at(raw, n, i32)
+        if rows == 4:
+            code.store(sum_across(code, sums), target)
+        else:
+            for r, value in enumerate(sums):
+                name = f"llvm.vector.reduce.add.{suffix(value.type)}"
+                code.store(code.intrinsic(name, [value], i32), code.at(target, r, i32))
+        return []
+
+    def one_row(m: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        start = code.mul(m, code.constant(kind.digits))
+
+        def one_digit(d: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            x = scratch.row(code.add(start, d))
+            raw = scratch.raw(code.mul(scratch.raw_stride(product.outs), d))
+            code.loop(first, together, count, lambda n, _: tile(count, n, x, raw))
+            if count > 1:
+                code.loop(whole, end, 1, lambda n, _: tile(1, n, x, raw))
+            return []
+
+        code.loop(code.constant(0), code.constant(kind.digits), 1, one_digit)
+        product.finish(m, code.constant(1), first, end)
+        return []
+
+    code.loop(code.constant(0), product.rows, 1, one_row)
+
+
+def _products(
+    code: Code,
+    recipe: Recipe,
+    pointers: Sequence[SSAValue],
+    x: SSAValue,
+    stride: SSAValue,
+    *,
+    stored: bool,
+) -> list[SSAValue]:
+    """Lanes of partial sums of each row, Σ u·x."""
+    width = recipe.width
+    bytes_, total = vector(i8, width), vector(i32, recipe.lanes)
+    masks = [code.constant(mask, bytes_) for mask in FIELDS]
+    ahead = code.mul(stride, code.constant(len(pointers)))
+
+    def group(j: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+        result = list(sums)
+        # Byte j of the 64 of a block stands beside byte j of each of its four planes.
+        base = code.at(x, code.shl(j, 2))
+        if width < 64:
+            inside = code.and_(j, code.constant(63))
+            base = code.at(base, code.mul(inside, code.constant(-3)))
+        values = [code.load(code.at(base, 64 * p), bytes_) for p in range(4)]
+        for r, pointer in enumerate(pointers):
+            address = code.at(pointer, j)
+            packed = code.load(address, bytes_)
+            if len(pointers) > 1:
+                code.prefetch(code.at(address, ahead))
+            if stored:
+                packed = recipe.recode(code, packed)
+            for p in range(4):
+                field = code.and_(packed, masks[p])
+                result[4 * r + p] = recipe.dot(code, result[4 * r + p], field, values[p])
+        return result
+
+    zeros = [code.constant(0, total)] * (4 * len(pointers))
+    sums = code.loop(code.constant(0), stride, width, group, zeros)
+    return [combine_fields(code, sums[4 * r : 4 * r + 4]) for r in range(len(pointers))]
+
+
+def combine_fields(code: Code, sums: Sequence[SSAValue]) -> SSAValue:
+    """The sum of four accumulators, the p-th of which is a multiple of 4^p."""
+    total = sums[0]
+    for p in (1, 2, 3):
+        total = code.add(total, code.ashr(sums[p], 2 * p))
+    return total
+
+
+def sum_across(code: Code, values: Sequence[SSAValue]) -> SSAValue:
+    """Four vectors of int32 to one with the four sums of their lanes.
+
+    Each 128-bit part is reduced for all four together, and the parts are added last.
+    """
+    count = lanes(values[0].type)
+    parts = range(0, count, 4)
+    low = [place for part in parts for i in (0, 1) for place in (part + i, count + part + i)]
+    high = [place + 2 for place in low]
+    pairs = [
+        code.add(
+            code.shuffle(values[i], values[i + 1], low),
+            code.shuffle(values[i], values[i + 1], high),
+        )
+        for i in (0, 2)
+    ]
+    low = [place for part in parts for place in (part, part + 1, count + part, count + part + 1)]
+    high = [place + 2 for place in low]
+    a, b = pairs
+    total = code.add(code.shuffle(a, b, low), code.shuffle(a, b, high))
+    while count > 4:
+        count //= 2
+        total = code.add(
+            code.shuffle(total, total, range(count)),
+            code.shuffle(total, total, range(count, 2 * count)),
+        )
+    return total

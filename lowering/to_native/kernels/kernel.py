@@ -1,0 +1,190 @@
+"""Whole kernels: the functions of one layer or of a program, and a fingerprint to keep them under.
+
+The functions take the shape at run time: one compilation serves every layer of every model.
+
+A program with several products puts into its module, once, `shared_functions` for the kinds and
+layouts that it uses, and for each combination of kind, layout and `Epilogue` the functions of
+`linear_functions` under a suffix of its own. It then calls, with the arguments of
+`abi.linear.LINEAR_ARGUMENTS`,
+
+    linear_<suffix>(x, weights, y, scratch, scale, bias, table, shift, rows, ins, outs)
+
+- `x` [rows, ins] and `y` [rows, outs] are contiguous and of any alignment. `x` has the kind's
+  element; `y` has the element that `Epilogue.result` says.
+- `weights` are in the layout (`abi.linear`), in memory of any alignment; 64 is quickest.
+- `scratch` has `abi.linear.scratch_bytes(rows, ins, outs, kind.digits)` bytes and is aligned to
+  64. Nothing is kept in it from call to call.
+- `scale` is float32 [outs] or [1], `bias` [outs] float32 or int32, `table` and `shift` as
+  `Thresholds` and `Requantize` say; what the epilogue has not is not read and may be null.
+- Unsigned bytes and int16 are lowered by 128 to fit signed digits: `bias` must hold
+  128 · Σ of the trits of each output (`abi.tables.trit_sums`) besides.
+- Trits are activations of the kind `i8`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import ModuleOp, i64
+from xdsl.ir import SSAValue
+
+from ....runtime.native.abi.conv import ConvGeometry
+from ....runtime.native.abi.linear import (
+    ARRAY_DATA,
+    ARRAYS,
+    COMPUTE_ARGUMENTS,
+    LINEAR_ARGUMENTS,
+    VERSION,
+    Kind,
+    Layout,
+    Order,
+    order_of,
+)
+from .activations import prepare_name, write_prepare
+from .code import POINTER, Code, function
+from .epilogue import Epilogue, write_finish
+from .gemv import write_rows
+from .panel import write_panels, write_tiles
+from .recipes import Recipe
+from .scratch import Product, Scratch
+from .sparse import write_sparse, write_sparse_tiles
+
+LAYER = Epilogue(scale="channel", bias=True)
+"""What follows the product in a layer with float activations."""
+
+
+def layer_epilogue(kind: Kind) -> Epilogue:
+    """What follows the product in the functions of `kernel_module`."""
+    return LAYER if kind.floating else Epilogue(bias=bool(kind.offset))
+
+
+def kernel_module(recipe: Recipe, layout: Layout, kind: Kind) -> ModuleOp:
+    """The functions `linear`, `linear_arrays`, `prepare` and `compute` of `abi.linear`."""
+    order = order_of(layout)
+    functions = write_tiles(recipe, kind.digits) if layout == "panels" else []
+    if layout == "sparse":
+        functions += write_sparse_tiles(recipe)
+    functions.append(write_prepare(recipe, kind, order, "prepare"))
+    epilogue = layer_epilogue(kind)
+    functions.append(write_finish(recipe, kind, epilogue, "finish"))
+    functions.append(_write_compute(recipe, kind, layout, epilogue, "compute", "finish"))
+    functions.append(_write_linear("linear", "prepare", "compute"))
+    functions.append(_write_arrays())
+    return ModuleOp(list(functions))
+
+
+def shared_functions(recipe: Recipe, kinds: Iterable[tuple[Kind, Layout]]) -> list[llvm.FuncOp]:
+    """What the functions of `linear_functions` for these kinds and layouts call."""
+    wanted = list(kinds)
+    functions = write_tiles(recipe, *(k.digits for k, layout in wanted if layout == "panels"))
+    if any(layout == "sparse" for _, layout in wanted):
+        functions += write_sparse_tiles(recipe)
+    orders: dict[tuple[Kind, Order], None] = {}
+    for kind, layout in wanted:
+        orders[kind, order_of(layout)] = None
+    for kind, order in orders:
+        functions.append(write_prepare(recipe, kind, order, prepare_name(kind, order)))
+    return functions
+
+
+def linear_functions(
+    recipe: Recipe, kind: Kind, epilogue: Epilogue, suffix: str, layout: Layout = "panels"
+) -> list[llvm.FuncOp]:
+    """`finish_<suffix>`, `compute_<suffix>`, `linear_<suffix>`, for a module of several products.
+
+    Raises:
+        OptionError: steps that the sums of the kind do not have.
+    """
+    finish, compute = f"finish_{suffix}", f"compute_{suffix}"
+    prepare = prepare_name(kind, order_of(layout))
+    return [
+        write_finish(recipe, kind, epilogue, finish),
+        _write_compute(recipe, kind, layout, epilogue, compute, finish),
+        _write_linear(f"linear_{suffix}", prepare, compute),
+    ]
+
+
+def _write_compute(
+    recipe: Recipe, kind: Kind, layout: Layout, epilogue: Epilogue, name: str, finish: str
+) -> llvm.FuncOp:
+    result_bytes = epilogue.result(kind).size
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        weights, y, memory, *tables, rows, ins, outs, n0, n1 = arguments
+        scratch = Scratch(code, memory, rows, ins, kind.digits)
+
+        def end(m: SSAValue, count: SSAValue, first: SSAValue, stop: SSAValue) -> None:
+            digit = code.mul(m, code.constant(kind.digits))
+            line = code.at(y, code.mul(m, code.mul(outs, code.constant(result_bytes))))
+            places = (scratch.raw(code.constant(0)), line, scratch.sum(digit), scratch.scale(m))
+            stride = scratch.raw_stride(outs)
+            code.call(finish, *places, *tables, stride, count, outs, first, stop)
+
+        product = Product(recipe, kind, scratch, weights, rows, ins, outs, n0, n1, end)
+        if layout == "panels":
+            write_panels(code, product)
+        elif layout == "sparse":
+            write_sparse(code, product)
+        else:
+            write_rows(code, product, stored=layout == "stored")
+
+    pointers = COMPUTE_ARGUMENTS.index("rows")
+    kinds = [POINTER] * pointers + [i64] * (len(COMPUTE_ARGUMENTS) - pointers)
+    return function(name, kinds, body)
+
+
+def _write_linear(name: str, prepare: str, compute: str) -> llvm.FuncOp:
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        x, weights, y, scratch, *tables, rows, ins, outs = arguments
+        zero = code.constant(0)
+        code.call(prepare, x, scratch, rows, ins, zero, rows)
+        code.call(compute, weights, y, scratch, *tables, rows, ins, outs, zero, outs)
+
+    return function(name, [POINTER] * 8 + [i64] * 3, body)
+
+
+def _write_arrays() -> llvm.FuncOp:
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        given: list[SSAValue] = []
+        for i, name in enumerate(LINEAR_ARGUMENTS):
+            kind = i64 if name in ("rows", "ins", "outs") else POINTER
+            value = code.load(code.at(arguments[0], 8 * i), kind)
+            held = name in ("x", "y")
+            given.append(code.load(code.at(value, ARRAY_DATA), POINTER) if held else value)
+        code.call("linear", *given)
+
+    return function(ARRAYS, [POINTER], body)
+
+
+@cache
+def fingerprint(recipe: Recipe, layout: Layout, kind: Kind) -> str:
+    """SHA-256 of all that decides what `kernel_module` gives: the generator's own source and xDSL.
+
+    Much quicker than to generate the module and hash that.
+    """
+    digest = hashlib.sha256(_source_digest())
+    asked = f"{VERSION} {recipe.name} {layout} {kind.activations} {version('xdsl')}"
+    digest.update(asked.encode())
+    return digest.hexdigest()
+
+
+def conv_fingerprint(recipe: Recipe, geometry: ConvGeometry, kind: Kind) -> str:
+    """The same for `conv_module`."""
+    return f"{fingerprint(recipe, 'panels', kind)} {geometry}"
+
+
+@cache
+def _source_digest() -> bytes:
+    digest = hashlib.sha256()
+    package = files(__package__ or "")
+    shared = ("native_abi.py", "native_conv.py", "native_parallel.py")
+    sources = [*package.iterdir(), *(files("triton_dsl.ir") / name for name in shared)]
+    for source in sorted(sources, key=lambda entry: entry.name):
+        if source.name.endswith(".py"):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.digest()

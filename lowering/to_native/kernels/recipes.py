@@ -1,0 +1,179 @@
+"""SIMD recipes: what an instruction set offers to a ternary kernel, one line of a table each.
+
+A recipe gives the width of a register, the sizes of the tiles that fit its registers, and two
+instructions: the dot product of four bytes, and the recoding of stored trits. A new instruction set
+is a new line here. Not here: loops and layouts (`gemv`, `panel`, `activations`).
+
+Registers of bytes may come as bytes, or in fours as int32. All dot products take unsigned codes up
+to 2 · 64 and signed activations -128 … 127. They are exact: a sum of two products stays inside
+int16 (128 · -128 · 2 = -32768), a sum of four inside int32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i8, i16, i32
+from xdsl.ir import SSAValue
+
+from ....ir.errors import OptionError
+from .code import Code, lanes, vector
+
+Dot = Callable[[Code, SSAValue, SSAValue, SSAValue], SSAValue]
+Recode = Callable[[Code, SSAValue], SSAValue]
+
+_ODD_BITS = 0x55
+
+
+def vnni_512(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
+    """`vpdpbusd` of AVX-512 VNNI on 64 bytes."""
+    return _vpdpbusd(code, total, codes, values, "512")
+
+
+def vnni_256(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
+    """`vpdpbusd` of AVX-VNNI on 32 bytes."""
+    return _vpdpbusd(code, total, codes, values, "256")
+
+
+def _vpdpbusd(
+    code: Code, total: SSAValue, codes: SSAValue, values: SSAValue, width: str
+) -> SSAValue:
+    arguments = [total, code.bits(codes, total.type), code.bits(values, total.type)]
+    return code.intrinsic(f"llvm.x86.avx512.vpdpbusd.{width}", arguments, total.type)
+
+
+def multiply_add_256(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
+    """`vpmaddubsw`, then `vpmaddwd` by ones, of AVX2. No sum reaches where the first saturates."""
+    bytes_ = [code.bits(given, vector(i8, 32)) for given in (codes, values)]
+    pairs = code.intrinsic("llvm.x86.avx2.pmadd.ub.sw", bytes_, vector(i16, 16))
+    ones = code.constant(1, vector(i16, 16))
+    fours = code.intrinsic("llvm.x86.avx2.pmadd.wd", [pairs, ones], vector(i32, 8))
+    return code.add(total, fours)
+
+
+def multiply_128(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
+    """Shifts and 16-bit products that every instruction set has, on 16 bytes."""
+    halves = vector(i16, 8)
+    unsigned, signed = code.bits(codes, halves), code.bits(values, halves)
+    even = code.mul(
+        code.and_(unsigned, code.constant(255, halves)), code.ashr(code.shl(signed, 8), 8)
+    )
+    odd = code.mul(code.lshr(unsigned, 8), code.ashr(signed, 8))
+    pairs = code.bits(code.add(even, odd), total.type)
+    low, high = code.ashr(code.shl(pairs, 16), 16), code.ashr(pairs, 16)
+    return code.add(total, code.add(low, high))
+
+
+def recode_affine(code: Code, stored: SSAValue) -> SSAValue:
+    """Storage codes c to biased codes u with one `gf2p8affineqb`: u0 = ¬(c0 ⊕ c1), u1 = c0."""
+    matrix = 0
+    for field in range(0, 8, 2):
+        # Byte 7 - i of the matrix holds the inputs of output bit i.
+        matrix |= (3 << field) << (8 * (7 - field))
+        matrix |= (1 << field) << (8 * (6 - field))
+    width = lanes(stored.type)
+    rows = code.constant_bytes(matrix.to_bytes(8, "little") * (width // 8))
+    arguments = [stored, rows, code.constant(_ODD_BITS, i8)]
+    return code.intrinsic(f"llvm.x86.vgf2p8affineqb.{8 * width}", arguments, stored.type)
+
+
+def recode_bits(code: Code, stored: SSAValue) -> SSAValue:
+    """The same with shifts and logic."""
+    odd = code.constant(_ODD_BITS, stored.type)
+    first = code.and_(stored, odd)
+    second = code.and_(code.lshr(stored, 1), odd)
+    return code.or_(code.shl(first, 1), code.xor(code.xor(first, second), odd))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One instruction set.
+
+    Attributes:
+        name: as in options and reports.
+        features: what the processor must have, in LLVM's names.
+        width: bytes of a register.
+        dot: total + Σ of four products of unsigned codes and signed activations, in each int32.
+        recode: storage codes to biased codes.
+        gemv_rows: rows of weights that one pass of the GEMV holds, four sums each.
+        tile_rows: most rows of activations in a tile of the GEMM.
+        sums: most sums that a tile of the GEMM holds in registers.
+    """
+
+    name: str
+    features: frozenset[str]
+    width: int
+    dot: Dot
+    recode: Recode
+    gemv_rows: int
+    tile_rows: int
+    sums: int
+
+    @property
+    def lanes(self) -> int:
+        """int32 sums in a register."""
+        return self.width // 4
+
+    @property
+    def chains(self) -> int:
+        """Sums that must run beside each other to hide how long an addition takes."""
+        return 1 << (self.sums.bit_length() - 1)
+
+
+def _recipe(
+    name: str,
+    features: str,
+    width: int,
+    dot: Dot,
+    recode: Recode,
+    gemv_rows: int,
+    tile_rows: int,
+    sums: int,
+) -> Recipe:
+    needed = frozenset(features.split())
+    return Recipe(name, needed, width, dot, recode, gemv_rows, tile_rows, sums)
+
+
+_AVX512 = "avx avx2 avx512f avx512bw avx512vl avx512dq avx512vnni"
+
+RECIPES: tuple[Recipe, ...] = (
+    _recipe("avx512vnni-gfni", f"{_AVX512} gfni avx512vbmi", 64, vnni_512, recode_affine, 4, 6, 24),
+    _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 24),
+    _recipe("avxvnni", "avx avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8),
+    _recipe("avx2", "avx avx2", 32, multiply_add_256, recode_bits, 2, 4, 8),
+    _recipe("generic", "", 16, multiply_128, recode_bits, 1, 4, 4),
+)
+"""Best first; the last runs everywhere."""
+
+
+def best_recipe(features: Collection[str]) -> Recipe:
+    """The first recipe that a processor with these features can run."""
+    return next(recipe for recipe in RECIPES if recipe.features <= set(features))
+
+
+def recipe_named(name: str, features: Collection[str]) -> Recipe:
+    """The recipe of that name, for a processor with these features.
+
+    Raises:
+        OptionError: there is none, or the processor cannot run it.
+    """
+    for recipe in RECIPES:
+        if recipe.name == name:
+            missing = sorted(recipe.features - set(features))
+            if missing:
+                raise OptionError(
+                    f"this processor cannot run the recipe '{name}': it has no {', '.join(missing)}"
+                )
+            return recipe
+    names = ", ".join(recipe.name for recipe in RECIPES)
+    raise OptionError(f"no SIMD recipe is named '{name}'; there are {names}")
+
+
+def recipe_for(name: str | None, features: Collection[str]) -> Recipe:
+    """The recipe of that name, or the best one without, for a processor with these features.
+
+    Raises:
+        OptionError: there is none of that name, or the processor cannot run it.
+    """
+    return best_recipe(features) if name is None else recipe_named(name, features)

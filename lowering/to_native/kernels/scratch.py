@@ -1,0 +1,85 @@
+"""A call of a kernel in generated code: its arguments, and where things stand in scratch memory.
+
+The sizes are those of `abi.linear.scratch_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import SSAValue
+
+from ....runtime.native.abi.linear import BLOCK, GROUP, Kind
+from .code import Code
+from .recipes import Recipe
+
+
+class Scratch:
+    """Sums (int32), scales (float32), prepared rows (int8), raw results of a tile (int32)."""
+
+    def __init__(
+        self, code: Code, memory: SSAValue, rows: SSAValue, ins: SSAValue, digits: int
+    ) -> None:
+        self._code = code
+        self.count = code.mul(rows, code.constant(digits))
+        header = self._round(code.shl(self.count, 2), 64)
+        self.stride = code.add(self._round(ins, BLOCK), code.constant(64))
+        self._sums = memory
+        self._scales = code.at(memory, header)
+        self.prepared = code.at(self._scales, header)
+        self._raw = code.at(self.prepared, code.mul(self.count, self.stride))
+
+    def _round(self, value: SSAValue, multiple: int) -> SSAValue:
+        code = self._code
+        return code.and_(code.add(value, code.constant(multiple - 1)), code.constant(-multiple))
+
+    def sum(self, row: SSAValue) -> SSAValue:
+        """The address of Σx of a digit row."""
+        return self._code.at(self._sums, row, i32)
+
+    def scale(self, row: SSAValue) -> SSAValue:
+        """The address of the scale of a row."""
+        return self._code.at(self._scales, row, f32)
+
+    def row(self, row: SSAValue) -> SSAValue:
+        """The address of a prepared digit row."""
+        return self._code.at(self.prepared, self._code.mul(row, self.stride))
+
+    def raw_stride(self, outs: SSAValue) -> SSAValue:
+        """int32 results between raw rows."""
+        return self._code.add(self._round(outs, GROUP), self._code.constant(16))
+
+    def raw(self, column: SSAValue) -> SSAValue:
+        """The address of a column of the raw results."""
+        return self._code.at(self._raw, column, i32)
+
+
+Finish = Callable[[SSAValue, SSAValue, SSAValue, SSAValue], None]
+
+
+@dataclass(frozen=True)
+class Product:
+    """What the code for one call of `compute` is written from.
+
+    Attributes:
+        recipe, kind: what the code is for.
+        scratch: where prepared activations stand.
+        weights, rows, ins, outs: arguments.
+        first, end: the outputs wanted.
+        finish: writes the end of the kernel, told the first row, the count of rows (of the
+            activations, not of their digits), the first output and the end of outputs, once the raw
+            results of these rows stand in the scratch memory.
+    """
+
+    recipe: Recipe
+    kind: Kind
+    scratch: Scratch
+    weights: SSAValue
+    rows: SSAValue
+    ins: SSAValue
+    outs: SSAValue
+    first: SSAValue
+    end: SSAValue
+    finish: Finish

@@ -1,0 +1,341 @@
+"""Functions of spiking layers: event-driven sums, neurons over time, and both in one loop.
+
+- `write_synapse`: sums of each row of spikes, scaled and biased.
+- `write_neurons`: neurons over all steps of their currents, states in registers.
+- `write_layer`: per sample and step the events, the sums, the neurons: no current reaches memory
+  beyond the cache.
+
+Sizes of time and batch are told at run time, layers have sizes of their own in the code. Not here:
+the sums (`events`), the models (`neuron_steps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import f64, i8, i32, i64
+from xdsl.ir import Attribute, SSAValue
+
+from ....runtime.native.abi.linear import round_up
+from .code import POINTER, Code, function, lanes, vector
+from .events import EventRows, Events
+from .neuron_steps import NeuronStep
+from .recipes import Recipe
+
+Spread = Literal["all", "channel"]
+
+_ALIGNED = 64
+_WIDE = 4
+"""Registers of neurons that run side by side."""
+
+
+@dataclass(frozen=True)
+class Synapse:
+    """Sums of events, and what follows them.
+
+    Attributes:
+        rows: the weights.
+        result: the element type of the result.
+        scale: whether there is a scale, and for what.
+        bias: whether there is one, a number for each output.
+    """
+
+    rows: EventRows
+    result: Attribute
+    scale: Spread | None = None
+    bias: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of an element of the result."""
+        return 8 if self.result == f64 else 4
+
+    @property
+    def lanes(self) -> int:
+        """Outputs that are finished at once."""
+        return self.rows.recipe.width // self.bytes
+
+    @property
+    def finished(self) -> int:
+        """Outputs that are finished, pads included."""
+        return round_up(self.rows.outs, self.lanes)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """Where things stand in the scratch memory of a layer: bytes from its start."""
+
+    synapse: Synapse
+    states: int = 0
+    state_bytes: int = 4
+    output_bytes: int = 0
+
+    @property
+    def sums(self) -> int:
+        return round_up(self.synapse.rows.list_bytes, _ALIGNED)
+
+    @property
+    def results(self) -> int:
+        rows = self.synapse.rows
+        return self.sums + round_up(rows.padded * rows.sum_bytes, _ALIGNED)
+
+    def state(self, number: int) -> int:
+        """The start of a state."""
+        return self.results + self._output() + number * self.state_size
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of a state, pads included."""
+        return round_up(self.synapse.finished * self.state_bytes, _ALIGNED)
+
+    def _output(self) -> int:
+        return round_up(self.synapse.finished * self.output_bytes, _ALIGNED)
+
+    @property
+    def size(self) -> int:
+        return self.state(self.states)
+
+
+class _Finish:
+    """Sums as results: converted, scaled, biased."""
+
+    def __init__(
+        self, code: Code, synapse: Synapse, scale: SSAValue | None, bias: SSAValue | None
+    ) -> None:
+        self._code = code
+        self._synapse = synapse
+        self._bias = bias
+        self._kind = vector(synapse.result, synapse.lanes)
+        self._scale = scale
+        if scale is not None and synapse.scale == "all":
+            self._scale = code.splat(code.load(scale, synapse.result), synapse.lanes)
+
+    def result(self, sums: SSAValue, j: SSAValue) -> SSAValue:
+        """The results of outputs j, j + 1, …"""
+        code, synapse = self._code, self._synapse
+        element = synapse.rows.element
+        value = code.load(code.at(sums, j, element), vector(element, synapse.lanes))
+        if element == i32 and synapse.result != i32:
+            value = code.to_float(value, synapse.result)
+        if self._scale is not None:
+            value = code.fmul(value, self._at(self._scale, j))
+        if self._bias is not None:
+            bias = self._at(self._bias, j)
+            value = code.add(value, bias) if synapse.result == i32 else code.fadd(value, bias)
+        return value
+
+    def _at(self, table: SSAValue, j: SSAValue) -> SSAValue:
+        if table.type == self._kind:
+            return table
+        return self._code.load(self._code.at(table, j, self._synapse.result), self._kind)
+
+
+def synapse_scratch(synapse: Synapse) -> int:
+    """Bytes of scratch memory of `write_synapse`."""
+    return _Memory(synapse, output_bytes=synapse.bytes).size
+
+
+def write_synapse(name: str, synapse: Synapse) -> llvm.FuncOp:
+    """`name(x, weights, scale, bias, y, scratch, rows)`: `rows` rows of spikes, bytes 0 and 1."""
+    memory = _Memory(synapse, output_bytes=synapse.bytes)
+    rows = synapse.rows
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        x, weights, scale, bias, y, scratch, count = arguments
+        events = Events(code, rows)
+        finish = _finish(code, synapse, scale, bias)
+        sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
+
+        def row(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            found = events.list_events(code.at(x, code.mul(n, code.constant(rows.ins))), scratch)
+            events.add_rows(weights, scratch, found, sums)
+            size = rows.outs * synapse.bytes
+            target = code.at(y, code.mul(n, code.constant(size)))
+            place = target if synapse.finished == rows.outs else results
+
+            def part(j: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+                code.store(finish.result(sums, j), code.at(place, j, synapse.result))
+                return []
+
+            code.loop(code.constant(0), code.constant(synapse.finished), synapse.lanes, part)
+            if place is not target:
+                code.copy(target, place, code.constant(size))
+            return []
+
+        code.loop(code.constant(0), count, 1, row)
+
+    return function(name, [POINTER] * 6 + [i64], body)
+
+
+def _finish(code: Code, synapse: Synapse, scale: SSAValue, bias: SSAValue) -> _Finish:
+    given = (scale if synapse.scale else None, bias if synapse.bias else None)
+    return _Finish(code, synapse, *given)
+
+
+def layer_scratch(synapse: Synapse, neuron: NeuronStep) -> int:
+    """Bytes of scratch memory of `write_layer`."""
+    return _layer_memory(synapse, neuron).size
+
+
+def _layer_memory(synapse: Synapse, neuron: NeuronStep) -> _Memory:
+    output = 1 if neuron.spikes else neuron.bytes
+    return _Memory(synapse, neuron.states, neuron.bytes, output)
+
+
+def write_layer(
+    name: str, synapse: Synapse, neuron: NeuronStep, *, initial: bool, final: bool
+) -> llvm.FuncOp:
+    """`name(x, weights, scale, bias, initial…, each…, y, final…, scratch, steps, batch)`.
+
+    Tensors are [steps, batch, …], states [batch, outs]; each of `each` is a table of the synapse.
+    """
+    memory = _layer_memory(synapse, neuron)
+    rows, outs = synapse.rows, synapse.rows.outs
+    kind = vector(neuron.element, synapse.lanes)
+    before, after = (neuron.states if flag else 0 for flag in (initial, final))
+    output_bytes = 1 if neuron.spikes else neuron.bytes
+    state_bytes = outs * neuron.bytes
+    assert synapse.result == neuron.element
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        given = list(arguments)
+        x, weights, scale, bias = given[:4]
+        starts, given = given[4 : 4 + before], given[4 + before :]
+        tables, given = given[: len(neuron.each)], given[len(neuron.each) :]
+        y, ends = given[0], given[1 : 1 + after]
+        scratch, steps, batch = given[1 + after :]
+        events = Events(code, rows)
+        finish = _finish(code, synapse, scale, bias)
+        sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
+        states = [code.at(scratch, memory.state(n)) for n in range(neuron.states)]
+        direct = synapse.finished == outs
+
+        def sample(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            place = code.mul(n, code.constant(state_bytes))
+            if not direct or not before:
+                code.clear(states[0], memory.state_size * neuron.states)
+            for start, state in zip(starts, states, strict=False):
+                code.copy(state, code.at(start, place), code.constant(state_bytes))
+
+            def step(t: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+                row = code.add(code.mul(t, batch), n)
+                source = code.at(x, code.mul(row, code.constant(rows.ins)))
+                found = events.list_events(source, scratch)
+                events.add_rows(weights, scratch, found, sums)
+                size = outs * output_bytes
+                target = code.at(y, code.mul(row, code.constant(size)))
+                output = target if direct else results
+
+                def part(j: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+                    places = [code.at(state, j, neuron.element) for state in states]
+                    each = {
+                        which: code.load(code.at(table, j, neuron.element), kind)
+                        for which, table in zip(neuron.each, tables, strict=True)
+                    }
+                    old = [code.load(at, kind) for at in places]
+                    given, new = neuron.step(code, each, finish.result(sums, j), old)
+                    for value, at in zip(new, places, strict=True):
+                        code.store(value, at)
+                    _store_output(code, neuron, given, output, j)
+                    return []
+
+                end = code.constant(synapse.finished)
+                code.loop(code.constant(0), end, synapse.lanes, part)
+                if not direct:
+                    code.copy(target, output, code.constant(size))
+                return []
+
+            code.loop(code.constant(0), steps, 1, step)
+            for end, state in zip(ends, states, strict=False):
+                code.copy(code.at(end, place), state, code.constant(state_bytes))
+            return []
+
+        code.loop(code.constant(0), batch, 1, sample)
+
+    pointers = 4 + before + len(neuron.each) + 1 + after + 1
+    return function(name, [POINTER] * pointers + [i64] * 2, body)
+
+
+def _store_output(
+    code: Code, neuron: NeuronStep, value: SSAValue, output: SSAValue, j: SSAValue
+) -> None:
+    """Store what a step gives for neurons j, j + 1, …; spikes as bytes."""
+    if not neuron.spikes:
+        code.store(value, code.at(output, j, neuron.element))
+        return
+    code.store(code.lengthen(value, vector(i8, lanes(value.type))), code.at(output, j))
+
+
+def write_neurons(
+    name: str, recipe: Recipe, neuron: NeuronStep, *, initial: bool, final: bool
+) -> llvm.FuncOp:
+    """`name(x, initial…, each…, y, final…, steps, groups, count)`.
+
+    Currents are [steps, groups, count], states [groups, count], and each of `each` has `count`
+    numbers. Neurons run in registers side by side, a few, then one by one.
+    """
+    before, after = (neuron.states if flag else 0 for flag in (initial, final))
+    lanes_of = max(1, recipe.width // neuron.bytes)
+    element = neuron.element
+
+    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+        given = list(arguments)
+        x, starts, given = given[0], given[1 : 1 + before], given[1 + before :]
+        tables, given = given[: len(neuron.each)], given[len(neuron.each) :]
+        y, ends = given[0], given[1 : 1 + after]
+        steps, groups, count = given[1 + after :]
+        across = code.mul(groups, count)
+
+        def run(width: int) -> Callable[[SSAValue, SSAValue], None]:
+            kind = element if width == 1 else vector(element, width)
+
+            def neurons(g: SSAValue, j: SSAValue) -> None:
+                place = code.add(code.mul(g, count), j)
+                each = {
+                    which: code.load(code.at(table, j, element), kind)
+                    for which, table in zip(neuron.each, tables, strict=True)
+                }
+                zero = code.constant(0, kind)
+                old = [code.load(code.at(start, place, element), kind) for start in starts]
+                old = old or [zero] * neuron.states
+
+                def step(t: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
+                    here = code.add(code.mul(t, across), place)
+                    current = code.load(code.at(x, here, element), kind)
+                    value, new = neuron.step(code, each, current, states)
+                    if neuron.spikes:
+                        value = code.lengthen(value, i8 if width == 1 else vector(i8, width))
+                    code.store(value, code.at(y, here, i8 if neuron.spikes else element))
+                    return new
+
+                new = code.loop(code.constant(0), steps, 1, step, old)
+                for value, end in zip(new, ends, strict=False):
+                    code.store(value, code.at(end, place, element))
+
+            return neurons
+
+        def group(g: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            done = code.constant(0)
+            for width in dict.fromkeys((_WIDE * lanes_of, lanes_of, 1)):
+                end = code.and_(count, code.constant(-width))
+                neurons = run(width)
+
+                def some(
+                    j: SSAValue,
+                    _: Sequence[SSAValue],
+                    neurons: Callable[[SSAValue, SSAValue], None] = neurons,
+                ) -> list[SSAValue]:
+                    neurons(g, j)
+                    return []
+
+                code.loop(done, end, width, some)
+                done = end
+            return []
+
+        code.loop(code.constant(0), groups, 1, group)
+
+    pointers = 1 + before + len(neuron.each) + 1 + after
+    return function(name, [POINTER] * pointers + [i64] * 3, body)

@@ -1,0 +1,204 @@
+"""The pass `convert-tensor-to-linalg`: to ops that LLVM's own `mlir-opt` reads and takes further.
+
+A file a family of ops holds the rules (`elementwise`, `shape`, `linear`, `reduction`,
+`quantization`, `ternary`); `scalars`, `emitter` and `reshaping` are what they build with;
+`signature` is about functions, parameters and constants, `keeping` about ops that stay. Not here:
+bufferisation and all that comes after, which is MLIR's business or `to_native.program`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    ModuleOp,
+    f32,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ....dialects import tensor
+from ....dialects import ternary as ternary_dialect
+from ....dialects.inference import tensor_type
+from ....dialects.shapes import with_element
+from ....ir.errors import OptionError, UnsupportedError
+from ....ir.locations import location_text
+from ....passes.analysis.compile_time import ParameterOp, is_literal
+from ....passes.analysis.replacement import replace_results
+from . import elementwise, linear, quantization, reduction, shape, signature, ternary
+from .emitter import Emitter, Rule, element
+from .keeping import Keeper, is_spiking, split_products
+
+RULES: dict[type[Operation], Rule] = {
+    **elementwise.RULES,
+    **linear.RULES,
+    **reduction.RULES,
+    **quantization.RULES,
+    **shape.RULES,
+    **ternary.RULES,
+}
+"""For each op the function that builds what takes its place."""
+
+CHOICES = ("arguments", "constants")
+KEPT = ("none", "ternary")
+
+
+@dataclass(frozen=True)
+class ConvertTensorToLinalgPass(ModulePass):
+    """Lower our `tensor` and `ternary` ops to `linalg`, `arith`, `math` and upstream's `tensor`.
+
+    The result holds nothing that LLVM's `mlir-opt` does not know. Trits become i8 in {-1, 0, 1},
+    unsigned integers signless ones. Integers are exact; floats are computed in their own type, f16
+    and bf16 in f32 with one rounding an op. Sizes `?` become `tensor.dim`; where two of them meet
+    on one axis they must be equal, as a `?` is never stretched to another size. A random
+    `ternary.ternarize` cannot be lowered.
+
+        %y = tensor.add %x, %b : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+        // becomes
+        %n = tensor.dim %x, %c0 : tensor<?x4xf32>
+        %e = tensor.empty(%n) : tensor<?x4xf32>
+        %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
+             affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], …}
+             ins(%x, %b : tensor<?x4xf32>, tensor<4xf32>) outs(%e : tensor<?x4xf32>) {…}
+
+    Raises:
+        OptionError: an unknown choice for `parameters`.
+        UnsupportedError: ops that cannot be lowered, all of them; the module is as it was.
+        ParameterError: `parameters=constants`, and a parameter has no values.
+    """
+
+    name = "convert-tensor-to-linalg"
+
+    parameters: str = "arguments"
+    """`arguments`: each parameter becomes an argument of its function, after those that are there,
+    with the attribute `tensor.parameter`, its key. `constants`: an `arith.constant`, for small
+    models."""
+
+    keep: str = "none"
+    """`ternary`: products that native kernels take stay as they are (`to_native.ternary_products`),
+    where need be without the steps that follow them, and so do parameters and constants. Where they
+    meet lowered types there are casts (`builtin.unrealized_conversion_cast`). Ops of `spike` stay
+    too."""
+
+    def __post_init__(self) -> None:
+        if self.keep not in KEPT:
+            raise OptionError(
+                f"{self.name} expects keep={' or keep='.join(KEPT)}, got '{self.keep}'"
+            )
+        if self.parameters not in CHOICES:
+            raise OptionError(
+                f"{self.name} expects parameters={' or parameters='.join(CHOICES)}, "
+                f"got '{self.parameters}'"
+            )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kept = self.keep == "ternary"
+        as_arguments = self.parameters == "arguments" and not kept
+        _check(op, as_arguments, kept=kept)
+        declared: dict[str, FuncOp] = {}
+        for function in [f for f in op.walk() if isinstance(f, FuncOp)]:
+            if not function.is_declaration:
+                declared.update(_lower(function, as_arguments, kept=kept))
+            signature.lower_function_type(function)
+        _declare(op, declared)
+        if not kept:
+            signature.rename_store(op, keep=as_arguments)
+
+
+def _check(module: ModuleOp, as_arguments: bool, *, kept: bool) -> None:
+    """Refuse a module with ops that cannot be lowered."""
+    problems = [
+        (op.name, location_text(op), reason)
+        for op in module.walk()
+        if not (kept and is_spiking(op)) and (reason := _unsupported(op)) is not None
+    ]
+    if as_arguments:
+        problems += [
+            (call.name, location_text(call), "calls a function with parameters; inline it first")
+            for call in signature.calls_of_parametrised(module)
+        ]
+    if problems:
+        raise UnsupportedError("linalg", problems)
+
+
+_OURS = {*tensor.OPERATIONS, *ternary_dialect.Ternary.operations}
+
+
+def _unsupported(op: Operation) -> str | None:
+    if type(op) in RULES:
+        return ternary.unsupported(op)
+    if is_literal(op):
+        return None
+    if type(op) in _OURS or is_spiking(op):
+        return "has no form in linalg"
+    return None
+
+
+def _lower(function: FuncOp, as_arguments: bool, *, kept: bool) -> dict[str, FuncOp]:
+    """Lower the body of a function; the library functions that it calls then."""
+    products = split_products(function) if kept else {}
+    ops = list(function.body.walk())
+    if not ops:
+        return {}
+    emitter = Emitter(ops[0])
+    keeper = Keeper(ops if kept else [])
+    signature.lower_argument_types(function, emitter)
+    arguments = signature.ParameterArguments(function)
+    for op in ops:
+        emitter.move_to(op)
+        if keeper.keeps(op):
+            keeper.keep(emitter, op)
+        elif isinstance(op, ternary_dialect.FusedOp) and op in products:
+            given = ternary.named(op, op.operands)
+            _replace(emitter, op, [ternary.finish(emitter, op, products[op], given)])
+        elif isinstance(op, ParameterOp) and as_arguments:
+            _replace(emitter, op, [arguments.value_of(op)])
+        elif is_literal(op):
+            _replace(emitter, op, [signature.constant(emitter, op)])
+        elif (rule := RULES.get(type(op))) is not None:
+            _replace(emitter, op, _lowered(emitter, op, rule))
+        else:
+            for result in op.results:
+                signature.lower_type_of(result, emitter)
+    return emitter.declarations
+
+
+def _lowered(emitter: Emitter, op: Operation, rule: Rule) -> list[SSAValue]:
+    """What takes the place of the results of `op`. f16 and bf16 are widened around the rule."""
+    operands = list(op.operands)
+    if type(op) not in shape.RULES:
+        operands = [
+            emitter.convert_elements(value, f32)
+            if isinstance(element(value), Float16Type | BFloat16Type)
+            else value
+            for value in operands
+        ]
+    computed = rule(emitter, op, *operands)
+    results = list(computed) if isinstance(computed, tuple) else [computed]
+    return [
+        emitter.convert_elements(value, Emitter.signless(tensor_type(result).element_type))
+        for value, result in zip(results, op.results, strict=True)
+    ]
+
+
+def _replace(emitter: Emitter, op: Operation, values: list[SSAValue]) -> None:
+    fitting: list[SSAValue] = []
+    for value, result in zip(values, op.results, strict=True):
+        wanted = tensor_type(result)
+        wanted = with_element(wanted, Emitter.signless(wanted.element_type))
+        fitting.append(emitter.cast_to(value, wanted))
+        if signature.is_unsigned_tensor(result.type):
+            emitter.unsigned.add(fitting[-1])
+    replace_results(op, fitting)
+
+
+def _declare(module: ModuleOp, functions: dict[str, FuncOp]) -> None:
+    """Add declarations of library functions that the module lacks."""
+    present = {f.sym_name.data for f in module.walk() if isinstance(f, FuncOp)}
+    for name, function in functions.items():
+        if name not in present:
+            module.body.block.add_op(function)

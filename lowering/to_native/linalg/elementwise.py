@@ -1,0 +1,270 @@
+"""Element-wise ops and activations: one `linalg.generic` each; softmax from a few."""
+
+from __future__ import annotations
+
+import math as numbers
+from collections.abc import Callable
+
+from xdsl.dialects import math
+from xdsl.dialects.builtin import AnyFloat, Float64Type, FloatAttr, i1
+from xdsl.dialects.func import CallOp
+from xdsl.ir import Operation, SSAValue
+
+from ....dialects import tensor
+from ....dialects.inference import tensor_type
+from ....dialects.shapes import bit_width
+from .emitter import Emitter, Rule, element, rank
+from .scalars import Number, Scalars, integer_range, signed_bits
+
+Unary = Callable[[Scalars, SSAValue], SSAValue]
+Binary = Callable[[Scalars, SSAValue, SSAValue, bool], SSAValue]
+
+
+def _quotient(s: Scalars, x: SSAValue, y: SSAValue, unsigned: bool) -> SSAValue:
+    """x / y; integers by 0 give 0."""
+    made = s.div(x, y, unsigned=unsigned)
+    return made if _is_float(x) else s.select(s.compare("eq", y, 0), 0, made)
+
+
+def _is_float(x: SSAValue) -> bool:
+    return isinstance(x.type, AnyFloat)
+
+
+def unary(function: Unary) -> Rule:
+    """The rule that maps `function` over the operand."""
+
+    def rule(emitter: Emitter, op: Operation, x: SSAValue) -> SSAValue:
+        return emitter.map([x], function, element(x))
+
+    return rule
+
+
+def unless_unsigned(on_signed: Unary, on_unsigned: Unary) -> Rule:
+    """The rule that maps one of two functions over the operand: by the sign of its integers."""
+
+    def rule(emitter: Emitter, op: Operation, x: SSAValue) -> SSAValue:
+        return emitter.map([x], on_unsigned if x in emitter.unsigned else on_signed, element(x))
+
+    return rule
+
+
+def binary(function: Binary) -> Rule:
+    """The rule that maps `function` over two operands; its last argument says "unsigned"."""
+
+    def rule(emitter: Emitter, op: Operation, x: SSAValue, y: SSAValue) -> SSAValue:
+        unsigned = x in emitter.unsigned or element(x) == i1
+        return emitter.map([x, y], lambda s, a, b: function(s, a, b, unsigned), element(x))
+
+    return rule
+
+
+def _same(s: Scalars, x: SSAValue) -> SSAValue:
+    return x
+
+
+def _absolute(s: Scalars, x: SSAValue) -> SSAValue:
+    if _is_float(x):
+        return s.insert(math.AbsFOp(x))
+    return s.select(s.compare("lt", x, 0), s.negate(x), x)
+
+
+def _sign(s: Scalars, x: SSAValue) -> SSAValue:
+    """NaN stays NaN, as in NumPy."""
+    one = s.select(s.compare("gt", x, 0), 1, s.constant(0, x.type))
+    result = s.select(s.compare("lt", x, 0), -1, one)
+    return s.select(s.is_nan(x), x, result) if _is_float(x) else result
+
+
+def modulo(emitter: Emitter, op: tensor.ModOp, x: SSAValue, y: SSAValue) -> SSAValue:
+    """`tensor.mod`: the truncated remainder, plus y where the signs differ.
+
+    For floats the C library's `fmod` is called: x - ⌊x / y⌋·y is not exact for large quotients.
+    """
+    type = element(x)
+    unsigned = x in emitter.unsigned
+    if isinstance(type, AnyFloat):
+        callee = emitter.library_function(
+            "fmod" if isinstance(type, Float64Type) else "fmodf", 2, type
+        )
+
+        def on_floats(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+            rest = s.insert(CallOp(callee, [a, b], [type]))
+            return _with_sign_of(s, rest, b, s.insert(math.CopySignOp(rest, b)))
+
+        return emitter.map([x, y], on_floats, type)
+
+    def on_integers(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+        rest = s.remainder(a, b, unsigned=unsigned)
+        return rest if unsigned else _with_sign_of(s, rest, b, rest)
+
+    return emitter.map([x, y], on_integers, type)
+
+
+def _with_sign_of(s: Scalars, rest: SSAValue, y: SSAValue, exact: SSAValue) -> SSAValue:
+    """`rest` + y where `rest` is not zero and has the other sign; `exact` where it is zero."""
+    differ = s.compare("ne", s.compare("lt", rest, 0), s.compare("lt", y, 0))
+    moved = s.select(differ, s.add(rest, y), rest)
+    return s.select(s.compare("eq", rest, 0), exact, moved)
+
+
+def compare(emitter: Emitter, op: tensor.CompareOp, x: SSAValue, y: SSAValue) -> SSAValue:
+    """`tensor.compare`."""
+    unsigned = x in emitter.unsigned or element(x) == i1
+    predicate = op.predicate.data
+    return emitter.map([x, y], lambda s, a, b: s.compare(predicate, a, b, unsigned=unsigned), i1)
+
+
+def where(
+    emitter: Emitter, op: tensor.WhereOp, condition: SSAValue, x: SSAValue, y: SSAValue
+) -> SSAValue:
+    """`tensor.where`."""
+    return emitter.map([condition, x, y], lambda s, c, a, b: s.select(c, a, b), element(x))
+
+
+def convert(emitter: Emitter, op: tensor.ConvertOp, x: SSAValue) -> SSAValue:
+    """`tensor.convert`."""
+    target = emitter.signless(tensor_type(op.result).element_type)
+    unsigned = emitter.is_unsigned_type(tensor_type(op.result).element_type)
+    if isinstance(element(x), AnyFloat) and bit_width(target) not in (1, None):
+        return emitter.map([x], lambda s, a: s.saturate(a, target, unsigned=unsigned), target)
+    if element(x) == target and (x in emitter.unsigned) != unsigned:
+        # A value of its own: other users of x still read its bits as they did.
+        return emitter.map([x], lambda s, a: a, target)
+    return emitter.convert_elements(x, target)
+
+
+def clamp(emitter: Emitter, op: tensor.ClampOp, x: SSAValue) -> SSAValue:
+    """`tensor.clamp`; bounds beyond an integer type do not limit."""
+    unsigned = x in emitter.unsigned
+    low = _bound(op.min, x, unsigned)
+    high = _bound(op.max, x, unsigned)
+
+    def body(s: Scalars, a: SSAValue) -> SSAValue:
+        a = a if low is None else s.maximum(a, low, unsigned=unsigned)
+        return a if high is None else s.minimum(a, high, unsigned=unsigned)
+
+    return emitter.map([x], body, element(x))
+
+
+def _bound(bound: FloatAttr[Float64Type] | None, x: SSAValue, unsigned: bool) -> Number | None:
+    bits = bit_width(element(x))
+    if bound is None or bits is None:
+        return None if bound is None else bound.value.data
+    least, most = integer_range(bits, unsigned=unsigned)
+    inside = min(max(bound.value.data, least), most)
+    return signed_bits(int(inside), bits)
+
+
+def leaky_relu(emitter: Emitter, op: tensor.LeakyReluOp, x: SSAValue) -> SSAValue:
+    """`tensor.leaky_relu`."""
+    alpha = op.alpha.value.data
+    return emitter.map(
+        [x], lambda s, a: s.select(s.compare("ge", a, 0), a, s.mul(a, alpha)), element(x)
+    )
+
+
+def gelu(emitter: Emitter, op: tensor.GeluOp, x: SSAValue) -> SSAValue:
+    """`tensor.gelu`."""
+
+    def exact(s: Scalars, a: SSAValue) -> SSAValue:
+        erf = s.insert(math.ErfOp(s.div(a, numbers.sqrt(2))))
+        return s.mul(s.div(a, 2), s.add(erf, 1))
+
+    def by_tanh(s: Scalars, a: SSAValue) -> SSAValue:
+        cube = s.mul(s.mul(s.mul(a, 0.044715), a), a)
+        inner = s.mul(s.add(a, cube), numbers.sqrt(2 / numbers.pi))
+        return s.mul(s.div(a, 2), s.add(s.insert(math.TanhOp(inner)), 1))
+
+    body = exact if op.approximate.data == "exact" else by_tanh
+    return emitter.map([x], body, element(x))
+
+
+def _sigmoid(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.div(s.constant(1, x.type), s.add(s.exp(s.negate(x)), 1))
+
+
+def _hard_swish(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.div(s.mul(x, s.minimum(s.maximum(s.add(x, 3), 0), 6)), 6)
+
+
+def softmax_along(emitter: Emitter, x: SSAValue, axis: int) -> SSAValue:
+    """e^x / Σ e^x along `axis`, after subtracting the maximum."""
+    shifted = minus_maximum(emitter, x, axis)
+    exponentials = emitter.map([shifted], lambda s, a: s.exp(a), element(x))
+    total = emitter.reduce(exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
+    return emitter.map([exponentials, total], lambda s, a, b: s.div(a, b), element(x))
+
+
+def minus_maximum(emitter: Emitter, x: SSAValue, axis: int) -> SSAValue:
+    """x less its maximum along `axis`."""
+    most = emitter.reduce(x, [axis], lambda s, a, b: s.maximum(a, b), -numbers.inf, keepdims=True)
+    return emitter.map([x, most], lambda s, a, b: s.sub(a, b), element(x))
+
+
+def softmax(emitter: Emitter, op: tensor.SoftmaxOp, x: SSAValue) -> SSAValue:
+    """`tensor.softmax`."""
+    return softmax_along(emitter, x, op.axis.value.data % rank(x))
+
+
+def log_softmax(emitter: Emitter, op: tensor.LogSoftmaxOp, x: SSAValue) -> SSAValue:
+    """`tensor.log_softmax`."""
+    axis = op.axis.value.data % rank(x)
+    shifted = minus_maximum(emitter, x, axis)
+    exponentials = emitter.map([shifted], lambda s, a: s.exp(a), element(x))
+    total = emitter.reduce(exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
+    return emitter.map(
+        [shifted, total], lambda s, a, b: s.sub(a, s.insert(math.LogOp(b))), element(x)
+    )
+
+
+def _of(kind: Callable[[SSAValue], Operation]) -> Rule:
+    """The rule of a unary op that `math` has."""
+    return unary(lambda s, x: s.insert(kind(x)))
+
+
+def _power(s: Scalars, x: SSAValue, y: SSAValue, unsigned: bool) -> SSAValue:
+    return s.insert(math.PowFOp(x, y))
+
+
+def _relu6(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.minimum(s.maximum(x, 0), 6)
+
+
+RULES: dict[type[Operation], Rule] = {
+    tensor.AddOp: binary(lambda s, x, y, _: s.add(x, y)),
+    tensor.SubOp: binary(lambda s, x, y, _: s.sub(x, y)),
+    tensor.MulOp: binary(lambda s, x, y, _: s.mul(x, y)),
+    tensor.DivOp: binary(_quotient),
+    tensor.ModOp: modulo,
+    tensor.PowOp: binary(_power),
+    tensor.MaximumOp: binary(lambda s, x, y, unsigned: s.maximum(x, y, unsigned=unsigned)),
+    tensor.MinimumOp: binary(lambda s, x, y, unsigned: s.minimum(x, y, unsigned=unsigned)),
+    tensor.AndOp: binary(lambda s, x, y, _: s.both(x, y)),
+    tensor.OrOp: binary(lambda s, x, y, _: s.either(x, y)),
+    tensor.CompareOp: compare,
+    tensor.WhereOp: where,
+    tensor.ConvertOp: convert,
+    tensor.NegOp: unary(lambda s, x: s.negate(x)),
+    tensor.NotOp: unary(lambda s, x: s.logical_not(x)),
+    tensor.AbsOp: unless_unsigned(_absolute, _same),
+    tensor.SignOp: unless_unsigned(_sign, lambda s, x: s.minimum(x, 1, unsigned=True)),
+    tensor.ExpOp: _of(math.ExpOp),
+    tensor.LogOp: _of(math.LogOp),
+    tensor.SqrtOp: _of(math.SqrtOp),
+    tensor.RsqrtOp: _of(math.RsqrtOp),
+    tensor.RoundOp: _of(math.RoundEvenOp),
+    tensor.FloorOp: _of(math.FloorOp),
+    tensor.ErfOp: _of(math.ErfOp),
+    tensor.ClampOp: clamp,
+    tensor.ReluOp: unless_unsigned(lambda s, x: s.maximum(x, 0), _same),
+    tensor.Relu6Op: unless_unsigned(_relu6, lambda s, x: s.minimum(x, 6, unsigned=True)),
+    tensor.LeakyReluOp: leaky_relu,
+    tensor.GeluOp: gelu,
+    tensor.SiluOp: unary(lambda s, x: s.mul(x, _sigmoid(s, x))),
+    tensor.SigmoidOp: unary(_sigmoid),
+    tensor.TanhOp: _of(math.TanhOp),
+    tensor.HardSwishOp: unary(_hard_swish),
+    tensor.HardTanhOp: unary(lambda s, x: s.minimum(s.maximum(x, -1), 1)),
+    tensor.SoftmaxOp: softmax,
+    tensor.LogSoftmaxOp: log_softmax,
+}

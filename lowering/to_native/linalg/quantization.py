@@ -1,0 +1,120 @@
+"""Quantisation: scales in f32, integer rescaling in i64, thresholds by counting."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import f32, f64, i64
+from xdsl.ir import Operation, SSAValue
+
+from ....dialects import tensor
+from ....dialects.inference import tensor_type
+from ....dialects.tensor.quantization import threshold_element
+from .emitter import PARALLEL, REDUCTION, Emitter, Rule, dims, element, rank, zero
+from .linear import along
+from .scalars import Scalars
+
+
+def quantize(
+    emitter: Emitter, op: tensor.QuantizeOp, x: SSAValue, scale: SSAValue, zero_point: SSAValue
+) -> SSAValue:
+    """`tensor.quantize`; bounds are compared in f64, which holds all of 32 bits. NaN gives 0."""
+    axis = op.axis.value.data
+    low, high = op.low.value.data, op.high.value.data
+    type = element(zero_point)
+
+    def body(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
+        steps = s.insert(math.RoundEvenOp(s.div(a, factor)))
+        shifted = s.convert(s.add(steps, s.convert(offset, f32)), f64)
+        number = s.select(s.is_nan(shifted), 0.0, shifted)
+        return s.saturate(s.minimum(s.maximum(number, float(low)), float(high)), type)
+
+    vectors = [along(emitter, v, rank(x), axis) for v in (scale, zero_point)]
+    return emitter.map([x, *vectors], body, type)
+
+
+def dequantize(
+    emitter: Emitter, op: tensor.DequantizeOp, q: SSAValue, scale: SSAValue, zero_point: SSAValue
+) -> SSAValue:
+    """`tensor.dequantize`."""
+    unsigned = q in emitter.unsigned
+
+    def body(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
+        wide, start = (s.convert(v, i64, unsigned=unsigned) for v in (a, offset))
+        return s.mul(s.convert(s.sub(wide, start), f32), factor)
+
+    axis = op.axis.value.data
+    vectors = [along(emitter, v, rank(q), axis) for v in (scale, zero_point)]
+    return emitter.map([q, *vectors], body, f32)
+
+
+def rescale(
+    emitter: Emitter,
+    x: SSAValue,
+    multiplier: SSAValue,
+    shift: SSAValue,
+    zero_point: SSAValue,
+    low: int,
+    high: int,
+    axis: int,
+) -> SSAValue:
+    """The arithmetic of `tensor.requantize`, in i64."""
+    type = element(zero_point)
+
+    def body(s: Scalars, *elements: SSAValue) -> SSAValue:
+        a, factor, bits, offset = (s.convert(v, i64) for v in elements)
+        half = s.shift_left(s.constant(1, i64), s.sub(bits, 1))
+        scaled = s.shift_right(s.add(s.mul(a, factor), half), bits)
+        return s.convert(s.minimum(s.maximum(s.add(scaled, offset), low), high), type)
+
+    vectors = [along(emitter, v, rank(x), axis) for v in (multiplier, shift)]
+    return emitter.map([x, *vectors, zero_point], body, type)
+
+
+def requantize(
+    emitter: Emitter,
+    op: tensor.RequantizeOp,
+    x: SSAValue,
+    multiplier: SSAValue,
+    shift: SSAValue,
+    zero_point: SSAValue,
+) -> SSAValue:
+    """`tensor.requantize`."""
+    low, high, axis = op.low.value.data, op.high.value.data, op.axis.value.data
+    return rescale(emitter, x, multiplier, shift, zero_point, low, high, axis)
+
+
+def count_thresholds(emitter: Emitter, x: SSAValue, thresholds: SSAValue, axis: int) -> SSAValue:
+    """The number of thresholds ≤ x; rows of `thresholds` are positions on `axis`, or one row."""
+    count = rank(x)
+    type = threshold_element(tensor_type(thresholds))
+    loops = dims(count + 1)
+    one_row = tensor_type(thresholds).get_shape()[0] == 1
+    row = zero() if one_row else loops[axis % count]
+    unsigned = x in emitter.unsigned
+
+    def body(s: Scalars, a: SSAValue, t: SSAValue, total: SSAValue) -> list[SSAValue]:
+        reached = s.compare("le", t, a, unsigned=unsigned)
+        return [s.add(total, s.insert(arith.ExtUIOp(reached, type)))]
+
+    (result,) = emitter.generic(
+        [(x, loops[:count]), (thresholds, [row, loops[count]])],
+        [(emitter.fill(emitter.sizes(x), 0, type), loops[:count])],
+        [PARALLEL] * count + [REDUCTION],
+        body,
+    )
+    return result
+
+
+def multi_threshold(
+    emitter: Emitter, op: tensor.MultiThresholdOp, x: SSAValue, thresholds: SSAValue
+) -> SSAValue:
+    """`tensor.multi_threshold`."""
+    return count_thresholds(emitter, x, thresholds, op.axis.value.data)
+
+
+RULES: dict[type[Operation], Rule] = {
+    tensor.QuantizeOp: quantize,
+    tensor.DequantizeOp: dequantize,
+    tensor.RequantizeOp: requantize,
+    tensor.MultiThresholdOp: multi_threshold,
+}

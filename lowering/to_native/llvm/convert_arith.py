@@ -1,0 +1,248 @@
+"""The pass `convert-arith-to-llvm`: arithmetic on scalars and on vectors of one dimension.
+
+Not here: functions such as exp (`convert_math_to_llvm`), vectors as such
+(`convert_vector_to_llvm`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, llvm
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from . import casts, division
+from .emitter import Emitter
+from .half import extend_float, truncate_float
+from .types import computed_in, converted, integers, is_half, width
+from .walk import Rule, Values, convert_ops
+
+_Build = Callable[[Emitter, SSAValue, SSAValue], SSAValue]
+
+
+@dataclass(frozen=True)
+class ConvertArithToLLVMPass(ModulePass):
+    """Lower `arith` to the `llvm` dialect.
+
+    Every op, on integers, floats and `index` (as i64) and on vectors of one dimension. f16 and bf16
+    are computed in f32 and rounded by bit arithmetic, so that nothing outside of the module is
+    called; a bf16 is an i16 with its bits. What has no defined result ends no process: divisors
+    that would trap are taken as 1, floats beyond an integer type give its nearest number.
+
+        %n = arith.addi %i, %c1 : index
+        %c = arith.cmpf olt, %a, %b : f32
+        // becomes
+        %n = llvm.add %i, %c1 : i64
+        %c = llvm.fcmp "olt" %a, %b : f32
+
+    Raises:
+        UnsupportedError: an op on tensors, memrefs or vectors of several dimensions; all of them.
+    """
+
+    name = "convert-arith-to-llvm"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        convert_ops(op, RULES, dialect="arith", refuse=_refuse)
+
+
+def _refuse(op: Operation) -> str | None:
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseResourceAttr):
+        return "its values are in a resource, not in the program"
+    if isinstance(op, _CONVERSIONS):
+        wide = max(width(converted(value.type)) for value in (*op.operands, *op.results))
+        if wide > 64:
+            return "integers of more than 64 bits do not become floats, nor floats such integers"
+    return None
+
+
+_CONVERSIONS = (arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp)
+
+
+def constant(e: Emitter, op: arith.ConstantOp, _: Values) -> SSAValue:
+    """`arith.constant`."""
+    type = converted(op.result.type)
+    return e.insert(llvm.ConstantOp(constant_value(op.value, type), type))
+
+
+def constant_value(value: Attribute, type: Attribute) -> Attribute:
+    """The value of an `arith.constant` as that of a constant of an `llvm` type."""
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        dense = cast("DenseIntOrFPElementsAttr[Any]", value)
+        if dense.type == type:
+            return dense
+        return DenseIntOrFPElementsAttr(cast("VectorType[Any]", type), dense.data)
+    if isinstance(value, FloatAttr):
+        number = cast("FloatAttr[Any]", value)
+        if not isinstance(number.type, BFloat16Type):
+            return number
+        bits = int.from_bytes(number.type.pack([number.value.data]), "little", signed=True)
+        return IntegerAttr(bits, cast("IntegerType[Any]", type))
+    integer = cast("IntegerAttr[Any]", value)
+    return IntegerAttr(integer.value.data, cast("IntegerType[Any]", type))
+
+
+def _overflowing(kind: type[llvm.ArithmeticBinOpOverflow]) -> Rule:
+    def rule(
+        e: Emitter, op: arith.SignlessIntegerBinaryOperationWithOverflow, x: Values
+    ) -> SSAValue:
+        flags = [llvm.OverflowFlag(flag.value) for flag in op.overflow_flags.data]
+        return e.insert(kind(x[0], x[1], overflow=llvm.OverflowAttr(flags or None)))
+
+    return rule
+
+
+def _binary(build: _Build) -> Rule:
+    return lambda e, op, x: build(e, x[0], x[1])
+
+
+def _intrinsic(name: str) -> Rule:
+    return lambda e, op, x: e.overloaded(name, x[0], x[1])
+
+
+def on_floats(e: Emitter, op: Operation, x: Values, build: _Build) -> SSAValue:
+    """A function of two floats of the type of the result: f16 and bf16 in f32."""
+    type = op.results[0].type
+    if not is_half(type):
+        return build(e, x[0], x[1])
+    wide = [extend_float(e, value, type, computed_in(type)) for value in x]
+    return truncate_float(e, build(e, wide[0], wide[1]), type)
+
+
+def _float_binary(kind: type[llvm.AbstractFloatArithOp]) -> Rule:
+    def rule(e: Emitter, op: arith.FloatingPointLikeBinaryOperation, x: Values) -> SSAValue:
+        flags = llvm.FastMathAttr(op.fastmath.data or None)
+        return on_floats(e, op, x, lambda e, a, b: e.insert(kind(a, b, flags)))
+
+    return rule
+
+
+def _float_intrinsic(name: str) -> Rule:
+    return lambda e, op, x: on_floats(e, op, x, lambda e, a, b: e.overloaded(name, a, b))
+
+
+def negate(e: Emitter, op: arith.NegfOp, x: Values) -> SSAValue:
+    """`arith.negf`: turns the sign over, of NaN too."""
+    type = op.result.type
+    if not is_half(type):
+        return e.insert(llvm.FNegOp(x[0], llvm.FastMathAttr(op.fastmath.data or None)))
+    bits = e.xor(e.bits(x[0], integers(x[0].type, 16)), 0x8000)
+    return e.bits(bits, x[0].type)
+
+
+def compare_integers(e: Emitter, op: arith.CmpiOp, x: Values) -> SSAValue:
+    """`arith.cmpi`."""
+    return e.icmp(arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], x[0], x[1])
+
+
+def compare_floats(e: Emitter, op: arith.CmpfOp, x: Values) -> SSAValue:
+    """`arith.cmpf`."""
+    type = op.lhs.type
+    a, b = (extend_float(e, value, type, computed_in(type)) for value in x)
+    return e.fcmp(arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data], a, b)
+
+
+def add_with_carry(e: Emitter, op: arith.AddUIExtendedOp, x: Values) -> Values:
+    """`arith.addui_extended`."""
+    total = e.add(x[0], x[1])
+    return [total, e.icmp("ult", total, x[0])]
+
+
+def multiply_wide(e: Emitter, op: arith.MulExtendedBase, x: Values) -> Values:
+    """`arith.mului_extended`, `arith.mulsi_extended`: in integers of twice the width."""
+    unsigned = isinstance(op, arith.MulUIExtendedOp)
+    type, bits = x[0].type, width(x[0].type)
+    twice = integers(type, 2 * bits)
+    product = e.mul(*(e.resize(value, twice, unsigned=unsigned) for value in x))
+    return [e.resize(part, type) for part in (product, e.lshr(product, bits))]
+
+
+def _resize(*, unsigned: bool) -> Rule:
+    def rule(e: Emitter, op: Operation, x: Values) -> SSAValue:
+        return e.resize(x[0], converted(op.results[0].type), unsigned=unsigned)
+
+    return rule
+
+
+def extend(e: Emitter, op: arith.ExtFOp, x: Values) -> SSAValue:
+    """`arith.extf`."""
+    return extend_float(e, x[0], op.input.type, op.result.type)
+
+
+def truncate(e: Emitter, op: arith.TruncFOp, x: Values) -> SSAValue:
+    """`arith.truncf`."""
+    return truncate_float(e, x[0], op.result.type)
+
+
+def bitcast(e: Emitter, op: arith.BitcastOp, x: Values) -> SSAValue:
+    """`arith.bitcast`."""
+    return e.bits(x[0], converted(op.result.type))
+
+
+RULES: dict[type[Operation], Rule] = {
+    arith.ConstantOp: constant,
+    arith.AddiOp: _overflowing(llvm.AddOp),
+    arith.SubiOp: _overflowing(llvm.SubOp),
+    arith.MuliOp: _overflowing(llvm.MulOp),
+    arith.ShLIOp: _overflowing(llvm.ShlOp),
+    arith.AddUIExtendedOp: add_with_carry,
+    arith.MulUIExtendedOp: multiply_wide,
+    arith.MulSIExtendedOp: multiply_wide,
+    arith.DivSIOp: _binary(division.divide),
+    arith.DivUIOp: _binary(division.divide_unsigned),
+    arith.FloorDivSIOp: _binary(division.divide_down),
+    arith.CeilDivSIOp: _binary(division.divide_up),
+    arith.CeilDivUIOp: _binary(division.divide_up_unsigned),
+    arith.RemSIOp: _binary(division.remainder),
+    arith.RemUIOp: _binary(division.remainder_unsigned),
+    arith.MinSIOp: _intrinsic("smin"),
+    arith.MaxSIOp: _intrinsic("smax"),
+    arith.MinUIOp: _intrinsic("umin"),
+    arith.MaxUIOp: _intrinsic("umax"),
+    arith.AndIOp: _binary(lambda e, x, y: e.and_(x, y)),
+    arith.OrIOp: _binary(lambda e, x, y: e.or_(x, y)),
+    arith.XOrIOp: _binary(lambda e, x, y: e.xor(x, y)),
+    arith.ShRSIOp: _binary(lambda e, x, y: e.ashr(x, y)),
+    arith.ShRUIOp: _binary(lambda e, x, y: e.lshr(x, y)),
+    arith.AddfOp: _float_binary(llvm.FAddOp),
+    arith.SubfOp: _float_binary(llvm.FSubOp),
+    arith.MulfOp: _float_binary(llvm.FMulOp),
+    arith.DivfOp: _float_binary(llvm.FDivOp),
+    arith.MaximumfOp: _float_intrinsic("maximum"),
+    arith.MinimumfOp: _float_intrinsic("minimum"),
+    arith.MaxnumfOp: _float_intrinsic("maxnum"),
+    arith.MinnumfOp: _float_intrinsic("minnum"),
+    arith.NegfOp: negate,
+    arith.CmpiOp: compare_integers,
+    arith.CmpfOp: compare_floats,
+    arith.SelectOp: lambda e, op, x: e.select(x[0], x[1], x[2]),
+    arith.ExtSIOp: _resize(unsigned=False),
+    arith.ExtUIOp: _resize(unsigned=True),
+    arith.TruncIOp: _resize(unsigned=True),
+    arith.IndexCastOp: _resize(unsigned=False),
+    arith.ExtFOp: extend,
+    arith.TruncFOp: truncate,
+    arith.BitcastOp: bitcast,
+    arith.SIToFPOp: lambda e, op, x: casts.from_signed(e, x[0], op.result.type),
+    arith.UIToFPOp: lambda e, op, x: casts.from_unsigned(e, x[0], op.result.type),
+    arith.FPToSIOp: lambda e, op, x: casts.to_integer(
+        e, x[0], op.input.type, converted(op.result.type), unsigned=False
+    ),
+    arith.FPToUIOp: lambda e, op, x: casts.to_integer(
+        e, x[0], op.input.type, converted(op.result.type), unsigned=True
+    ),
+}
+"""For each op the function that builds what takes its place."""

@@ -1,0 +1,218 @@
+"""The functions of a planned program: one for each kind of step, and the one that calls them.
+
+Steps that are alike, but for where their tensors stand, share a function. Not here: what steps do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from ....runtime.native.abi.interface import ALIGNMENT, CONSTANTS, FORWARD, WORKSPACE_BYTES
+from ..kernels.code import POINTER
+from ..linalg.signature import ARGUMENT_ATTRIBUTE
+from . import arena
+from .loops import LoopWriter
+from .nests import Access, shape_of
+from .program import CallStep, Program, Step
+from .repetition import LoopStep
+from .sizes import ZERO, Size
+from .structured import NestStep
+from .views import Buffer, View, stored
+from .writer import Writer, write_function
+
+NAME_ATTRIBUTE = "tensor.name"
+
+
+class Assembly:
+    """Writes the functions of one program."""
+
+    def __init__(self, program: Program, outputs: Sequence[View]) -> None:
+        self.program = program
+        self.outputs = outputs
+        self.functions: list[llvm.FuncOp] = []
+        self._names: dict[object, str] = {}
+
+    def write(self) -> tuple[list[llvm.FuncOp], NDArray[np.uint8]]:
+        """All functions, and the constants that they read."""
+        constants = self._place_constants()
+        workspace = self._place_buffers()
+        main = self._main()
+        size = _workspace_function(workspace)
+        return [*self.functions, main, size], constants
+
+    def _views(self, step: Step) -> list[View]:
+        return [*step.reads, *step.writes]
+
+    def _place_constants(self) -> NDArray[np.uint8]:
+        """Constants that steps use, one after the other."""
+        used: dict[Buffer, None] = {}
+        for step in self.program.steps:
+            for view in step.reads:
+                if view.buffer.place == "constant":
+                    used[view.buffer] = None
+        end = 0
+        for buffer in used:
+            buffer.offset = Size.of(end)
+            end += -(-buffer.size.at(0) // ALIGNMENT) * ALIGNMENT
+        blob = np.zeros(end, np.uint8)
+        for buffer in used:
+            assert buffer.content is not None
+            content = np.frombuffer(buffer.content.tobytes(), np.uint8)
+            start = buffer.offset.at(0)
+            blob[start : start + content.size] = content
+        return blob
+
+    def _place_buffers(self) -> Size:
+        """Temporary buffers in the workspace; its size."""
+        first: dict[Buffer, int] = {}
+        last: dict[Buffer, int] = {}
+        for position, step in enumerate(self.program.steps):
+            buffers = [view.buffer for view in self._views(step)]
+            if step.scratch is not None:
+                buffers.append(step.scratch)
+            for buffer in buffers:
+                if buffer.place == "workspace":
+                    first.setdefault(buffer, position)
+                    last[buffer] = position
+        return arena.plan([arena.Lifetime(b, first[b], last[b]) for b in first])
+
+    def _main(self) -> llvm.FuncOp:
+        function = self.program.function
+        inputs, outputs = len(function.args), len(self.outputs)
+        attributes: list[Mapping[str, Attribute]] = []
+        given = function.arg_attrs.data if function.arg_attrs is not None else ()
+        for number in range(inputs):
+            attributes.append(dict(given[number].data) if number < len(given) else {})
+        attributes += [_output_attributes(function.res_attrs, n) for n in range(outputs)]
+        attributes += [{ARGUMENT_ATTRIBUTE: StringAttr(CONSTANTS)}, {}]
+
+        def body(writer: Writer, arguments: Sequence[SSAValue]) -> None:
+            address = _Addresses(writer, arguments, inputs)
+            self._run(writer, address, self.program.steps)
+
+        count = inputs + outputs + 2
+        return write_function(
+            FORWARD,
+            [POINTER] * count,
+            body,
+            linkage="external",
+            attributes=attributes,
+            location=function.location,
+        )
+
+    def _run(self, writer: Writer, address: _Addresses, steps: Sequence[Step]) -> None:
+        for step in steps:
+            writer.location = step.location
+            if isinstance(step, CallStep):
+                step.call(writer, address)
+            elif isinstance(step, NestStep):
+                self._call_nest(writer, address, step)
+            elif isinstance(step, LoopStep):
+                self._repeat(writer, address, step)
+
+    def _repeat(self, writer: Writer, address: _Addresses, step: LoopStep) -> None:
+        """A loop around the steps that are repeated."""
+
+        def turn(t: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            address.times.update(dict.fromkeys(step.slices, t))
+            self._run(writer, address, step.inner)
+            return carried
+
+        writer.loop(writer.constant(0), writer.size(step.count), 1, turn)
+
+    def _call_nest(
+        self, writer: Writer, address: Callable[[View], SSAValue], step: NestStep
+    ) -> None:
+        nest = step.nest
+        accesses = list(dict.fromkeys(nest.accesses))
+        tables = list(dict.fromkeys(nest.views()))
+        name = self._names.get((shape_of(nest), step.plan))
+        if name is None:
+            name = self._names[shape_of(nest), step.plan] = f"loops_{len(self._names)}"
+            self.functions.append(self._nest(name, step))
+        places = [address(_placed(a)) for a in accesses] + [address(view) for view in tables]
+        writer.call(name, *places, writer.size(Size.of(0, 1)))
+
+    def _nest(self, name: str, step: NestStep) -> llvm.FuncOp:
+        """The function of a nest: it is told where its operands stand."""
+        nest = step.nest
+        accesses = list(dict.fromkeys(nest.accesses))
+        tables = list(dict.fromkeys(nest.views()))
+        written = {a for a in nest.writes}
+
+        def body(inner: Writer, arguments: Sequence[SSAValue]) -> None:
+            pointers = dict(zip(accesses, arguments, strict=False))
+            given = dict(zip(tables, arguments[len(accesses) :], strict=True))
+            LoopWriter(inner, nest, step.plan, pointers, given).write()
+
+        attributes = [{"llvm.noalias": UnitAttr()} if a in written else {} for a in accesses]
+        return write_function(
+            name,
+            [POINTER] * (len(accesses) + len(tables)),
+            body,
+            attributes=attributes,
+            features=self.program.recipe.features,
+            location=step.location,
+        )
+
+
+def _placed(a: Access) -> View:
+    """Where the first element of an operand stands, as a view."""
+    return View(a.view.buffer, (), (), a.offset)
+
+
+class _Addresses:
+    """The addresses of views in the main function."""
+
+    def __init__(self, writer: Writer, arguments: Sequence[SSAValue], inputs: int) -> None:
+        self._writer = writer
+        self._arguments = arguments
+        self._inputs = inputs
+        self.times: dict[Buffer, SSAValue] = {}
+        """For the steps that loops are at, their numbers."""
+
+    def __call__(self, view: View) -> SSAValue:
+        """Where the first element of a view stands."""
+        writer, buffer = self._writer, view.buffer
+        base = self.base(buffer)
+        if view.offset == ZERO:
+            return base
+        return writer.at(base, writer.size(view.offset), stored(buffer.element))
+
+    def base(self, buffer: Buffer) -> SSAValue:
+        """Where a buffer starts."""
+        writer, arguments = self._writer, self._arguments
+        if buffer.place == "input":
+            return arguments[buffer.number]
+        if buffer.place == "output":
+            return arguments[self._inputs + buffer.number]
+        if buffer.run is not None:
+            start = self(buffer.run)
+            return writer.move(
+                start, [(self.times[buffer], buffer.run.strides[0])], stored(buffer.element)
+            )
+        base = arguments[-2] if buffer.place == "constant" else arguments[-1]
+        return base if buffer.offset == ZERO else writer.at(base, writer.size(buffer.offset))
+
+
+def _output_attributes(given: Attribute | None, number: int) -> Mapping[str, Attribute]:
+    content = getattr(given, "data", ())
+    if number >= len(content) or not isinstance(content[number], DictionaryAttr):
+        return {}
+    return dict(content[number].data)
+
+
+def _workspace_function(size: Size) -> llvm.FuncOp:
+    """`forward_workspace_bytes(batch)`."""
+    block = Block(arg_types=[i64])
+    region = Region([block])
+    writer = Writer(block, block.args[0])
+    writer.append(llvm.ReturnOp(writer.size(size)))
+    type = llvm.LLVMFunctionType([i64], i64)
+    return llvm.FuncOp(WORKSPACE_BYTES, type, llvm.LinkageAttr("external"), body=region)

@@ -1,0 +1,100 @@
+"""Convolutions with trits as calls of kernels; layers of the same geometry share a function.
+
+Not here: the kernels (`to_native.kernels`), matrix products (`products`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import i8
+from xdsl.ir import Operation, SSAValue
+
+from ....dialects import ternary
+from ....dialects.inference import tensor_type
+from ....dialects.parameters import constant_value
+from ....passes.analysis.compile_time import defining_literal
+from ....runtime.native.abi.conv import ConvGeometry, conv_weights
+from ....runtime.native.abi.linear import Kind
+from ..kernels.conv import conv_functions, conv_scratch_bytes
+from ..kernels.epilogue import Epilogue
+from ..kernels.panel import write_tiles
+from ..linalg.emitter import Emitter
+from ..ternary_products import conv_geometry, kind_of
+from .nests import RefusedError
+from .products import ProductStep, Tables
+from .program import Planner, Program
+from .sizes import ZERO, Size, product
+from .structured import packed
+from .views import Buffer, View
+from .writer import Writer
+
+_Variant = tuple[ConvGeometry, Kind, Epilogue]
+
+
+@dataclass
+class ConvStep(ProductStep):
+    """One call of a convolution.
+
+    Attributes:
+        batch: images.
+        variant: what the function is made for.
+        name: of the function.
+    """
+
+    batch: Size
+    variant: _Variant
+    name: str
+
+    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
+        """Append the call."""
+        writer.call(self.name, *self.pointers(writer, address), writer.size(self.batch))
+
+
+def conv(program: Program, op: ternary.ConvOp) -> None:
+    """`ternary.conv` with weights that are known."""
+    kind = kind_of(tensor_type(op.input).element_type, program.precision)
+    weight, geometry = defining_literal(op.weight), conv_geometry(op)
+    if kind is None or weight is None or geometry is None:
+        raise RefusedError("no kernel takes it; lower it with 'convert-tensor-to-linalg'")
+    trits = constant_value(weight)
+    assert trits is not None
+    x = packed(program, program.view(op.input))
+    epilogue, tables = Tables(program, op, kind, trits.reshape(len(trits), -1)).read()
+    shape = tensor_type(op.result).get_shape()
+    sizes = (x.sizes[0], *(Size.of(size) for size in shape[1:]))
+    y = program.new(Emitter.signless(tensor_type(op.result).element_type), sizes)
+    program.views[op.result] = y
+    if product(sizes) == ZERO:
+        return
+    variant = (geometry, kind, epilogue)
+    known = _variants(program)
+    memory = Buffer(i8, Size.of(conv_scratch_bytes(program.recipe, kind, geometry)))
+    weights = program.constant(conv_weights(geometry, trits).view(np.int8), i8)
+    name = known.get(variant, f"conv_{len(known)}")
+    program.steps.append(ConvStep(x, weights, y, tables, memory, x.sizes[0], variant, name))
+
+
+def _variants(program: Program) -> dict[_Variant, str]:
+    """The functions that steps call, and their names."""
+    steps = (step for step in program.all_steps() if isinstance(step, ConvStep))
+    return {step.variant: step.name for step in steps}
+
+
+def functions(program: Program, others: Sequence[llvm.FuncOp]) -> list[llvm.FuncOp]:
+    """The kernels that the convolutions of a program call, besides `others`."""
+    variants = _variants(program)
+    made: list[llvm.FuncOp] = []
+    if any(not geometry.depthwise for geometry, _, _ in variants):
+        known = {other.sym_name.data for other in others}
+        made += [tile for tile in write_tiles(program.recipe, 1) if tile.sym_name.data not in known]
+    for (geometry, kind, epilogue), name in variants.items():
+        made += conv_functions(program.recipe, kind, geometry, epilogue, name)
+    return made
+
+
+RULES: Mapping[type[Operation], Planner] = {ternary.ConvOp: conv}
+"""For each kept convolution the function that plans it."""

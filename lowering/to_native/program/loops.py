@@ -1,0 +1,376 @@
+"""Nests of loops as code: a function for each nest, its innermost work in vectors and registers.
+
+The parallel loops of a nest stand outside, then the tile (vectors of one loop, a few iterations of
+another, unrolled), then the reductions, whose results so far stay in registers. What does not
+change in a loop is computed before it. Not here: what the loops are (`schedule`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects import tensor as upstream
+from xdsl.dialects.func import CallOp
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Operation, SSAValue
+
+from ..llvm.types import lanes as lanes_of
+from .nests import Access, Nest, dependencies
+from .schedule import Schedule, element_axis
+from .sizes import ONE, ZERO, Size
+from .views import View, stored
+from .writer import Writer
+
+Tile = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a tile: its distance from the tile's start, and its elements (`None`: a scalar)."""
+
+    start: int
+    width: int | None
+
+
+class LoopWriter:
+    """Writes one nest."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        nest: Nest,
+        plan: Schedule,
+        pointers: Mapping[Access, SSAValue],
+        tables: Mapping[View, SSAValue],
+    ) -> None:
+        self.writer = writer
+        self.nest = nest
+        self.plan = plan
+        self.depends = dependencies(nest)
+        self._tables = tables
+        self._indices: dict[int, SSAValue] = {}
+        tile = [d for d in (plan.vector, plan.rows) if d is not None and not self._reduces(d)]
+        self._order = [*plan.outer, *tile, *(d for d in nest.reductions if d != plan.vector)]
+        if plan.across and plan.vector is not None:
+            self._order.append(plan.vector)
+        self._values: dict[tuple[SSAValue, int | None, int | None], SSAValue] = {}
+        self._places: dict[Access, SSAValue] = {a: pointers[a] for a in nest.accesses}
+        self._accumulated = accumulated_ops(nest)
+        first: dict[Access, SSAValue] = {}
+        self._same = {value: first.setdefault(a, value) for value, a in nest.reads.items()}
+        self.rows: Sequence[int] = [0]
+        self.pieces: Sequence[Piece] = [Piece(0, None)]
+
+    def _reduces(self, dimension: int) -> bool:
+        return not self.nest.parallel[dimension]
+
+    def write(self) -> None:
+        """Write all of it."""
+        self._level(0)
+        self._outer(0)
+
+    def _outer(self, depth: int) -> None:
+        if depth == len(self.plan.outer):
+            self._columns()
+            return
+        d = self.plan.outer[depth]
+        self._loop(d, ZERO, self.nest.sizes[d], 1, lambda: self._outer(depth + 1))
+
+    def _loop(self, d: int, start: Size, end: Size, step: int, body: Tile) -> None:
+        """A loop that carries nothing."""
+
+        def once(index: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            self.bound(d, index, body)
+            return []
+
+        writer = self.writer
+        if start.number is not None and (start + Size.of(step)) == end:
+            once(writer.size(start), [])
+            return
+        writer.loop(writer.size(start), writer.size(end), step, once)
+
+    def bound(self, d: int, index: SSAValue, body: Tile) -> None:
+        """Write `body` with a loop at an index; what it computes is forgotten afterwards."""
+        values, places = dict(self._values), dict(self._places)
+        self._indices[d] = index
+        for a, place in places.items():
+            if a.depends_on(d):
+                kind = stored(a.view.element)
+                self._places[a] = self.writer.move(place, [(index, a.strides[d])], kind)
+        self._level(self._order.index(d) + 1)
+        body()
+        self._values, self._places = values, places
+
+    # The tile
+
+    def _columns(self) -> None:
+        d = self.plan.vector
+        if d is None or self.plan.across:
+            self.pieces = [Piece(0, None)]
+            self._rows()
+            return
+        lanes, size = self.plan.lanes, self.nest.sizes[d]
+        whole = [Piece(lanes * c, lanes) for c in range(self.plan.columns)]
+        if size.number is None:
+            self._dynamic_columns(d, size, whole)
+            return
+        count, step = size.number, lanes * self.plan.columns
+        end = count // step * step
+        if end:
+            self.pieces = whole
+            self._loop(d, ZERO, Size.of(end), step, self._rows)
+        if count > end:
+            self.pieces = pieces_of(count - end, lanes)
+            self.bound(d, self.writer.constant(end), self._rows)
+
+    def _dynamic_columns(self, d: int, size: Size, whole: Sequence[Piece]) -> None:
+        lanes = self.plan.lanes
+        steps = (
+            [whole, whole[:1], [Piece(0, None)]] if len(whole) > 1 else [whole, [Piece(0, None)]]
+        )
+        start = self.writer.constant(0)
+        for pieces in steps:
+            step = 1 if pieces[0].width is None else lanes * len(pieces)
+            self.pieces = pieces
+            end = self.below(self.writer.size(size), step)
+            self._run(d, start, end, step, self._rows)
+            start = end
+
+    def below(self, size: SSAValue, step: int) -> SSAValue:
+        """The last multiple of `step` that is not above a size."""
+        if step == 1:
+            return size
+        steps = self.writer.udiv(size, self.writer.constant(step))
+        return self.writer.mul(steps, self.writer.constant(step))
+
+    def _run(self, d: int, start: SSAValue, end: SSAValue, step: int, body: Tile) -> None:
+        def once(index: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            self.bound(d, index, body)
+            return []
+
+        self.writer.loop(start, end, step, once)
+
+    def _rows(self) -> None:
+        d = self.plan.rows
+        if d is None:
+            self.rows = [0]
+            self._tile()
+            return
+        count, size = self.plan.row_count, self.nest.sizes[d]
+        if size.number is None:
+            end = self.below(self.writer.size(size), count)
+            self.rows = range(count)
+            self._run(d, self.writer.constant(0), end, count, self._tile)
+            self.rows = [0]
+            self._run(d, end, self.writer.size(size), 1, self._tile)
+            return
+        end = size.number // count * count
+        if end:
+            self.rows = range(count)
+            self._loop(d, ZERO, Size.of(end), count, self._tile)
+        if size.number > end:
+            self.rows = range(size.number - end)
+            self.bound(d, self.writer.constant(end), self._tile)
+
+    def _tile(self) -> None:
+        from .reductions import Reduction
+
+        if self.nest.reductions:
+            Reduction(self).write()
+        else:
+            self.store([self.copies(result) for result in self.nest.results()])
+
+    # Values
+
+    def _level(self, depth: int) -> None:
+        """Compute what changes with the loops entered so far and with no later one."""
+        for argument, a in self.nest.reads.items():
+            if self._same[argument] is argument and self.depth(argument) == depth:
+                self._each(argument, lambda j, c, v=argument, a=a: self._load(v, a, j, c))
+        for number, argument in enumerate(self.nest.output_arguments()):
+            reads = argument.first_use is not None and not self.nest.reductions
+            if reads and self.depth(argument) == depth:
+                self._each(argument, lambda j, c, v=argument, n=number: self._begin(v, n, j, c))
+        for op in self.nest.body.ops:
+            if isinstance(op, linalg.YieldOp | arith.ConstantOp) or op in self._accumulated:
+                continue
+            value = op.results[0]
+            if self.depth(value) == depth:
+                self._each(value, lambda j, c, op=op: self._compute(op, j, c))
+
+    def compute_accumulated(self) -> None:
+        """Compute what needs the results so far, once those are set."""
+        for op in self._accumulated:
+            self._each(op.results[0], lambda j, c, op=op: self._compute(op, j, c))
+
+    def _begin(self, argument: SSAValue, output: int, j: int | None, c: int | None) -> None:
+        """What an output holds before: a number too, where a reduction has one element to add."""
+        start = self.nest.starts[output]
+        if start is None:
+            self._load(argument, self.nest.writes[output], j, c)
+        else:
+            self.set(argument, j, c, self.writer.literal(start, self.width(c)))
+
+    def load_output(self, output: int, j: int, c: int | None) -> SSAValue:
+        """What stands where an output goes."""
+        return self._loaded(self.nest.writes[output], j, c)
+
+    def depth(self, value: SSAValue) -> int:
+        """The loops that must have been entered before a value is known."""
+        loops = self.depends[value]
+        return max((self._order.index(d) + 1 for d in loops), default=0)
+
+    def _each(self, value: SSAValue, write: Callable[[int | None, int | None], None]) -> None:
+        """Once for each part of the tile in which a value differs."""
+        loops = self.depends[value]
+        rows = self.rows if self.plan.rows in loops else [None]
+        columns = range(len(self.pieces)) if self.plan.vector in loops else [None]
+        for j in rows:
+            for c in columns:
+                write(j, c)
+
+    def width(self, c: int | None) -> int | None:
+        """The lanes of a part of the tile."""
+        return None if c is None else self.pieces[c].width
+
+    def address(self, a: Access, j: int | None, c: int | None) -> SSAValue:
+        """Where a part of the tile starts in an operand."""
+        terms: list[tuple[SSAValue, Size]] = []
+        if j and self.plan.rows is not None:
+            terms.append((self.writer.constant(1), a.strides[self.plan.rows] * Size.of(j)))
+        if c is not None and self.plan.vector is not None and self.pieces[c].start:
+            start = Size.of(self.pieces[c].start)
+            terms.append((self.writer.constant(1), a.strides[self.plan.vector] * start))
+        place = self._places[a]
+        kind = stored(a.view.element)
+        for _, stride in terms:
+            if stride != ZERO:
+                place = self.writer.at(place, self.writer.size(stride), kind)
+        return place
+
+    def _load(self, value: SSAValue, a: Access, j: int | None, c: int | None) -> None:
+        self._values[value, j, c] = self._loaded(a, j, c)
+
+    def _loaded(self, a: Access, j: int | None, c: int | None) -> SSAValue:
+        vector, width = self.plan.vector, self.width(c)
+        address, element = self.address(a, j, c), a.view.element
+        if width is None or vector is None or a.strides[vector] == ONE:
+            return self.writer.load_element(address, element, width)
+        return self.writer.gather(address, self.writer.size(a.strides[vector]), element, width)
+
+    def set(self, value: SSAValue, j: int | None, c: int | None, known: SSAValue) -> None:
+        """Say what a value of the body is in a part of the tile."""
+        self._values[value, j, c] = known
+
+    def get(self, value: SSAValue, j: int | None, c: int | None) -> SSAValue:
+        """What a value is in a part of the tile, with the lanes of that part."""
+        value = self._same.get(value, value)
+        width = self.width(c)
+        literal = value.owner
+        if isinstance(literal, arith.ConstantOp):
+            return self.writer.literal(literal, width)
+        captured = self.nest.captured.get(value)
+        if isinstance(captured, Size):
+            return self.writer.wide(self.writer.size(captured), width)
+        loops = self.depends[value]
+        row = j if self.plan.rows in loops else None
+        column = c if self.plan.vector in loops else None
+        known = self._values[value, row, column]
+        if column is None and width is not None and lanes_of(known.type) is None:
+            return self.writer.wide(known, width)
+        return known
+
+    def copies(self, value: SSAValue) -> dict[tuple[int, int], SSAValue]:
+        """A value in all parts of the tile."""
+        return {(j, c): self.get(value, j, c) for j in self.rows for c in range(len(self.pieces))}
+
+    def _compute(self, op: Operation, j: int | None, c: int | None) -> None:
+        width = self.width(c)
+        writer = self.writer
+        if isinstance(op, linalg.IndexOp):
+            results = [self._index(op, j, c)]
+        elif isinstance(op, upstream.ExtractOp):
+            results = [self._extract(op, j, c)]
+        elif isinstance(op, CallOp):
+            operands = [self.get(operand, j, c) for operand in op.operands]
+            callee = op.callee.string_value()
+            results = [writer.ask(callee, op.results[0].type, *operands)]
+        else:
+            operands = [self.get(operand, j, c) for operand in op.operands]
+            results = writer.apply(op, operands, width)
+        for result, known in zip(op.results, results, strict=True):
+            self._values[result, j, c] = known
+
+    def _index(self, op: linalg.IndexOp, j: int | None, c: int | None) -> SSAValue:
+        d = self.nest.index[op.dim.value.data]
+        writer = self.writer
+        if d is None:
+            return writer.constant(0)
+        index = self._indices[d]
+        if d == self.plan.rows and j:
+            index = writer.add(index, writer.constant(j))
+        if d != self.plan.vector or c is None:
+            return index
+        if self.pieces[c].start:
+            index = writer.add(index, writer.constant(self.pieces[c].start))
+        return writer.counted(index, self.width(c))
+
+    def _extract(self, op: upstream.ExtractOp, j: int | None, c: int | None) -> SSAValue:
+        """An element of a tensor; a place outside of it is taken as the nearest inside."""
+        view = self.nest.captured[op.tensor]
+        assert isinstance(view, View)
+        writer, width = self.writer, self.width(c)
+        axis = None
+        if width is not None and self.plan.vector is not None:
+            axis = element_axis(self.nest, op, self.depends, self.plan.vector)
+        kind = stored(view.element)
+        place = self._tables[view]
+        for position, index in enumerate(op.indices):
+            if position == axis and self.plan.vector is not None:
+                assert c is not None
+                value = self._indices[self.plan.vector]
+                value = writer.add(value, writer.constant(self.pieces[c].start))
+            else:
+                last = writer.size(view.sizes[position] - ONE)
+                value = self.get(index, j, c if width is None else None)
+                value = writer.maximum(writer.minimum(value, last), writer.constant(0))
+            place = writer.move(place, [(value, view.strides[position])], kind)
+        if axis is None or width is None or view.strides[axis] == ONE:
+            return writer.load_element(place, view.element, None if axis is None else width)
+        return writer.gather(place, writer.size(view.strides[axis]), view.element, width)
+
+    def store(self, results: Sequence[Mapping[tuple[int, int], SSAValue]]) -> None:
+        """Store the results of the tile, one map for each output."""
+        vector = self.plan.vector
+        for a, values in zip(self.nest.writes, results, strict=True):
+            for (j, c), value in values.items():
+                known = self.writer.storable(value, a.view.element)
+                address = self.address(a, j, None if self.plan.across else c)
+                width = None if self.plan.across else self.width(c)
+                if width is None or vector is None or a.strides[vector] == ONE:
+                    self.writer.store(known, address)
+                else:
+                    stride = self.writer.size(a.strides[vector])
+                    self.writer.scatter(known, address, stride, width)
+
+
+def pieces_of(count: int, lanes: int) -> list[Piece]:
+    """So many elements in whole vectors and one shorter one."""
+    pieces = [Piece(start, lanes) for start in range(0, count - lanes + 1, lanes)]
+    rest = count % lanes
+    if rest:
+        pieces.append(Piece(count - rest, None if rest == 1 else rest))
+    return pieces
+
+
+def accumulated_ops(nest: Nest) -> dict[Operation, None]:
+    """The ops of the body that need the result so far of a reduction, in order."""
+    known: set[SSAValue] = set(nest.output_arguments()) if nest.reductions else set()
+    ops: dict[Operation, None] = {}
+    for op in nest.body.ops:
+        if not isinstance(op, linalg.YieldOp) and any(value in known for value in op.operands):
+            known.update(op.results)
+            ops[op] = None
+    return ops

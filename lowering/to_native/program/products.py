@@ -1,0 +1,275 @@
+"""Products with trits as calls of kernels: weights in their layout, tables, scratch memory.
+
+A new kind of product is a rule here, and a line in `to_native.ternary_products`. Not here: the
+kernels (`to_native.kernels`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import Float32Type, IntegerType, f32, i8, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ....dialects import ternary
+from ....dialects.inference import tensor_type
+from ....dialects.parameters import constant_value
+from ....passes.analysis.compile_time import defining_literal
+from ....runtime.native.abi.layouts import weights_in
+from ....runtime.native.abi.linear import Kind, Layout, scratch_bytes
+from ....runtime.native.abi.sparse import worthwhile
+from ....runtime.native.abi.tables import threshold_table, trit_sums
+from ..kernels.epilogue import Activation, Epilogue, Requantize, Spread, Thresholds
+from ..kernels.kernel import linear_functions, shared_functions
+from ..linalg.emitter import Emitter
+from ..ternary_products import kind_of
+from . import bitplane_products
+from .nests import RefusedError
+from .program import CallStep, Planner, Program
+from .sizes import ZERO, Size, product
+from .structured import packed
+from .views import Buffer, View
+from .writer import Writer
+
+Array = NDArray[Any]
+_Variant = tuple[Kind, Layout, Epilogue]
+_PERIOD = 16
+"""Rows after which the size of scratch memory grows evenly."""
+
+
+@dataclass
+class ProductStep(CallStep):
+    """One call of a kernel with an epilogue: a matrix product, or a convolution.
+
+    Attributes:
+        x, weights, y: operands.
+        tables: scale, bias, table, shift; `None` for what the epilogue has not.
+        memory: scratch.
+    """
+
+    x: View
+    weights: View
+    y: View
+    tables: Sequence[View | None]
+    memory: Buffer
+
+    @property
+    def reads(self) -> Sequence[View]:
+        """Activations, weights and tables."""
+        return [self.x, self.weights, *(view for view in self.tables if view is not None)]
+
+    @property
+    def writes(self) -> Sequence[View]:
+        """The result."""
+        return [self.y]
+
+    @property
+    def scratch(self) -> Buffer:
+        """Memory of the kernel."""
+        return self.memory
+
+    def pointers(self, writer: Writer, address: Callable[[View], SSAValue]) -> list[SSAValue]:
+        """The arguments that every such kernel begins with."""
+        arguments = [address(view) for view in (self.x, self.weights, self.y)]
+        arguments.append(address(View(self.memory, (), ())))
+        for table in self.tables:
+            arguments.append(writer.null() if table is None else address(table))
+        return arguments
+
+
+@dataclass
+class LinearStep(ProductStep):
+    """One call of `linear_<suffix>`.
+
+    Attributes:
+        rows, ins, outs: the shape.
+        variant: what the function is made for.
+        suffix: of the function's name.
+    """
+
+    rows: Size
+    ins: int
+    outs: int
+    variant: _Variant
+    suffix: str = field(default="")
+
+    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
+        """Append the call, which is left out where there are no rows."""
+        rows = writer.size(self.rows)
+        arguments = self.pointers(writer, address)
+        arguments += [rows, writer.constant(self.ins), writer.constant(self.outs)]
+
+        def once() -> None:
+            writer.call(f"linear_{self.suffix}", *arguments)
+
+        if self.rows.number is not None:
+            once()
+        else:
+            writer.when(writer.compare("sgt", rows, writer.constant(0)), once)
+
+
+def matmul(program: Program, op: ternary.MatmulOp) -> None:
+    """`ternary.matmul` with a matrix that is known."""
+    if bitplane_products.suits(program, op):
+        bitplane_products.plan(program, op)
+    else:
+        linear(program, op)
+
+
+def linear(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
+    """`ternary.linear`, `ternary.matmul` with a matrix that is known."""
+    kind = kind_of(tensor_type(op.input).element_type, program.precision)
+    weight = defining_literal(op.weight)
+    if kind is None or weight is None:
+        raise RefusedError("no kernel takes it; lower it with 'convert-tensor-to-linalg'")
+    trits = constant_value(weight)
+    assert trits is not None
+    ins, outs = trits.shape
+    x = packed(program, program.view(op.input))
+    sizes = (*x.sizes[:-1], Size.of(outs)) if x.rank else ()
+    rows = product(x.sizes[:-1])
+    epilogue, tables = Tables(program, op, kind, trits.T).read()
+    y = program.new(Emitter.signless(tensor_type(op.result).element_type), sizes)
+    program.views[op.result] = y
+    if rows == ZERO:
+        return
+    layout: Layout = "sparse" if worthwhile(trits.T, rows.at(1)) else "panels"
+    step = LinearStep(
+        x,
+        program.constant(weights_in(layout, trits.T).view(np.int8), i8),
+        y,
+        tables,
+        Buffer(i8, scratch_size(rows, ins, outs, kind)),
+        rows,
+        ins,
+        outs,
+        (kind, layout, epilogue),
+    )
+    step.suffix = _suffix(program, step)
+    program.steps.append(step)
+
+
+def scratch_size(rows: Size, ins: int, outs: int, kind: Kind) -> Size:
+    """At least `scratch_bytes` for every batch."""
+    if rows.number is not None:
+        return Size.of(scratch_bytes(rows.number, ins, outs, kind.digits))
+    start = scratch_bytes(0, ins, outs, kind.digits)
+    each = scratch_bytes(_PERIOD, ins, outs, kind.digits) - start
+    return Size.of(start + each) + rows * Size.of(-(-each // _PERIOD))
+
+
+class Tables:
+    """Reads what follows a product: the epilogue, and the tables that it needs."""
+
+    def __init__(
+        self, program: Program, op: ternary.FusedOp | ternary.MatmulOp, kind: Kind, trits: Array
+    ) -> None:
+        self._program = program
+        self._op = op
+        self._kind = kind
+        self._trits = trits
+
+    def read(self) -> tuple[Epilogue, list[View | None]]:
+        """The epilogue; scale, bias, table, shift."""
+        op = self._op
+        scale, spread = self._vector("scale")
+        bias = self._bias()
+        scale_view = None if scale is None else self._program.constant(scale, f32)
+        bias_view = None
+        if bias is not None:
+            bias_view = self._program.constant(bias, f32 if self._kind.floating else i32)
+        if isinstance(op, ternary.MatmulOp):
+            epilogue = Epilogue(spread, bias is not None)
+            return epilogue, [scale_view, bias_view, None, None]
+        then, table, shift = self._then(op)
+        activation = cast("Activation", op.activation.data)
+        epilogue = Epilogue(spread, bias is not None, activation, then)
+        return epilogue, [scale_view, bias_view, table, shift]
+
+    def _values(self, name: str) -> Array | None:
+        value: SSAValue | None = getattr(self._op, name, None)
+        if value is None:
+            return None
+        owner = defining_literal(value)
+        if owner is None:
+            raise RefusedError(f"its {name} is computed")
+        return constant_value(owner)
+
+    def _vector(self, name: str) -> tuple[Array | None, Spread | None]:
+        values = self._values(name)
+        if values is None:
+            return None, None
+        return values.reshape(-1), "all" if values.size == 1 else "channel"
+
+    def _bias(self) -> Array | None:
+        values = self._values("bias")
+        offset = self._kind.offset
+        if not offset:
+            return values
+        correction = trit_sums(self._trits).astype(np.int64) * offset
+        total = correction if values is None else correction + values
+        return (total & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+
+    def _then(
+        self, op: ternary.FusedOp
+    ) -> tuple[Thresholds | Requantize | None, View | None, View | None]:
+        width = _width(tensor_type(op.result).element_type)
+        thresholds = self._values("thresholds")
+        if thresholds is not None:
+            table = self._program.constant(threshold_table(thresholds), i32)
+            spread: Spread = "all" if thresholds.shape[0] == 1 else "channel"
+            return Thresholds(thresholds.shape[1], spread, width), table, None
+        factors, each = self._vector("multiplier")
+        bits, shared = self._vector("shift")
+        zero = self._values("zero_point")
+        if factors is None or bits is None or zero is None or op.low is None or op.high is None:
+            return None, None, None
+        assert each is not None and shared is not None
+        low, high = op.low.value.data, op.high.value.data
+        then = Requantize(each, shared, int(zero), low, high, width)
+        return then, self._program.constant(factors, i32), self._program.constant(bits, i32)
+
+
+def _width(element: Attribute) -> int:
+    if isinstance(element, IntegerType):
+        return cast("IntegerType[Any]", element).width.data
+    assert isinstance(element, Float32Type)
+    return 32
+
+
+def _suffix(program: Program, step: LinearStep) -> str:
+    """The name of the functions for a variant: alike steps share them."""
+    known = list(_variants(program))
+    number = known.index(step.variant) if step.variant in known else len(known)
+    return f"{step.variant[0].activations}_{number}"
+
+
+def _variants(program: Program) -> dict[_Variant, str]:
+    found: dict[_Variant, str] = {}
+    for step in program.all_steps():
+        if isinstance(step, LinearStep):
+            found.setdefault(step.variant, step.suffix)
+    return found
+
+
+def functions(program: Program) -> list[llvm.FuncOp]:
+    """The kernels that the steps of a program call."""
+    variants = _variants(program)
+    made = shared_functions(
+        program.recipe, dict.fromkeys((kind, layout) for kind, layout, _ in variants)
+    )
+    for (kind, layout, epilogue), suffix in variants.items():
+        made += linear_functions(program.recipe, kind, epilogue, suffix, layout)
+    return made
+
+
+RULES: Mapping[type[Operation], Planner] = {
+    ternary.LinearOp: linear,
+    ternary.MatmulOp: matmul,
+}
+"""For each kept product the function that plans it."""

@@ -1,0 +1,200 @@
+"""A program on its way to memory: the views that stand for its tensors, and the steps to take.
+
+Rules (`shapes`, `structured`, `products`, `convolutions`) are asked op by op; they say which view a
+result is, and add steps that fill buffers. Nothing is written until all ops are understood. Not
+here: the code of a step, the functions (`assembly`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from ....dialects.elements import numpy_dtype
+from ....dialects.shapes import DYNAMIC
+from ....dialects.spike.types import dense_type
+from ....runtime.native.abi.linear import Precision
+from ..kernels.recipes import Recipe
+from .nests import RefusedError
+from .sizes import Size, product
+from .views import Buffer, View, whole_view
+from .writer import Writer
+
+
+class Step(ABC):
+    """Something to do at run time.
+
+    Attributes:
+        location: that of the op it comes from.
+    """
+
+    location: LocationAttr | None = None
+
+    @property
+    @abstractmethod
+    def reads(self) -> Sequence[View]:
+        """What must stand in memory before."""
+
+    @property
+    @abstractmethod
+    def writes(self) -> Sequence[View]:
+        """What stands in memory afterwards."""
+
+    @property
+    def scratch(self) -> Buffer | None:
+        """Memory that is needed meanwhile."""
+        return None
+
+    @property
+    def inner(self) -> Sequence[Step]:
+        """Steps that it repeats."""
+        return ()
+
+
+@dataclass
+class Program:
+    """What is known so far.
+
+    Attributes:
+        recipe, precision: options of the pass.
+        function: being compiled.
+        order: the positions of its ops, and of those of the loops that it holds.
+        views: tensors in memory.
+        literals: tensors that become constants once something reads them from memory; kernels have
+            their weights in layouts of their own.
+        sizes: values of type `index`.
+        lists: tensors of sizes.
+        steps: in order.
+    """
+
+    recipe: Recipe
+    precision: Precision
+    function: FuncOp
+    order: dict[Operation, int]
+    views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
+    literals: dict[SSAValue, Callable[[], View]] = field(
+        default_factory=dict[SSAValue, Callable[[], View]]
+    )
+    sizes: dict[SSAValue, Size] = field(default_factory=dict[SSAValue, Size])
+    lists: dict[SSAValue, tuple[Size, ...]] = field(
+        default_factory=dict[SSAValue, "tuple[Size, ...]"]
+    )
+    steps: list[Step] = field(default_factory=list[Step])
+    _constants: dict[tuple[str, bytes], Buffer] = field(
+        default_factory=dict[tuple[str, bytes], Buffer]
+    )
+
+    def all_steps(self) -> Iterator[Step]:
+        """The steps, and those that they repeat."""
+        for step in self.steps:
+            yield step
+            yield from step.inner
+
+    def view(self, value: SSAValue) -> View:
+        """Where a tensor stands."""
+        known = self.views.get(value)
+        if known is None:
+            known = self.views[value] = self.literals[value]()
+        return known
+
+    def holds(self, value: SSAValue) -> bool:
+        """Whether a value is a tensor that is known."""
+        return value in self.views or value in self.literals
+
+    def size(self, value: SSAValue) -> Size:
+        """A value of type `index`.
+
+        Raises:
+            RefusedError: it does not follow from the batch alone.
+        """
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp):
+            content: Any = owner.value
+            return Size.of(int(content.value.data))
+        known = self.sizes.get(value)
+        if known is None:
+            raise RefusedError("uses a number that is computed from data")
+        return known
+
+    def new(self, element: Attribute, sizes: Sequence[Size]) -> View:
+        """A new contiguous tensor in the workspace."""
+        return whole_view(Buffer(element, product(sizes)), sizes)
+
+    def constant(self, values: NDArray[Any], element: Attribute) -> View:
+        """A tensor among the constants; one with the same bytes is used again."""
+        array = np.asarray(values, dtype=numpy_dtype(element), order="C")
+        sizes = [Size.of(n) for n in array.shape]
+        key = (str(element), hashlib.sha256(array.tobytes()).digest())
+        buffer = self._constants.get(key)
+        if buffer is None:
+            count = Size.of(array.size)
+            buffer = Buffer(element, count, "constant", content=array.reshape(-1))
+            self._constants[key] = buffer
+        return whole_view(buffer, sizes)
+
+    def last_use(self, value: SSAValue) -> int:
+        """The position of the last op that needs a value, -1 if none does."""
+        return max((self.position(use.operation) for use in value.uses), default=-1)
+
+    def position(self, op: Operation) -> int:
+        """The position of the op of the function's block that an op is or stands in."""
+        while op not in self.order:
+            parent = op.parent_op()
+            assert parent is not None
+            op = parent
+        return self.order[op]
+
+    def writable(self, value: SSAValue, op: Operation) -> bool:
+        """Whether `op` may overwrite a tensor: nothing later looks at its memory.
+
+        What stands in another block does, as a loop comes by again.
+        """
+        buffer = self.view(value).buffer
+        here = self.position(op)
+        uses = sum(use.operation is op or use.operation.parent_op() is op for use in value.uses)
+        if buffer.place != "workspace" or uses > 1:
+            return False
+        return all(
+            _block(other) is op.parent
+            and self.last_use(other) <= here
+            and (other is value or self.last_use(other) < here)
+            for other, view in self.views.items()
+            if view.buffer is buffer
+        )
+
+
+def _block(value: SSAValue) -> Block | None:
+    """The block that a value is made in."""
+    return value.owner if isinstance(value.owner, Block) else value.owner.parent
+
+
+Planner = Callable[[Program, Any], None]
+"""`rule(program, op)`: notes the views of the results, adds steps."""
+
+
+def sizes_of(value: SSAValue, batch: Size | None) -> tuple[Size, ...]:
+    """The sizes of a tensor whose `?` are all the batch."""
+    shape = dense_type(value).get_shape()
+    if DYNAMIC in shape and batch is None:
+        raise RefusedError("has a size that is not known")
+    return tuple(
+        batch if size == DYNAMIC and batch is not None else Size.of(size) for size in shape
+    )
+
+
+class CallStep(Step):
+    """A step that calls functions: what `assembly` needs besides."""
+
+    @abstractmethod
+    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
+        """Append the call to the main function."""

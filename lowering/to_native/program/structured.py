@@ -1,0 +1,303 @@
+"""`linalg` ops, `tensor.pad` and copies as nests of loops; generics that only permute are views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects import arith
+from xdsl.dialects import tensor as upstream
+from xdsl.dialects.builtin import AnyFloat, IndexType
+from xdsl.dialects.func import CallOp
+from xdsl.dialects.linalg import abstract_ops
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.rewriter import InsertPoint
+
+from ..linalg.emitter import PARALLEL
+from .combiners import fuse_products
+from .nests import Access, Captured, Nest, RefusedError, access, loop_sizes, simplified
+from .program import Planner, Program, Step
+from .schedule import Schedule, movable, schedule
+from .sizes import ONE, ZERO, Size
+from .views import View
+from .writer import rules
+
+Maps = Sequence[Sequence[AffineExpr]]
+
+
+@dataclass
+class NestStep(Step):
+    """A nest of loops, with how it shall run."""
+
+    nest: Nest
+    plan: Schedule
+
+    @property
+    def reads(self) -> Sequence[View]:
+        """Operands, tensors read elsewhere, and outputs that hold their start."""
+        views = [a.view for a in self.nest.reads.values()] + self.nest.views()
+        for output, a in enumerate(self.nest.writes):
+            if self.nest.read_back(output) and self.nest.starts[output] is None:
+                views.append(a.view)
+        return views
+
+    @property
+    def writes(self) -> Sequence[View]:
+        """The outputs."""
+        return [a.view for a in self.nest.writes]
+
+
+def add_nest(program: Program, nest: Nest) -> None:
+    """Add a nest as a step; constants are stored in the order in which they are read."""
+    if any(size == ZERO for a in nest.writes for size in a.view.sizes):
+        return
+    nest = simplified(nest)
+    plan = schedule(nest, program.recipe)
+    if nest.reductions:
+        fuse_products(nest)
+    order = [*plan.outer]
+    order += [d for d in (plan.rows,) if d is not None]
+    order += [d for d in nest.reductions if d != plan.vector]
+    order += [d for d in (plan.vector,) if d is not None]
+    reads = {v: _reordered(program, nest, a, order) for v, a in nest.reads.items()}
+    program.steps.append(NestStep(replace(nest, reads=reads), plan))
+
+
+def _reordered(program: Program, nest: Nest, a: Access, order: Sequence[int]) -> Access:
+    """A constant so that the last loop in `order` reads one element after the other."""
+    loops = [d for d in order if a.depends_on(d)]
+    content = a.view.buffer.content
+    if content is None or not loops or a.strides[loops[-1]] == ONE or not movable(a):
+        return a
+    sizes = [nest.sizes[d].number for d in loops]
+    strides = [a.strides[d].number for d in loops]
+    start = a.offset.number
+    if None in sizes or None in strides or start is None:
+        return a
+    shape = [size for size in sizes if size is not None]
+    if int(np.prod(shape)) > content.size:
+        return a
+    steps = [stride * content.itemsize for stride in strides if stride is not None]
+    turned = np.lib.stride_tricks.as_strided(content[start:], shape, steps)
+    view = program.constant(turned, a.view.element)
+    found = dict(zip(loops, view.strides, strict=True))
+    strides_now = tuple(found.get(d, ZERO) for d in range(len(nest.sizes)))
+    return Access(view, ZERO, strides_now)
+
+
+def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> None:
+    """`linalg.generic` and the named ops."""
+    loops = op.get_num_loops()
+    maps: Maps = [m.data.results for m in op.get_indexing_maps()]
+    parallel = tuple(kind == PARALLEL for kind in op.get_iterator_types())
+    body = _body(op)
+    if _is_view(program, op, body, maps, parallel):
+        return
+    operands = [*op.inputs, *op.outputs]
+    views = [program.view(value) for value in operands]
+    sizes = loop_sizes(views, maps, loops)
+    inputs, outputs = len(op.inputs), len(op.outputs)
+    reduces = not all(parallel)
+    starts: list[arith.ConstantOp | None] = []
+    written: list[View] = []
+    for position, value in enumerate(op.outputs):
+        needed = reduces or body.args[inputs + position].first_use is not None
+        start = filled_with(value) if needed and reduces else None
+        starts.append(start)
+        written.append(output_view(program, op, value, needed and start is None))
+        _check_output(maps[inputs + position], parallel)
+    reads: dict[SSAValue, Access] = {
+        body.args[position]: access(views[position], maps[position], loops)
+        for position in range(inputs)
+        if body.args[position].first_use is not None
+    }
+    writes = tuple(
+        access(view, maps[inputs + position], loops) for position, view in enumerate(written)
+    )
+    captured = captured_values(program, body)
+    nest = Nest(sizes, parallel, reads, writes, tuple(starts), body, captured, tuple(range(loops)))
+    for result, view in zip(op.results, written, strict=True):
+        program.views[result] = view
+    assert outputs == len(written)
+    add_nest(program, nest)
+
+
+def _body(op: abstract_ops.LinalgStructuredOperation) -> Block:
+    """What is done in each iteration.
+
+    xDSL gives a pooling a body that compares with the window, of which only the size counts.
+    """
+    body = op.regions[0].block
+    if not isinstance(op, linalg.PoolingNchwMaxOp):
+        return body
+    own = Block(arg_types=[argument.type for argument in body.args])
+    floats = isinstance(own.args[0].type, AnyFloat)
+    builder = Builder(InsertPoint.at_end(own))
+    most = builder.insert((arith.MaximumfOp if floats else arith.MaxSIOp)(own.args[2], own.args[0]))
+    builder.insert(linalg.YieldOp(most.results[0]))
+    return own
+
+
+def _check_output(exprs: Sequence[AffineExpr], parallel: Sequence[bool]) -> None:
+    """Every parallel loop must move along an axis of the output."""
+    named = {expr.position for expr in exprs if isinstance(expr, AffineDimExpr)}
+    if named != {d for d, p in enumerate(parallel) if p} or len(named) != len(exprs):
+        raise RefusedError("writes elsewhere than at the position of its parallel loops")
+
+
+def _is_view(
+    program: Program,
+    op: abstract_ops.LinalgStructuredOperation,
+    body: Block,
+    maps: Maps,
+    parallel: Sequence[bool],
+) -> bool:
+    """Note the result of a generic that gives an operand as it is, permuted or stretched."""
+    end = body.last_op
+    if len(op.inputs) != 1 or len(op.outputs) != 1 or not all(parallel) or end is None:
+        return False
+    if not isinstance(op, linalg.GenericOp) or end.operands[0] is not body.args[0]:
+        return False
+    loops = len(parallel)
+    source, target = program.view(op.inputs[0]), program.view(op.outputs[0])
+    sizes = loop_sizes([source, target], maps, loops)
+    read = access(source, maps[0], loops)
+    axes = [expr.position for expr in maps[1] if isinstance(expr, AffineDimExpr)]
+    program.views[op.results[0]] = View(
+        source.buffer,
+        tuple(sizes[d] for d in axes),
+        tuple(read.strides[d] for d in axes),
+        read.offset,
+    )
+    return True
+
+
+def filled_with(value: SSAValue) -> arith.ConstantOp | None:
+    """The number that a tensor is filled with, if its maker says so."""
+    fill = value.owner
+    if not isinstance(fill, linalg.FillOp):
+        return None
+    number = fill.inputs[0].owner
+    return number if isinstance(number, arith.ConstantOp) else None
+
+
+def output_view(program: Program, op: Operation, value: SSAValue, needed: bool) -> View:
+    """Where a result goes that begins with `value`; `needed` if that must stand there before."""
+    view = program.view(value)
+    if not needed:
+        return program.new(view.element, view.sizes)
+    if program.writable(value, op) and view.whole:
+        return view
+    target = program.new(view.element, view.sizes)
+    add_copy(program, view, target)
+    return target
+
+
+def captured_values(program: Program, body: Block) -> Mapping[SSAValue, Captured]:
+    """Sizes and tensors from outside that a body uses."""
+    captured: dict[SSAValue, Captured] = {}
+    for op in body.walk():
+        for operand in op.operands:
+            inside = operand.owner is body or getattr(operand.owner, "parent", None) is body
+            if inside or isinstance(operand.owner, arith.ConstantOp):
+                continue
+            if isinstance(operand.type, IndexType):
+                captured[operand] = program.size(operand)
+            elif program.holds(operand):
+                captured[operand] = program.view(operand)
+            else:
+                raise RefusedError(f"uses a value of type {operand.type} from outside")
+    return captured
+
+
+def check_body(op: Operation) -> str | None:
+    """Why the body of an op cannot be compiled, `None` if it can."""
+    for inner in op.regions[0].block.ops:
+        known = isinstance(
+            inner, linalg.YieldOp | linalg.IndexOp | upstream.ExtractOp | arith.ConstantOp | CallOp
+        )
+        if not known and type(inner) not in rules():
+            return f"its body has the op '{inner.name}'"
+    return None
+
+
+def fill(program: Program, op: linalg.FillOp) -> None:
+    """`linalg.fill`: done when somebody reads it from memory."""
+    number = op.inputs[0].owner
+    if not isinstance(number, arith.ConstantOp):
+        raise RefusedError("fills with a number that is not a constant")
+    view = program.view(op.outputs[0])
+    target = program.new(view.element, view.sizes)
+    program.views[op.results[0]] = target
+    if any(not _starts_reduction(use.operation, op.results[0]) for use in op.results[0].uses):
+        add_fill(program, target, number)
+
+
+def _starts_reduction(op: Operation, value: SSAValue) -> bool:
+    if not isinstance(op, abstract_ops.LinalgStructuredOperation) or value in op.inputs:
+        return False
+    return any(kind != PARALLEL for kind in op.get_iterator_types())
+
+
+def add_fill(program: Program, target: View, number: arith.ConstantOp) -> None:
+    """Put a number in every element."""
+    block = Block(arg_types=[target.element])
+    Builder(InsertPoint.at_end(block)).insert(linalg.YieldOp(number.result))
+    add_nest(program, _plain({}, target, block))
+
+
+def add_copy(program: Program, source: View, target: View) -> None:
+    """Put the elements of a view in another of the same sizes."""
+    block = Block(arg_types=[source.element, target.element])
+    Builder(InsertPoint.at_end(block)).insert(linalg.YieldOp(block.args[0]))
+    loops = source.rank
+    read = Access(source, source.offset, source.strides)
+    assert loops == target.rank
+    add_nest(program, _plain({block.args[0]: read}, target, block))
+
+
+def _plain(reads: Mapping[SSAValue, Access], target: View, body: Block) -> Nest:
+    loops = target.rank
+    write = Access(target, target.offset, target.strides)
+    return Nest(
+        target.sizes, (True,) * loops, reads, (write,), (None,), body, {}, tuple(range(loops))
+    )
+
+
+def packed(program: Program, view: View) -> View:
+    """The elements of a view one after the other: itself, or a copy."""
+    if view.contiguous:
+        return view
+    target = program.new(view.element, view.sizes)
+    add_copy(program, view, target)
+    return target
+
+
+def pad(program: Program, op: upstream.PadOp) -> None:
+    """`tensor.pad`: everything filled, then the inside copied."""
+    low, high = op.static_low.get_values(), op.static_high.get_values()
+    end = op.region.block.last_op
+    number = None if end is None else end.operands[0].owner
+    if op.low or op.high or not isinstance(number, arith.ConstantOp):
+        raise RefusedError("pads with a number or by sizes that are computed")
+    source = program.view(op.source)
+    sizes = [size + Size.of(a + b) for size, a, b in zip(source.sizes, low, high, strict=True)]
+    target = program.new(source.element, sizes)
+    program.views[op.result] = target
+    add_fill(program, target, number)
+    inside = target.cut([Size.of(a) for a in low], source.sizes, [ONE] * source.rank)
+    add_copy(program, source, inside)
+
+
+RULES: dict[type[Operation], Planner] = {
+    linalg.GenericOp: generic,
+    linalg.MatmulOp: generic,
+    linalg.Conv2DNchwFchwOp: generic,
+    linalg.PoolingNchwMaxOp: generic,
+    linalg.FillOp: fill,
+    upstream.PadOp: pad,
+}

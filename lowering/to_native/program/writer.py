@@ -1,0 +1,273 @@
+"""Writes one function of a compiled program: sizes as values, and `arith` and `math` on vectors.
+
+xDSL knows many ops of `arith` on scalars only, so what stands in the bodies of loops becomes ops of
+the `llvm` dialect at once, by the rules of the passes `convert-arith-to-llvm` and
+`convert-math-to-llvm`. Not here: loops (`loops`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, cast
+
+from xdsl.dialects import arith, llvm
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    LocationAttr,
+    UnrealizedConversionCastOp,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from ..kernels.code import POINTER, Code
+from ..llvm.convert_arith import RULES as ARITH_RULES
+from ..llvm.convert_arith import constant_value
+from ..llvm.convert_math import rules_for
+from ..llvm.emitter import Emitter, attribute
+from ..llvm.types import converted, element, lanes, like
+from ..llvm.walk import Rule
+from .sizes import Size
+from .views import stored
+
+
+@cache
+def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Rule]:
+    """What makes `llvm` ops of an op in the body of a loop, for a processor with these features."""
+    return {**ARITH_RULES, **rules_for("none", features)}
+
+
+class _Rules(Emitter):
+    """Where the rules of the conversions put their ops: the end of the current block."""
+
+    def __init__(self, writer: Writer) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def effect(self, op: Operation) -> None:
+        """Append an op."""
+        self._writer.append(op)
+
+    def at_start(self, op: Operation) -> SSAValue:
+        """Insert an op with one result at the start of the function."""
+        return self._writer.at_entry(op)
+
+    def constant(self, value: int | float, type: Attribute) -> SSAValue:
+        """A number, or a vector with it in every lane."""
+        return self._writer.constant(value, type)
+
+
+class Writer(Code):
+    """Appends to a function whose last argument is the batch.
+
+    Attributes:
+        location: of the ops that are appended, but for those at the start of the function.
+    """
+
+    def __init__(
+        self, block: Block, batch: SSAValue, features: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(block)
+        self.location: LocationAttr | None = None
+        self._builder.operation_insertion_handler.append(self._locate)
+        self.emitter = _Rules(self)
+        self._rules = rules(features)
+        self._batch = batch
+        self._sizes: dict[Size, SSAValue] = {}
+
+    def _locate(self, op: Operation) -> None:
+        if self.location is not None:
+            op.location = self.location
+
+    def append(self, op: Operation) -> None:
+        """Append an op."""
+        self._builder.insert(op)
+
+    def at_entry(self, op: Operation) -> SSAValue:
+        """Insert an op at the start of the function."""
+        return self._at_entry(op)
+
+    def constant(self, value: int | float, kind: Attribute = i64) -> SSAValue:
+        """A number, or a vector with it in every lane; 0.0 and -0.0 are two."""
+        bits = value.hex() if isinstance(value, float) else int(value)
+        known = self._constants.get((bits, kind))
+        if known is None:
+            known = self._at_entry(llvm.ConstantOp(attribute(value, kind), kind))
+            self._constants[bits, kind] = known
+        return known
+
+    def null(self) -> SSAValue:
+        """A pointer to nothing."""
+        return self._add(llvm.ZeroOp(result_types=[POINTER]))
+
+    def size(self, size: Size) -> SSAValue:
+        """A size as an i64; what depends on the batch is computed at the start of the function."""
+        if size.number is not None:
+            return self.constant(size.number)
+        known = self._sizes.get(size)
+        if known is None:
+            known = self._sizes[size] = self._polynomial(size)
+        return known
+
+    def _polynomial(self, size: Size) -> SSAValue:
+        """By Horner's rule; inserted from the last op to the first, as constants are."""
+        ops: list[Operation] = []
+        total: SSAValue | None = None
+        if size.coefficients[-1] != 1:
+            total = self.constant(size.coefficients[-1])
+        for coefficient in reversed(size.coefficients[:-1]):
+            if total is None:
+                total = self._batch
+            else:
+                ops.append(llvm.MulOp(total, self._batch))
+                total = ops[-1].results[0]
+            if coefficient:
+                ops.append(llvm.AddOp(total, self.constant(coefficient)))
+                total = ops[-1].results[0]
+        first = self._after_constants()
+        for op in ops:
+            self._entry.insert_op_before(op, first) if first else self._entry.add_op(op)
+        assert total is not None
+        return total
+
+    def _after_constants(self) -> Operation | None:
+        for op in self._entry.ops:
+            if not isinstance(op, llvm.ConstantOp):
+                return op
+        return None
+
+    def move(self, base: SSAValue, terms: Sequence[tuple[SSAValue, Size]], kind: Attribute) -> Any:
+        """The address of base[Σ index·stride], for elements of a stored type."""
+        for index, stride in terms:
+            if stride.number == 0:
+                continue
+            place = index if stride.number == 1 else self.mul(index, self.size(stride))
+            base = self.at(base, place, kind)
+        return base
+
+    # Elements
+
+    def load_element(self, address: SSAValue, element: Attribute, width: int | None) -> SSAValue:
+        """One element, or `width` in a row, as values of the body of a loop."""
+        loaded = self.load(address, wide_type(stored(element), width))
+        return self.loaded(loaded, element)
+
+    def loaded(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """What was loaded as a value of a body: bytes become truth values."""
+        return self.emitter.resize(value, like(value.type, i1)) if element == i1 else value
+
+    def storable(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """A value of a body as it is stored."""
+        if element != i1:
+            return value
+        return self.emitter.resize(value, like(value.type, stored(i1)), unsigned=True)
+
+    def gather(
+        self, address: SSAValue, stride: SSAValue, element: Attribute, width: int
+    ) -> SSAValue:
+        """`width` elements that are `stride` apart."""
+        kind = stored(element)
+        result = self._add(llvm.UndefOp(VectorType(kind, [width])))
+        for lane in range(width):
+            value = self.load(address, kind)
+            result = self._add(llvm.InsertElementOp(result, value, self.constant(lane, i32)))
+            if lane + 1 < width:
+                address = self.at(address, stride, kind)
+        return self.loaded(result, element)
+
+    def scatter(self, value: SSAValue, address: SSAValue, stride: SSAValue, width: int) -> None:
+        """Store the lanes of a vector `stride` elements apart."""
+        kind = cast("VectorType[Attribute]", value.type).element_type
+        for lane in range(width):
+            self.store(self.emitter.lane(value, lane), address)
+            if lane + 1 < width:
+                address = self.at(address, stride, kind)
+
+    def wide(self, value: SSAValue, width: int | None) -> SSAValue:
+        """A scalar in every lane."""
+        return value if width is None else self.emitter.splat(value, width)
+
+    def literal(self, op: arith.ConstantOp, width: int | None) -> SSAValue:
+        """A scalar `arith.constant`, in every lane."""
+        kind = converted(op.result.type)
+        content = constant_value(op.value, kind)
+        assert isinstance(content, IntegerAttr | FloatAttr)
+        number = cast("IntegerAttr[Any] | FloatAttr[Any]", content).value.data
+        return self.constant(number, wide_type(kind, width))
+
+    def neutral(self, value: int | float, type: Attribute) -> SSAValue:
+        """A number as a value of the type of a body, scalar or vector."""
+        scalar = converted(element(type))
+        if isinstance(element(type), AnyFloat):
+            scalar_op = arith.ConstantOp(FloatAttr(float(value), cast("AnyFloat", element(type))))
+            return self.literal(scalar_op, lanes(type))
+        return self.constant(int(value), wide_type(scalar, lanes(type)))
+
+    def counted(self, first: SSAValue, width: int | None) -> SSAValue:
+        """first, first + 1, … in the lanes."""
+        if width is None:
+            return first
+        steps = self.emitter.listed(range(width), VectorType(i64, [width]))
+        return self.add(self.emitter.splat(first, width), steps)
+
+    def apply(
+        self, op: Operation, operands: Sequence[SSAValue], width: int | None
+    ) -> list[SSAValue]:
+        """The results of an op of a body, for operands in `llvm` types: scalars or vectors."""
+        types = [wide_type(value.type, width) for value in op.operands]
+        # The rules read types off the op; these stand for values of types that it shall have.
+        typed = [UnrealizedConversionCastOp.get([], [kind]).results[0] for kind in types]
+        carrier = type(op).create(
+            operands=typed,
+            result_types=[wide_type(value.type, width) for value in op.results],
+            properties=dict(op.properties),
+        )
+        results = self._rules[type(op)](self.emitter, carrier, operands)
+        return [results] if isinstance(results, SSAValue) else list(results)
+
+
+def wide_type(kind: Attribute, width: int | None) -> Attribute:
+    """The vector of so many elements; the scalar itself for `None`."""
+    return kind if width is None else VectorType(kind, [width])
+
+
+Body = Callable[[Writer, Sequence[SSAValue]], None]
+
+
+def write_function(
+    name: str,
+    arguments: Sequence[Attribute],
+    body: Body,
+    *,
+    linkage: str = "internal",
+    attributes: Sequence[Mapping[str, Attribute]] = (),
+    features: frozenset[str] = frozenset(),
+    location: LocationAttr | None = None,
+) -> llvm.FuncOp:
+    """A function without a result; its arguments are followed by the batch."""
+    block = Block(arg_types=[*arguments, i64])
+    region = Region([block])
+    block.args[-1].name_hint = "batch"
+    writer = Writer(block, block.args[-1], features)
+    writer.location = location
+    body(writer, block.args[:-1])
+    writer.finish()
+    given: list[Mapping[str, Attribute]] = [*attributes]
+    given += [{} for _ in block.args[len(given) :]]
+    function = llvm.FuncOp(
+        name,
+        llvm.LLVMFunctionType([*arguments, i64]),
+        llvm.LinkageAttr(linkage),
+        body=region,
+        other_props={"arg_attrs": ArrayAttr(DictionaryAttr(dict(g)) for g in given)},
+    )
+    if location is not None:
+        function.location = location
+    return function

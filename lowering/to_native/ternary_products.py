@@ -1,0 +1,126 @@
+"""Which products with trits native kernels take.
+
+`convert-tensor-to-linalg{keep=ternary}` leaves those as they are, and `convert-ternary-to-llvm`
+calls a kernel for them. A new kind of product is a line in `_TAKEN`. Not here: the kernels
+(`to_native.kernels`), their calls (`to_native.program.products`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    Float32Type,
+    IntegerType,
+    Signedness,
+)
+from xdsl.ir import Attribute, Operation
+
+from ...dialects import ternary
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import DYNAMIC
+from ...passes.analysis.compile_time import defining_literal
+from ...runtime.native.abi.conv import ConvGeometry
+from ...runtime.native.abi.linear import (
+    KIND_NAMED,
+    MAX_INS,
+    PRECISIONS,
+    Activations,
+    Kind,
+    Precision,
+)
+
+_INTEGERS: dict[tuple[int, Signedness], Activations] = {
+    (8, Signedness.SIGNLESS): "i8",
+    (8, Signedness.UNSIGNED): "u8",
+    (16, Signedness.SIGNLESS): "i16",
+    (32, Signedness.SIGNLESS): "i32",
+}
+_WIDTHS = (8, 16, 32)
+
+
+def kernel_takes(op: Operation) -> bool:
+    """Whether a native kernel computes `op`, a product with trits, all that is fused included."""
+    takes = _TAKEN.get(type(op))
+    return takes is not None and takes(op)
+
+
+def kind_of(element: Attribute, precision: Precision = "float32") -> Kind | None:
+    """How kernels take activations of an element type, if they do.
+
+    Args:
+        element: as in the `ternary` op.
+        precision: of float activations; whether they are taken does not depend on it.
+    """
+    name: Activations | None = None
+    if isinstance(element, Float32Type):
+        name = PRECISIONS[precision]
+    elif isinstance(element, ternary.TritType):
+        name = "i8"
+    elif isinstance(element, IntegerType):
+        integer = cast("IntegerType[Any]", element)
+        name = _INTEGERS.get((integer.width.data, integer.signedness.data))
+    return None if name is None else KIND_NAMED[name]
+
+
+def takes_epilogue(op: ternary.FusedOp) -> bool:
+    """Whether the steps after a product are known when it is compiled, and fit a kernel."""
+    values = (op.scale, op.bias, op.thresholds, op.multiplier, op.shift, op.zero_point)
+    if any(value is not None and defining_literal(value) is None for value in values):
+        return False
+    result = tensor_type(op.result).element_type
+    if isinstance(result, IntegerType):
+        return cast("IntegerType[Any]", result).width.data in _WIDTHS
+    return isinstance(result, Float32Type)
+
+
+def _takes_product(op: ternary.MatmulOp | ternary.LinearOp) -> bool:
+    input, weight = tensor_type(op.input), tensor_type(op.weight)
+    shape = weight.get_shape()
+    if (
+        len(shape) != 2
+        or defining_literal(op.weight) is None
+        or kind_of(input.element_type) is None
+    ):
+        return False
+    ins, outs = shape
+    inner = input.get_shape()[-1]
+    return 0 < ins <= MAX_INS and outs > 0 and inner in (ins, DYNAMIC)
+
+
+def _takes_matmul(op: ternary.MatmulOp) -> bool:
+    return _takes_product(op) and (op.scale is None or defining_literal(op.scale) is not None)
+
+
+def _takes_linear(op: ternary.LinearOp) -> bool:
+    return _takes_product(op) and takes_epilogue(op)
+
+
+def conv_geometry(op: ternary.ConvOp) -> ConvGeometry | None:
+    """The geometry of a convolution, if all sizes but the batch are known and a kernel takes it."""
+    input, weight = tensor_type(op.input).get_shape(), tensor_type(op.weight).get_shape()
+    if DYNAMIC in (*input[1:], *weight):
+        return None
+    geometry = ConvGeometry.of(
+        input,
+        weight,
+        op.strides.get_values(),
+        op.padding.get_values(),
+        op.dilation.get_values(),
+        op.groups.value.data,
+    )
+    return geometry if geometry.supported else None
+
+
+def _takes_conv(op: ternary.ConvOp) -> bool:
+    if defining_literal(op.weight) is None or kind_of(tensor_type(op.input).element_type) is None:
+        return False
+    return conv_geometry(op) is not None and takes_epilogue(op)
+
+
+_TAKEN: dict[type[Operation], Callable[[Any], bool]] = {
+    ternary.MatmulOp: _takes_matmul,
+    ternary.LinearOp: _takes_linear,
+    ternary.ConvOp: _takes_conv,
+}

@@ -1,0 +1,158 @@
+"""The pass `choose-folding`: which form each product with trits takes in hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+
+from ...ir.errors import OptionError
+from ...ir.interpreter import entry_function
+from .circuit.folding.choice import Choice, FoldableLayer, Goal, chosen
+from .circuit.folding.forms import Folded, Serial, note_form, parsed_forms
+from .circuit.folding.layers import products, split_products
+from .circuit.folding.measuring import Measured, conversion_pass, measured
+from .circuit.folding.reaching import reached
+
+FOLDING = "verilog.folding"
+"""The attribute of a module with the forms that were chosen: a dictionary a layer."""
+
+
+@dataclass(frozen=True)
+class ChooseFoldingPass(ModulePass):
+    """Choose how many cycles each product with trits takes in hardware.
+
+    A product of integers with a known matrix of trits [K, N] can be *unrolled* (every addition in
+    hardware of its own, a beat a cycle), *digit-serial* (the same additions, for some bits of the
+    numbers a cycle) or *folded* (SIMD inputs and PE columns a cycle, weights in a memory). With
+    `target-fps` every layer takes the least area that keeps up; with `lut-budget` the network gets
+    as quick as it can in that area; with both the first is to be reached within the second. The
+    product gets the attribute `verilog.form`, which `convert-ternary-to-hw` follows; the module
+    gets `verilog.folding` with the choice for every layer.
+
+        %y = ternary.matmul %x, %w : tensor<?x64xi8>, tensor<64x32x!ternary.trit> -> …
+        // becomes, with folding="fc1:pe=8,simd=16"
+        %y = ternary.matmul %x, %w {ternary.weight = "fc1.weight",
+             verilog.form = {kind = "folded", pe = 8 : i64, simd = 16 : i64}} : …
+
+    Areas are by closed formulas: LUTs of six inputs, and a memory of 18 Kbit for 200 of them. With
+    `circuit` they only propose: the circuit is built, its interval and its area by
+    `to_verilog.estimate` are compared with the goal, and the choice is made again where they miss.
+
+    Raises:
+        OptionError: an option is out of its range, names no layer or what a layer cannot take, or
+            the goal cannot be reached; then the message says what can.
+    """
+
+    name = "choose-folding"
+
+    target_fps: float | int | None = None
+    """Frames a second that the circuit must take, at `clock`."""
+
+    lut_budget: int | None = None
+    """LUTs that all products together may take; with `circuit` those of the whole circuit."""
+
+    folding: str = ""
+    """Forms of layers: `fc1:pe=8,simd=16;fc2:unrolled;fc3:digit=2`; the others are chosen."""
+
+    input_bits: int | None = None
+    """The width of inputs of integer type, where it is less than that of their type."""
+
+    clock: float | int = 100.0
+    """The clock, in MHz."""
+
+    circuit: str | None = None
+    """Options of `convert-ternary-to-hw` with which circuits are built, to compare with the goal;
+    by formulas alone where it is not given."""
+
+    def __post_init__(self) -> None:
+        for option, value in (("target-fps", self.target_fps), ("lut-budget", self.lut_budget)):
+            if value is not None and not 0 < value < float("inf"):
+                raise OptionError(f"{self.name} expects {option} above 0, got {value}")
+        if not 0 < self.clock < float("inf"):
+            raise OptionError(f"{self.name} expects clock in MHz above 0, got {self.clock}")
+        if self.input_bits is not None and not 1 <= self.input_bits <= 32:
+            raise OptionError(f"{self.name} expects input-bits in [1, 32], got {self.input_bits}")
+        parsed_forms(self.folding)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        function = entry_function(op, "forward")
+        split_products(function)
+        found = products(function, self.input_bits)
+        cycles = None
+        if self.target_fps is not None:
+            cycles = int(self.clock * 1e6 / self.target_fps)
+            if not cycles:
+                raise OptionError(
+                    f"target-fps={self.target_fps:g} is more than a frame a cycle at "
+                    f"{self.clock:g} MHz"
+                )
+        goal = Goal(cycles, self.lut_budget, float(self.clock))
+        layers = [layer for _, layer in found]
+        choices, circuit = self._chosen(ctx, op, layers, goal)
+        for (product, _), choice in zip(found, choices, strict=True):
+            note_form(product, choice.form)
+        rows = [_row(*pair) for pair in zip(layers, choices, strict=True)]
+        entries: dict[str, Attribute] = {
+            "clock": FloatAttr(float(self.clock), f64),
+            "layers": ArrayAttr(rows),
+        }
+        if cycles is not None:
+            entries["cycles"] = IntegerAttr(cycles, i64)
+        if circuit is not None:
+            entries["interval"] = IntegerAttr(circuit.interval, i64)
+        op.attributes[FOLDING] = DictionaryAttr(entries)
+
+    def _chosen(
+        self, ctx: Context, module: ModuleOp, layers: Sequence[FoldableLayer], goal: Goal
+    ) -> tuple[list[Choice], Measured | None]:
+        """The choices, and the circuit where one was built."""
+        given = parsed_forms(self.folding)
+        if self.circuit is None or (goal.cycles is None and goal.luts is None):
+            return chosen(layers, given, goal), None
+        conversion = conversion_pass(self.circuit)
+
+        def build(choices: Sequence[Choice]) -> Measured:
+            trial = module.clone()
+            function = entry_function(trial, "forward")
+            for (product, _), choice in zip(
+                products(function, self.input_bits), choices, strict=True
+            ):
+                note_form(product, choice.form)
+            return measured(ctx, trial, conversion)
+
+        return reached(layers, given, goal, build)
+
+
+def _row(layer: FoldableLayer, choice: Choice) -> DictionaryAttr:
+    k, n = layer.product.shape
+    pe, simd = n, k
+    if isinstance(choice.form, Folded):
+        pe, simd = choice.form.folding.pe, choice.form.folding.simd
+    numbers = {
+        "inputs": k,
+        "outputs": n,
+        "pe": pe,
+        "simd": simd,
+        "digit": choice.form.digit if isinstance(choice.form, Serial) else 0,
+        "cycles": choice.cycles,
+        "luts": choice.cost.luts,
+        "flip_flops": choice.cost.flip_flops,
+        "block_memories": choice.cost.blocks,
+    }
+    kind = type(choice.form).__name__.lower()
+    entries: dict[str, Attribute] = {"layer": StringAttr(layer.name), "form": StringAttr(kind)}
+    return DictionaryAttr(entries | {key: IntegerAttr(n, i64) for key, n in numbers.items()})

@@ -1,0 +1,137 @@
+"""The pass `convert-ternary-to-hw`: an integer program as a circuit of `hw`, `comb` and `seq`.
+
+`conversion` takes a function through it, `rules` has the ops. `signals` is what is known of a
+number, `arithmetic` computes with them, `rescaling` finds cheap multipliers, `circuit` writes bits
+and registers, `compressors` sums of single bits, `stream` the modules around them, `ports` what
+goes in and out, `memories` has RAMs and ROMs. Programs on images become networks of `stages`. Not
+here: Verilog (`lowering.to_verilog`), and how products become additions (`optimize-adder-graph`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from ....ir.errors import OptionError
+from ....ir.interpreter import entry_function
+from ....passes.adder_graph.optimize_adder_graph import OptimizeAdderGraphPass
+from ....passes.quantize_activations.expose_integers import ExposeIntegersPass
+from ..estimate.delays import delays
+from .conversion import Conversion
+from .liveness import live
+from .module_names import without_copies
+from .pacing import DEVICE, Pacing
+from .ports import INTERFACE, layer_attribute, numbers
+from .stages.conversion import FrameConversion, needs_stages
+from .stages.products import Search
+from .stages.spiking import SpikeConversion, has_trains
+
+__all__ = ["INTERFACE", "ConvertTernaryToHwPass"]
+
+
+@dataclass(frozen=True)
+class ConvertTernaryToHwPass(ModulePass):
+    """Make the function `@forward`, whose tensors are integers, a pipelined circuit.
+
+    Every number gets exactly the bits that it needs, by interval arithmetic from the inputs on.
+    Products with trits become additions first, as by `optimize-adder-graph`; quantisation at the
+    edges is left to the caller, as by `expose-integers`. Biases, signs and zero points cost no
+    adder where thresholds, bounds or a rescaling follow; `tensor.requantize` becomes thresholds or
+    a multiplication by the fewest digits that give the same result for every number there can be.
+
+        func.func @forward(%x: tensor<?x2xi8>) -> tensor<?x1xi32> {
+          %y = ternary.adder_graph %x {inputs = 2 : i64, nodes = array<i64: 0, 1, -1, 0>,
+               outputs = array<i64: 2, 1>} : (tensor<?x2xi8>) -> tensor<?x1xi32>
+          func.return %y : tensor<?x1xi32>
+        }
+        // becomes a module with the arithmetic and one with an AXI stream around it
+        hw.module @network_core(in %clock : !seq.clock, in %enable : i1, in %x : i16,
+                                out y : i9) {…}
+        hw.module @network(in %aclk : !seq.clock, in %aresetn : i1, in %s_axis_tdata : i16, …) {…}
+
+    One vector goes in a beat; the free leading axis counts beats. All paths have the same number of
+    registers. A program with a convolution or pooling becomes a network of stages, one pixel a beat
+    (`stages`). The attribute `verilog.interface` says what the streams carry, the latency, and what
+    each layer became.
+
+    Raises:
+        OptionError: an option is out of its range.
+        UnsupportedError: ops that cannot become hardware, all of them; the function is as it was.
+    """
+
+    name = "convert-ternary-to-hw"
+
+    input_bits: int | None = None
+    """The width of inputs of integer type, where it is less than that of their type."""
+
+    pipeline: int = 1
+    """A register after so many levels of adders; 0 for none at all."""
+
+    clock: float | int | None = None
+    """In MHz: instead of `pipeline`, as few registers as let no path take longer than a period."""
+
+    device: str = DEVICE
+    """The family of FPGAs: `ultrascale+`, `7-series`, `ecp5`, `ice40-hx` or `ice40-up`. Its delays
+    count for `clock`, and sums of single bits are made for its look-up tables."""
+
+    cost: str = "bits"
+    """What to make small in products on images, see `optimize-adder-graph`."""
+
+    max_depth: int | None = None
+    """The most levels of adders in a product on images, see `optimize-adder-graph`."""
+
+    time_budget: float | int = 1.0
+    """About how many seconds to search a product on images, see `optimize-adder-graph`."""
+
+    keep_function: bool = False
+    """Leave `@forward` beside the circuit, as what a test compares with."""
+
+    def __post_init__(self) -> None:
+        if self.input_bits is not None and not 1 <= self.input_bits <= 32:
+            raise OptionError(f"{self.name} expects input-bits in [1, 32], got {self.input_bits}")
+        if self.pipeline < 0:
+            raise OptionError(f"{self.name} expects pipeline of 0 or more, got {self.pipeline}")
+        if self.clock is not None and not 0 < self.clock < float("inf"):
+            raise OptionError(f"{self.name} expects clock in MHz, got {self.clock}")
+        delays(self.device)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        ExposeIntegersPass().apply(ctx, op)
+        OptimizeAdderGraphPass().apply(ctx, op)
+        conversion = self.conversion(op)
+        conversion.check()
+        modules = live(without_copies(conversion.convert()))
+        if not self.keep_function:
+            for old in list(op.ops):
+                if isinstance(old, FuncOp):
+                    op.body.block.erase_op(old)
+        op.body.block.add_ops(modules)
+        op.attributes[INTERFACE] = DictionaryAttr(
+            {
+                "name": StringAttr(conversion.name),
+                "latency": IntegerAttr(conversion.latency, i64),
+                "interval": IntegerAttr(conversion.interval, i64),
+                "beats": numbers(conversion.beats),
+                "staged": IntegerAttr(int(isinstance(conversion, FrameConversion)), i64),
+                "pipeline": IntegerAttr(self.pipeline, i64),
+                "inputs": ArrayAttr([port.to_attribute() for port in conversion.inputs]),
+                "outputs": ArrayAttr([port.to_attribute() for port in conversion.outputs]),
+                "layers": ArrayAttr([layer_attribute(layer) for layer in conversion.layers]),
+            }
+        )
+
+    def conversion(self, module: ModuleOp) -> Conversion:
+        """What makes the circuit of a program whose products are additions by now."""
+        function = entry_function(module, "forward")
+        clock = None if self.clock is None else float(self.clock)
+        pacing = Pacing(self.pipeline, clock, self.device)
+        search = Search(self.cost, float(self.time_budget), self.max_depth)
+        if has_trains(function):
+            return SpikeConversion(module, function, self.input_bits, pacing, search)
+        if not needs_stages(function):
+            return Conversion(module, function, self.input_bits, pacing)
+        return FrameConversion(module, function, self.input_bits, pacing, search)

@@ -1,0 +1,427 @@
+"""Writing a circuit: bits, exact widths, and registers so that all operands arrive together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects import comb, hw, seq
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i1
+from xdsl.ir import Block, Operation, SSAValue
+
+from ....dialects.shapes import bit_width
+from ....passes.adder_graph.graph import width_of
+from .pacing import Pacing
+from .signals import Wire
+
+NAME = "sv.namehint"
+"""The attribute of an op with the name of its result: CIRCT's, as SSA names end in no number."""
+
+COMMENT = "verilog.comment"
+"""The attribute of an op that starts a part of the circuit: a line of text about the part."""
+
+
+@dataclass
+class LayerCount:
+    """What one layer of the program became.
+
+    Attributes:
+        name: what the program calls it.
+        source: the op, its place and its sizes, in words.
+        adders: additions and subtractions of two values, comparisons not among them.
+        adder_bits: the sum of their widths.
+        comparators: comparisons with constants or of two values.
+        comparator_bits: the sum of their widths.
+        mux_bits: selected bits.
+        compressor_bits: outputs of compressors, each a function of up to six bits.
+        register_bits: flip-flops.
+        memory_bits: words of memories.
+    """
+
+    name: str
+    source: str
+    adders: int = 0
+    adder_bits: int = 0
+    comparators: int = 0
+    comparator_bits: int = 0
+    mux_bits: int = 0
+    compressor_bits: int = 0
+    register_bits: int = 0
+    memory_bits: int = 0
+
+
+@dataclass
+class Circuit:
+    """Ops of `hw`, `comb` and `seq` at the end of a block.
+
+    Attributes:
+        block: where they go.
+        clock: of all registers.
+        enable: an i1; registers keep their value while it is 0.
+        pacing: where registers are wanted, and for which device.
+    """
+
+    block: Block
+    clock: SSAValue
+    enable: SSAValue
+    pacing: Pacing
+    layers: list[LayerCount] = field(default_factory=list[LayerCount])
+    _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _extended: dict[tuple[SSAValue, bool, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _delayed: dict[SSAValue, list[SSAValue]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _bits: dict[tuple[SSAValue, int, bool], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _names: Counter[str] = field(default_factory=Counter[str], init=False)
+    _origins: dict[SSAValue, tuple[SSAValue, int]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _comment: str | None = field(default=None, init=False)
+    _element: int | None = field(default=None, init=False)
+
+    @property
+    def layer(self) -> LayerCount:
+        """The layer that is being written."""
+        return self.layers[-1]
+
+    def begin(self, name: str, source: str) -> None:
+        """Start another layer of the program; names of values start with `name`."""
+        self.layers.append(LayerCount(name, source))
+        self._comment = f"{name}: {source}"
+
+    def put(self, op: Operation, name: str | None = None) -> SSAValue:
+        """Append an op; its one result, called `name` with a number behind."""
+        if self._comment is not None and not isinstance(op, hw.ConstantOp):
+            op.attributes[COMMENT] = StringAttr(self._comment)
+            self._comment = None
+        self.block.add_op(op)
+        (result,) = op.results
+        if name is not None:
+            named(result, name)
+        return result
+
+    @contextmanager
+    def element(self, index: int | None) -> Generator[None]:
+        """Name what is made in here after a position in the layer's result."""
+        self._element = index
+        try:
+            yield
+        finally:
+            self._element = None
+
+    def name(self, kind: str) -> str:
+        """The name of another value of that kind: `fc1_acc_12` for element 12 of the layer."""
+        base = f"{self.layer.name}_{kind}"
+        if self._element is not None:
+            base += f"_{self._element}"
+        number = self._names[base]
+        self._names[base] += 1
+        return base if self._element is not None and not number else f"{base}_{number}"
+
+    def constant(self, value: int, width: int) -> SSAValue:
+        """The low `width` bits of a number."""
+        key = (value % (1 << width), width)
+        if key not in self._constants:
+            self._constants[key] = self.put(
+                hw.ConstantOp(key[0], IntegerType(width), truncate_bits=True)
+            )
+        return self._constants[key]
+
+    def at(self, wire: Wire, cycle: int) -> Wire:
+        """The wire's value in a later cycle, by registers that its users share."""
+        if wire.cycle == cycle:
+            return wire
+        if wire.low == wire.high:
+            return replace(wire, cycle=cycle, level=0)
+        assert cycle > wire.cycle and self.pacing
+        first, delay = self._origins.get(wire.value, (wire.value, 0))
+        chain = self._delayed.setdefault(first, [first])
+        delay += cycle - wire.cycle
+        while len(chain) <= delay:
+            suffix = "_r" if len(chain) == 1 else f"_r{len(chain)}"
+            name = name_of(first)
+            name = None if name is None else name + suffix
+            late = len(chain) == 1 and not self.pacing.has_room_for_reset(wire.level)
+            taken = self._without_reset(first) if late else chain[-1]
+            chain.append(self.register(taken, name))
+            self._origins[chain[-1]] = (first, len(chain) - 1)
+            self.layer.register_bits += wire.width
+        return Wire(chain[delay], wire.low, wire.high, cycle)
+
+    def register(self, value: SSAValue, name: str | None) -> SSAValue:
+        """A register that takes `value` while the circuit is enabled."""
+        kept = comb.MuxOp(self.enable, value, value)
+        self.put(kept)
+        result = self.put(seq.CompRegOp(kept.result, self.clock), name)
+        kept.operands[2] = result
+        return result
+
+    def _without_reset(self, value: SSAValue) -> SSAValue:
+        """Selections of constants in gates, of which synthesis makes no resets of registers."""
+        op = value.owner
+        if isinstance(op, comb.ConcatOp):
+            parts = [self._without_reset(part) for part in op.inputs]
+            changed = any(a is not b for a, b in zip(parts, op.inputs, strict=True))
+            return self.concatenated(parts, bit_width(value.type) or 1) if changed else value
+        if not isinstance(op, comb.MuxOp) or not any(
+            isinstance(choice.owner, hw.ConstantOp | comb.ConcatOp)
+            for choice in (op.true_value, op.false_value)
+        ):
+            return value
+        width = bit_width(value.type) or 1
+        other = self.put(comb.XorOp([op.cond, self.constant(1, 1)]))
+        taken: list[SSAValue] = []
+        for condition, choice in ((op.cond, op.true_value), (other, op.false_value)):
+            if width > 1:
+                condition = self.put(comb.ReplicateOp(condition, IntegerType(width)))
+            taken.append(self.put(comb.AndOp([condition, choice])))
+        return self.put(comb.OrOp(taken))
+
+    def together(self, wires: Sequence[Wire], cost: float = 1) -> list[Wire]:
+        """The wires in the first cycle that has room for an op of that cost (see `Pacing`)."""
+        cycle, level = self.start_of(wires)
+        if not self.pacing.fits(level, cost):
+            cycle += 1
+        return [self.at(wire, cycle) for wire in wires]
+
+    def made(self, value: SSAValue, low: int, high: int, of: Sequence[Wire], cost: float) -> Wire:
+        """A wire for `value`, computed from wires of one cycle at that cost."""
+        return Wire(value, low, high, of[0].cycle, max(wire.level for wire in of) + cost)
+
+    def bits(self, wire: Wire, width: int) -> SSAValue:
+        """The wire's value in so many bits: extended by its sign, or cut where it fits in fewer."""
+        if wire.width == width:
+            return wire.value
+        if wire.low == wire.high:
+            return self.constant(wire.low, width)
+        key = (wire.value, wire.low < 0, width)
+        if key not in self._extended:
+            self._extended[key] = self._resized(*key)
+        return self._extended[key]
+
+    def _resized(self, value: SSAValue, signed: bool, width: int) -> SSAValue:
+        have = bit_width(value.type)
+        assert have is not None
+        if width < have:
+            return self.extract(value, 0, width)
+        if signed:
+            top = self.extract(value, have - 1, 1) if have > 1 else value
+            more = width - have
+            if more > 1:
+                top = self.put(comb.ReplicateOp(top, IntegerType(more)))
+        else:
+            top = self.constant(0, width - have)
+        return self.put(comb.ConcatOp([top, value], IntegerType(width)))
+
+    def extract(
+        self, value: SSAValue, low_bit: int, width: int, name: str | None = None
+    ) -> SSAValue:
+        """So many bits from `low_bit` on."""
+        return self.put(comb.ExtractOp(value, IntegerAttr(low_bit, 32), IntegerType(width)), name)
+
+    def shifted(self, wire: Wire, places: int) -> Wire:
+        """The wire's value · 2^places; no adder."""
+        if not places:
+            return wire
+        zeros = self.constant(0, places)
+        value = self.put(comb.ConcatOp([wire.value, zeros], IntegerType(wire.width + places)))
+        low, high = wire.low << places, wire.high << places
+        width = width_of(low, high)
+        if width != wire.width + places:
+            value = self.extract(value, 0, width)
+        return Wire(value, low, high, wire.cycle, wire.level)
+
+    def added(self, a: Wire, b: Wire, sign: int, name: str) -> Wire:
+        """a + sign·b, exactly."""
+        other = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
+        low, high = a.low + other[0], a.high + other[1]
+        width = width_of(low, high)
+        cost = self.pacing.cost("add", width)
+        a, b = self.together([a, b], cost)
+        operands = self.bits(a, width), self.bits(b, width)
+        if a.level or b.level:
+            value = self._chained(operands, sign, width, name)
+        else:
+            value = self.put(comb.AddOp(operands) if sign > 0 else comb.SubOp(*operands), name)
+        self.layer.adders += 1
+        self.layer.adder_bits += width
+        return self.made(value, low, high, [a, b], cost)
+
+    def _chained(
+        self, operands: tuple[SSAValue, SSAValue], sign: int, width: int, name: str
+    ) -> SSAValue:
+        """A sum of sums of the same cycle, which synthesis must not merge into one: see `row`."""
+        first, second = operands
+        if sign > 0:
+            return self.row(first, [second], [], width, name)
+        one = self.constant(1, 1)
+        left, right = (self.concatenated([value, one], width + 1) for value in (first, second))
+        return self.extract(self.put(comb.SubOp(left, right)), 1, width, name)
+
+    def compared(self, a: Wire, b: Wire, predicate: str) -> Wire:
+        """a ⋈ b as a bit; the predicate is `ge`, `gt` or `eq`."""
+        low, high = min(a.low, b.low), max(a.high, b.high)
+        width = width_of(low, high)
+        cost = self.pacing.comparison(width, 2)
+        a, b = self.together([a, b], cost)
+        value = self._comparison(self.bits(a, width), self.bits(b, width), predicate, low, width)
+        return self.made(value, 0, 1, [a, b], cost)
+
+    def compared_with(self, wire: Wire, number: int, predicate: str) -> Wire:
+        """wire ⋈ number as a bit, for a number that the wire can hold; `le` may be asked too."""
+        width = wire.width
+        cost = self.pacing.comparison(width, 1)
+        (wire,) = self.together([wire], cost)
+        if width <= self.pacing.lut_inputs and predicate != "eq":
+            value = self._reached(wire, number + (predicate == "gt" or predicate == "le"))
+            if predicate == "le":
+                value = self.bit(value, 0, inverted=True)
+        else:
+            bound = self.constant(number, width)
+            value = self._comparison(wire.value, bound, predicate, wire.low, width)
+        return self.made(value, 0, 1, [wire], cost)
+
+    def _reached(self, wire: Wire, number: int) -> SSAValue:
+        """wire ≥ number, bit by bit: one look-up table, where synthesis would take a carry chain
+        for a comparison, and what makes the bits may become part of the table.
+        """
+        width = wire.width
+        self.layer.comparators += 1
+        self.layer.comparator_bits += width
+        if not wire.low < number <= wire.high:
+            return self.constant(int(number <= wire.low), 1)
+        found: SSAValue | None = None
+        for place in range(width):
+            top = wire.low < 0 and place == width - 1
+            bit = self.bit(wire.value, place, inverted=top)
+            asked = bool(number >> place & 1) != top
+            if found is None:
+                found = bit if asked else None
+            else:
+                pair = [bit, found]
+                name = self.name("is") if place == width - 1 else None
+                found = self.put(comb.AndOp(pair) if asked else comb.OrOp(pair), name)
+        assert found is not None
+        return found
+
+    def _comparison(
+        self, a: SSAValue, b: SSAValue, predicate: str, low: int, width: int
+    ) -> SSAValue:
+        self.layer.comparators += 1
+        self.layer.comparator_bits += width
+        signed = predicate if predicate == "eq" else f"{'s' if low < 0 else 'u'}{predicate}"
+        return self.put(comb.ICmpOp(a, b, signed), self.name("is"))
+
+    def selected(
+        self,
+        condition: Wire,
+        yes: Wire,
+        no: Wire,
+        bounds: tuple[int, int],
+        name: str,
+        levels: int = 0,
+    ) -> Wire:
+        """`yes` where the condition is 1, else `no`; what is chosen lies in `bounds`.
+
+        A choice is a level of its own where `levels` says so, else part of the comparison's.
+        """
+        cost = self.pacing.cost("mux", levels=levels)
+        condition, yes, no = self.together([condition, yes, no], cost)
+        width = width_of(*bounds)
+        value = self.put(
+            comb.MuxOp(condition.value, self.bits(yes, width), self.bits(no, width)), name
+        )
+        self.layer.mux_bits += width
+        return self.made(value, *bounds, [condition, yes, no], cost)
+
+    def joined(self, top: Wire, low: Wire, width: int, name: str) -> Wire:
+        """top · 2^width + low, for an unsigned `low` of at most `width` bits."""
+        top, low = self.together([top, low], 0)
+        parts = [top.value, self.bits(low, width)]
+        value = self.put(comb.ConcatOp(parts, IntegerType(top.width + width)), name)
+        return self.made(value, 0, (top.high << width) + (1 << width) - 1, [top, low], 0)
+
+    def start_of(self, wires: Sequence[Wire]) -> tuple[int, float]:
+        """The cycle in which all of the wires are there, and the level within it."""
+        cycle = max((wire.cycle for wire in wires), default=0)
+        return cycle, max((wire.level for wire in wires if wire.cycle == cycle), default=0)
+
+    def slot(self, start: tuple[int, float], step: int, cost: float) -> int:
+        """The cycle of an op that comes after `step` others of the same cost, one by one."""
+        cycle, level = start
+        for _ in range(step + 1):
+            if not self.pacing.fits(level, cost):
+                cycle, level = cycle + 1, 0
+            level += cost
+        return cycle
+
+    def bit(self, value: SSAValue, index: int, *, inverted: bool) -> SSAValue:
+        """One bit of a value, or the inverse of it; asked for again, the same op."""
+        key = (value, index, inverted)
+        if key not in self._bits:
+            if inverted:
+                plain = self.bit(value, index, inverted=False)
+                self._bits[key] = self.put(comb.XorOp([plain, self.constant(1, 1)]))
+            else:
+                self._bits[key] = value if value.type == i1 else self.extract(value, index, 1)
+        return self._bits[key]
+
+    def concatenated(
+        self, parts: Sequence[SSAValue], width: int, name: str | None = None
+    ) -> SSAValue:
+        """The parts, the highest first, below as many zeros as make `width` bits."""
+        missing = width - sum(bit_width(part.type) or 0 for part in parts)
+        found = [self.constant(0, missing), *parts] if missing else list(parts)
+        if len(found) == 1:
+            return found[0]
+        return self.put(comb.ConcatOp(found, IntegerType(width)), name)
+
+    def row(
+        self,
+        first: SSAValue,
+        second: Sequence[SSAValue],
+        carry: Sequence[SSAValue],
+        width: int,
+        name: str,
+    ) -> SSAValue:
+        """first + second + carry, unsigned, in so many bits; `second` is bits, highest first.
+
+        Written as a difference from the inverse, with the carry in a place below the lowest one.
+        A synthesis tool may swap the operands of a sum, but of a difference it keeps the first one
+        at the carry chain, and then what makes the second one becomes part of the adder's look-up
+        tables. Nor does it merge such rows into one sum of many operands.
+        """
+        below = list(carry) or [self.constant(0, 1)]
+        left = self.concatenated([first, *below], width + 1)
+        right = self.concatenated([*second, *below], width + 1)
+        ones = self.constant(-1, width + 1)
+        inverse = self.put(comb.XorOp([right, ones]))
+        return self.extract(self.put(comb.SubOp(left, inverse)), 1, width, name)
+
+    def gathered(self, bits: Sequence[SSAValue], of: Sequence[Wire]) -> Wire:
+        """Bits of one cycle as an unsigned number, the lowest first, made from the wires `of`."""
+        value = bits[0]
+        if len(bits) > 1:
+            value = self.put(comb.ConcatOp(list(reversed(bits)), IntegerType(len(bits))))
+        return self.made(value, 0, (1 << len(bits)) - 1, of, 0)
+
+    def number(self, value: int, like: Wire) -> Wire:
+        """A constant as a wire that is there when `like` is."""
+        width = width_of(value, value)
+        return Wire(self.constant(value, width), value, value, like.cycle)
+
+
+def named(value: SSAValue, name: str) -> SSAValue:
+    """Give an op's result a name."""
+    assert isinstance(value.owner, Operation)
+    value.owner.attributes[NAME] = StringAttr(name)
+    # A hint that ends in a number can meet the number that printing gives to another one.
+    value.name_hint = re.sub(r"(_[0-9]+)+$", "", name) or None
+    return value
+
+
+def name_of(value: SSAValue) -> str | None:
+    """The name of an op's result, as given by `named`."""
+    if not isinstance(value.owner, Operation):
+        return None
+    name = value.owner.attributes.get(NAME)
+    return name.data if isinstance(name, StringAttr) else None

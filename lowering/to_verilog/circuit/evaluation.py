@@ -1,0 +1,139 @@
+"""One op of a program as a part of a circuit: which rule, which name, which checks.
+
+Not here: the rules (`rules`), and which circuit an op belongs to (`conversion`, `stages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from ....dialects.elements import numpy_dtype
+from ....dialects.inference import tensor_type
+from ....dialects.shapes import DYNAMIC
+from ....ir.errors import UnsupportedError
+from ....ir.locations import location_text
+from ....passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
+from ....passes.analysis.compile_time import literal_value
+from .circuit import Circuit
+from .rules import MOVES, RULES, Signals, moved, numbers
+from .words import KEYWORDS
+
+
+class LayerNames:
+    """What the layers of a program are called: by their weights, or by whom they follow.
+
+    Args:
+        inputs: the names of the program's arguments, which are no layers.
+    """
+
+    def __init__(self, inputs: dict[SSAValue, str]) -> None:
+        self._of = dict(inputs)
+        self._inputs = set(inputs.values())
+
+    def of(self, op: Operation) -> str:
+        """The name of the layer that an op belongs to."""
+        weight = op.attributes.get(WEIGHT_ATTRIBUTE)
+        if isinstance(weight, StringAttr):
+            return layer_identifier(weight.data)
+        known = [self._of[value] for value in op.operands if value in self._of]
+        named = [name for name in known if name not in self._inputs]
+        own = op.results[0].name_hint or op.name.rpartition(".")[2]
+        return named[0] if named else identifier(own)
+
+    def note(self, op: Operation, name: str) -> None:
+        """Let what follows an op belong to its layer."""
+        for result in op.results:
+            self._of[result] = name
+
+
+def literal_signals(value: SSAValue) -> Signals:
+    """A value known before the program runs, as constants."""
+    array = literal_value(value)
+    assert array is not None
+    return numbers(array.astype(np.int64))
+
+
+def evaluate(
+    circuit: Circuit, op: Operation, operands: Sequence[Signals], names: LayerNames
+) -> Sequence[Signals]:
+    """The results of an op that has a rule, or only moves elements.
+
+    Raises:
+        UnsupportedError: a result would wrap around in its type.
+    """
+    name = names.of(op)
+    names.note(op, name)
+    if isinstance(op, MOVES):
+        results = moved(op, operands)
+    else:
+        circuit.begin(name, words(op))
+        results = [RULES[type(op)](circuit, op, operands)]
+    for value, signals in zip(op.results, results, strict=True):
+        check_range(op, value, signals)
+    return results
+
+
+def check_range(op: Operation, value: SSAValue, signals: Signals) -> None:
+    """Refuse a result that would wrap around in its type, which the circuit does not."""
+    dtype = numpy_dtype(tensor_type(value).element_type)
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for signal in signals.reshape(-1):
+        low, high = signal.bounds
+        if low < least or high > most:
+            reason = (
+                f"its result may reach [{low}, {high}] and wrap around in "
+                f"{tensor_type(value).element_type}; narrow the inputs with input-bits"
+            )
+            raise UnsupportedError("verilog", [(op.name, location_text(op), reason)])
+
+
+def check_batch(op: Operation, value: SSAValue, signals: Signals) -> None:
+    """Refuse what mixes vectors of the batch, which go through one after another."""
+    if not any(DYNAMIC in tensor_type(operand).get_shape() for operand in op.operands):
+        return
+    shape = tensor_type(value).get_shape()
+    if shape[:1] != (DYNAMIC,) or DYNAMIC in shape[1:] or signals.shape[0] != 1:
+        reason = (
+            f"its result {tensor_type(value)} does not keep the vectors of the batch apart; "
+            "fix the batch with infer-shapes{batch=N}, which makes it one beat"
+        )
+        raise UnsupportedError("verilog", [(op.name, location_text(op), reason)])
+
+
+def identifier(text: str) -> str:
+    """A name that Verilog takes."""
+    name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in text) or "_"
+    if name[0].isdigit():
+        return f"_{name}"
+    return f"{name}_" if name in KEYWORDS else name
+
+
+LONGEST_NAME = 64
+"""Longer names of layers are cut, with a hash of all of it behind."""
+
+
+def layer_identifier(key: str) -> str:
+    """The name of the layer whose weights have that key: `fc1` of `fc1.weight.trits`."""
+    for suffix in (".signed", ".integers", ".trits", ".weights", ".weight"):
+        key = key.removesuffix(suffix)
+    return shortened(identifier(key), LONGEST_NAME)
+
+
+def shortened(name: str, most: int) -> str:
+    """A name of so many characters at most: names of files are made of it."""
+    if len(name) <= most:
+        return name
+    return f"{name[: most - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
+
+
+def words(op: Operation) -> str:
+    """An op, its place and its sizes, for people."""
+    (result,) = op.results
+    place = location_text(op)
+    sizes = "x".join("?" if n == DYNAMIC else str(n) for n in tensor_type(result).get_shape())
+    return f"{op.name} to {sizes}" + ("" if place == "unknown" else f", {place}")

@@ -1,0 +1,293 @@
+"""What follows a product, channel by channel, as one function of the sum.
+
+Biases, relu, bounds, thresholds and rescaling are monotone functions of one number, with constants
+a channel. A chain of them is either a sum with a bias between bounds (`Bounded`), or a staircase of
+few steps (`Staircase`), whatever ops it was made of. Not here: how hardware computes either
+(`activation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from .....dialects import interpret, tensor
+from .....dialects.elements import numpy_dtype
+from .....dialects.inference import tensor_type
+from .....passes.analysis.compile_time import literal_value
+
+Array = NDArray[Any]
+
+MOST_STEPS = 255
+"""Staircases with more steps are left to ordinary arithmetic."""
+
+_WIDE: dict[type[Operation], np.ufunc] = {
+    tensor.AddOp: np.add,
+    tensor.SubOp: np.subtract,
+    tensor.MulOp: np.multiply,
+}
+"""Ops whose result could wrap around in its type."""
+
+_MONOTONE = (
+    *_WIDE,
+    tensor.ClampOp,
+    tensor.CompareOp,
+    tensor.ConvertOp,
+    tensor.MaximumOp,
+    tensor.MinimumOp,
+    tensor.MultiThresholdOp,
+    tensor.NegOp,
+    tensor.ReluOp,
+    tensor.RequantizeOp,
+)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """y = min(max(x + offset, low), high), with an offset a channel.
+
+    Attributes:
+        offsets: one a channel.
+        low: the least result; `None` for no bound.
+        high: the largest one.
+    """
+
+    offsets: tuple[int, ...]
+    low: int | None = None
+    high: int | None = None
+
+    def bounds(self, low: Array, high: Array) -> list[tuple[int, int]]:
+        """The least and the largest result of each channel, for sums in [low, high]."""
+        ends = [np.clip(end + np.array(self.offsets), self.low, self.high) for end in (low, high)]
+        return [(int(a), int(b)) for a, b in zip(*ends, strict=True)]
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """y = base + the number of thresholds ≤ sign·x.
+
+    Attributes:
+        base: for all channels.
+        signs: 1 or -1 a channel; -1 where the function falls.
+        thresholds: rising numbers, one row a channel; rows may be of different length.
+    """
+
+    base: int
+    signs: tuple[int, ...]
+    thresholds: tuple[tuple[int, ...], ...]
+
+    @property
+    def steps(self) -> int:
+        """The most thresholds of a channel."""
+        return max(len(row) for row in self.thresholds)
+
+    def bounds(self, low: Array, high: Array) -> list[tuple[int, int]]:
+        """The least and the largest result of each channel, for sums in [low, high]."""
+        found: list[tuple[int, int]] = []
+        for sign, row, a, b in zip(self.signs, self.thresholds, low, high, strict=True):
+            least, most = sorted((sign * int(a), sign * int(b)))
+            found.append(
+                (
+                    self.base + sum(t <= least for t in row),
+                    self.base + sum(t <= most for t in row),
+                )
+            )
+        return found
+
+
+ChannelFunction = Bounded | Staircase
+
+
+def following(value: SSAValue) -> list[Operation]:
+    """The monotone ops with constants that follow a product one after another, each alone."""
+    ops: list[Operation] = []
+    while (use := value.get_user_of_unique_use()) is not None and not isinstance(use, ReturnOp):
+        if type(use) not in _MONOTONE or not _takes_constants(use, value):
+            break
+        ops.append(use)
+        (value,) = use.results
+    return ops
+
+
+def _takes_constants(op: Operation, value: SSAValue) -> bool:
+    if isinstance(op, tensor.CompareOp) and op.predicate.data in ("eq", "ne"):
+        return False
+    others = [operand for operand in op.operands if operand is not value]
+    ints = all(numpy_dtype(tensor_type(v).element_type).kind in "iub" for v in op.operands)
+    known = all(literal_value(other) is not None for other in others)
+    return ints and known and len(others) == len(op.operands) - 1
+
+
+def channel_function(
+    ops: Sequence[Operation], axis: int, low: Array, high: Array
+) -> tuple[ChannelFunction, int]:
+    """The longest beginning of `ops` that is one function a channel, and how many ops that is.
+
+    Args:
+        ops: as `following` finds them.
+        axis: of the channels in what the first of them takes, not 0.
+        low: the least sum of each channel, int64 [N].
+        high: the largest one.
+    """
+    chain = _Chain(axis, low, high)
+    usable = chain.usable(ops)
+    for count in range(len(usable), 0, -1):
+        found = chain.bounded(usable[:count]) or chain.staircase(usable[:count])
+        if found is not None:
+            return found, count
+    return Bounded((0,) * len(low)), 0
+
+
+class _Chain:
+    def __init__(self, axis: int, low: Array, high: Array) -> None:
+        self.axis = axis
+        self.low, self.high = low.astype(np.int64), high.astype(np.int64)
+
+    def usable(self, ops: Sequence[Operation]) -> list[Operation]:
+        """The ops up to the first that mixes channels, or whose result could wrap around."""
+        found: list[Operation] = []
+        ends = np.stack([self.low, self.high])
+        for op in ops:
+            after = self._once(op, ends)
+            if after is None or self._wraps(op, ends, after):
+                break
+            found.append(op)
+            ends = after
+        return found
+
+    def _once(self, op: Operation, x: Array) -> Array | None:
+        """`op` on numbers [rows, N]; `None` if it treats positions of a channel differently."""
+        rank = tensor_type(op.operands[0]).get_num_dims()
+        ranks = [tensor_type(v).get_num_dims() for v in (*op.operands, op.results[0])]
+        rank = max(ranks)
+        shape = [1] * rank
+        shape[0], shape[self.axis] = x.shape
+        operands: list[Array] = []
+        for value in op.operands:
+            known = literal_value(value)
+            dtype = numpy_dtype(tensor_type(value).element_type)
+            operands.append(x.astype(dtype).reshape(shape) if known is None else known)
+        with np.errstate(all="ignore"):
+            result = np.asarray(interpret.RULES[type(op)](op, *operands))
+        if result.shape != tuple(shape):
+            return None
+        return result.reshape(x.shape).astype(np.int64)
+
+    def _wraps(self, op: Operation, ends: Array, after: Array) -> bool:
+        if isinstance(op, tensor.ConvertOp):
+            return bool((ends != after).any())
+        if isinstance(op, tensor.NegOp):
+            return bool((-ends != after).any())
+        wide = _WIDE.get(type(op))
+        if wide is None:
+            return False
+        parts: list[Array] = []
+        for value in op.operands:
+            known = literal_value(value)
+            if known is None:
+                parts.append(ends)
+                continue
+            rank = tensor_type(op.results[0]).get_num_dims()
+            shape = [1] * (rank - known.ndim) + list(known.shape)
+            parts.append(known.astype(np.int64).reshape(shape).reshape(-1))
+        return bool((wide(*parts) != after).any())
+
+    def _all(self, ops: Sequence[Operation], x: Array) -> Array:
+        for op in ops:
+            after = self._once(op, x)
+            assert after is not None
+            x = after
+        return x
+
+    def bounded(self, ops: Sequence[Operation]) -> Bounded | None:
+        """The ops as a sum with an offset a channel, between bounds that all channels share."""
+        offsets = np.zeros(len(self.low), np.int64)
+        low: int | None = None
+        high: int | None = None
+        for op in ops:
+            change = self._offset(op)
+            if change is not None:
+                if (low is not None or high is not None) and len(set(change.tolist())) > 1:
+                    return None
+                offsets = offsets + change
+                low, high = (None if b is None else b + int(change[0]) for b in (low, high))
+                continue
+            bounds = self._bounds(op)
+            if bounds is None:
+                return None
+            low, high = (_within(b, bounds) for b in (low, high))
+            low = bounds[0] if low is None else low
+            high = bounds[1] if high is None else high
+        return Bounded(tuple(offsets.tolist()), low, high)
+
+    def _offset(self, op: Operation) -> Array | None:
+        """What an op adds to each channel, if that is all it does."""
+        if isinstance(op, tensor.ConvertOp):
+            return np.zeros(len(self.low), np.int64)
+        is_sum = isinstance(op, tensor.AddOp)
+        if not is_sum and not (
+            isinstance(op, tensor.SubOp) and literal_value(op.operands[0]) is None
+        ):
+            return None
+        zero = self._once(op, np.zeros((1, len(self.low)), np.int64))
+        return None if zero is None else zero[0]
+
+    @staticmethod
+    def _bounds(op: Operation) -> tuple[int | None, int | None] | None:
+        """The bounds that an op sets, the same for all channels, if that is all it does."""
+        if isinstance(op, tensor.ReluOp):
+            return 0, None
+        if isinstance(op, tensor.ClampOp):
+            return (
+                None if op.min is None else int(np.ceil(op.min.value.data)),
+                None if op.max is None else int(np.floor(op.max.value.data)),
+            )
+        if not isinstance(op, tensor.MaximumOp | tensor.MinimumOp):
+            return None
+        known = next(v for v in map(literal_value, op.operands) if v is not None)
+        if len(np.unique(known)) > 1:
+            return None
+        bound = int(known.reshape(-1)[0])
+        return (bound, None) if isinstance(op, tensor.MaximumOp) else (None, bound)
+
+    def staircase(self, ops: Sequence[Operation]) -> Staircase | None:
+        """The ops as a staircase, if no channel has more than `MOST_STEPS`."""
+        ends = self._all(ops, np.stack([self.low, self.high]))
+        signs = np.where(ends[1] >= ends[0], 1, -1)
+        low = np.where(signs > 0, self.low, -self.high)
+        high = np.where(signs > 0, self.high, -self.low)
+        first, last = ends.min(0), ends.max(0)
+        steps = last - first
+        if steps.max(initial=0) > MOST_STEPS:
+            return None
+        base = int(first.min())
+        wanted = first + np.arange(1, int(steps.max(initial=0)) + 1)[:, None]
+        least, most = np.broadcast_arrays(low, wanted)[0], np.broadcast_arrays(high, wanted)[0]
+        while (least < most).any():
+            middle = (least + most) >> 1
+            reached = self._all(ops, signs * middle) >= wanted
+            most = np.where(reached, middle, most)
+            least = np.where(reached, least, np.minimum(middle + 1, most))
+        rows = [
+            (int(low[c]),) * int(first[c] - base) + tuple(least[: steps[c], c].tolist())
+            for c in range(len(low))
+        ]
+        if max(len(row) for row in rows) > MOST_STEPS:
+            return None
+        return Staircase(base, tuple(signs.tolist()), tuple(rows))
+
+
+def _within(bound: int | None, bounds: tuple[int | None, int | None]) -> int | None:
+    """A bound that an earlier op set, as a later op with `bounds` leaves it."""
+    if bound is None:
+        return None
+    low, high = bounds
+    if low is not None:
+        bound = max(bound, low)
+    return bound if high is None else min(bound, high)

@@ -1,0 +1,272 @@
+"""Stages that take several steps a beat: flags, counters, ROMs, and a result that waits.
+
+Such a stage takes a step in each clock cycle in which its enable is 1. It stands still only when
+a part of a result is there while the result before has not been taken. Not here: what is computed
+in the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import comb, hw, seq
+from xdsl.ir import SSAValue
+
+from .....dialects.shapes import bit_width
+from .....passes.adder_graph.graph import width_of
+from ..circuit import Circuit
+from ..memories import Memory, Style
+from ..pacing import Pacing
+from ..signals import Wire
+from ..stages.body import StageBody, clog2
+from ..stages.stage import AnyModule
+from .rom_styles import rom_style
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The beat that a stage works on.
+
+    Attributes:
+        data: its bits, while `busy`.
+        busy: whether there is one.
+        step: whether the stage goes on to its next step with it.
+        index: of the step.
+        at_end: whether that is the last one.
+        in_ready: whether the sender's beat is taken.
+    """
+
+    data: SSAValue
+    busy: SSAValue
+    step: SSAValue
+    index: Wire
+    at_end: SSAValue
+    in_ready: SSAValue
+
+
+class SteppedBody(StageBody):
+    """A stage of one input and one output, while it is written.
+
+    Args:
+        name: of the module.
+        source: what it computes, in words.
+        bits: of the input's beat and of the output's.
+        pacing: where registers are wanted; nowhere is taken for after each level.
+
+    Attributes:
+        enable: 1 in the cycles in which the stage takes a step.
+        circuit: arithmetic that takes these steps.
+        memories: those that it uses, by symbol.
+    """
+
+    def __init__(self, name: str, source: str, bits: tuple[int, int], pacing: Pacing) -> None:
+        super().__init__([bits[0]], [bits[1]])
+        self.name, self.source = name, source
+        (self.data,), (self.valid,), (self.ready,) = self.in_data, self.in_valid, self.out_ready
+        one = self.constant(1, 1)
+        self._waits = self.inverse(self.ready)
+        # Registers need the enable first; what it depends on is known last. It is no inverted
+        # signal: Yosys would give each register an inverter of its own.
+        self._free = comb.OrOp([one, one])
+        self.enable = self.put(self._free, "enable")
+        paced = pacing or replace(pacing, levels=1)
+        self.circuit = Circuit(self.block, self.clock, self.enable, paced)
+        self.circuit.begin(name, source)
+        self.memories: dict[str, Memory] = {}
+
+    def beats(self, steps: int, *, keep_beat: bool) -> Beat:
+        """Take beats, and count the steps of each.
+
+        Args:
+            steps: of a beat.
+            keep_beat: whether a beat is taken before its first step, into registers; else it is
+                taken with its last one, and stays at the input until then.
+        """
+        busy = self.state(1, "busy", 0) if keep_beat else self.valid
+        step = self.all_of(busy, self.enable, name="step")
+        index, _, at_end = self.numbered(steps, step, "fold")
+        if not keep_beat:
+            return Beat(self.data, busy, step, index, at_end, self.all_of(self.enable, at_end))
+        free = self.any_of(self.inverse(busy), at_end)
+        in_ready = self.all_of(self.enable, free, name="free")
+        taken = self.all_of(self.valid, in_ready, name="taken")
+        goes_on = self.inverse(self.all_of(at_end, self.enable))
+        self.drive(busy, self.any_of(taken, self.all_of(busy, goes_on)))
+        # With one that is not valid too: fewer bits decide.
+        beat = self.kept(self.data, in_ready, "beat")
+        return Beat(beat, busy, step, index, at_end, in_ready)
+
+    def elements(
+        self, beat: SSAValue, bounds: Sequence[tuple[int, int]], width: int
+    ) -> list[SSAValue]:
+        """The elements of a beat, all of one width."""
+        found: list[SSAValue] = []
+        low = 0
+        for ends in bounds:
+            bits = width_of(*ends)
+            if ends[0] == ends[1]:
+                found.append(self.circuit.constant(ends[0], width))
+            else:
+                wire = Wire(self.extract(beat, low, bits), *ends)
+                found.append(self.circuit.bits(wire, width))
+            low += bits
+        return found
+
+    def picked(self, words: Sequence[SSAValue], index: Wire) -> SSAValue:
+        """The word of a number, by a tree of selections."""
+        for place in range(index.width):
+            if len(words) == 1:
+                break
+            bit = self.extract(index.value, place, 1)
+            pairs = zip(words[::2], words[1::2], strict=False)
+            rest = words[-1:] if len(words) % 2 else []
+            words = [
+                low if low is high else self.select(bit, high, low) for low, high in pairs
+            ] + list(rest)
+        return words[0]
+
+    def counted(self, bits: Sequence[SSAValue]) -> SSAValue:
+        """How many bits are 1, when no 1 follows a 0."""
+        if len(bits) < 2:
+            return bits[0] if bits else self.constant(0, 1)
+        half = 1 << (len(bits).bit_length() - 1)
+        places = half.bit_length() - 1
+        above, below = (
+            self._wider(self.counted(part), places) for part in (bits[half:], bits[: half - 1])
+        )
+        return self.joined([self.select(bits[half - 1], above, below), bits[half - 1]])
+
+    def _wider(self, value: SSAValue, bits: int) -> SSAValue:
+        have = bit_width(value.type) or 1
+        return value if have == bits else self.joined([value, self.constant(0, bits - have)])
+
+    def flag(self, value: SSAValue, name: str) -> SSAValue:
+        """The bit one step later, 0 after a reset."""
+        register = self.state(1, name, 0)
+        self.drive(register, value, self.enable)
+        return register
+
+    def flags(self, value: SSAValue, steps: int, name: str) -> SSAValue:
+        """The bit so many steps later."""
+        for step in range(steps):
+            value = self.flag(value, f"{name}_{step + 1}")
+        return value
+
+    def kept(self, value: SSAValue, enable: SSAValue, name: str) -> SSAValue:
+        """A register that takes a value where `enable` is 1."""
+        register = self.state(bit_width(value.type) or 1, name)
+        self.drive(register, value, enable)
+        return register
+
+    def numbered(self, count: int, step: SSAValue, name: str) -> tuple[Wire, SSAValue, SSAValue]:
+        """Counts 0 … count-1 for ever: its value, its next value, and whether it is the last.
+
+        Args:
+            count: at least 1.
+            step: 1 in the cycles after which it is one further.
+            name: of the register.
+        """
+        if count == 1:
+            zero = self.constant(0, 1)
+            return Wire(zero, 0, 0), zero, self.constant(1, 1)
+        value = self.state(clog2(count), name, 0)
+        last = value
+        if count > 2:
+            # From a register, as much waits for it, and the number itself has many readers.
+            last = self.state(1, f"{name}_last", 0)
+            self.drive(last, self.compare(value, "eq", count - 2), step)
+        more = self.add(value, 1)
+        if count & (count - 1):
+            more = self.select(last, self.constant(0, clog2(count)), more)
+        self.drive(value, more, step)
+        return Wire(value, 0, count - 1), self.select(step, more, value), last
+
+    def rom(
+        self,
+        words: Sequence[int],
+        width: int,
+        address: SSAValue,
+        name: str,
+        style: Style | None = None,
+    ) -> SSAValue:
+        """The word of an address, a step later; equal words need no memory."""
+        if len(set(words)) == 1:
+            return self.constant(words[0], width)
+        memory = Memory.rom(words, width, style or rom_style(len(words), width))
+        self.circuit.layer.memory_bits += memory.depth * memory.width
+        self.memories[memory.symbol] = memory
+        return self.memory(memory, name, [self.enable, address])
+
+    def level_of(self, word: SSAValue, readers: int) -> float:
+        """When a word is there after the clock edge, in the unit of `Pacing`.
+
+        Args:
+            word: of a register or a ROM.
+            readers: of each of its bits.
+        """
+        pacing = self.circuit.pacing
+        memory = word.owner
+        if isinstance(memory, hw.InstanceOp):
+            found = self.memories[memory.module_name.string_value()]
+            if found.style == "block":
+                return pacing.after_memory(readers)
+        return pacing.after_spreading(readers)
+
+    def end(
+        self, in_ready: SSAValue, done: SSAValue, last: SSAValue, data: SSAValue, *, at_once: bool
+    ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
+        """The output; the stage's module, and the modules that it uses.
+
+        Args:
+            in_ready: whether a beat is taken.
+            done: whether a part of a result is there, from a register.
+            last: whether it is the last part; a step later the result is whole.
+            data: the result, from registers.
+            at_once: whether parts may come in each step: then a result that leaves makes room for
+                one in the same cycle, and `out_ready` reaches `in_ready` without a register.
+        """
+        result = self.state(1, "result_valid", 0)
+        more = self.all_of(done, last, self.enable)
+        following = self.any_of(more, self.all_of(result, self._waits))
+        self.drive(result, following)
+        if at_once:
+            self._free.operands = [self.inverse(done), self.inverse(result), self.ready]
+        else:
+            self._enable_ahead(done, following)
+        return self._whole(in_ready, data, result)
+
+    def _enable_ahead(self, done: SSAValue, result: SSAValue) -> None:
+        """Make the enable a register, which has no logic before its many readers.
+
+        Args:
+            done: a register, whether a part of a result is there.
+            result: whether one waits in the next cycle.
+        """
+        register = done.owner
+        assert isinstance(register, seq.CompRegOp)
+        enable = self.state(1, "enable", 1)
+        self.enable.replace_all_uses_with(enable)
+        self.drive(enable, self.inverse(self.all_of(register.input, result)))
+        self.block.erase_op(self._free)
+        self.enable = enable
+
+    def end_with(
+        self, in_ready: SSAValue, result: SSAValue, data: SSAValue
+    ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
+        """The output where `data` is whole in the one step in which `result` is 1, from a register.
+
+        The stage stands still until it is taken.
+        """
+        self._free.operands = [self.inverse(result), self.ready]
+        return self._whole(in_ready, data, result)
+
+    def _whole(
+        self, in_ready: SSAValue, data: SSAValue, result: SSAValue
+    ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
+        module = self.finish(self.name, self.source, [in_ready], [data], [result])
+        memories: list[AnyModule] = [
+            self.memories[symbol].declaration() for symbol in sorted(self.memories)
+        ]
+        self.circuit.layer.register_bits += self.register_bits
+        return module, memories

@@ -1,0 +1,355 @@
+"""A folded product as a stage: registers for a beat, a ROM of weights, SIMD·PE cells, accumulators.
+
+    step 0 …        inputs of a fold are chosen; the address of the weights goes out
+    a step later    the weights are there; cells, a tree of adders a column
+    after the tree  accumulators; they start from a ROM of constants, and double between digits
+    then            the function of the sums (`activation`), into the columns' place of the result
+
+Not here: the numbers in the ROMs (`product`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import comb
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import SSAValue
+
+from .....passes.adder_graph.graph import width_of
+from ..compressors import compressed_sum
+from ..memories import Style
+from ..pacing import Pacing
+from ..signals import Signal, Wire
+from ..stages.stage import Layout, Stage
+from .activation import applied
+from .control import Beat, SteppedBody
+from .product import FoldedProduct
+from .timing import SteppedTiming
+
+_EVERY_LEVEL = Pacing()
+
+
+def folded_stage(
+    name: str,
+    source: str,
+    folded: FoldedProduct,
+    *,
+    pacing: Pacing = _EVERY_LEVEL,
+    keep_beat: bool = True,
+    weights: Style | None = None,
+    beats: int = 1,
+) -> Stage:
+    """The stage of a folded product.
+
+    Args:
+        name: of the module.
+        source: what it is, in words.
+        folded: the product.
+        pacing: where registers are wanted; nowhere is taken for after each level.
+        keep_beat: take a beat in one cycle and keep it. Otherwise the beat must stay at the input
+            until it is taken, which is after the last step: registers are saved where the sender
+            has nothing else to do.
+        weights: what the ROM of weights is made of; by its size when not given.
+        beats: of a frame.
+    """
+    return _Writer(name, source, folded, pacing, keep_beat, weights, beats).stage()
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Where in its column a step is, of cycle 0.
+
+    Attributes:
+        first: whether it is the column's first.
+        doubles: whether it begins another digit of the weights.
+        digit: which one, from 0 for the highest.
+    """
+
+    first: Wire
+    doubles: Wire
+    digit: Wire
+
+
+class _Writer:
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        folded: FoldedProduct,
+        pacing: Pacing,
+        keep_beat: bool,
+        weights: Style | None,
+        beats: int,
+    ) -> None:
+        self.folded, self.product = folded, folded.product
+        self.inputs = Layout(self.product.inputs, beats)
+        self.outputs = Layout(tuple(self.product.outputs), beats)
+        bits = self.inputs.width, self.outputs.width
+        self.body = SteppedBody(name, source, bits, pacing)
+        self.circuit = self.body.circuit
+        self.keep_beat = keep_beat
+        self.weights: Style | None = weights
+
+    def stage(self) -> Stage:
+        body = self.body
+        in_ready, chosen, phase, last, words = self._front()
+        sums = self._sums(chosen, words)
+        sums, done = self._accumulated(sums, phase, last)
+        results = applied(body, self.folded, sums, self.group)
+        wires = [signal.wire for signal in results if signal.wire is not None]
+        end = max((wire.cycle for wire in wires), default=sums[0].cycle)
+        done = body.flags(done, end - sums[0].cycle, "done")
+        data, at_end = self._gathered(results, done, end)
+        steps, parts_out = self.folded.steps, self.folded.folds[1]
+        at_once = steps == 1
+        module, parts = body.end(in_ready, done, at_end, data, at_once=at_once)
+        return Stage(
+            body.name,
+            module,
+            (self.inputs,),
+            (self.outputs,),
+            SteppedTiming(steps, parts_out, end + 1, keep_beat=self.keep_beat, at_once=at_once),
+            tuple(parts),
+            (self.circuit.layer,),
+        )
+
+    def _front(self) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, Wire]:
+        """Steps through the folds of a beat.
+
+        Returns in_ready; and of cycle 0 the inputs chosen, where in its column a step is, whether a
+        last one is there, and the weights.
+        """
+        body, folding = self.body, self.folded.folding
+        groups, _ = self.folded.folds
+        beat = body.beats(self.folded.cycles, keep_beat=self.keep_beat)
+        group, _, last_group = body.numbered(groups, beat.step, "fold_in")
+        step = body.all_of(beat.step, last_group)
+        digit, _, last_digit = body.numbered(self.product.digits, step, "digit")
+        column_ends = body.all_of(last_group, last_digit)
+        word = self._chosen(beat, group, column_ends)
+        if self.product.counts_negative:
+            type = IntegerType(self.folded.lanes * folding.simd * self.product.width)
+            top = self.circuit.put(comb.ReplicateOp(body.compare(digit.value, "eq", 0), type))
+            word = self.circuit.put(comb.XorOp([word, top]))
+        chosen = body.kept(word, body.enable, "chosen")
+        last = body.flag(body.all_of(beat.busy, column_ends), "last")
+        phase = self._phase(group, digit, last)
+        bits = self.folded.weight_bits * folding.pe * folding.simd
+        words = body.rom(
+            self.folded.weight_words(), bits, beat.index.value, "weights", self.weights
+        )
+        size = self.product.width
+        spread = self.circuit.pacing.after_spreading(folding.pe)
+        inputs = [
+            Wire(body.extract(chosen, i * size, size), 0, (1 << size) - 1, 0, spread)
+            for i in range(self.folded.lanes * folding.simd)
+        ]
+        level = body.level_of(words, size)
+        return beat.in_ready, inputs, phase, last, Wire(words, 0, (1 << bits) - 1, 0, level)
+
+    def _phase(self, group: Wire, digit: Wire, last: SSAValue) -> _Phase:
+        """Where a step is in its column, a step later."""
+        body = self.body
+        begins = body.constant(1, 1)
+        if self.folded.folds[0] > 1:
+            begins = body.compare(group.value, "eq", 0)
+        if self.product.digits == 1:
+            none = Wire(body.constant(0, 1), 0, 0)
+            if self.folded.steps == 1:
+                return _Phase(Wire(last, 0, 1), none, none)
+            return _Phase(Wire(body.kept(begins, body.enable, "first"), 0, 1), none, none)
+        top = body.compare(digit.value, "eq", 0)
+        first = body.kept(body.all_of(begins, top), body.enable, "first")
+        doubles = body.kept(begins, body.enable, "doubles")
+        number = body.kept(digit.value, body.enable, "digit_of")
+        return _Phase(Wire(first, 0, 1), Wire(doubles, 0, 1), Wire(number, 0, digit.high))
+
+    def _chosen(self, beat: Beat, group: Wire, column_ends: SSAValue) -> SSAValue:
+        """The inputs of a group, as unsigned numbers, the first in the lowest bits."""
+        circuit, width = self.circuit, self.product.width
+        elements = self.body.elements(beat.data, self.product.inputs, width)
+        elements.append(circuit.constant(0, width))
+        selections: list[list[int]] = self.folded.selections.tolist()
+        words = [self.body.joined([elements[place] for place in places]) for places in selections]
+        word = self._picked(words, beat, group, column_ends)
+        if not self.product.signed:
+            return word
+        count = self.folded.selections.shape[1]
+        tops = sum(1 << (i * width + width - 1) for i in range(count))
+        return circuit.put(comb.XorOp([word, circuit.constant(tops, count * width)]))
+
+    def _picked(
+        self, words: list[SSAValue], beat: Beat, group: Wire, column_ends: SSAValue
+    ) -> SSAValue:
+        """The selection of this step."""
+        body, folded = self.body, self.folded
+        if folded.product.groups == 1:
+            return body.picked(words, group)
+        if folded.parts == 1 and folded.product.digits == 1:
+            return body.picked(words, beat.index)
+        ends = body.all_of(beat.step, column_ends)
+        _, _, last_part = body.numbered(folded.parts, ends, "part")
+        count = -(-folded.product.groups // folded.lanes)
+        own, _, _ = body.numbered(count, body.all_of(ends, last_part), "own_group")
+        groups = folded.folds[0]
+        chosen = [
+            body.picked(words[start : start + groups], group)
+            for start in range(0, len(words), groups)
+        ]
+        return body.picked(chosen, own)
+
+    def _sums(self, chosen: list[Wire], words: Wire) -> list[Wire]:
+        """For each column the sum of what its weights make of the inputs chosen."""
+        sums: list[Wire] = []
+        simd = self.folded.folding.simd
+        for column in range(self.folded.folding.pe):
+            lane = column // self.folded.own
+            with self.circuit.element(column):
+                cells = [
+                    self._cell(wire, words, column * simd + i)
+                    for i, wire in enumerate(chosen[lane * simd : (lane + 1) * simd])
+                ]
+                sums.append(self._total(cells))
+        return sums
+
+    def _cell(self, wire: Wire, weights: Wire, index: int) -> Wire:
+        circuit = self.circuit
+        # Cells are part of the look-up tables of the adders behind them, but for those of one bit,
+        # which are counted by tables of their own.
+        counted = wire.width == 1
+        own = 2 * circuit.pacing.cost("mux", levels=0) if counted else 0
+        cost = own or circuit.pacing.cost("add", wire.width + 1, levels=0)
+        wire, weights = circuit.together([wire, weights], cost)
+        if not self.product.is_ternary:
+            value = self._bit_cell(wire, weights.value, index)
+        else:
+            value = self._trit_cell(wire, weights.value, index)
+        circuit.layer.mux_bits += wire.width
+        return circuit.made(value, 0, wire.high, [wire, weights], own)
+
+    def _trit_cell(self, wire: Wire, words: SSAValue, index: int) -> SSAValue:
+        """An input, its inverse, or zero."""
+        circuit = self.circuit
+        counts, negative = (circuit.extract(words, 2 * index + i, 1) for i in range(2))
+        if wire.width > 1:
+            type = IntegerType(wire.width)
+            counts, negative = (
+                circuit.put(comb.ReplicateOp(bit, type)) for bit in (counts, negative)
+            )
+        signed = circuit.put(comb.XorOp([wire.value, negative]))
+        return circuit.put(comb.AndOp([signed, counts]), circuit.name("cell"))
+
+    def _bit_cell(self, wire: Wire, words: SSAValue, index: int) -> SSAValue:
+        """An input where the bit of its weight is 1."""
+        circuit = self.circuit
+        bit = circuit.extract(words, index, 1)
+        if wire.width > 1:
+            bit = circuit.put(comb.ReplicateOp(bit, IntegerType(wire.width)))
+        return circuit.put(comb.AndOp([wire.value, bit]), circuit.name("cell"))
+
+    def _total(self, cells: list[Wire]) -> Wire:
+        circuit = self.circuit
+        if cells[0].width == 1 and len(cells) > 1:
+            total = compressed_sum(circuit, cells, []).wire
+            assert total is not None
+            cells = [total]
+        while len(cells) > 1:
+            pairs = zip(cells[::2], cells[1::2], strict=False)
+            rest = cells[-1:] if len(cells) % 2 else []
+            cells = [circuit.added(a, b, 1, circuit.name("sum")) for a, b in pairs] + rest
+        (total,) = cells
+        most = self.folded.most_in_a_cycle * ((1 << self.product.width) - 1)
+        high = min(total.high, max(most, 1))
+        value = circuit.bits(total, width_of(0, high))
+        return Wire(value, 0, high, total.cycle, total.level)
+
+    def _accumulated(
+        self, sums: list[Wire], phase: _Phase, last: SSAValue
+    ) -> tuple[list[Wire], SSAValue]:
+        """The accumulators, and the bit that says that they hold the sums of columns."""
+        body, circuit = self.body, self.circuit
+        cost = circuit.pacing.cost("add", self.product.sum_width)
+        *sums, first, doubles, digit = circuit.together(
+            [*sums, phase.first, phase.doubles, phase.digit], cost
+        )
+        phase = _Phase(first, doubles, digit)
+        last = body.flags(last, sums[0].cycle, "last")
+        width = self.product.sum_width
+        step = body.all_of(last, body.enable)
+        group, following, _ = body.numbered(self.folded.folds[1], step, "group")
+        self.group = Wire(group.value, group.low, group.high, sums[0].cycle)
+        size = width * self.folded.folding.pe
+        starts = body.rom(self.folded.start_words(), size, following, "starts")
+        results: list[Wire] = []
+        for column, wire in enumerate(sums):
+            start = circuit.extract(starts, column * width, width)
+            with circuit.element(column):
+                results.append(self._accumulator(wire, start, phase, width))
+        return results, body.flag(last, "done")
+
+    def _accumulator(self, wire: Wire, start: SSAValue, phase: _Phase, width: int) -> Wire:
+        body, circuit = self.body, self.circuit
+        bits = max(width, self.product.digits)
+        value = (
+            circuit.extract(wire.value, 0, bits) if wire.width > bits else circuit.bits(wire, bits)
+        )
+        total = body.state(bits, circuit.name("acc") or "acc")
+        before = start
+        if self.folded.steps > 1:
+            start, lower = self._split_start(start, width, bits)
+            kept = total if lower is None else self._doubled(total, lower, phase, bits)
+            before = body.select(phase.first.value, start, kept)
+        body.drive(total, circuit.put(comb.AddOp([before, value])), body.enable)
+        circuit.layer.adders += 1
+        circuit.layer.adder_bits += bits
+        sums = total if bits == width else circuit.extract(total, 0, width)
+        return Wire(sums, *self.product.sums, wire.cycle + 1)
+
+    def _split_start(
+        self, start: SSAValue, width: int, bits: int
+    ) -> tuple[SSAValue, SSAValue | None]:
+        """What a column starts from at its highest digit, and the bits that come in later."""
+        later = self.product.digits - 1
+        if not later:
+            return start, None
+        whole = self._filled(start, bits - width)
+        upper = self._filled(self.circuit.extract(whole, later, bits - later), later)
+        return upper, self.circuit.extract(whole, 0, later)
+
+    def _filled(self, value: SSAValue, zeros: int) -> SSAValue:
+        """A number with zeros above: the sum is right in its own bits whatever is there."""
+        return self.body.joined([value, self.body.constant(0, zeros)]) if zeros else value
+
+    def _doubled(self, total: SSAValue, lower: SSAValue, phase: _Phase, bits: int) -> SSAValue:
+        """The accumulator, doubled where a digit begins: the next bit of the start comes in."""
+        body, later = self.body, self.product.digits - 1
+        # The digit of number n ≥ 1 has the bit at the place later - n.
+        incoming = [body.extract(lower, later - max(n, 1), 1) for n in range(later + 1)]
+        bit = body.picked(incoming, phase.digit)
+        doubled = body.joined([bit, body.extract(total, 0, bits - 1)])
+        return body.select(phase.doubles.value, doubled, total)
+
+    def _gathered(
+        self, results: list[Signal], done: SSAValue, end: int
+    ) -> tuple[SSAValue, SSAValue]:
+        """The whole result, and whether its last group is on the way into it."""
+        body, circuit = self.body, self.circuit
+        step = body.all_of(done, body.enable)
+        _, groups = self.folded.folds
+        group, _, at_end = body.numbered(groups, step, "group_out")
+        parts: list[SSAValue] = []
+        every: list[list[int]] = self.folded.columns.tolist()
+        for index, columns in enumerate(every):
+            here = step
+            if groups > 1:
+                here = body.all_of(step, body.compare(group.value, "eq", index))
+            bounds = [self.product.outputs[column] for column in columns if column >= 0]
+            values = [
+                circuit.bits(circuit.at(signal.wire, end), width_of(*ends))
+                if signal.wire is not None
+                else circuit.constant(signal.offset, width_of(*ends))
+                for signal, ends in zip(results, bounds, strict=False)
+            ]
+            parts.append(body.kept(self.body.joined(values), here, f"result_{index}"))
+        return self.body.joined(parts), at_end

@@ -1,0 +1,184 @@
+"""The products of a program that can be folded, and what follows each as one function.
+
+Not here: which form each takes (`choice`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from .....dialects import tensor, ternary
+from .....dialects.inference import tensor_type
+from .....dialects.shapes import is_float
+from .....passes.adder_graph import InputRange
+from .....passes.adder_graph.optimize_adder_graph import (
+    WEIGHT_ATTRIBUTE,
+    input_range,
+    is_known_product,
+    split_product,
+)
+from .....passes.adder_graph.optimize_adder_graph import Product as MatrixOp
+from .....passes.analysis.compile_time import literal_value
+from .....passes.analysis.layers import input_of, weight_of
+from .....passes.quantize_activations.expose_integers import QUANTIZED
+from ..evaluation import layer_identifier
+from ..rules import MOVES
+from ..stages.splitting import split_convolutions
+from .channel_functions import Staircase, channel_function, following
+from .choice import FoldableLayer
+from .forms import Serial, noted_form
+from .product import Array, Bounds, Product, sum_bounds
+
+ProductOp = ternary.MatmulOp | ternary.ConvOp | tensor.MatmulOp | tensor.ConvOp
+"""A product with trits or integers, nothing else; a `linear` is split into one and other ops."""
+
+ConvOp = ternary.ConvOp | tensor.ConvOp
+
+
+def split_products(function: FuncOp) -> None:
+    """Put biases, activations, thresholds and requantisation behind products of integers."""
+    split_convolutions(function)
+    for op in list(function.body.walk()):
+        if isinstance(op, MatrixOp) and is_known_product(op):
+            split_product(op)
+
+
+def _is_known(op: ProductOp) -> bool:
+    if isinstance(op, ConvOp):
+        weight = literal_value(op.weight)
+        return not is_float(tensor_type(op.input)) and weight is not None
+    return is_known_product(op)
+
+
+def products(
+    function: FuncOp, input_bits: int | None = None
+) -> list[tuple[ProductOp, FoldableLayer]]:
+    """The products of integers with known weights, in order; a name each.
+
+    `input_bits` as for `nominal_bounds`.
+    """
+    found: list[tuple[ProductOp, FoldableLayer]] = []
+    taken: Counter[str] = Counter()
+    for op in function.body.walk():
+        if isinstance(op, ProductOp) and _is_known(op):
+            name = _name(op)
+            taken[name] += 1
+            if taken[name] > 1:
+                name += f"_{taken[name]}"
+            found.append((op, _layer(op, name, input_bits)))
+    return found
+
+
+def _name(op: ProductOp) -> str:
+    key = op.attributes.get(WEIGHT_ATTRIBUTE)
+    text = key.data if isinstance(key, StringAttr) else op.results[0].name_hint or "product"
+    return layer_identifier(text)
+
+
+def _layer(op: ProductOp, name: str, input_bits: int | None) -> FoldableLayer:
+    shape = tensor_type(op.results[0]).get_shape()
+    beats = prod(shape[2:]) if isinstance(op, ConvOp) else 1
+    product, _ = product_of(op, nominal_bounds(op, input_bits))
+    return FoldableLayer(name, product, beats, can_fold(op))
+
+
+def can_fold(op: ProductOp) -> bool:
+    """Whether stages of several cycles a beat can compute an op."""
+    return isinstance(op, ConvOp) or tensor_type(op.results[0]).get_num_dims() == 2
+
+
+def product_matrix(op: ProductOp) -> Array:
+    """The matrix int64 [K, N]; rows of a convolution are rows of taps, taps of a row, channels.
+
+    Each column has rows for the inputs of its own group alone.
+    """
+    weight = literal_value(weight_of(op))
+    assert weight is not None
+    if isinstance(op, ConvOp):
+        weight = np.moveaxis(weight, (0, 1), (-1, -2)).reshape(-1, len(weight))
+    return weight.astype(np.int64)
+
+
+def product_places(op: ProductOp) -> Array:
+    """For each group of columns the inputs that its rows stand for, int64 [G, K].
+
+    Inputs are rows of taps, taps of a row, channels of all groups.
+    """
+    groups = op.groups.value.data if isinstance(op, ConvOp) else 1
+    k = len(product_matrix(op))
+    depth = tensor_type(op.weight).get_shape()[1] if isinstance(op, ConvOp) else k
+    places = np.arange(groups * k).reshape(-1, groups, depth)
+    return places.swapaxes(0, 1).reshape(groups, k)
+
+
+def nominal_bounds(op: ProductOp, input_bits: int | None = None) -> tuple[Bounds, ...]:
+    """The bounds of the inputs by who made them, the same for all.
+
+    Args:
+        op: the product.
+        input_bits: of the program's own inputs, where less than their types have.
+    """
+    found = _argument_range(input_of(op), input_bits) or input_range(input_of(op))
+    low, high = found.low, found.high
+    if isinstance(op, ConvOp) and any(op.padding.get_values()):
+        low, high = min(low, 0), max(high, 0)
+    return ((low, high),) * product_places(op).size
+
+
+def _argument_range(value: SSAValue, input_bits: int | None) -> InputRange | None:
+    """What the program's input holds whose elements `value` has; `None` for any other value."""
+    while isinstance(value.owner, MOVES) and len(value.owner.operands) == 1:
+        (value,) = value.owner.operands
+    function = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+    if not isinstance(function, FuncOp):
+        return None
+    assert isinstance(value, BlockArgument)
+    if function.arg_attrs is not None:
+        quantized = function.arg_attrs.data[value.index].data.get(QUANTIZED)
+        if isinstance(quantized, DictionaryAttr):
+            low, high = (cast("IntegerAttr", quantized.data[key]) for key in ("low", "high"))
+            return InputRange(low.value.data, high.value.data)
+    if input_bits is None:
+        return None
+    return InputRange.of_bits(input_bits, signed=input_range(value).low < 0)
+
+
+def product_of(
+    op: ProductOp,
+    inputs: tuple[Bounds, ...],
+    at: Sequence[int] | None = None,
+    most: int | None = None,
+) -> tuple[Product, list[Operation]]:
+    """A product with the function that follows it, and the ops that this function stands for.
+
+    Args:
+        op: the product.
+        inputs: the bounds of the elements of a beat.
+        at: the element that each input is; by default they are in order.
+        most: the most ops that may follow.
+    """
+    matrix, places = product_matrix(op), product_places(op)
+    if at is not None:
+        places = np.array(at, np.int64)[places]
+    ops = following(op.results[0])[:most]
+    function, count = channel_function(ops, 1, *sum_bounds(matrix, inputs, places))
+    return Product(matrix, inputs, function, places), ops[:count]
+
+
+def absorbed(op: ProductOp) -> list[Operation]:
+    """The ops behind a folded product that its stage computes.
+
+    Digits show no sum before the last one: of those, only thresholds are asked on the way.
+    """
+    product, ops = product_of(op, nominal_bounds(op))
+    if isinstance(noted_form(op), Serial) and not isinstance(product.function, Staircase):
+        return []
+    return ops

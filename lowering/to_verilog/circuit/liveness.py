@@ -1,0 +1,63 @@
+"""Ops of a circuit that no output depends on, left out; and modules that nobody instantiates.
+
+Registers that hold their own value keep each other in use, so that it is not enough to look for
+results without users. Not here: what synthesis drops bit by bit (`to_verilog.estimate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import hw
+from xdsl.ir import Block, Operation
+
+from .circuit import COMMENT
+
+
+def live(modules: Sequence[Operation]) -> list[Operation]:
+    """The modules that the last one needs, with the ops that their outputs depend on.
+
+    Modules have no effect but their outputs. The comment of an op that goes is that of the next one
+    that stays and has none.
+    """
+    named = {op.sym_name.data: op for op in modules if isinstance(op, _MODULE)}
+    found: set[Operation] = set()
+    waiting = [modules[-1]]
+    while waiting:
+        module = waiting.pop()
+        if module in found:
+            continue
+        found.add(module)
+        if isinstance(module, hw.HWModuleOp):
+            block = module.body.block
+            _remove_dead(block)
+            used = [op for op in block.ops if isinstance(op, hw.InstanceOp)]
+            waiting += [named[op.module_name.string_value()] for op in used]
+    return [module for module in modules if module in found]
+
+
+_MODULE = (hw.HWModuleOp, hw.HWModuleExternOp)
+
+
+def _remove_dead(block: Block) -> None:
+    """Erase the ops that the last one does not depend on."""
+    assert block.last_op is not None
+    needed: set[Operation] = set()
+    waiting = [block.last_op]
+    while waiting:
+        op = waiting.pop()
+        if op not in needed:
+            needed.add(op)
+            makers = (value.owner for value in op.operands)
+            waiting += [maker for maker in makers if isinstance(maker, Operation)]
+    comment = None
+    dead: list[Operation] = []
+    for op in block.ops:
+        if op not in needed:
+            comment = op.attributes.get(COMMENT, comment)
+            dead.append(op)
+        elif comment is not None and not isinstance(op, hw.ConstantOp):
+            op.attributes.setdefault(COMMENT, comment)
+            comment = None
+    for op in dead:
+        block.erase_op(op, safe_erase=False)

@@ -1,0 +1,164 @@
+"""Memories of a circuit: a declaration that a Verilog printer writes as inferable hardware.
+
+xDSL's dialects have no memory. Here one is an `hw.module.extern` with the attribute
+`verilog.memory`, used by `hw.instance`; equal memories share a declaration. Reads are registered:
+the word of an address comes one clock cycle after it, and stays while nothing is read.
+
+    rom: inputs clock, enable, address; output data
+    ram: inputs clock, write_enable, write_address, write_data, read_enable, read_address;
+         output read_data. A read in the cycle of a write to the same address gives the old word.
+
+Not here: the Verilog (`to_verilog.memories`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from xdsl.dialects import hw, seq
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    SymbolRefAttr,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue, TypeAttribute
+
+MEMORY_PREFIX = "triton_"
+"""The names of memories begin so; no other module's does."""
+
+MEMORY = "verilog.memory"
+"""The attribute of an `hw.module.extern` that is a memory."""
+
+Style = Literal["block", "distributed", "registers"]
+
+_DISTRIBUTED_DEPTH = 64
+"""Up to so many words stand in LUTs unless something else is asked for."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory of `depth` words.
+
+    Attributes:
+        kind: `rom` has its words for ever, `ram` has one port that writes and one that reads.
+        depth: words, at least two.
+        width: bits of a word.
+        style: what hardware it asks for.
+        contents: the words of a ROM, numbers in [0, 2^width).
+    """
+
+    kind: Literal["rom", "ram"]
+    depth: int
+    width: int
+    style: Style
+    contents: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.depth < 2 or self.width < 1:
+            raise ValueError(f"a memory of {self.depth} words of {self.width} bits")
+        if len(self.contents) != (self.depth if self.kind == "rom" else 0):
+            raise ValueError(f"{len(self.contents)} words for a {self.kind} of {self.depth}")
+        if any(word < 0 or word >> self.width for word in self.contents):
+            raise ValueError(f"a word of the ROM does not fit in {self.width} bits")
+
+    @staticmethod
+    def rom(contents: Sequence[int], width: int, style: Style | None = None) -> Memory:
+        """A ROM of those words; a single one is there twice."""
+        words = tuple(contents) * (2 if len(contents) == 1 else 1)
+        return Memory("rom", len(words), width, style or default_style(len(words)), words)
+
+    @staticmethod
+    def ram(depth: int, width: int, style: Style | None = None) -> Memory:
+        """A RAM of at least so many words."""
+        depth = max(2, depth)
+        return Memory("ram", depth, width, style or default_style(depth))
+
+    @property
+    def address_width(self) -> int:
+        """Bits of an address."""
+        return (self.depth - 1).bit_length()
+
+    @property
+    def symbol(self) -> str:
+        """The name of its module: the same for equal memories."""
+        name = f"{MEMORY_PREFIX}{self.kind}_{self.depth}x{self.width}"
+        if self.style != default_style(self.depth):
+            name += f"_{self.style}"
+        if self.contents:
+            words = ",".join(f"{word:x}" for word in self.contents).encode()
+            name += f"_{hashlib.sha256(words).hexdigest()[:12]}"
+        return name
+
+    @property
+    def inputs(self) -> list[tuple[str, TypeAttribute]]:
+        """Names and types of its inputs."""
+        address, word = IntegerType(self.address_width), IntegerType(self.width)
+        if self.kind == "rom":
+            return [("clock", seq.clock), ("enable", i1), ("address", address)]
+        return [
+            ("clock", seq.clock),
+            ("write_enable", i1),
+            ("write_address", address),
+            ("write_data", word),
+            ("read_enable", i1),
+            ("read_address", address),
+        ]
+
+    @property
+    def output(self) -> tuple[str, TypeAttribute]:
+        """Name and type of its output."""
+        return ("data" if self.kind == "rom" else "read_data", IntegerType(self.width))
+
+    def declaration(self) -> hw.HWModuleExternOp:
+        """The module; one for all instances."""
+        ports = [(name, type, hw.Direction.INPUT) for name, type in self.inputs]
+        ports.append((*self.output, hw.Direction.OUTPUT))
+        type = hw.ModuleType(
+            ArrayAttr([hw.ModulePort(StringAttr(n), t, hw.DirectionAttr(d)) for n, t, d in ports])
+        )
+        op = hw.HWModuleExternOp(StringAttr(self.symbol), type)
+        entries: dict[str, Attribute] = {
+            "kind": StringAttr(self.kind),
+            "depth": IntegerAttr(self.depth, i64),
+            "width": IntegerAttr(self.width, i64),
+            "style": StringAttr(self.style),
+        }
+        if self.contents:
+            entries["contents"] = StringAttr(" ".join(f"{word:x}" for word in self.contents))
+        op.attributes[MEMORY] = DictionaryAttr(entries)
+        return op
+
+    def instance(self, name: str, operands: Sequence[SSAValue]) -> hw.InstanceOp:
+        """An instance; operands in the order of `inputs`. Its one result is the word read."""
+        names = [port for port, _ in self.inputs]
+        return hw.InstanceOp(
+            name,
+            SymbolRefAttr(self.symbol),
+            list(zip(names, operands, strict=True)),
+            [self.output],
+        )
+
+
+def default_style(depth: int) -> Style:
+    """What a memory of so many words is made of where nobody says."""
+    return "distributed" if depth <= _DISTRIBUTED_DEPTH else "block"
+
+
+def memory_of(op: hw.HWModuleExternOp) -> Memory | None:
+    """The memory that a declaration stands for; `None` if it is another module."""
+    entries = op.attributes.get(MEMORY)
+    if not isinstance(entries, DictionaryAttr):
+        return None
+    kind, style = (cast("StringAttr", entries.data[key]).data for key in ("kind", "style"))
+    depth, width = (cast("IntegerAttr", entries.data[key]).value.data for key in ("depth", "width"))
+    contents = cast("StringAttr", entries.data.get("contents", StringAttr(""))).data
+    words = tuple(int(word, 16) for word in contents.split())
+    return Memory(cast("Literal['rom', 'ram']", kind), depth, width, cast("Style", style), words)

@@ -1,0 +1,161 @@
+"""How much may happen between two registers: so many levels of adders, or a period of the clock.
+
+Not here: where registers go (`circuit`), and the delays of devices (`to_verilog.estimate`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+
+from ....ir.errors import OptionError
+from ..estimate.delays import Grade, Kind, delay, delays
+
+DEVICE: Grade = "ultrascale+"
+"""The family that circuits are for where nothing else is said."""
+
+_READY_STAGES = 6
+"""The most stages that ready passes through in a cycle where no clock is asked for."""
+
+_READERS = 256
+"""Registers that wait for the ready of a stage, about."""
+
+_SHARED = 6
+"""Readers of a bit that an op gives, about: other ops, and each place of an extended sign."""
+
+_READERS_OF_USER = 2
+"""Look-up tables of an adder that read a bit, about: those of its place and the next one's."""
+
+_CHAINED = 6
+"""Inputs of look-up tables before carry chains that compare."""
+
+_BITS_OF_LEVEL = 3
+"""Further bits that a comparison takes in with another level of logic; at best five, but synthesis
+makes it small."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Pacing:
+    """Where registers are wanted. False if nowhere.
+
+    Attributes:
+        levels: a register after so many levels of adders; 0 for none. Without meaning with a
+            `clock`.
+        clock: in MHz: as few registers as let no path take longer than its period.
+        device: the family whose delays count, and whose look-up tables the circuit is made for.
+    """
+
+    levels: int = 1
+    clock: float | None = None
+    device: str = DEVICE
+
+    def __bool__(self) -> bool:
+        return bool(self.levels) or self.clock is not None
+
+    @property
+    def is_every_level(self) -> bool:
+        """Whether there is a register behind each adder."""
+        return self.clock is None and self.levels == 1
+
+    @cached_property
+    def limit(self) -> float:
+        """The most between two registers: levels, or nanoseconds."""
+        if self.clock is None:
+            return self.levels
+        return 1000 / self.clock - delay(self.device, "register")
+
+    @cached_property
+    def ready_stages(self) -> int:
+        """How many stages ready may pass through in a cycle: two look-up tables each, and many
+        readers.
+        """
+        if self.clock is None:
+            return _READY_STAGES
+        last = self.after_spreading(_READERS)
+        return max(1, int((self.limit - last) / (2 * self.cost("mux") + last)))
+
+    @cached_property
+    def lut_inputs(self) -> int:
+        """The inputs of a look-up table."""
+        return delays(self.device).inputs
+
+    def cost(self, kind: Kind, width: int = 1, levels: int = 1) -> float:
+        """What an op takes of the limit, with the net before it; never more than all of it.
+
+        Args:
+            kind: see `to_verilog.estimate.delays.delay`.
+            width: of the op.
+            levels: what counts without a clock.
+
+        Raises:
+            OptionError: no clock so fast is possible with the op between two registers.
+        """
+        if self.clock is None:
+            return levels
+        found = delay(self.device, "net") + delay(self.device, kind, width)
+        if found > self.limit + _ROUNDING:
+            most = int(1000 / (found + delay(self.device, "register")))
+            raise OptionError(
+                f"clock={self.clock:g} is too fast for {self.device}: one '{kind}' of {width} "
+                f"bits lets it run at {most} MHz"
+            )
+        return min(found + self.after_spreading(_SHARED), self.limit)
+
+    def comparison(self, width: int, numbers: int) -> float:
+        """What a comparison takes: of two numbers, or of one with a constant.
+
+        On fabrics with large look-up tables one of few bits is levels of logic, and pairs of bits
+        meet in logic before a carry chain.
+        """
+        found = self.cost("compare", width)
+        if self.clock is None or self.lut_inputs < _CHAINED:
+            return found
+        bits = width * numbers
+        if bits <= 2 * self.lut_inputs:
+            levels = 1 + -(-max(0, bits - self.lut_inputs) // _BITS_OF_LEVEL)
+            found = levels * self.cost("mux")
+        elif numbers == 2:
+            found += self.cost("mux")
+        return min(found, self.limit)
+
+    def after_memory(self, readers: int) -> float:
+        """How much later than a register's a word of a block memory is where it is read."""
+        if self.clock is None:
+            return 0
+        known = delays(self.device)
+        return known.memory - known.clock_to_q + self.after_spreading(readers)
+
+    def after_spreading(self, readers: int) -> float:
+        """How much later a bit is where it is read for having so many readers."""
+        return 0 if self.clock is None else delays(self.device).fanout * log2(max(1, readers))
+
+    def after_sharing(self, users: int) -> float:
+        """How much later than `cost` says a number is where so many adders take it."""
+        return max(
+            0, self.after_spreading(_READERS_OF_USER * users) - self.after_spreading(_SHARED)
+        )
+
+    def after_selection(self, readers: int) -> float:
+        """How much later than a register's a bit is behind one selection by a bit of a register.
+
+        Args:
+            readers: selections by the same bit.
+        """
+        if self.clock is None:
+            return 0
+        found = delay(self.device, "net") + delay(self.device, "mux")
+        return min(found + self.after_spreading(readers), self.limit)
+
+    def has_room_for_reset(self, level: float) -> bool:
+        """Whether a constant may be selected by the reset of the register behind it.
+
+        The reset works only while the register is enabled: one more look-up table and net.
+        """
+        return self.clock is None or level + self.cost("mux") <= self.limit + _ROUNDING
+
+    def fits(self, level: float, cost: float) -> bool:
+        """Whether an op can follow in the same cycle."""
+        return not self or not level or level + cost <= self.limit + _ROUNDING

@@ -1,0 +1,139 @@
+"""Products with constant trits as circuits: shared adders, or sums of the inputs' single bits.
+
+Not here: the search for shared adders (`passes.adder_graph`), rows of bits (`compressors`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....passes.adder_graph import InputRange
+from ....passes.adder_graph.graph import AdderGraph, width_of
+from .arithmetic import add, scaled
+from .circuit import Circuit
+from .compressors import ColumnSums, Plane, planes
+from .retiming import calm_cycles
+from .signals import Signal
+
+WIDEST_COUNTED = 2
+"""The most bits of a number that is summed bit by bit."""
+
+LUT_PER_ADDER_BIT = 0.85
+"""Measured with Yosys (synth_xilinx) on shared graphs of adders with a register a level."""
+
+
+def graph_row(
+    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
+) -> list[Signal]:
+    """row · M for the matrix of a graph, in the form that takes the fewest look-up tables.
+
+    Args:
+        circuit: where it goes.
+        graph: of the matrix.
+        row: the inputs.
+        exact: whether the results are wanted as they are, and not with offsets that cost nothing
+            where thresholds follow.
+    """
+    counted = _column_sums(circuit, graph, row, exact=exact)
+    return _shared(circuit, graph, row, exact=exact) if counted is None else counted
+
+
+def _column_sums(
+    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
+) -> list[Signal] | None:
+    """The columns summed bit by bit, equal ones once; `None` if shared adders take fewer LUTs."""
+    widths = {signal.wire.width for signal in row if signal.wire is not None}
+    if not widths or max(widths) > WIDEST_COUNTED:
+        return None
+    matrix = _matrix(graph)
+    if not matrix.size or np.abs(matrix).max() > 1:
+        return None
+    columns: dict[bytes, list[Plane]] = {}
+    for column in matrix.T:
+        pairs = [
+            (signal.wire, signal.sign * trit)
+            for signal, trit in zip(row, column.tolist(), strict=True)
+            if trit and signal.wire is not None
+        ]
+        columns.setdefault(column.tobytes(), planes(pairs))
+    sums = ColumnSums(circuit, list(columns.values()), exact=exact, asked=not exact)
+    if sums.luts >= LUT_PER_ADDER_BIT * graph.bits(_range(row)):
+        return None
+    offsets = np.array([signal.offset for signal in row]) @ matrix
+    found: dict[bytes, Signal] = {}
+    results: list[Signal] = []
+    for index, (column, offset) in enumerate(zip(matrix.T, offsets.tolist(), strict=True)):
+        key = column.tobytes()
+        if key not in found:
+            with circuit.element(index):
+                found[key] = sums.total(columns[key]).plus(offset)
+        results.append(found[key])
+    return results
+
+
+@lru_cache(maxsize=8)
+def _matrix(graph: AdderGraph) -> NDArray[np.int64]:
+    return graph.matrix()
+
+
+def _range(row: Sequence[Signal]) -> InputRange:
+    bounds = [signal.bounds for signal in row if signal.wire is not None]
+    return InputRange(min(low for low, _ in bounds), max(high for _, high in bounds))
+
+
+def _shared(
+    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
+) -> list[Signal]:
+    """One adder a node."""
+    users = Counter(value for node in graph.nodes for value in node[:2])
+    values = [_spread(circuit, signal, users[value]) for value, signal in enumerate(row)]
+    cycles = _cycles(circuit, graph, row, exact=exact)
+    columns: dict[int, int] = {}
+    for column, (value, sign) in enumerate(graph.outputs):
+        if sign:
+            columns.setdefault(value, column)
+    for index, (a, b, sign, shift) in enumerate(graph.nodes, graph.inputs):
+        column = columns.get(index)
+        first, second = values[a], values[b]
+        if cycles is not None:
+            first, second = (_at(circuit, signal, cycles[index] - 1) for signal in (first, second))
+        with circuit.element(column):
+            name = circuit.name("add" if column is None else "acc")
+            other = scaled(circuit, second, sign << shift)
+            values.append(_spread(circuit, add(circuit, first, other, name), users[index]))
+    return [
+        Signal.constant(0) if not sign else values[value] if sign > 0 else values[value].negated()
+        for value, sign in graph.outputs
+    ]
+
+
+def _spread(circuit: Circuit, signal: Signal, users: int) -> Signal:
+    """A signal that is later for going to so many adders."""
+    late = circuit.pacing.after_sharing(users)
+    if not late or signal.wire is None:
+        return signal
+    return replace(signal, wire=replace(signal.wire, level=signal.wire.level + late))
+
+
+def _cycles(
+    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
+) -> list[int] | None:
+    """When each value is there, where there is a register behind each adder."""
+    wires = [signal.wire for signal in row if signal.wire is not None]
+    if not circuit.pacing.is_every_level or len(wires) < len(row) or not wires:
+        return None
+    widths = [width_of(*bounds) for bounds in graph.ranges(_range(row))]
+    ready = [wire.cycle + bool(wire.level) for wire in wires]
+    return calm_cycles(graph, widths, ready, held=exact)
+
+
+def _at(circuit: Circuit, signal: Signal, cycle: int) -> Signal:
+    if signal.wire is None:
+        return signal
+    return replace(signal, wire=circuit.at(signal.wire, cycle))

@@ -1,0 +1,366 @@
+"""For each op that becomes hardware, how: signals of its operands in, signals of its results out.
+
+A tensor is an array of `Signal`s of its shape; the free leading axis is 1. Not here: arithmetic on
+single numbers (`arithmetic`), the order of ops and what is refused (`conversion`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import TensorType, i32
+from xdsl.ir import Operation, SSAValue
+
+from ....dialects import interpret, tensor, ternary
+from ....dialects.inference import tensor_type
+from ....passes.adder_graph.graph import AdderGraph
+from ....passes.adder_graph.optimize_adder_graph import Product
+from ....passes.analysis.compile_time import is_literal
+from ....passes.quantize_activations.integer_pipeline import integer_pipeline
+from .arithmetic import (
+    add,
+    clamp,
+    count_reached,
+    first_largest,
+    greater_equal,
+    inverted,
+    larger,
+    rescaled,
+    scaled,
+    smaller,
+)
+from .circuit import Circuit
+from .products import graph_row
+from .rescaling import Rescaling
+from .signals import Signal
+
+Signals = NDArray[Any]
+"""An array of `Signal`s."""
+
+Reduction = tensor.ReduceSumOp | tensor.ReduceMaxOp | tensor.ReduceMinOp
+
+Rule = Callable[[Circuit, Any, Sequence[Signals]], Signals]
+
+MOVES = (
+    tensor.ConcatenateOp,
+    tensor.ExpandOp,
+    tensor.FlattenOp,
+    tensor.PermuteOp,
+    tensor.ReshapeToOp,
+    tensor.SliceOp,
+    tensor.SplitOp,
+    tensor.SqueezeOp,
+    tensor.UnsqueezeOp,
+)
+"""Ops that only move elements: wires."""
+
+
+def moved(op: Operation, operands: Sequence[Signals]) -> Sequence[Signals]:
+    """The results of one of `MOVES`."""
+    results = interpret.RULES[type(op)](op, *operands)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def numbers(values: NDArray[Any]) -> Signals:
+    """Constants for the elements of an integer array."""
+    flat = [Signal.constant(int(value)) for value in values.reshape(-1)]
+    return _array(flat, values.shape)
+
+
+def _array(flat: Sequence[Signal], shape: Sequence[int]) -> Signals:
+    result = np.empty(len(flat), dtype=object)
+    result[:] = flat
+    return result.reshape(shape)
+
+
+def _each(circuit: Circuit, function: Callable[..., Signal], *arrays: Signals) -> Signals:
+    """`function` of the elements, broadcast."""
+    parts = np.broadcast_arrays(*arrays)
+    flat: list[Signal] = []
+    for index, items in enumerate(zip(*(part.reshape(-1) for part in parts), strict=True)):
+        with circuit.element(index):
+            flat.append(function(*items))
+    return _array(flat, parts[0].shape)
+
+
+def adder_graph(circuit: Circuit, op: ternary.AdderGraphOp, operands: Sequence[Signals]) -> Signals:
+    """`ternary.adder_graph`, for each row: shared adders, or sums of single bits."""
+    (x,) = operands
+    graph = _graph(op)
+    exact = not _takes_offsets(op.result)
+    rows = [
+        graph_row(circuit, graph, list(row), exact=exact) for row in x.reshape(-1, graph.inputs)
+    ]
+    flat = [signal for row in rows for signal in row]
+    return _array(flat, (*x.shape[:-1], len(graph.outputs)))
+
+
+def _graph(op: ternary.AdderGraphOp) -> AdderGraph:
+    nodes = np.reshape(op.nodes.get_values(), (-1, 4)).tolist()
+    outputs = np.reshape(op.outputs.get_values(), (-1, 2)).tolist()
+    return AdderGraph(
+        op.inputs.value.data,
+        tuple((a, b, sign, shift) for a, b, sign, shift in nodes),
+        tuple((value, sign) for value, sign in outputs),
+    )
+
+
+def _takes_offsets(value: SSAValue) -> bool:
+    """Whether all users of a value take a known addend in for nothing."""
+    return all(_takes_offset(use.operation, use.index) for use in value.uses)
+
+
+def _takes_offset(user: Operation, index: int) -> bool:
+    if isinstance(user, tensor.RequantizeOp | tensor.MultiThresholdOp):
+        return index == 0
+    if isinstance(user, tensor.ReluOp):
+        return _is_rectified(user.result)
+    if isinstance(user, tensor.AddOp | tensor.SubOp):
+        others = [operand for operand in user.operands if operand is not user.operands[index]]
+        return all(is_literal(o.owner) for o in others) and _takes_offsets(user.result)
+    passed = isinstance(user, (tensor.ConvertOp, tensor.NegOp, *MOVES))
+    return passed and all(_takes_offsets(result) for result in user.results)
+
+
+def along(values: Signals, rank: int, axis: int) -> Signals:
+    """One number for each position on `axis`, or one for all, in a shape that broadcasts."""
+    if values.ndim == 0:
+        return values
+    shape = [1] * rank
+    shape[axis] = len(values)
+    return values.reshape(shape)
+
+
+def requantize(circuit: Circuit, op: tensor.RequantizeOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.requantize` with known multipliers, shifts and zero point."""
+    rectified = _is_rectified(op.input)
+    x, multiplier, shift, zero_point = operands
+    axis = op.axis.value.data
+    bounds = (op.low.value.data, op.high.value.data)
+
+    def one(signal: Signal, m: Signal, s: Signal, z: Signal) -> Signal:
+        by = Rescaling(m.offset, 1 << (s.offset - 1), s.offset)
+        low, high = bounds
+        if rectified:  # a monotone function of max(x, 0) lies beyond its value at 0
+            end = min(max(by(0) + z.offset, low), high)
+            low, high = (end, high) if m.offset >= 0 else (low, end)
+        return rescaled(circuit, signal, by, z.offset, (low, high), circuit.name("q"))
+
+    factors, shifts = (along(values, x.ndim, axis) for values in (multiplier, shift))
+    return _each(circuit, one, x, factors, shifts, zero_point)
+
+
+def multi_threshold(
+    circuit: Circuit, op: tensor.MultiThresholdOp, operands: Sequence[Signals]
+) -> Signals:
+    """`tensor.multi_threshold` with known thresholds."""
+    x, thresholds = operands
+    rectified = _is_rectified(op.input)
+    rows = np.empty(len(thresholds), dtype=object)
+    rows[:] = [tuple(t.offset for t in row) for row in thresholds]
+    channels = along(rows if len(rows) > 1 else rows.reshape(()), x.ndim, op.axis.value.data)
+
+    def one(signal: Signal, row: tuple[int, ...]) -> Signal:
+        asked = [t for t in row if t > 0] if rectified else list(row)
+        return count_reached(circuit, signal, asked).plus(len(row) - len(asked))
+
+    return _each(circuit, one, x, channels)
+
+
+def _is_rectified(value: SSAValue) -> bool:
+    """Whether a relu made the value and all its users count thresholds or rescale."""
+    return isinstance(value.owner, tensor.ReluOp) and all(
+        isinstance(use.operation, tensor.RequantizeOp | tensor.MultiThresholdOp) and not use.index
+        for use in value.uses
+    )
+
+
+def relu(circuit: Circuit, op: tensor.ReluOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.relu`; left to the ops that follow where they take bounds in for nothing."""
+    if _is_rectified(op.result):
+        return operands[0]
+
+    def one(x: Signal) -> Signal:
+        return clamp(circuit, x, 0, None, circuit.name("relu"))
+
+    return _each(circuit, one, operands[0])
+
+
+def bounded(circuit: Circuit, op: tensor.ClampOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.clamp`."""
+    low, high = (None if b is None else int(b.value.data) for b in (op.min, op.max))
+
+    def one(x: Signal) -> Signal:
+        return clamp(circuit, x, low, high, circuit.name("clamp"))
+
+    return _each(circuit, one, operands[0])
+
+
+def compare(circuit: Circuit, op: tensor.CompareOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.compare`."""
+    predicate = op.predicate.data
+    if predicate in ("lt", "le"):
+        operands, predicate = operands[::-1], {"lt": "gt", "le": "ge"}[predicate]
+    negated = predicate == "ne"
+    asked = "eq" if negated else predicate
+
+    def one(a: Signal, b: Signal) -> Signal:
+        bit = greater_equal(circuit, a, b, asked)
+        return inverted(bit) if negated else bit
+
+    return _each(circuit, one, *operands)
+
+
+def argmax(circuit: Circuit, op: tensor.ArgmaxOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.argmax`."""
+    axis = op.axis.value.data
+    moved_last = np.moveaxis(operands[0], axis, -1)
+    rows = moved_last.reshape(-1, moved_last.shape[-1])
+    result = _array([first_largest(circuit, list(row)) for row in rows], moved_last.shape[:-1])
+    return np.expand_dims(result, axis) if op.keepdims.value.data else result
+
+
+def reduced(circuit: Circuit, op: Reduction, operands: Sequence[Signals]) -> Signals:
+    """`tensor.reduce_sum`, `reduce_max` and `reduce_min`, as a tree."""
+    combine = _COMBINE[type(op)]
+    x = operands[0]
+    axes = sorted({axis % x.ndim for axis in op.axes.get_values()})
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    rows = x.transpose(*kept, *axes).reshape(int(np.prod([x.shape[a] for a in kept])), -1)
+    flat: list[Signal] = []
+    for row in rows:
+        level = list(row)
+        while len(level) > 1:
+            paired = [combine(circuit, a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+            level = paired + (level[-1:] if len(level) % 2 else [])
+        flat.append(level[0])
+    keep = bool(op.keepdims.value.data)
+    shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
+    return _array(flat, shape)
+
+
+def _pairwise(combine: Callable[[Circuit, Signal, Signal], Signal]) -> Rule:
+    """A rule that combines the elements of two tensors, broadcast."""
+
+    def rule(circuit: Circuit, op: Operation, operands: Sequence[Signals]) -> Signals:
+        del op
+        return _each(circuit, partial(combine, circuit), *operands)
+
+    return rule
+
+
+def _subtract(circuit: Circuit, a: Signal, b: Signal) -> Signal:
+    return add(circuit, a, b.negated())
+
+
+def _larger(circuit: Circuit, a: Signal, b: Signal) -> Signal:
+    return larger(circuit, a, b, circuit.name("max"))
+
+
+def _smaller(circuit: Circuit, a: Signal, b: Signal) -> Signal:
+    return smaller(circuit, a, b, circuit.name("min"))
+
+
+def _multiply(circuit: Circuit, a: Signal, b: Signal) -> Signal:
+    """One of them is known."""
+    return scaled(circuit, b, a.offset) if a.wire is None else scaled(circuit, a, b.offset)
+
+
+def negate(circuit: Circuit, op: tensor.NegOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.neg`."""
+    del op
+    return _each(circuit, Signal.negated, *operands)
+
+
+def convert(circuit: Circuit, op: tensor.ConvertOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.convert` between integers: the same number, or none of the result's type."""
+    del circuit, op
+    return operands[0]
+
+
+_COMBINE: dict[type[Operation], Callable[[Circuit, Signal, Signal], Signal]] = {
+    tensor.ReduceSumOp: add,
+    tensor.ReduceMaxOp: _larger,
+    tensor.ReduceMinOp: _smaller,
+}
+
+FLOATS = "floating point"
+"""Why ops on floats have no circuit."""
+
+FLOATS_HINT = (
+    "to make a float network integer, give the target samples of its inputs, "
+    "'verilog{calibration=samples.npz}', or run before: triton-opt FILE -o integer.mlir -p "
+    f"'{integer_pipeline('samples.npz')}' (docs/quantization.md)"
+)
+"""What helps."""
+
+RULES: dict[type[Operation], Rule] = {
+    ternary.AdderGraphOp: adder_graph,
+    tensor.AddOp: _pairwise(add),
+    tensor.ArgmaxOp: argmax,
+    tensor.ClampOp: bounded,
+    tensor.CompareOp: compare,
+    tensor.ConvertOp: convert,
+    tensor.MaximumOp: _pairwise(_larger),
+    tensor.MinimumOp: _pairwise(_smaller),
+    tensor.MulOp: _pairwise(_multiply),
+    tensor.MultiThresholdOp: multi_threshold,
+    tensor.NegOp: negate,
+    tensor.ReduceMaxOp: reduced,
+    tensor.ReduceMinOp: reduced,
+    tensor.ReduceSumOp: reduced,
+    tensor.ReluOp: relu,
+    tensor.RequantizeOp: requantize,
+    tensor.SubOp: _pairwise(_subtract),
+}
+
+
+def refusal(op: Operation, known: Callable[[Any], bool]) -> str | None:
+    """Why an op cannot become hardware; `None` if it can.
+
+    Args:
+        op: any op of a function.
+        known: whether a value is known before the program runs.
+    """
+    if isinstance(op, MOVES):
+        return None
+    if isinstance(op, Product):
+        return _product_refusal(op)
+    if isinstance(op, ternary.ConvOp | tensor.ConvOp | tensor.MaxPoolOp):
+        return "images in a loop have no circuit: a step of it takes one cycle"
+    if type(op) not in RULES and not all(map(_is_tensor, (*op.operands, *op.results))):
+        return "no circuit for it"
+    if any(not _is_integer(value) for value in (*op.operands, *op.results)):
+        return FLOATS
+    if type(op) not in RULES:
+        return "no circuit for it"
+    if isinstance(op, tensor.RequantizeOp | tensor.MultiThresholdOp) and not all(
+        known(value) for value in op.operands[1:]
+    ):
+        return "its parameters must be constants with values"
+    if isinstance(op, tensor.MulOp) and not any(known(value) for value in op.operands):
+        return "a product of two values that are not known"
+    return None
+
+
+def _product_refusal(op: Product) -> str:
+    """Why a product did not become additions."""
+    if any(not _is_integer(value) for value in op.operands):
+        return FLOATS
+    if tensor_type(op.result).element_type != i32:
+        return "dense products become adders in i32 alone; convert its operands to i32"
+    return "only products with one known matrix of integers become adders"
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+def _is_integer(value: Any) -> bool:
+    from ....dialects.elements import numpy_dtype
+
+    return numpy_dtype(tensor_type(value).element_type).kind in "iub"

@@ -1,0 +1,266 @@
+"""Writing the module of a stage: its ports, its state, its logic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import comb, hw, seq
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, i1
+from xdsl.ir import Block, Operation, SSAValue, TypeAttribute
+
+from .....dialects.shapes import bit_width
+from .....passes.adder_graph.graph import width_of
+from ..circuit import COMMENT, named
+from ..memories import Memory
+from ..stream import hw_module
+
+
+def port_names(side: str, count: int) -> list[str]:
+    """The prefixes of a stage's ports: `in`, or `in0`, `in1`, … where there are several."""
+    return [side] if count == 1 else [f"{side}{index}" for index in range(count)]
+
+
+def clog2(count: int) -> int:
+    """The bits of a number in [0, count), at least one."""
+    return max(1, (count - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A number that goes round in [0, count).
+
+    Attributes:
+        value: the number.
+        last: whether it is count - 1.
+        count: how many numbers.
+    """
+
+    value: SSAValue
+    last: SSAValue
+    count: int
+
+
+class ModuleBody:
+    """The inside of a module while it is being written.
+
+    Values are of type i*n*. A register is declared with `state`, read at once, and driven later.
+
+    Args:
+        inputs: the types of its inputs.
+
+    Attributes:
+        block: where the ops go.
+        clock: of all registers.
+        reset: 1 in the cycles in which the registers with a first value take it.
+        register_bits: of all registers so far.
+    """
+
+    clock: SSAValue
+    reset: SSAValue
+
+    def __init__(self, inputs: Sequence[TypeAttribute]) -> None:
+        self.block = Block(arg_types=inputs)
+        self.register_bits = 0
+        self._constants: dict[tuple[int, int], SSAValue] = {}
+        self._states: dict[SSAValue, seq.CompRegOp] = {}
+
+    def put(self, op: Operation, name: str | None = None) -> SSAValue:
+        """Append an op; its one result."""
+        self.block.add_op(op)
+        (result,) = op.results
+        return result if name is None else named(result, name)
+
+    def constant(self, value: int, bits: int) -> SSAValue:
+        """The low bits of a number."""
+        key = (value % (1 << bits), bits)
+        if key not in self._constants:
+            self._constants[key] = self.put(
+                hw.ConstantOp(key[0], IntegerType(bits), truncate_bits=True)
+            )
+        return self._constants[key]
+
+    def all_of(self, *bits: SSAValue, name: str | None = None) -> SSAValue:
+        """Whether all bits are 1."""
+        if len(bits) == 1:
+            return bits[0]
+        return self.put(comb.AndOp(list(bits)), name) if bits else self.constant(1, 1)
+
+    def any_of(self, *bits: SSAValue, name: str | None = None) -> SSAValue:
+        """Whether a bit is 1."""
+        if len(bits) == 1:
+            return bits[0]
+        return self.put(comb.OrOp(list(bits)), name) if bits else self.constant(0, 1)
+
+    def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Whether exactly one of two bits is 1."""
+        return self.put(comb.XorOp([a, b]))
+
+    def inverse(self, value: SSAValue, name: str | None = None) -> SSAValue:
+        """All bits the other way."""
+        bits = bit_width(value.type) or 1
+        return self.put(comb.XorOp([value, self.constant(-1, bits)]), name)
+
+    def select(
+        self, condition: SSAValue, yes: SSAValue, no: SSAValue, name: str | None = None
+    ) -> SSAValue:
+        """`yes` where the condition is 1, else `no`."""
+        return self.put(comb.MuxOp(condition, yes, no), name)
+
+    def compare(self, a: SSAValue, predicate: str, b: SSAValue | int) -> SSAValue:
+        """A comparison: `eq`, `ne`; `ult`, `uge`, … of unsigned, `slt`, … of signed numbers."""
+        other = self.constant(b, bit_width(a.type) or 1) if isinstance(b, int) else b
+        return self.put(comb.ICmpOp(a, other, predicate))
+
+    def add(self, a: SSAValue, b: SSAValue | int, name: str | None = None) -> SSAValue:
+        """a + b in the bits of a."""
+        other = self.constant(b, bit_width(a.type) or 1) if isinstance(b, int) else b
+        return self.put(comb.AddOp([a, other]), name)
+
+    def extract(self, value: SSAValue, low: int, bits: int, name: str | None = None) -> SSAValue:
+        """So many bits from `low` on."""
+        return self.put(comb.ExtractOp(value, IntegerAttr(low, 32), IntegerType(bits)), name)
+
+    def repeated(self, bit: SSAValue, times: int) -> SSAValue:
+        """A bit so many times."""
+        return bit if times == 1 else self.put(comb.ReplicateOp(bit, IntegerType(times)))
+
+    def resized(self, value: SSAValue, have: tuple[int, int], want: tuple[int, int]) -> SSAValue:
+        """A number within the bounds `have` in the bits that the bounds `want` around them need."""
+        width, more = width_of(*have), width_of(*want) - width_of(*have)
+        if not more:
+            return value
+        if have[0] >= 0:
+            return self.joined([value, self.constant(0, more)])
+        sign = value if width == 1 else self.extract(value, width - 1, 1)
+        return self.joined([value, self.repeated(sign, more)])
+
+    def joined(self, values: Sequence[SSAValue], name: str | None = None) -> SSAValue:
+        """All values in one, the first in the lowest bits."""
+        if len(values) == 1:
+            return values[0]
+        bits = sum(bit_width(value.type) or 0 for value in values)
+        return self.put(comb.ConcatOp(list(reversed(values)), IntegerType(bits)), name)
+
+    def state(
+        self, bits: int, name: str, first: int | None = None, reset: SSAValue | None = None
+    ) -> SSAValue:
+        """A register; it takes `first` where `reset` is 1, by default the stage's; without
+        `first` it holds anything until it is driven."""
+        when = reset or self.reset
+        restart = None if first is None else (when, self.constant(first, bits))
+        unknown = self.constant(0, bits)
+        op = seq.CompRegOp(unknown, self.clock, restart)
+        self._states[op.data] = op
+        self.register_bits += bits
+        return named(op.data, name)
+
+    def drive(self, state: SSAValue, value: SSAValue, enable: SSAValue | None = None) -> None:
+        """What a register takes at the clock edge, where `enable` is 1."""
+        op = self._states.pop(state)
+        if enable is not None:
+            value = self.put(comb.MuxOp(enable, value, state))
+        op.operands[0] = value
+        self.block.add_op(op)
+
+    def counter(self, count: int, step: SSAValue, name: str) -> tuple[SSAValue, SSAValue]:
+        """A number that goes round in [0, count) where `step` is 1, and whether it is the last."""
+        counter = self.counting(count, name)
+        self.count_on(counter, step)
+        return counter.value, counter.last
+
+    def counting(self, count: int, name: str) -> Counter:
+        """A number in [0, count), 0 after reset; `count_on` says when it goes on."""
+        if count == 1:
+            return Counter(self.constant(0, 1), self.constant(1, 1), 1)
+        value = self.state(clog2(count), name, 0)
+        return Counter(value, self.compare(value, "eq", count - 1), count)
+
+    def count_on(self, counter: Counter, step: SSAValue) -> None:
+        """Let a counter go on, after its last number to 0, where `step` is 1."""
+        if counter.count == 1:
+            return
+        following = self.add(counter.value, 1)
+        if counter.count & (counter.count - 1):
+            zero = self.constant(0, clog2(counter.count))
+            following = self.select(counter.last, zero, following)
+        self.drive(counter.value, following, step)
+
+    def memory(self, memory: Memory, name: str, operands: Sequence[SSAValue]) -> SSAValue:
+        """An instance of a memory; operands after the clock, see `memories`."""
+        result = self.put(memory.instance(name, [self.clock, *operands]))
+        return named(result, f"{name}_data")
+
+    def instance(
+        self,
+        module: str,
+        name: str,
+        operands: Sequence[tuple[str, SSAValue]],
+        results: Sequence[tuple[str, int]],
+    ) -> Sequence[SSAValue]:
+        """An instance of another module."""
+        types = [(port, IntegerType(bits)) for port, bits in results]
+        op = hw.InstanceOp(name, SymbolRefAttr(module), list(operands), types)
+        self.block.add_op(op)
+        for result, (port, _) in zip(op.results, results, strict=True):
+            result.name_hint = f"{name}_{port}"
+        return op.results
+
+
+class StageBody(ModuleBody):
+    """The module of a stage while it is being written.
+
+    Args:
+        inputs: the bits of each input.
+        outputs: the bits of each output.
+
+    Attributes:
+        in_data: of each input.
+        in_valid: of each input.
+        out_ready: of each output.
+    """
+
+    def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self._names = port_names("in", len(inputs)), port_names("out", len(outputs))
+        self._outputs = [IntegerType(bits) for bits in outputs]
+        ports: list[tuple[str, TypeAttribute]] = [("clock", seq.clock), ("reset", i1)]
+        for name, bits in zip(self._names[0], inputs, strict=True):
+            ports += [(f"{name}_data", IntegerType(bits)), (f"{name}_valid", i1)]
+        ports += [(f"{name}_ready", i1) for name in self._names[1]]
+        self._ports = ports
+        super().__init__([type for _, type in ports])
+        self.clock, self.reset, *rest = self.block.args
+        taken = 2 * len(inputs)
+        self.in_data: list[SSAValue] = list(rest[:taken:2])
+        self.in_valid: list[SSAValue] = list(rest[1:taken:2])
+        self.out_ready: list[SSAValue] = list(rest[taken:])
+
+    def finish(
+        self,
+        name: str,
+        comment: str,
+        in_ready: Sequence[SSAValue],
+        out_data: Sequence[SSAValue],
+        out_valid: Sequence[SSAValue],
+    ) -> hw.HWModuleOp:
+        """The module.
+
+        Args:
+            name: of the module.
+            comment: what it does, in one line.
+            in_ready: of each input.
+            out_data: of each output.
+            out_valid: of each output.
+        """
+        assert not self._states, "a register is never driven"
+        results: list[tuple[str, TypeAttribute]] = [(f"{n}_ready", i1) for n in self._names[0]]
+        values = list(in_ready)
+        for port, type, data, valid in zip(
+            self._names[1], self._outputs, out_data, out_valid, strict=True
+        ):
+            results += [(f"{port}_data", type), (f"{port}_valid", i1)]
+            values += [data, valid]
+        self.block.add_op(hw.OutputOp(values))
+        module = hw_module(name, (self._ports, results), self.block)
+        module.attributes[COMMENT] = StringAttr(comment)
+        return module

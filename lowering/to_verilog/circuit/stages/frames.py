@@ -1,0 +1,190 @@
+"""Stages between positions and frames: gather, scatter, accumulate.
+
+All three count the positions of a frame by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from .....passes.adder_graph.graph import width_of
+from ..circuit import LayerCount
+from .body import StageBody
+from .stage import Layout, Stage
+from .timing import Counting, Timing
+
+
+class FrameTiming(Counting):
+    """Takes `taken` beats, then gives `given`; the first may come in while the last one goes."""
+
+    def __init__(self, taken: int, given: int) -> None:
+        self.taken = taken
+        self.given = given
+        # Of what is given: nothing waits, several beats do, the last one does.
+        waiting = bytes((0, *[2] * (given - 1), 1))
+        super().__init__(None, bytes((*[0] * (taken - 1), 1)), waiting)
+
+    def copy(self) -> Timing:
+        """The model after reset."""
+        return FrameTiming(self.taken, self.given)
+
+    def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
+        """Whether a result waits."""
+        del inputs
+        return (self.seen(1) > 0,)
+
+    def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
+        """Whether nothing waits after this cycle."""
+        del inputs
+        left = self.seen(1)
+        return (not left or (left == 1 and outputs[0]),)
+
+    def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
+        """Count."""
+        left = self.seen(1)
+        moved = inputs[0] and (not left or (left == 1 and outputs[0]))
+        self.positions[1] += left > 0 and outputs[0]
+        if moved:
+            self.positions[1] += self.seen(0)
+            self.positions[0] += 1
+
+
+def gather_stage(name: str, input: Layout) -> Stage:
+    """All positions of a frame in one beat: those of the first position in the lowest bits."""
+    count = input.beats
+    output = Layout(input.bounds * count)
+    body = StageBody([input.width], [output.width])
+    valid = body.state(1, "valid", 0)
+    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
+    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    _, last = body.counter(count, moved, "position")
+    body.drive(valid, body.all_of(moved, last), ready)
+    places = [body.state(input.width, f"pixel_{index}") for index in range(count)]
+    for place, value in zip(places, [*places[1:], body.in_data[0]], strict=True):
+        body.drive(place, value, moved)
+    comment = f"Gathers the {count} positions of a frame"
+    module = body.finish(name, comment, [ready], [body.joined(places)], [valid])
+    layer = LayerCount(name, f"gather {count} positions", register_bits=body.register_bits)
+    return Stage(name, module, (input,), (output,), FrameTiming(count, 1), layers=(layer,))
+
+
+def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) -> Stage:
+    """A beat's elements, position by position.
+
+    Args:
+        name: of the stage.
+        input: all of a frame in one beat.
+        positions: for each position the elements of its beat; the n-th elements of all positions
+            get the bits that every one of them needs.
+    """
+    count = len(positions)
+    columns: list[list[int]] = np.array(positions).T.tolist()
+    bounds = tuple(_around([input.bounds[place] for place in column]) for column in columns)
+    output = Layout(bounds, count)
+    body = StageBody([input.width], [output.width])
+    starts = [sum(input.widths[:i]) for i in range(len(input.bounds))]
+    words = [
+        body.joined(
+            [
+                body.resized(
+                    body.extract(body.in_data[0], starts[place], width_of(*input.bounds[place])),
+                    input.bounds[place],
+                    bounds[channel],
+                )
+                for channel, place in enumerate(position)
+            ]
+        )
+        for position in positions
+    ]
+    valid = body.state(1, "valid", 0)
+    sent = body.all_of(valid, body.out_ready[0], name="sent")
+    _, last = body.counter(count, sent, "position")
+    ends = body.all_of(sent, last)
+    ready = body.any_of(body.inverse(valid), ends, name="free")
+    loads = body.all_of(ready, body.in_valid[0], name="loads")
+    places = [body.state(output.width, f"pixel_{index}") for index in range(count)]
+    for index, place in enumerate(places):
+        moved = body.select(loads, words[index], places[min(index + 1, count - 1)])
+        body.drive(place, moved, body.any_of(loads, sent))
+    body.drive(valid, body.select(ready, body.in_valid[0], valid))
+    comment = f"Scatters a frame to {count} positions"
+    module = body.finish(name, comment, [ready], [places[0]], [valid])
+    layer = LayerCount(
+        name,
+        f"scatter {count} positions",
+        register_bits=body.register_bits,
+        mux_bits=count * output.width,
+    )
+    return Stage(name, module, (input,), (output,), FrameTiming(1, count), layers=(layer,))
+
+
+def _around(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
+
+
+Accumulation = Literal["sum", "max", "min"]
+
+
+def accumulate_stage(name: str, input: Layout, kind: Accumulation) -> Stage:
+    """For each channel the sum, the largest or the least number of all positions of a frame."""
+    count = input.beats
+    times = count if kind == "sum" else 1
+    bounds = tuple((low * times, high * times) for low, high in input.bounds)
+    output = Layout(bounds)
+    body = StageBody([input.width], [output.width])
+    valid = body.state(1, "valid", 0)
+    first = body.state(1, "first", 1)
+    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
+    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    _, last = body.counter(count, moved, "position")
+    ends = body.all_of(moved, last, name="ends")
+    body.drive(valid, ends, ready)
+    body.drive(first, ends, moved)
+    combine = _COMBINE[kind]
+    sums: list[SSAValue] = []
+    low = 0
+    for channel, (have, want) in enumerate(zip(input.bounds, bounds, strict=True)):
+        width = width_of(*have)
+        x = body.resized(body.extract(body.in_data[0], low, width), have, want)
+        total = body.state(width_of(*want), f"total_{channel}")
+        body.drive(total, body.select(first, x, combine(body, total, x, want)), moved)
+        sums.append(total)
+        low += width
+    comment = f"The {kind} of {count} positions, channel by channel"
+    module = body.finish(name, comment, [ready], [body.joined(sums)], [valid])
+    sizes = (
+        {"adders": len(sums), "adder_bits": output.width}
+        if kind == "sum"
+        else {"comparators": len(sums), "comparator_bits": output.width}
+    )
+    layer = LayerCount(
+        name,
+        f"{kind} of {count} positions",
+        mux_bits=output.width,
+        register_bits=body.register_bits,
+        **sizes,
+    )
+    return Stage(name, module, (input,), (output,), FrameTiming(count, 1), layers=(layer,))
+
+
+Combine = Callable[[StageBody, SSAValue, SSAValue, tuple[int, int]], SSAValue]
+
+
+def _sum(body: StageBody, total: SSAValue, x: SSAValue, bounds: tuple[int, int]) -> SSAValue:
+    del bounds
+    return body.add(total, x)
+
+
+def _largest(body: StageBody, total: SSAValue, x: SSAValue, bounds: tuple[int, int]) -> SSAValue:
+    return body.select(body.compare(total, "sge" if bounds[0] < 0 else "uge", x), total, x)
+
+
+def _least(body: StageBody, total: SSAValue, x: SSAValue, bounds: tuple[int, int]) -> SSAValue:
+    return body.select(body.compare(total, "sle" if bounds[0] < 0 else "ule", x), total, x)
+
+
+_COMBINE: dict[Accumulation, Combine] = {"sum": _sum, "max": _largest, "min": _least}

@@ -1,0 +1,295 @@
+"""The stage of a loop over steps: one step of the body is one cycle, its states are registers.
+
+What the body gives at a step is known before the next edge of the clock, so that feedback arrives
+in time for the next step and a step goes in every cycle. All of the body is between two edges: the
+clock is the slower the longer it is. Not here: which loops there are (`lower-recurrent`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects import hw
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation, SSAValue
+
+from .....dialects import spike, tensor
+from .....dialects.elements import numpy_dtype
+from .....dialects.shapes import DYNAMIC
+from .....dialects.spike.types import dense_type
+from .....passes.adder_graph.graph import width_of
+from .....passes.analysis.compile_time import is_literal, literal_value
+from ..arithmetic import add, equal_to, inverted, plain
+from ..evaluation import LayerNames, check_range, evaluate, literal_signals
+from ..rules import Signals
+from ..signals import Signal
+from .body import StageBody
+from .neuron_rules import Bounds, IntegerNeuronOp, neuron_rules
+from .neurons import Neurons, last_step, number, potentials
+from .products import Search, times_matrix
+from .stage import Layout, Stage
+from .timing import PipelineTiming
+
+Product = spike.LinearOp | tensor.MatmulOp
+"""Ops that multiply by a known matrix."""
+
+
+def step_refusal(op: Operation) -> str | None:
+    """Why an op cannot be part of a step of a loop; `None` if it can, or is no op of `spike`."""
+    match op:
+        case spike.ScanOp():
+            return "a loop in a loop has no circuit"
+        case spike.NeuronOp():
+            state = op.initial[0] if op.initial else None
+            if not _is_state(state):
+                return "its potential in a loop must be that of the step before"
+        case spike.DelayOp():
+            if not _is_state(op.initial):
+                return "what it delays in a loop must be of the steps before"
+        case spike.LinearOp() if op.scale is not None:
+            return "floating point; run quantize-spike and quantize-neurons before"
+        case spike.LinearOp() if literal_value(op.weight) is None:
+            return "its weights must be constants with values"
+        case _:
+            pass
+    return None
+
+
+def scan_refusal(op: spike.ScanOp) -> str | None:
+    """Why a loop cannot become a circuit, apart from the ops in it; `None` if it can."""
+    if op.fixed:
+        return "a value that is the same at all steps must be a constant"
+    if any(state.first_use is not None for state in op.final):
+        return "states after the last step have no circuit; read the train, or a sum of it"
+    if any(literal_value(state) is None for state in op.states):
+        return "its first states must be constants; leave out expose-state"
+    steps = dense_type(op.runs[0]).get_shape()[0]
+    return "how many steps a sample has is not known; give timesteps=T" if steps < 0 else None
+
+
+def _is_state(value: SSAValue | None) -> bool:
+    """Whether a value is a state of the loop around."""
+    if value is None or not value.has_one_use():
+        return False
+    loop = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    return isinstance(loop, spike.ScanOp) and value in loop.arguments()[2]
+
+
+def scan_stage(
+    name: str,
+    op: spike.ScanOp,
+    input: Layout,
+    runs: Sequence[Sequence[int]],
+    names: LayerNames,
+    search: Search,
+) -> tuple[Stage, list[list[int]]]:
+    """A loop, and for each of its outputs where its elements are in a beat of the stage's output.
+
+    Args:
+        name: of the stage.
+        op: the loop; its states begin with constants.
+        input: what comes in; a frame is a sample's steps.
+        runs: for each run the places of its elements in a beat.
+        names: of the layers.
+        search: how adders are searched for.
+    """
+    body = _LoopBody(input.width)
+    writer = _Loop(body, op, input, names, search)
+    found = writer.outputs(runs)
+    flat = [signal for signals in found for signal in signals.reshape(-1)]
+    output = Layout(tuple(signal.bounds for signal in flat), input.beats)
+    data = body.state(output.width, "data")
+    parts = [writer.neurons.bits(s, w) for s, w in zip(flat, output.widths, strict=True)]
+    body.drive(data, body.joined(parts), writer.moved)
+    body.drive(writer.valid, body.in_valid[0], writer.ready)
+    comment = f"A loop of {len(op.states)} states; a step of {input.beats} a cycle"
+    module = body.finish_with(name, comment, writer.ready, data, writer.valid)
+    counts = tuple(writer.neurons.circuit.layers)
+    counts[-1].register_bits += body.register_bits
+    places: list[list[int]] = []
+    for signals in found:
+        start = sum(map(len, places))
+        places.append(list(range(start, start + signals.size)))
+    return Stage(name, module, (input,), (output,), PipelineTiming(1), layers=counts), places
+
+
+class _LoopBody(StageBody):
+    """A module whose output is as wide as what is found to come out."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__([width], [0])
+
+    def finish_with(
+        self, name: str, comment: str, ready: SSAValue, data: SSAValue, valid: SSAValue
+    ) -> hw.HWModuleOp:
+        """The module."""
+        assert isinstance(data.type, IntegerType)
+        self._outputs = [data.type]
+        return self.finish(name, comment, [ready], [data], [valid])
+
+
+class _Loop:
+    """A loop while its module is being written.
+
+    Attributes:
+        neurons: where its arithmetic goes.
+        moved: whether a step comes in.
+    """
+
+    def __init__(
+        self,
+        body: StageBody,
+        op: spike.ScanOp,
+        input: Layout,
+        names: LayerNames,
+        search: Search,
+    ) -> None:
+        self.body, self.op, self.input = body, op, input
+        self.names, self.search = names, search
+        self.valid = body.state(1, "valid", 0)
+        self.ready = body.any_of(body.inverse(self.valid), body.out_ready[0], name="free")
+        self.moved = body.all_of(self.ready, body.in_valid[0], name="moved")
+        last = last_step(body, input.beats, self.moved)
+        self.restart = body.any_of(body.reset, body.all_of(self.moved, last), name="restart")
+        self.neurons = Neurons(body, names.of(op), f"{op.name} of {input.beats} steps")
+        self.circuit = self.neurons.circuit
+        self.values: dict[SSAValue, Signals] = {}
+        self.registers: list[tuple[int, SSAValue, int]] = []
+
+    def outputs(self, runs: Sequence[Sequence[int]]) -> list[Signals]:
+        """What a step gives."""
+        steps, _, states = self.op.arguments()
+        for argument, places in zip(steps, runs, strict=True):
+            flat = self.neurons.elements(self.body.in_data[0], self.input, places)
+            self.values[argument] = _array(flat, _shape(argument))
+        held: dict[SSAValue, list[tuple[SSAValue, int]]] = {}
+        for index, argument in enumerate(states):
+            readers = [use.operation for use in argument.uses]
+            if not any(isinstance(reader, spike.NeuronOp) for reader in readers):
+                held[argument] = self._held(index, argument)
+        for inner in self.op.body.block.ops:
+            if not is_literal(inner) and not isinstance(inner, spike.YieldOp):
+                self._evaluate(inner)
+        after, given = self.op.yielded()
+        for argument, value in zip(states, after, strict=True):
+            found = zip(self.values[value].reshape(-1), held.get(argument, ()), strict=False)
+            for signal, (register, width) in found:
+                bits = self.neurons.bits(plain(self.circuit, signal), width)
+                self.body.drive(register, bits, self.moved)
+        return [
+            _array([plain(self.circuit, s) for s in self.values[value].reshape(-1)], (-1,))
+            for value in given
+        ]
+
+    def _held(self, index: int, argument: SSAValue) -> list[tuple[SSAValue, int]]:
+        """The registers of a state that is no potential."""
+        shape, bounds = _shape(argument), _range(argument)
+        start = literal_value(self.op.states[index])
+        assert start is not None
+        width = width_of(*bounds)
+        firsts = np.broadcast_to(start.astype(np.int64), shape).reshape(-1).tolist()
+        registers = [
+            self.body.state(width, f"state{index}_{place}", first, self.restart)
+            for place, first in enumerate(firsts)
+        ]
+        self.values[argument] = _array([number(value, bounds) for value in registers], shape)
+        return [(register, width) for register in registers]
+
+    def _evaluate(self, op: Operation) -> None:
+        match op:
+            case spike.NeuronOp():
+                self._fire(op)
+            case spike.DelayOp():
+                self._delay(op)
+            case spike.LinearOp():
+                self._note(op, op.result)
+                bias = None if op.bias is None else literal_signals(op.bias)
+                self.values[op.result] = self._times(op, op.input, op.weight, op.result, bias)
+            case tensor.MatmulOp():
+                self._note(op, op.result)
+                self.values[op.result] = self._times(op, op.lhs, op.rhs, op.result, None)
+            case spike.ToTensorOp() | tensor.ConvertOp():
+                self._note(op, op.result)
+                check_range(op, op.result, self._value(op.operand))
+                self.values[op.result] = self._value(op.operand)
+            case spike.FromTensorOp():
+                self._note(op, op.result)
+                fired = [
+                    inverted(equal_to(self.circuit, x, 0)) if x.bounds != (0, 1) else x
+                    for x in self._value(op.operand).reshape(-1)
+                ]
+                self.values[op.result] = _array(fired, _shape(op.result))
+            case _:
+                operands = [self._value(value) for value in op.operands]
+                found = evaluate(self.circuit, op, operands, self.names)
+                self.values.update(zip(op.results, found, strict=True))
+
+    def _value(self, value: SSAValue) -> Signals:
+        return self.values[value] if value in self.values else literal_signals(value)
+
+    def _note(self, op: Operation, result: SSAValue) -> None:
+        name = self.names.of(op)
+        self.names.note(op, name)
+        sizes = "x".join(map(str, _shape(result)[1:]))
+        self.circuit.begin(name, f"{op.name} to {sizes}, in a loop")
+
+    def _times(
+        self, op: Product, x: SSAValue, weight: SSAValue, result: SSAValue, bias: Signals | None
+    ) -> Signals:
+        matrix, left = literal_value(weight), self._value(x)
+        assert matrix is not None
+        rows = [
+            times_matrix(self.circuit, list(row), matrix.astype(np.int64), self.search)
+            for row in left.reshape(-1, left.shape[-1])
+        ]
+        sums = _array([total for row in rows for total in row], _shape(result))
+        if bias is not None:
+            offsets = np.broadcast_to(bias, sums.shape)
+            pairs = zip(sums.reshape(-1), offsets.reshape(-1), strict=True)
+            sums = _array([add(self.circuit, a, b) for a, b in pairs], sums.shape)
+        check_range(op, result, sums)
+        return sums
+
+    def _fire(self, op: spike.NeuronOp) -> None:
+        assert isinstance(op, IntegerNeuronOp)
+        self._note(op, op.output)
+        state = self.op.states[self.op.arguments()[2].index(op.initial[0])]
+        currents = list(self._value(op.input).reshape(-1))
+        rules = neuron_rules(op, state)
+        where = potentials(rules, [current.bounds for current in currents], self.input.beats)
+        prefix = f"{op.final[0].name_hint or op.output.name_hint or 'v'}"
+        spikes, _ = self.neurons.run(rules, where, currents, self.moved, None, self.restart, prefix)
+        self.values[op.output] = _array(spikes, _shape(op.output))
+        # The registers are the state: nothing else reads what is yielded for it.
+        self.values[op.final[0]] = _array([], (0,))
+
+    def _delay(self, op: spike.DelayOp) -> None:
+        """The oldest of the steps before, which then move on by one."""
+        assert op.initial is not None and op.final is not None
+        self.names.note(op, self.names.of(op))
+        whole = np.concatenate([self._value(op.initial), self._value(op.input)])
+        steps = op.steps.value.data
+        delays = np.full((), steps) if op.delays is None else literal_value(op.delays)
+        assert delays is not None
+        shape = whole.shape[1:]
+        places = steps - np.broadcast_to(delays.astype(np.int64), shape)
+        self.values[op.output] = np.take_along_axis(whole, places[None], axis=0)
+        self.values[op.final] = whole[1:]
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return tuple(1 if n == DYNAMIC else n for n in dense_type(value).get_shape())
+
+
+def _range(value: SSAValue) -> Bounds:
+    dtype = numpy_dtype(dense_type(value).element_type)
+    if dtype.kind == "b":
+        return 0, 1
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
+def _array(flat: Sequence[Signal], shape: Sequence[int]) -> Signals:
+    result = np.empty(len(flat), dtype=object)
+    result[:] = flat
+    return result.reshape(shape)

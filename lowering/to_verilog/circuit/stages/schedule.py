@@ -1,0 +1,269 @@
+"""When the beats of a network of stages move: latency, initiation interval, depths of FIFOs.
+
+The models of all handshakes run side by side, cycle by cycle, without data. A sender who always
+sends and a receiver who always takes are assumed. What a network does is determined by the order of
+its beats alone, so that FIFOs that are deep enough here never block it at any other pace.
+
+Rows and frames are alike, so that few cycles have to be run: what some cycles did is kept, and done
+again at once wherever all models are in the same state and their tables go on in the same way, as
+far as those cycles looked. Eight such runs are a longer one, and so on, after Gosper 1984,
+"Exploiting regularities in large cellular spaces".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
+
+from .....ir.errors import LoweringError
+from .timing import FifoTiming, Timing
+
+_FRAMES = 8
+"""A network that takes frames at no steady pace after so many is refused."""
+
+_SHORTEST = 8
+"""Cycles of the runs that are made cycle by cycle."""
+
+_FACTOR = 8
+"""Runs that are the next longer one."""
+
+_LEVELS = 5
+"""Lengths of runs."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A stage as the schedule sees it.
+
+    Attributes:
+        timing: its handshake.
+        inputs: the channels that it takes beats from.
+        outputs: the channels that it gives beats to.
+    """
+
+    timing: Timing
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a network does while nobody waits.
+
+    Attributes:
+        latency: cycles from the first beat of a frame that comes in to the last beat of its
+            result that goes out, for the first frame.
+        interval: cycles from frame to frame.
+    """
+
+    latency: int
+    interval: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What some cycles did. Cycles are counted from its first one.
+
+    Attributes:
+        cycles: how many.
+        states: of all models, after it.
+        moves: how far each position went.
+        most: what each FIFO held at most.
+        taken: the first cycle in which the source gave a beat; `None` for none.
+        ends: the cycles in which frames of results ended.
+    """
+
+    cycles: int
+    states: tuple[Any, ...]
+    moves: tuple[int, ...]
+    most: tuple[int, ...]
+    taken: int | None
+    ends: tuple[int, ...]
+
+
+def schedule(nodes: Sequence[Node], source: int, sink: int, beats: int) -> Schedule:
+    """Run a network.
+
+    Args:
+        nodes: the stages, each after those that it takes beats from; their models change.
+        source: the channel that the network takes its beats from.
+        sink: the channel that its results go out on.
+        beats: of a frame of results.
+
+    Raises:
+        LoweringError: the network is blocked.
+    """
+    network = _Network(nodes, source, sink, beats)
+    level, climbing, count = 0, True, 0
+    while True:
+        before = network.noted()
+        run = network.advance(level)
+        if run.states == before[0] and not any(run.moves):
+            raise LoweringError("the stages of the circuit wait for each other")
+        if _is_steady(network.ends):
+            network.restore(before)
+            if not level:
+                break
+            level, climbing = level - 1, False
+            continue
+        count += 1
+        if climbing and count == _FACTOR and level + 1 < _LEVELS:
+            level, count = level + 1, 0
+    while not _is_steady(network.ends):
+        network.run(1)
+    for timing, most in zip(network.fifos, network.most, strict=True):
+        timing.most = most
+    ends = network.ends
+    return Schedule(ends[0] - network.began, ends[-1] - ends[-2])
+
+
+class _Network:
+    """A network that runs.
+
+    Attributes:
+        cycle: how many have passed.
+        began: the cycle in which the source gave its first beat; -1 before.
+        ends: the cycles in which frames of results ended.
+        most: what each FIFO held at most.
+        fifos: their models.
+    """
+
+    def __init__(self, nodes: Sequence[Node], source: int, sink: int, beats: int) -> None:
+        self.steps = [(node.timing, node.inputs, node.outputs) for node in nodes]
+        channels = 1 + max(channel for node in nodes for channel in (*node.inputs, *node.outputs))
+        self.valid, self.readies = [False] * channels, [False] * channels
+        self.source, self.sink, self.beats = source, sink, beats
+        self.valid[source] = self.readies[sink] = True
+        self.timings = [node.timing for node in nodes]
+        self.counting = [timing for timing in self.timings if timing.tables]
+        self.fifos = [timing for timing in self.timings if isinstance(timing, FifoTiming)]
+        self.tables = [*chain.from_iterable(timing.tables for timing in self.counting)]
+        self.tables.append(bytes((*[0] * (beats - 1), 1)))
+        self.twice = [table + table for table in self.tables]
+        self.cycle, self.began, self.sent = 0, -1, 0
+        self.ends: list[int] = []
+        self.most = [0] * len(self.fifos)
+        # By level and states, then by how far tables were looked at: what stood there.
+        self._known: list[dict[Any, dict[Any, dict[Any, _Run]]]] = [{} for _ in range(_LEVELS)]
+
+    def _states(self) -> tuple[Any, ...]:
+        return tuple([timing.state for timing in self.timings])
+
+    def _positions(self) -> list[int]:
+        found = [*chain.from_iterable([timing.positions for timing in self.counting])]
+        found.append(self.sent)
+        return found
+
+    def noted(self) -> tuple[Any, ...]:
+        """All that `restore` needs to go back to this cycle."""
+        own = self.cycle, self.began, [*self.ends], [*self.most]
+        return self._states(), self._positions(), own
+
+    def restore(self, noted: tuple[Any, ...]) -> None:
+        """Go back."""
+        states, positions, own = noted
+        self._set(states, positions)
+        self.cycle, self.began, self.ends, self.most = own
+
+    def _set(self, states: Sequence[Any], positions: Sequence[int]) -> None:
+        for timing, state in zip(self.timings, states, strict=True):
+            timing.state = state
+        start = 0
+        for timing in self.counting:
+            end = start + len(timing.tables)
+            timing.positions[:] = positions[start:end]
+            start = end
+        self.sent = positions[start]
+
+    def advance(self, level: int) -> _Run:
+        """Pass the cycles of a level."""
+        states, before = self._states(), self._positions()
+        known = self._known[level].setdefault(states, {})
+        for extents, runs in known.items():
+            found = runs.get(self._seen(before, extents))
+            if found is not None:
+                self._set(found.states, [a + b for a, b in zip(before, found.moves, strict=True)])
+                self._note(found)
+                return found
+        if level:
+            found = _joined([self.advance(level - 1) for _ in range(_FACTOR)])
+        else:
+            found = self.run(_SHORTEST)
+        extents = tuple([move + 1 for move in found.moves])
+        known.setdefault(extents, {})[self._seen(before, extents)] = found
+        return found
+
+    def _seen(self, positions: Sequence[int], extents: Sequence[int]) -> tuple[bytes, ...]:
+        """What stands in the tables from positions on, so far; all that goes round, at most."""
+        found: list[bytes] = []
+        for table, position, extent in zip(self.twice, positions, extents, strict=True):
+            size = len(table) >> 1
+            start = position % size
+            found.append(table[start : start + min(extent, size)])
+        return tuple(found)
+
+    def run(self, cycles: int) -> _Run:
+        """Pass so many cycles, one by one."""
+        before = self._positions()
+        for timing in self.fifos:
+            timing.most = timing.state
+        taken: int | None = None
+        ends: list[int] = []
+        for cycle in range(cycles):
+            self._pass()
+            if taken is None and self.readies[self.source]:
+                taken = cycle
+            if self.valid[self.sink]:
+                self.sent += 1
+                if self.sent % self.beats == 0:
+                    ends.append(cycle)
+        moves = tuple(b - a for a, b in zip(before, self._positions(), strict=True))
+        most = tuple(timing.most for timing in self.fifos)
+        found = _Run(cycles, self._states(), moves, most, taken, tuple(ends))
+        self._note(found)
+        return found
+
+    def _pass(self) -> None:
+        """One cycle."""
+        valid, ready = self.valid, self.readies
+        for timing, inputs, outputs in self.steps:
+            for channel, value in zip(
+                outputs, timing.valid([valid[c] for c in inputs]), strict=True
+            ):
+                valid[channel] = value
+        for timing, inputs, outputs in reversed(self.steps):
+            values = timing.ready([valid[c] for c in inputs], [ready[c] for c in outputs])
+            for channel, value in zip(inputs, values, strict=True):
+                ready[channel] = value
+        for timing, inputs, outputs in self.steps:
+            timing.step([valid[c] for c in inputs], [ready[c] for c in outputs])
+
+    def _note(self, run: _Run) -> None:
+        """Take a run of the shortest or of a known kind into account."""
+        if self.began < 0 and run.taken is not None:
+            self.began = self.cycle + run.taken
+        self.ends += [self.cycle + end for end in run.ends]
+        self.most = [max(pair) for pair in zip(self.most, run.most, strict=True)]
+        self.cycle += run.cycles
+
+
+def _joined(runs: Sequence[_Run]) -> _Run:
+    """Runs one after another."""
+    starts = [sum(run.cycles for run in runs[:index]) for index in range(len(runs))]
+    placed = list(zip(starts, runs, strict=True))
+    return _Run(
+        sum(run.cycles for run in runs),
+        runs[-1].states,
+        tuple(map(sum, zip(*[run.moves for run in runs], strict=True))),
+        tuple(map(max, zip(*[run.most for run in runs], strict=True))),
+        next((start + run.taken for start, run in placed if run.taken is not None), None),
+        tuple(start + end for start, run in placed for end in run.ends),
+    )
+
+
+def _is_steady(ends: Sequence[int]) -> bool:
+    """Whether the pace was known after one of those ends of frames."""
+    steps = [b - a for a, b in pairwise(ends)]
+    return len(steps) >= _FRAMES or any(a == b for a, b in pairwise(steps[1:]))

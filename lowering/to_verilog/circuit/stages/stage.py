@@ -1,0 +1,64 @@
+"""What a stage is to the network around it: its module, its channels, its timing, its cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects import hw
+
+from .....passes.adder_graph.graph import width_of
+from ..circuit import LayerCount
+from .timing import Timing
+
+AnyModule = hw.HWModuleOp | hw.HWModuleExternOp
+"""A module with a body, or a memory."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a channel carries.
+
+    Attributes:
+        bounds: the least and the largest value of each element of a beat, the first element in
+            the lowest bits, each with exactly its bits.
+        beats: of a frame.
+        level: how much later than a register's its bits are there, in the unit of `Pacing`.
+    """
+
+    bounds: tuple[tuple[int, int], ...]
+    beats: int = 1
+    level: float = 0
+
+    @property
+    def widths(self) -> list[int]:
+        """The bits of each element."""
+        return [width_of(*bounds) for bounds in self.bounds]
+
+    @property
+    def width(self) -> int:
+        """The bits of a beat."""
+        return sum(self.widths)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One part of a network of stages.
+
+    Attributes:
+        name: of its instance, and the start of its module's name.
+        module: with the stage interface.
+        inputs: what its inputs carry, in order.
+        outputs: what its outputs carry.
+        timing: how it moves beats.
+        parts: modules that `module` instantiates: arithmetic, memories. Equal names are equal
+            modules.
+        layers: what it is made of, by layer of the program.
+    """
+
+    name: str
+    module: hw.HWModuleOp
+    inputs: tuple[Layout, ...]
+    outputs: tuple[Layout, ...]
+    timing: Timing
+    parts: tuple[AnyModule, ...] = ()
+    layers: tuple[LayerCount, ...] = field(default=())

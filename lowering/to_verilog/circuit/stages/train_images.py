@@ -1,0 +1,233 @@
+"""Stages for images of spikes: a beat is a position of a step, positions row by row, steps in turn.
+
+To a window, each step is a frame of its own. Neurons of a channel are the same at all positions, so
+that one circuit serves them all; their potentials stand in a RAM, one word a position. The word of
+the next position is read while that of the last one is written. Not here: windows (`window`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+from xdsl.dialects import hw
+from xdsl.ir import SSAValue
+
+from .....dialects import spike
+from .....dialects.inference import tensor_type
+from .....dialects.shapes import DYNAMIC
+from .....dialects.spike.types import dense_type
+from .....passes.adder_graph.graph import width_of
+from ..memories import Memory
+from ..pacing import Pacing
+from ..signals import Signal
+from .body import StageBody, clog2
+from .frames import gather_stage, scatter_stage
+from .neuron_rules import NeuronRule
+from .neurons import Neurons, number, potentials
+from .stage import Layout, Stage
+from .timed import ImageOp
+from .timing import PipelineTiming
+from .window import window_stage
+from .window_shape import WindowShape
+
+
+def image_refusal(op: ImageOp) -> str | None:
+    """Why an op on images of spikes cannot become hardware; `None` if it can."""
+    shape = dense_type(op.operands[0]).get_shape()
+    if shape[0] == DYNAMIC:
+        return "how many steps a sample has is not known; give timesteps=T"
+    if DYNAMIC in shape[2:]:
+        return "the sizes of its images are not known; fix them with infer-shapes"
+    return None
+
+
+def image_windows(op: ImageOp) -> WindowShape:
+    """The geometry of the windows at each step; images of one axis are one row high."""
+    size = dense_type(op.operands[0]).get_shape()[3:]
+    rank = len(size)
+    if isinstance(op, spike.ConvOp):
+        kernel, dilation = tensor_type(op.weight).get_shape()[2:], op.dilation.get_values()
+    else:
+        kernel, dilation = op.kernel.get_values(), (1,) * rank
+    padding = op.padding.get_values()
+    return WindowShape(
+        _pair(size, 1),
+        _pair(kernel, 1),
+        _pair(op.strides.get_values(), 1),
+        _pair(padding[:rank], 0),
+        _pair(padding[rank:], 0),
+        _pair(dilation, 1),
+    )
+
+
+def _pair(values: Sequence[int], missing: int) -> tuple[int, int]:
+    """Rows and columns; of an image of one axis `missing` rows."""
+    return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
+
+
+def step_window_stage(name: str, op: ImageOp, input: Layout, pacing: Pacing) -> Stage:
+    """The windows of all steps; there are no spikes beyond the border."""
+    shape = image_windows(op)
+    steps = input.beats // prod(shape.size)
+    image, padding = replace(input, beats=prod(shape.size)), [0] * len(input.bounds)
+    one = window_stage(name, shape, image, padding, pacing)
+    return _repeated(one, input, steps)
+
+
+def step_gather_stage(name: str, input: Layout, steps: int) -> Stage:
+    """All positions of each step in one beat."""
+    return _repeated(gather_stage(name, replace(input, beats=input.beats // steps)), input, steps)
+
+
+def step_scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) -> Stage:
+    """Each step's elements, position by position."""
+    return _repeated(scatter_stage(name, replace(input, beats=1), positions), input, input.beats)
+
+
+def _repeated(stage: Stage, input: Layout, steps: int) -> Stage:
+    """A stage whose frames are steps, as one for whole samples."""
+    (output,) = stage.outputs
+    return replace(stage, inputs=(input,), outputs=(replace(output, beats=output.beats * steps),))
+
+
+def gathered_step(value: SSAValue, places: Sequence[int], width: int) -> list[int]:
+    """Where the elements of a step, in its own order, are in a gathered one.
+
+    Args:
+        value: the run.
+        places: of the channels in the beat of a position.
+        width: the elements of such a beat.
+    """
+    positions = prod(dense_type(value).get_shape()[3:])
+    return [position * width + place for place in places for position in range(positions)]
+
+
+def step_positions(value: SSAValue, places: Sequence[int]) -> list[list[int]]:
+    """For each position the places of its elements in a step, whose elements have those places."""
+    channels = dense_type(value).get_shape()[2]
+    return np.reshape(places, (channels, -1)).T.tolist()
+
+
+def image_neuron_stage(
+    name: str,
+    layer: str,
+    source: str,
+    input: Layout,
+    places: Sequence[int],
+    rules: Sequence[NeuronRule],
+    steps: int,
+) -> Stage:
+    """The spikes of neurons at all positions, one cycle after their currents.
+
+    Args:
+        name: of the stage.
+        layer: the layer of the program.
+        source: the op, in words.
+        input: the currents; a frame is the positions, at least two, of a sample's steps.
+        places: where the current of each channel is in a beat.
+        rules: of the neurons of each channel.
+        steps: of a sample.
+    """
+    positions = input.beats // steps
+    body = StageBody([input.width], [len(rules)])
+    neurons = Neurons(body, layer, source)
+    currents = neurons.elements(body.in_data[0], input, places)
+    where = potentials(rules, [current.bounds for current in currents], steps)
+    valid = body.state(1, "valid", 0)
+    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
+    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    position = body.counting(positions, "position")
+    ends = body.all_of(moved, position.last, name="ends")
+    _, last = body.counter(steps, ends, "step")
+    first = body.state(1, "first", 1)
+    body.drive(first, last, ends)
+    widths = [
+        0 if potential.held[0] == potential.held[1] else width_of(*potential.held)
+        for potential in where
+    ]
+    kept = _Kept(body, sum(widths), positions, position.value, position.last, moved)
+    body.count_on(position, moved)
+    spikes: list[Signal] = []
+    following: list[SSAValue] = []
+    low = 0
+    for index, (rule, potential, current, width) in enumerate(
+        zip(rules, where, currents, widths, strict=True)
+    ):
+        v = Signal.constant(potential.held[0])
+        if width:
+            before = body.extract(kept.word, low, width)
+            begun = body.select(first, body.constant(rule.first, width), before, f"v_{index}")
+            v = number(begun, potential.held)
+        with neurons.circuit.element(index):
+            fired, after = neurons.step(rule, potential, v, current)
+        if width:
+            following.append(neurons.bits(after, width))
+            neurons.circuit.layer.mux_bits += width
+            low += width
+        spikes.append(fired)
+    if following:
+        kept.write(body.joined(following))
+    data = body.state(len(rules), "spikes")
+    body.drive(data, body.joined([neurons.bits(spike, 1) for spike in spikes]), moved)
+    body.drive(valid, body.in_valid[0], ready)
+    comment = f"{len(rules)} neurons at {positions} positions; {steps} steps"
+    module = body.finish(name, comment, [ready], [data], [valid])
+    output = Layout(tuple(spike.bounds for spike in spikes), input.beats)
+    count = neurons.circuit.layer
+    count.register_bits += body.register_bits
+    count.memory_bits += positions * sum(widths)
+    parts = tuple(memory.declaration() for memory in kept.memories)
+    return Stage(name, module, (input,), (output,), PipelineTiming(1), parts, layers=(count,))
+
+
+class _Kept:
+    """The potentials of all positions.
+
+    Args:
+        body: of the module.
+        width: of a position's; 0 where all are known.
+        positions: how many.
+        position: the one whose beat comes.
+        last: whether it is the last.
+        moved: whether its beat comes in.
+
+    Attributes:
+        word: that of the position.
+    """
+
+    def __init__(
+        self,
+        body: StageBody,
+        width: int,
+        positions: int,
+        position: SSAValue,
+        last: SSAValue,
+        moved: SSAValue,
+    ) -> None:
+        self.body = body
+        self.memories: list[Memory] = []
+        if not width:
+            return
+        memory = Memory.ram(positions, width)
+        self.memories.append(memory)
+        following = body.add(position, 1)
+        if positions & (positions - 1):
+            following = body.select(last, body.constant(0, clog2(positions)), following)
+        unknown = body.constant(0, width)
+        self.word = body.memory(memory, "potentials", [moved, position, unknown, moved, following])
+
+    def write(self, word: SSAValue) -> None:
+        """What the position has from now on."""
+        op = self.word.owner
+        assert isinstance(op, hw.InstanceOp)
+        op.operands[_WRITTEN] = word
+        # Behind what it takes, as Verilog declares wires; what it gives is declared before all.
+        op.detach()
+        self.body.put(op)
+
+
+_WRITTEN = 3
+"""The operand of a RAM that is written: behind the clock, whether, and where."""

@@ -1,0 +1,297 @@
+"""The stage that makes windows of an image: line buffers, padding, strides, dilation.
+
+The pixels go through a delay line with a tap for each place of the window. Slots of the delay line
+are the positions of a raster that is as wide as the wider of image and result, so that all rows are
+equally long; for the usual convolution it is the image itself and a pixel comes in every cycle.
+A tap beyond the border of the image holds some other pixel, or the next frame's: it is replaced by
+the padding. The last windows of a frame leave while the next frame comes in, or without it: then
+the delay line moves on by itself.
+
+Not here: the sizes of windows (`window_shape`), what is computed on one (`arithmetic`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from xdsl.dialects import hw
+from xdsl.ir import SSAValue
+
+from .....passes.adder_graph.graph import width_of
+from ..circuit import LayerCount
+from ..memories import Memory
+from ..pacing import Pacing
+from .body import Counter, StageBody, clog2
+from .stage import Layout, Stage
+from .watching import Watch
+from .window_shape import Pair, WindowShape, WindowTiming
+
+_REGISTERED_DELAY = 2
+"""Delays of so many slots are registers; longer ones are a RAM."""
+
+
+def window_layout(
+    shape: WindowShape, input: Layout, padding: Sequence[int], pacing: Pacing
+) -> Layout:
+    """The elements of windows: rows of taps, taps of a row, channels."""
+    bounds: list[Pair] = []
+    for y, x in product(range(shape.kernel[0]), range(shape.kernel[1])):
+        inside = shape.always_inside(0, y) and shape.always_inside(1, x)
+        bounds += [
+            (low, high) if inside else (min(low, pad), max(high, pad))
+            for (low, high), pad in zip(input.bounds, padding, strict=True)
+        ]
+    padded = any(not shape.always_inside(a, t) for a in (0, 1) for t in range(shape.kernel[a]))
+    level = pacing.after_selection(max(shape.kernel) * input.width) if padded else 0
+    return Layout(tuple(bounds), shape.result[0] * shape.result[1], level)
+
+
+def window_stage(
+    name: str, shape: WindowShape, input: Layout, padding: Sequence[int], pacing: Pacing
+) -> Stage:
+    """The windows of an image, one a beat, in row-major order.
+
+    Args:
+        name: of the stage.
+        shape: the geometry.
+        input: one pixel a beat.
+        padding: for each channel the number that stands beyond the border.
+        pacing: with a clock, what the handshake and the padding wait for are registers.
+    """
+    output = window_layout(shape, input, padding, pacing)
+    writer = _Window(shape, input, output, padding, early=pacing.clock is not None)
+    module = writer.module(name)
+    sizes = f"{shape.kernel[0]}x{shape.kernel[1]} windows of {shape.size[0]}x{shape.size[1]}"
+    count = LayerCount(
+        name,
+        f"{sizes} positions, {len(input.bounds)} channels",
+        register_bits=writer.body.register_bits,
+        mux_bits=writer.mux_bits,
+        memory_bits=sum(m.depth * m.width for m in writer.memories),
+    )
+    parts = tuple(memory.declaration() for memory in dict.fromkeys(writer.memories))
+    return Stage(name, module, (input,), (output,), WindowTiming(shape), parts, (count,))
+
+
+class _Window:
+    def __init__(
+        self,
+        shape: WindowShape,
+        input: Layout,
+        output: Layout,
+        padding: Sequence[int],
+        *,
+        early: bool,
+    ) -> None:
+        self.shape = shape
+        self.input = input
+        self.output = output
+        self.padding = padding
+        self.early = early
+        self.body = StageBody([input.width], [output.width])
+        self.memories: list[Memory] = []
+        self.mux_bits = 0
+        self.line_slots = shape.dilation[0] * shape.raster[1]
+        self.at: Counter | None = None
+
+    def module(self, name: str) -> hw.HWModuleOp:
+        """The module."""
+        body, shape = self.body, self.shape
+        valid = body.state(1, "valid", 0)
+        free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
+        taken, go, active = self._slots(free)
+        rows, columns, wanted = self._positions(go, active)
+        body.drive(valid, body.all_of(go, active, wanted), free)
+        taps = self._taps(go)
+        inside = self._all_inside(rows, columns, go)
+        places = product(range(shape.kernel[0]), range(shape.kernel[1]))
+        parts = [
+            self._padded(index, taps[y][x], inside[y, x]) for index, (y, x) in enumerate(places)
+        ]
+        kernel, size = (f"{n[0]}x{n[1]}" for n in (shape.kernel, shape.size))
+        comment = f"{kernel} windows of frames of {size} positions, by line buffers"
+        return body.finish(name, comment, [taken], [body.joined(parts)], [valid])
+
+    def _slots(self, free: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """`in_ready`, whether a slot passes, and whether it has a window."""
+        body, shape = self.body, self.shape
+        (rows, columns), lag = shape.raster, shape.lag
+        in_x, in_y = self._counting(columns, "in_x"), self._counting(rows, "in_y")
+        start = body.all_of(in_y.is_at(0), in_x.is_at(0), name="start")
+        pixel = body.all_of(
+            *in_y.within(shape.margin[0], shape.size[0]),
+            *in_x.within(shape.margin[1], shape.size[1]),
+            name="pixel",
+        )
+        needs = body.any_of(pixel, start) if shape.margin != (0, 0) else pixel
+        has = body.any_of(body.in_valid[0], body.inverse(needs))
+        entered = body.all_of(free, has, name="entered")
+        ready = body.all_of(free, pixel)
+        before = divmod(lag - 1, columns)
+        reached = body.all_of(in_y.is_at(before[0]), in_x.is_at(before[1])) if lag else start
+        in_x.count_on(entered)
+        in_y.count_on(self._both(in_x.counter.last, has, free))
+        if not lag:
+            return ready, entered, body.constant(1, 1)
+        pending = body.state(clog2(lag + 1), "pending", 0)
+        some = body.state(1, "some", 0) if self.early else body.compare(pending, "ne", 0)
+        flush = body.all_of(free, start, some, body.inverse(body.in_valid[0]), name="flush")
+        go = body.any_of(entered, flush, name="go")
+        ends = body.all_of(
+            has if self.early else entered, in_x.counter.last, in_y.counter.last, name="ends"
+        )
+        left = body.select(some, body.add(pending, -1), pending)
+        more = body.constant(lag, clog2(lag + 1))
+        body.drive(pending, body.select(ends, more, left), go)
+        if self.early:
+            body.drive(some, body.any_of(ends, body.compare(pending, "ugt", 1)), go)
+        filled = body.state(1, "filled", 0)
+        following = body.all_of(body.inverse(ends), body.any_of(filled, reached))
+        body.drive(filled, following, entered)
+        return ready, go, body.any_of(some, filled, name="active")
+
+    def _positions(self, go: SSAValue, active: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """Row and column of the window at stride 1, and whether it belongs to the result."""
+        body, shape = self.body, self.shape
+        x, y = (self._counting(n, name) for n, name in zip(shape.raster[::-1], "xy", strict=True))
+        step = body.all_of(go, active)
+        below = self._both(x.counter.last, active, go)
+        wanted = [*self._phase(1, x, step), *self._phase(0, y, below)]
+        x.count_on(step)
+        y.count_on(below)
+        return y.counter.value, x.counter.value, body.all_of(*wanted, name="wanted")
+
+    def _both(self, condition: SSAValue, ready: SSAValue, moves: SSAValue) -> SSAValue:
+        """Whether a slot passes, of which `moves` is known last, and a condition holds."""
+        body = self.body
+        if self.early:
+            return body.all_of(body.all_of(ready, condition), moves)
+        return body.all_of(body.all_of(moves, ready), condition)
+
+    def _counting(self, count: int, name: str) -> Watch:
+        return Watch(self.body, self.body.counting(count, name), name, early=self.early)
+
+    def _phase(self, axis: int, at: Watch, step: SSAValue) -> list[SSAValue]:
+        """Bits that say whether a window at this row (column) belongs to the result."""
+        body, stride = self.body, self.shape.strides[axis]
+        bound = (self.shape.result[axis] - 1) * stride + 1
+        found = at.within(0, bound)
+        if stride == 1 or bound == 1:
+            return found
+        phase = body.state(clog2(stride), f"{'yx'[axis]}_phase", 0)
+        again = body.any_of(body.compare(phase, "eq", stride - 1), at.counter.last)
+        following = body.select(again, body.constant(0, clog2(stride)), body.add(phase, 1))
+        body.drive(phase, following, step)
+        return [*found, body.compare(phase, "eq", 0)]
+
+    def _all_inside(
+        self, rows: SSAValue, columns: SSAValue, go: SSAValue
+    ) -> dict[Pair, SSAValue | None]:
+        """For each tap whether it is in the image, from registers; `None` if always."""
+        body = self.body
+        sides = [self._inside(0, rows), self._inside(1, columns)]
+        kept: dict[str, SSAValue] = {}
+
+        def register(name: str, bits: Sequence[SSAValue]) -> SSAValue:
+            if name not in kept:
+                kept[name] = body.state(1, f"{name}_inside")
+                body.drive(kept[name], body.all_of(*bits), go)
+            return kept[name]
+
+        found: dict[Pair, SSAValue | None] = {}
+        for (y, row), (x, column) in product(enumerate(sides[0]), enumerate(sides[1])):
+            named = {f"y{y}": row, f"x{x}": column}
+            asked = {name: bits for name, bits in named.items() if bits is not None}
+            if self.early and len(asked) == 2:
+                bits = [bit for part in asked.values() for bit in part]
+                found[y, x] = register("_".join(asked), bits)
+            else:
+                own = [register(name, bits) for name, bits in asked.items()]
+                found[y, x] = body.all_of(*own) if own else None
+        return found
+
+    def _inside(self, axis: int, value: SSAValue) -> list[list[SSAValue] | None]:
+        """For each tap of an axis bits that say whether it is in the image; `None` if always."""
+        body, shape = self.body, self.shape
+        found: list[list[SSAValue] | None] = []
+        for tap in range(shape.kernel[axis]):
+            if shape.always_inside(axis, tap):
+                found.append(None)
+                continue
+            first = shape.low[axis] - tap * shape.dilation[axis]
+            count, end = shape.raster[axis], first + shape.size[axis]
+            bits: list[SSAValue] = []
+            if first > 0:
+                bits.append(
+                    body.compare(value, "uge", first) if first < count else body.constant(0, 1)
+                )
+            if end < count:
+                bits.append(body.compare(value, "ult", end) if end > 0 else body.constant(0, 1))
+            found.append(bits)
+        return found
+
+    def _taps(self, go: SSAValue) -> list[list[SSAValue]]:
+        """The pixel at each tap, rows from above."""
+        body, shape = self.body, self.shape
+        (rows, columns), right = shape.kernel, shape.dilation[1]
+        if rows > 1 and self.line_slots > _REGISTERED_DELAY:
+            self.at = body.counting(self.line_slots - 1, "line_at")
+            body.count_on(self.at, go)
+        lines = [body.in_data[0]]
+        for row in reversed(range(rows - 1)):
+            lines.append(self._delayed(lines[-1], go, f"line_{row}"))
+        taps: list[list[SSAValue]] = []
+        for row, line in enumerate(reversed(lines)):
+            places: list[SSAValue] = []
+            value = line
+            for place in range((columns - 1) * right + 1):
+                register = body.state(self.input.width, f"tap_{row}_{place}")
+                body.drive(register, value, go)
+                value = register
+                if place % right == 0:
+                    places.append(value)
+            taps.append(places[::-1])
+        return taps
+
+    def _delayed(self, value: SSAValue, go: SSAValue, name: str) -> SSAValue:
+        """The value of a row of taps earlier."""
+        body, slots = self.body, self.line_slots
+        if self.at is None:
+            for index in range(slots):
+                register = body.state(self.input.width, f"{name}_{index}")
+                body.drive(register, value, go)
+                value = register
+            return value
+        memory = Memory.ram(slots - 1, self.input.width)
+        self.memories.append(memory)
+        return body.memory(memory, name, [go, self.at.value, value, go, self.at.value])
+
+    def _padded(self, index: int, pixel: SSAValue, condition: SSAValue | None) -> SSAValue:
+        """One tap's channels as the output has them: padding beyond the border."""
+        body = self.body
+        channels = len(self.input.bounds)
+        bounds = self.output.bounds[index * channels : (index + 1) * channels]
+        resized = self._resized(pixel, bounds)
+        if condition is None:
+            return resized
+        pads = [(pad, width_of(*bound)) for pad, bound in zip(self.padding, bounds, strict=True)]
+        number, place = 0, 0
+        for pad, width in pads:
+            number |= (pad % (1 << width)) << place
+            place += width
+        self.mux_bits += place
+        return body.select(condition, resized, body.constant(number, place))
+
+    def _resized(self, pixel: SSAValue, bounds: Sequence[Pair]) -> SSAValue:
+        """A pixel with its channels in the bits that other bounds need."""
+        body = self.body
+        widths = [width_of(*bound) for bound in bounds]
+        if widths == self.input.widths:
+            return pixel
+        parts: list[SSAValue] = []
+        low = 0
+        for have, want in zip(self.input.bounds, bounds, strict=True):
+            parts.append(body.resized(body.extract(pixel, low, width_of(*have)), have, want))
+            low += width_of(*have)
+        return body.joined(parts)

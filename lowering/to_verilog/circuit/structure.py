@@ -1,0 +1,320 @@
+"""Whether modules of `hw`, `comb` and `seq` are a circuit, checked before it is written.
+
+xDSL verifies ops one by one: an instance may have ports of other types there than its module. Here
+names, ports, widths, drivers, memories and loops of the whole are looked at. Not here: what a
+circuit computes (`triton verify`), and ops that have no Verilog (`to_verilog.printer`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import comb, hw, seq
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+
+from ....dialects.shapes import bit_width
+from ....ir.errors import VerifyError
+from ....ir.locations import location_text
+from .circuit import name_of
+from .memories import MEMORY, memory_of
+from .words import KEYWORDS
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_DIRECTIONS = (hw.Direction.INPUT, hw.Direction.OUTPUT)
+
+_SHOWN = 20
+"""Problems that are told, at most."""
+
+AnyModule = hw.HWModuleOp | hw.HWModuleExternOp
+Types = Mapping[str, Attribute]
+"""Of ports, by name."""
+
+
+@dataclass(frozen=True)
+class _Ports:
+    inputs: Types
+    outputs: Types
+
+
+def check_structure(module: ModuleOp, top: str, streams: Mapping[str, int] | None = None) -> None:
+    """Refuse hardware modules that are no circuit.
+
+    Each module has a name of its own, which Verilog takes; each instance has every port of its
+    module once, with its direction and type; operands and results of every op have the widths that
+    belong together; each value is driven in its module; memories are what their ports say; and no
+    signal depends on itself but through a register.
+
+    Args:
+        module: holds them.
+        top: the outermost one.
+        streams: bits that ports of `top` must have, by name.
+
+    Raises:
+        VerifyError: says what is wrong where, up to 20 problems.
+    """
+    found = [op for op in module.body.block.ops if isinstance(op, AnyModule)]
+    checks = _Checks(found)
+    problems = checks.problems(top, streams or {})
+    if problems:
+        shown = "\n".join(f"  {each}" for each in problems[:_SHOWN])
+        more = f"\n  and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        raise VerifyError(f"circuit '{top}' is not well formed:\n{shown}{more}")
+
+
+class _Checks:
+    def __init__(self, modules: Sequence[AnyModule]) -> None:
+        self.modules = modules
+        self.named = {module.sym_name.data: module for module in modules}
+        self.ports = {module: _ports(module) for module in modules}
+        self.found: list[str] = []
+        self._reaching: dict[AnyModule, dict[str, frozenset[str]]] = {}
+
+    def problems(self, top: str, streams: Mapping[str, int]) -> list[str]:
+        """What is wrong."""
+        outermost = self.named.get(top)
+        if outermost is None:
+            self.found.append(f"there is no module '{top}'")
+        else:
+            ports = {**self.ports[outermost].inputs, **self.ports[outermost].outputs}
+            for name, bits in streams.items():
+                if name not in ports or bit_width(ports[name]) != bits:
+                    text = f"of type {ports[name]}" if name in ports else "missing"
+                    self._note(outermost, f"port '{name}' is {text}, expected i{bits}")
+        self._check_names()
+        for module in self.modules:
+            if isinstance(module, hw.HWModuleExternOp):
+                self._check_memory(module)
+            else:
+                self._check_body(module)
+        if not self.found:
+            for module in self.modules:
+                self._reached_outputs(module, [])
+        return self.found
+
+    def _note(self, module: AnyModule, text: str, op: Operation | None = None) -> None:
+        place = f"module '{module.sym_name.data}'"
+        if op is not None:
+            name = op.instance_name.data if isinstance(op, hw.InstanceOp) else _result_name(op)
+            place += f", {op.name}" + (f" '{name}'" if name else "")
+            source = location_text(op)
+            place += "" if source == "unknown" else f" at {source}"
+        self.found.append(f"{place}: {text}")
+
+    def _check_names(self) -> None:
+        for module in self.modules:
+            name = module.sym_name.data
+            if self.named[name] is not module:
+                self._note(module, "another module has the same name")
+            taken: set[str] = set()
+            for port in module.module_type.ports.data:
+                own = port.port_name.data
+                if own in taken:
+                    self._note(module, f"two ports are called '{own}'")
+                if port.dir.data not in _DIRECTIONS or not _is_signal(port.type):
+                    self._note(module, f"port '{own}' is {port.dir.data.value} {port.type}")
+                taken.add(own)
+            for each in (name, *sorted(taken)):
+                if not _IDENTIFIER.fullmatch(each) or each in KEYWORDS:
+                    self._note(module, f"Verilog does not take the name '{each}'")
+
+    def _check_memory(self, module: hw.HWModuleExternOp) -> None:
+        if MEMORY not in module.attributes:
+            return  # the printer refuses what has no body
+        try:
+            memory = memory_of(module)
+            assert memory is not None
+        except (ValueError, KeyError, AttributeError) as error:
+            self._note(module, f"it is no memory: {error}")
+            return
+        expected = _Ports(dict(memory.inputs), dict([memory.output]))
+        if expected != self.ports[module]:
+            self._note(
+                module, f"its ports are not those of {memory.depth} words of {memory.width} bits"
+            )
+
+    def _check_body(self, module: hw.HWModuleOp) -> None:
+        block, ports = module.body.block, self.ports[module]
+        if [argument.type for argument in block.args] != list(ports.inputs.values()):
+            self._note(module, "its inputs are not the arguments of its body")
+        last = block.last_op
+        if not isinstance(last, hw.OutputOp):
+            self._note(module, "it does not end with hw.output")
+        elif [value.type for value in last.inputs] != list(ports.outputs.values()):
+            self._note(module, "its results are not of the types of its outputs", last)
+        for op in block.ops:
+            for value in op.operands:
+                if (value.owner if value.owner is block else _block_of(value)) is not block:
+                    self._note(module, "an operand is driven outside of the module", op)
+            if not all(_is_signal(value.type) for value in (*op.operands, *op.results)):
+                self._note(module, "a value has no bits", op)
+            elif isinstance(op, hw.InstanceOp):
+                self._check_instance(module, op)
+            elif not _fits(op):
+                types = [str(value.type) for value in (*op.operands, *op.results)]
+                self._note(module, f"widths do not fit: {', '.join(types)}", op)
+
+    def _check_instance(self, module: AnyModule, op: hw.InstanceOp) -> None:
+        name = op.module_name.string_value()
+        of = self.named.get(name)
+        if of is None:
+            self._note(module, f"there is no module '{name}'", op)
+            return
+        ports = self.ports[of]
+        for kind, names, values, expected in (
+            ("input", op.arg_names, op.inputs, ports.inputs),
+            ("output", op.result_names, op.results, ports.outputs),
+        ):
+            given = [each.data for each in names]
+            if sorted(given) != sorted(expected) or len(given) != len(values):
+                names = f"{sorted(given)} are not those of '{name}', {sorted(expected)}"
+                self._note(module, f"{kind}s {names}", op)
+                continue
+            for port, value in zip(given, values, strict=True):
+                if value.type != expected[port]:
+                    self._note(
+                        module, f"'{port}' of '{name}' is {expected[port]}, gets {value.type}", op
+                    )
+
+    def _reached_outputs(
+        self, module: AnyModule, around: list[AnyModule]
+    ) -> Mapping[str, frozenset[str]]:
+        """For each output the inputs that reach it within a cycle; notes loops."""
+        if module in around:
+            self._note(module, "it is a part of itself")
+            return {}
+        if module in self._reaching:
+            return self._reaching[module]
+        found: dict[str, frozenset[str]] = {}
+        if isinstance(module, hw.HWModuleOp):
+            block = module.body.block
+            waited = _Waiting(
+                dict(zip(block.args, self.ports[module].inputs, strict=True)),
+                lambda op: self._reached_outputs(
+                    self.named[op.module_name.string_value()], [*around, module]
+                ),
+            )
+            for op in block.ops:
+                loop = waited.follow(op.results)
+                if loop is not None:
+                    self._note(module, "it depends on itself without a register", loop)
+                    return self._reaching.setdefault(module, {})
+            assert isinstance(block.last_op, hw.OutputOp)
+            for name, value in zip(self.ports[module].outputs, block.last_op.inputs, strict=True):
+                found[name] = waited.inputs[value]
+        return self._reaching.setdefault(module, found)
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+class _Waiting:
+    """Which inputs of a module each value waits for within a cycle.
+
+    Args:
+        inputs: their names.
+        outputs: for an instance what its outputs wait for.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[SSAValue, str],
+        outputs: Callable[[hw.InstanceOp], Mapping[str, frozenset[str]]],
+    ) -> None:
+        self.inputs = {value: frozenset({name}) for value, name in inputs.items()}
+        self._outputs = outputs
+
+    def follow(self, values: Iterable[SSAValue]) -> Operation | None:
+        """Find it out for values; an op that waits for itself, if one is met."""
+        waiting = [(value, iter(self._before(value))) for value in values]
+        path = set[SSAValue]()
+        while waiting:
+            value, before = waiting[-1]
+            if value in self.inputs:
+                waiting.pop()
+                continue
+            path.add(value)
+            for each in before:
+                if each in path:
+                    assert isinstance(each.owner, Operation)
+                    return each.owner
+                if each not in self.inputs:
+                    waiting.append((each, iter(self._before(each))))
+                    break
+            else:
+                parts = [self.inputs[each] for each in self._before(value)]
+                self.inputs[value] = parts[0].union(*parts[1:]) if parts else _NONE
+                path.discard(value)
+                waiting.pop()
+        return None
+
+    def _before(self, value: SSAValue) -> Sequence[SSAValue]:
+        """The values that one waits for."""
+        op = value.owner
+        if isinstance(op, hw.InstanceOp):
+            assert isinstance(value, OpResult)
+            port = op.result_names.data[value.index].data
+            names = self._outputs(op).get(port, _NONE)
+            return [
+                x for name, x in zip(op.arg_names, op.inputs, strict=True) if name.data in names
+            ]
+        return (
+            op.operands if isinstance(op, Operation) and not isinstance(op, seq.CompRegOp) else ()
+        )
+
+
+def _fits(op: Operation) -> bool:
+    """Whether the widths of an op of `hw`, `comb` or `seq` belong together."""
+    of = [bit_width(value.type) or 0 for value in op.operands]
+    (result,) = [bit_width(value.type) or 0 for value in op.results] or [0]
+    match op:
+        case hw.OutputOp():
+            return True
+        case hw.ConstantOp():
+            return bit_width(op.value.type) == result
+        case comb.ConcatOp():
+            return sum(of) == result
+        case comb.ExtractOp():
+            low = op.low_bit.value.data
+            return low >= 0 and low + result <= of[0]
+        case comb.ReplicateOp():
+            return result % of[0] == 0
+        case comb.ICmpOp():
+            return of[0] == of[1] and result == 1
+        case comb.ParityOp():
+            return result == 1
+        case comb.MuxOp():
+            return of == [1, result, result]
+        case seq.CompRegOp():
+            resets = (op.reset is None) == (op.reset_value is None)
+            kept = [x for x in (op.input, op.reset_value) if x is not None]
+            return (
+                resets
+                and op.clk.type == seq.clock
+                and all(x.type == op.data.type for x in kept)
+                and (op.reset is None or bit_width(op.reset.type) == 1)
+            )
+        case _:
+            return bool(of) and all(bits == result for bits in of)
+
+
+def _ports(module: AnyModule) -> _Ports:
+    sides: dict[bool, dict[str, Attribute]] = {True: {}, False: {}}
+    for port in module.module_type.ports.data:
+        sides[port.dir.data != hw.Direction.OUTPUT][port.port_name.data] = port.type
+    return _Ports(sides[True], sides[False])
+
+
+def _is_signal(type: Attribute) -> bool:
+    return type == seq.clock or (bit_width(type) or 0) > 0
+
+
+def _block_of(value: SSAValue) -> object:
+    return value.owner.parent_block() if isinstance(value.owner, Operation) else value.owner
+
+
+def _result_name(op: Operation) -> str | None:
+    return name_of(op.results[0]) or op.results[0].name_hint if op.results else None

@@ -1,0 +1,313 @@
+"""How much of a device a circuit takes, by module and by layer, without synthesis."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+
+from xdsl.dialects import hw
+from xdsl.dialects.builtin import ModuleOp
+
+from ....ir.errors import LoweringError
+from .cleanup import dissolve_small, infer_controls, remove_dead
+from .delays import DELAYS, Delays, delays
+from .elaborate import Elaboration, Part, elaborate
+from .families import Family, family_of
+from .mapping import cover
+from .netlist import FALSE, LEAF, TRUE, Chain, Netlist, Register
+from .shifting import shift_registers, shift_size
+from .storage import BLOCK, DISTRIBUTED, block_memories, memory_tables
+from .timing import Timing
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a circuit takes.
+
+    Attributes:
+        luts: look-up tables, of all uses.
+        shift_luts: of those, shift registers.
+        memory_luts: of those, memories.
+        flip_flops: registers, one a bit.
+        carry_bits: bits of carry chains.
+        carries: carry cells: `CARRY8`, `CARRY4`, `CCU2C`, `SB_CARRY`.
+        block_memories: blocks.
+        cells: of families with one look-up table and one register a cell; 0 of others.
+    """
+
+    luts: int = 0
+    shift_luts: int = 0
+    memory_luts: int = 0
+    flip_flops: int = 0
+    carry_bits: int = 0
+    carries: int = 0
+    block_memories: int = 0
+    cells: int = 0
+
+    def __add__(self, other: Resources) -> Resources:
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return Resources(**sums)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The size of a circuit.
+
+    Attributes:
+        family: that it was estimated for.
+        total: everything.
+        parts: of each module and layer that takes something, in the order of the circuit. Gates
+            that layers share are counted where they came first.
+        periods: for each of them the least clock period of the paths that end in it, in ns.
+    """
+
+    family: Family
+    total: Resources
+    parts: Mapping[Part, Resources]
+    periods: Mapping[Part, float]
+
+    @property
+    def period(self) -> float:
+        """The least clock period, in nanoseconds."""
+        return max(self.periods.values(), default=0.0)
+
+    @property
+    def frequency(self) -> float:
+        """The highest clock frequency, in MHz; 0 where nothing has to be waited for."""
+        return 1e3 / self.period if self.period else 0.0
+
+    def layers(self) -> dict[str, Resources]:
+        """By layer of the program; what belongs to none is under an empty name."""
+        sums: dict[str, Resources] = {}
+        for part, size in self.parts.items():
+            sums[part.layer] = sums.get(part.layer, Resources()) + size
+        return sums
+
+    def modules(self) -> dict[str, Resources]:
+        """By module."""
+        sums: dict[str, Resources] = {}
+        for part, size in self.parts.items():
+            sums[part.module] = sums.get(part.module, Resources()) + size
+        return sums
+
+
+def estimate(
+    module: ModuleOp,
+    family: str = "ultrascale+",
+    top: str | None = None,
+    grade: str | None = None,
+) -> Estimate:
+    """How large a circuit is, and how fast it may run.
+
+    Args:
+        module: holds modules of `hw`, `comb` and `seq`.
+        family: see `families.FAMILIES`.
+        top: the symbol of the outermost one; by default the last that no other one uses.
+        grade: whose delays count, see `delays.DELAYS`; by default the family's first.
+
+    Raises:
+        OptionError: no such family or grade.
+        LoweringError: no such module, or none at all.
+        UnsupportedError: ops whose size is not known.
+    """
+    known, outermost = family_of(family), _top(module, top)
+    first = next(name for name in DELAYS if name.startswith(family))
+    with _no_collection():
+        return _estimate(module, known, outermost, delays(grade or first))
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Keep Python from looking through the whole IR for garbage whenever gates have been made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
+    found = [op for op in module.body.block.ops if isinstance(op, hw.HWModuleOp)]
+    used = {
+        op.module_name.string_value()
+        for m in found
+        for op in m.body.block.ops
+        if isinstance(op, hw.InstanceOp)
+    }
+    for op in reversed(found):
+        if op.sym_name.data == name or (name is None and op.sym_name.data not in used):
+            return op
+    raise LoweringError(
+        f"the module has no hw.module {'' if name is None else f'@{name} '}to estimate; "
+        "run convert-ternary-to-hw first"
+    )
+
+
+def _estimate(module: ModuleOp, family: Family, top: hw.HWModuleOp, known: Delays) -> Estimate:
+    elaborated = elaborate(module, top, family)
+    netlist = elaborated.netlist
+    infer_controls(netlist, family)
+    remove_dead(netlist)
+    dissolve_small(netlist, family)
+    return _Count(elaborated, family, known).result()
+
+
+class _Count:
+    """Counts what is in a netlist that has been cleaned up."""
+
+    def __init__(
+        self,
+        elaborated: Elaboration,
+        family: Family,
+        known: Delays,
+    ) -> None:
+        self.family = family
+        self.known = known
+        self.parts = elaborated.parts
+        self.netlist = elaborated.netlist
+        self.counts: list[Counter[str]] = [Counter() for _ in self.parts]
+        self.roots = roots(self.netlist, family)
+        self.cover = cover(self.netlist, {literal >> 1 for literal in self.roots}, family)
+
+    def result(self) -> Estimate:
+        self._tables()
+        self._inverters()
+        self._registers()
+        self._chains()
+        self._blocks()
+        if self.family.paired:
+            self._cells()
+        sizes = {
+            part: Resources(**counts)
+            for part, counts in zip(self.parts, self.counts, strict=True)
+            if any(counts.values())
+        }
+        periods = {self.parts[group]: time for group, time in self._periods().items()}
+        return Estimate(self.family, sum(sizes.values(), Resources()), sizes, periods)
+
+    def _periods(self) -> dict[int, float]:
+        readers = self._uses()
+        timing = Timing(self.netlist, self.cover, self.family, self.known, readers)
+        return timing.periods()
+
+    def _tables(self) -> None:
+        groups = self.netlist.groups
+        for node, cut in self.cover.tables.items():
+            self.counts[groups[node]]["luts"] += self.family.tables[len(cut) - 1]
+        for literal in self.roots:
+            # A bit that is wanted as it is and inverted takes an inverter.
+            inverted = literal & 1
+            if inverted and (literal ^ 1 in self.roots or self._is_given(literal >> 1)):
+                self.counts[groups[literal >> 1]]["luts"] += 1
+
+    def _is_given(self, node: int) -> bool:
+        return self.netlist.kinds[node] == LEAF
+
+    def _inverters(self) -> None:
+        """Count the inverters of registers that an inverted signal resets, as `aresetn` does.
+
+        Yosys lets the register take the signal as it is, and then gives each one its own inverter.
+        """
+        for register in self.netlist.registers:
+            if resets_inverted(self.netlist, register):
+                self.counts[register.group]["luts"] += 1
+
+    def _registers(self) -> None:
+        registers = self.netlist.registers
+        for register in registers:
+            self.counts[register.group]["flip_flops"] += 1
+        if not self.family.shift_registers:
+            return
+        for sequence in shift_registers(self.netlist, self._uses()):
+            luts, rest = shift_size(len(sequence))
+            count = self.counts[sequence[-1].group]
+            count["luts"] += luts
+            count["shift_luts"] += luts
+            for register in sequence[rest:]:
+                self.counts[register.group]["flip_flops"] -= 1
+
+    def _uses(self) -> Counter[int]:
+        """How often each node is read by something in the device."""
+        used = Counter(literal >> 1 for literal in reading(self.netlist, self.family))
+        for cut in self.cover.tables.values():
+            used.update(cut)
+        return used
+
+    def _chains(self) -> None:
+        own = self.family.own_adder
+        for chain in self.netlist.chains:
+            bits = len(chain.first)
+            count = self.counts[chain.group]
+            count["carry_bits"] += bits
+            single = self.family.carry_bits == 1
+            # The last carry of single cells, if nobody reads it, needs none.
+            cells = bits - (chain.top < 0) if single else -(-bits // self.family.carry_bits)
+            count["carries"] += cells
+            if own:
+                count["luts"] += self._adder_tables(chain, cells)
+
+    def _adder_tables(self, chain: Chain, cells: int) -> int:
+        if self.family.carry_bits > 1:
+            return cells * self.family.carry_bits
+        return sum(output >= 0 for output in chain.outputs)
+
+    def _cells(self) -> None:
+        """Tables with the registers that take them, other registers, carries without a sum."""
+        summed = {node for chain in self.netlist.chains for node in chain.outputs}
+        used = self._uses()
+        for register in self.netlist.registers:
+            node = register.data >> 1
+            given = node in self.cover.tables or node in summed
+            if not given or register.data & 1 or used[node] > 1:
+                self.counts[register.group]["cells"] += 1
+        for chain in self.netlist.chains:
+            bits = chain.outputs if chain.top >= 0 else chain.outputs[:-1]
+            self.counts[chain.group]["cells"] += sum(output < 0 for output in bits)
+        for count in self.counts:
+            count["cells"] += count["luts"]
+
+    def _blocks(self) -> None:
+        for block in self.netlist.blocks:
+            count = self.counts[block.group]
+            kind = block.kind.split()[0]
+            if kind == BLOCK and block.kind != kind:
+                count["block_memories"] += block_memories(block.kind, self.family)
+            elif kind == DISTRIBUTED and block.kind != kind:
+                luts = memory_tables(block.kind, self.family)
+                count["luts"] += luts
+                count["memory_luts"] += luts
+
+
+def resets_inverted(netlist: Netlist, register: Register) -> bool:
+    """Whether the reset is an input, or what a register gives, inverted."""
+    reset = register.reset
+    return reset > TRUE and bool(reset & 1) and netlist.kinds[reset >> 1] == LEAF
+
+
+def reading(netlist: Netlist, family: Family) -> list[int]:
+    """Literals that something other than a look-up table takes, once for each that takes it."""
+    found: list[int] = list(netlist.outputs)
+    for register in netlist.registers:
+        found.append(register.data)
+        if register.enable != TRUE:
+            found.append(register.enable)
+        if register.reset != FALSE:
+            # An inverter of the register's own is none of the look-up tables.
+            found.append(register.reset ^ resets_inverted(netlist, register))
+    for chain in netlist.chains:
+        found += chain.first
+        found += [x & ~1 for x in chain.second] if family.inverts else chain.second
+        found.append(chain.carry)
+    for block in netlist.blocks:
+        found += block.inputs
+    return found
+
+
+def roots(netlist: Netlist, family: Family) -> set[int]:
+    """Literals that look-up tables, inverters, registers or inputs have to give."""
+    return {literal for literal in reading(netlist, family) if literal > TRUE}

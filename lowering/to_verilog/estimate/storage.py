@@ -1,0 +1,157 @@
+"""Memories as gates, registers, look-up tables used as memory, or blocks.
+
+Not here: what a memory is (`to_verilog.circuit.memories`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import hw
+
+from ..circuit.memories import Memory, memory_of
+from .families import Family
+from .netlist import FALSE, TRUE, Block, Netlist, Register
+
+Bits = list[int]
+
+BLOCK = "block"
+DISTRIBUTED = "distributed"
+"""Kinds of `Block` for memories; the size stands behind: `block 512x36`."""
+
+
+class Storage:
+    """Puts memories into a netlist."""
+
+    def __init__(self, netlist: Netlist, family: Family) -> None:
+        self.netlist = netlist
+        self.family = family
+        self._read: dict[tuple[int, int, int], int] = {}
+
+    def memory(
+        self,
+        declaration: hw.HWModuleExternOp,
+        operands: Sequence[Bits],
+        outputs: Bits | None = None,
+    ) -> Bits:
+        """What a memory gives; operands as its declaration orders them.
+
+        Args:
+            declaration: of the memory.
+            operands: for each input its bits.
+            outputs: leaves that stand for what a RAM gives, where it depends on that itself.
+        """
+        memory = memory_of(declaration)
+        assert memory is not None
+        if memory.kind == "rom":
+            return self._rom(memory, operands)
+        return self._ram(memory, operands, outputs or self.netlist.leaves(memory.width))
+
+    def _rom(self, memory: Memory, operands: Sequence[Bits]) -> Bits:
+        (clock,), (enable,), address = operands
+        if memory.style == "block":
+            outputs = self.netlist.leaves(memory.width)
+            return self._whole(BLOCK, memory, [clock, enable, *address], outputs)
+        words = memory.contents
+        result: Bits = []
+        for bit in range(memory.width):
+            column = [word >> bit & 1 for word in words]
+            # Behind the last word the printed ROM gives it again.
+            column += column[-1:] * ((1 << len(address)) - len(column))
+            data = self._looked_up(column, address)
+            self._as_one_table(data, column, address)
+            result.append(self._read_once(data, enable, clock))
+        return result
+
+    def _ram(self, memory: Memory, operands: Sequence[Bits], outputs: Bits) -> Bits:
+        (clock,), (write,), to, word, (read,), address = operands
+        blocks = memory.style == "block"
+        if blocks or (memory.style == "distributed" and self.family.distributed_bits):
+            kind = BLOCK if blocks else DISTRIBUTED
+            inputs = [clock, write, *to, *word, read, *address]
+            if blocks:
+                return self._whole(kind, memory, inputs, outputs)
+            data = self._whole(kind, memory, inputs, self.netlist.leaves(memory.width))
+            for bit, output in zip(data, outputs, strict=True):
+                self._take(bit, read, clock, output)
+            return outputs
+        rows: list[Bits] = []
+        for index in range(memory.depth):
+            chosen = self.netlist.all_of(
+                [bit if index >> i & 1 else bit ^ 1 for i, bit in enumerate(to)]
+            )
+            enable = self.netlist.both(write, chosen)
+            rows.append([self._register(bit, enable, clock) for bit in word])
+        columns = [self._looked_up([row[i] for row in rows], address) for i in range(memory.width)]
+        for bit, output in zip(columns, outputs, strict=True):
+            self._take(bit, read, clock, output)
+        return outputs
+
+    def _looked_up(self, column: Sequence[int], address: Bits) -> int:
+        """The bit at an address; what stands behind the last one does not matter."""
+        level = list(column)
+        for bit in address:
+            if len(level) % 2:
+                level.append(level[-1])
+            level = [
+                self.netlist.choose(bit, level[i + 1], level[i]) for i in range(0, len(level), 2)
+            ]
+        return level[0]
+
+    def _as_one_table(self, data: int, column: Sequence[int], address: Bits) -> None:
+        """Let a function of few bits of the address be one look-up table, shared with nothing."""
+        needed = {
+            bit >> 1
+            for i, bit in enumerate(address)
+            if bit > TRUE
+            and any(value != column[place ^ 1 << i] for place, value in enumerate(column))
+        }
+        if 1 < len(needed) <= self.family.inputs and data >> 1 not in needed:
+            self.netlist.whole[data >> 1] = frozenset(needed)
+
+    def _read_once(self, data: int, enable: int, clock: int) -> int:
+        """The register of a bit of a ROM; equal columns have one."""
+        key = (data, enable, clock)
+        if key not in self._read:
+            self._read[key] = self._register(data, enable, clock)
+        return self._read[key]
+
+    def _register(self, data: int, enable: int, clock: int) -> int:
+        if data <= TRUE:
+            return data
+        output = self.netlist.leaf()
+        self._take(data, enable, clock, output)
+        return output
+
+    def _take(self, data: int, enable: int, clock: int, output: int) -> None:
+        """Let a register give `output`."""
+        group = self.netlist.group
+        self.netlist.registers.append(
+            Register(data, enable, FALSE, clock, FALSE, output >> 1, group)
+        )
+
+    def _whole(self, kind: str, memory: Memory, inputs: Bits, outputs: Bits) -> Bits:
+        name = f"{kind} {memory.depth}x{memory.width}"
+        nodes = [bit >> 1 for bit in outputs]
+        self.netlist.blocks.append(Block(name, inputs, nodes, self.netlist.group))
+        return outputs
+
+
+def block_memories(name: str, family: Family) -> int:
+    """How many block memories a `Block` of that kind takes, in the best shape."""
+    depth, width = (int(n) for n in name.split()[1].split("x"))
+    shapes = family.block_widths.items()
+    return min(-(-depth // d) * -(-width // w) for d, w in shapes)
+
+
+def memory_tables(name: str, family: Family) -> int:
+    """How many look-up tables a distributed `Block` of that kind takes."""
+    depth, width = (int(n) for n in name.split()[1].split("x"))
+    if family.distributed_bits == 16:
+        # Four bits of 16 words in four look-up tables, and two more for the port that writes.
+        return -(-depth // 16) * -(-width // 4) * 6
+    if family.name == "ultrascale+":
+        bits = 14 if depth <= 32 else 7
+        return -(-depth // 64) * -(-width // bits) * 8
+    bits = 6 if depth <= 32 else 3
+    return -(-depth // 64) * -(-width // bits) * 4

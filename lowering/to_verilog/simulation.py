@@ -1,0 +1,196 @@
+"""Programs on a simulated circuit: what `triton verify -t verilog` runs.
+
+Inputs are quantised and results dequantised here as the circuit's report says; between the two
+every bit is that of the simulated registers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.errors import BackendError
+from ...runtime.verilog import simulate
+from ..artifact import Artifact
+from .interface import Interface, Port, frames_of, pack, shaped, unpack
+from .testbench import vector_files
+
+Array = NDArray[Any]
+
+
+def run_verilog(
+    artifact: Artifact, inputs: Sequence[Array], simulator: str | None = None
+) -> tuple[str, list[Array]]:
+    """Simulate a circuit on the inputs of the program; the simulator, and the program's results.
+
+    Args:
+        artifact: a folder of the target `verilog`.
+        inputs: of `@forward`, in order; a free axis (of trains that after time) is one frame an
+            element.
+        simulator: see `runtime.verilog.simulate`.
+
+    Raises:
+        BackendError: no simulator, or the circuit does not finish as it should.
+        LoweringError: an input is out of the range that the circuit was made for.
+    """
+    data = json.loads(artifact.text("report.json"))
+    interface = Interface.from_dict(data)
+    integers = [
+        frames_of(port, quantized(port, x))
+        for port, x in zip(interface.inputs, inputs, strict=True)
+    ]
+    beats = max((len(x) for x in integers), default=1)
+    integers = [np.broadcast_to(x, (beats, x.shape[1])) for x in integers]
+    words = pack(interface.inputs, integers)
+    results = _results(artifact, interface, words, simulator)
+    outputs = unpack(interface.outputs, results[1])
+    return results[0], received(interface, outputs, data["left_out"])
+
+
+def received(
+    interface: Interface, outputs: Sequence[Array], left_out: Sequence[Sequence[Mapping[str, Any]]]
+) -> list[Array]:
+    """What the receiver makes of results: the values of the program.
+
+    Args:
+        interface: of the circuit.
+        outputs: int64 [frames, elements], one array a result.
+        left_out: for each result what `passes.expose_logits` left to the receiver, if anything.
+    """
+    left = left_out or [[] for _ in outputs]
+    return [
+        _finished(dequantized(port, x), steps)
+        for port, x, steps in zip(interface.outputs, outputs, left, strict=True)
+    ]
+
+
+def _finished(x: Array, steps: Sequence[Mapping[str, Any]]) -> Array:
+    """What the receiver does with a result, see `passes.expose_logits`."""
+    for step in steps:
+        match step["op"]:
+            case "tensor.quantize":
+                levels = np.rint(x / np.float32(step["scale"])) + step["zero_point"]
+                x = np.clip(levels, step["low"], step["high"]).astype(step["dtype"])
+            case "tensor.dequantize":
+                zero = x.astype(np.int64) - step["zero_point"]
+                x = zero.astype(np.float32) * np.float32(step["scale"])
+            case "tensor.sigmoid":
+                x = (1 / (1 + np.exp(-x))).astype(x.dtype)
+            case "tensor.softmax" | "tensor.log_softmax":
+                shifted = x - x.max(axis=step["axis"], keepdims=True)
+                total = np.exp(shifted).sum(axis=step["axis"], keepdims=True)
+                is_log = step["op"] == "tensor.log_softmax"
+                x = shifted - np.log(total) if is_log else np.exp(shifted) / total
+            case "tensor.convert":
+                x = x.astype(step["dtype"])
+            case other:
+                raise BackendError(f"no receiver here does '{other}'")
+    return x
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What came out of a simulated circuit.
+
+    Attributes:
+        engine: the simulator and its version.
+        words: the beats of the results; `None` for one with undefined bits. Fewer than expected
+            where the circuit stood still.
+        complaints: of the test bench, about latency, interval and last beats.
+    """
+
+    engine: str
+    words: list[int | None]
+    complaints: list[str]
+
+
+def simulate_words(
+    rtl: Mapping[str, str],
+    interface: Interface,
+    words: Sequence[int],
+    expected: Sequence[int],
+    simulator: str | None = None,
+) -> Simulated:
+    """Send words through a circuit: half of them without waiting, then with random waits.
+
+    Args:
+        rtl: Verilog by file name.
+        interface: of the circuit.
+        words: what goes in, whole frames; a single one goes in twice.
+        expected: of the results; the test bench speaks of those that differ.
+        simulator: see `runtime.verilog.simulate`.
+
+    Raises:
+        BackendError: no simulator, or it refuses the files.
+    """
+    once = len(words) == interface.beats_in
+    times = 2 if once else 1
+    tests = vector_files(interface, [*words] * times, [*expected] * times)
+    with TemporaryDirectory() as folder:
+        run = simulate({**rtl, **tests}, f"{interface.name}_tb", Path(folder), simulator)
+        written = Path(folder) / f"{interface.name}_results.mem"
+        lines = written.read_text(encoding="utf-8").split() if written.exists() else []
+    digits = set("0123456789abcdef")
+    found = [int(line, 16) if set(line) <= digits else None for line in lines]
+    said = ("latency is", "interval is", "tlast")
+    complaints = [line for line in run.output.splitlines() if any(text in line for text in said)]
+    whole = not once or len(found) == 2 * len(expected)
+    return Simulated(run.engine, found[: len(expected)] if whole else [], complaints)
+
+
+def _results(
+    artifact: Artifact, interface: Interface, words: Sequence[int], simulator: str | None
+) -> tuple[str, list[int]]:
+    """The simulator, and the words of the results."""
+    rtl = {
+        Path(name).name: artifact.text(name) for name in artifact.files if name.startswith("rtl/")
+    }
+    wanted = len(words) // interface.beats_in * interface.beats_out
+    run = simulate_words(rtl, interface, words, [0] * wanted, simulator)
+    if len(run.words) != wanted or run.complaints:
+        said = " ".join(run.complaints[-1:])
+        raise BackendError(f"the circuit gave {len(run.words)} of {wanted} beats: {said}")
+    found = [word for word in run.words if word is not None]
+    if len(found) != wanted:
+        raise BackendError("the circuit gave undefined bits")
+    return run.engine, found
+
+
+def quantized(port: Port, x: Array) -> Array:
+    """The integers of an input in the program's shape, as `tensor.quantize` makes them."""
+    how = port.quantized
+    if how is None:
+        return x
+    scale, zero_point = _along(how, x.ndim, np.float32)
+    real = np.sign(x) if how.get("of_sign") else x
+    with np.errstate(over="ignore"):  # what is too large comes to the end of the range
+        steps = np.rint(real / scale) + zero_point
+    return np.clip(np.nan_to_num(steps.astype(np.float64)), how["low"], how["high"])
+
+
+def dequantized(port: Port, frames: Array) -> Array:
+    """The values of an output in the program's shape, as `tensor.dequantize` makes them."""
+    x = shaped(port, frames)
+    if port.quantized is None:
+        return x.astype(port.dtype)
+    scale, zero_point = _along(port.quantized, x.ndim, np.int64)
+    return (x - zero_point).astype(np.float32) * scale
+
+
+def _along(how: Mapping[str, Any], rank: int, zero_type: type[Any]) -> tuple[Array, Array]:
+    """Scale and zero point, in shapes that broadcast along the axis."""
+    shape = [1] * rank
+    if isinstance(how["scale"], list) or isinstance(how["zero_point"], list):
+        shape[how["axis"]] = -1
+    scale, zero = np.array(how["scale"], np.float32), np.array(how["zero_point"], zero_type)
+    return (
+        scale.reshape(shape) if scale.ndim else scale,
+        zero.reshape(shape) if zero.ndim else zero,
+    )

@@ -1,0 +1,302 @@
+"""The pass `optimize-adder-graph`: products with constant trits become shared additions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ...dialects import tensor, ternary
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import InferredOp, tensor_type
+from ...dialects.parameters import module_of
+from ...dialects.shapes import is_float
+from ...dialects.ternary.types import is_trit
+from ...ir.errors import OptionError
+from ..analysis.argument_bounds import noted_bounds
+from ..analysis.compile_time import is_literal, literal, literal_value
+from ..analysis.layers import input_of, weight_of
+from ..analysis.replacement import erase, insert_before, replace
+from ..skip_zeros.skip_zeros import FORM_ATTRIBUTE
+from . import COSTS, AdderGraph, InputRange, optimize_integers, optimize_matrix
+
+WEIGHT_ATTRIBUTE = "ternary.weight"
+"""The attribute of an adder graph that names the parameter it was made from."""
+
+HARDWARE_FORM = "verilog.form"
+"""The attribute of a product that `choose-folding` gave another form; it stays a product."""
+
+Product = ternary.MatmulOp | ternary.LinearOp | tensor.MatmulOp | tensor.LinearOp
+"""Products by a matrix; those of `tensor` with weights of several bits."""
+
+
+@dataclass(frozen=True)
+class OptimizeAdderGraphPass(ModulePass):
+    """Turn integer products with constant weights into small graphs of shared additions.
+
+    `ternary.matmul` and `ternary.linear` on integers or trits, with a weight [K, N] whose values
+    are known, become `ternary.adder_graph`; bias, activation, thresholds and requantisation of a
+    `linear` follow as ops of their own. So do `tensor.matmul` and `tensor.linear` on i32: their
+    weights of several bits are signed digits at their places, added after the sums of each place,
+    and a `tensor.mul` by powers of two follows where all weights of a column are even. The same
+    bits are computed. This is for hardware, where an
+    addition costs area: on a processor the product is faster.
+
+        %y = ternary.linear %x, %w bias(%b : tensor<2xi32>) {activation = "relu"}
+             : tensor<?x2xi8>, tensor<2x2x!ternary.trit> -> tensor<?x2xi32>
+        // becomes
+        %0 = ternary.adder_graph %x {inputs = 2 : i64, nodes = array<i64: 0, 1, -1, 0>,
+             outputs = array<i64: 2, 1, 1, 1>} : (tensor<?x2xi8>) -> tensor<?x2xi32>
+        %1 = tensor.add %0, %b : (tensor<?x2xi32>, tensor<2xi32>) -> tensor<?x2xi32>
+        %y = tensor.relu %1 : (tensor<?x2xi32>) -> tensor<?x2xi32>
+
+    Left alone: float products, whose sums would round differently; products of `tensor` on other
+    integers than i32, whose sums wrap around elsewhere; weights that are not literals
+    (run `fold-constants` before); products by several matrices; and `ternary.conv`, as there is no
+    op for the windows of an image: who builds the windows (a line buffer in hardware) calls
+    `passes.adder_graph.optimize_matrix` on the matrix [window, channels] itself.
+
+    The result depends on the weights and the options alone, not on the machine or its load. It is
+    expanded back and compared with the weight before it is used. `ternary.weight` names the
+    parameter that the graph was made from.
+
+    Raises:
+        OptionError: an option is out of its range, or no graph of a weight is as flat as asked.
+    """
+
+    name = "optimize-adder-graph"
+
+    cost: str = "bits"
+    """What to make small: `bits`, the sum of the widths of the adders, which LUTs follow;
+    `adders`, their number; `depth`, the longest way, and then their number."""
+
+    max_depth: int | None = None
+    """The most adders on the way from an input to an output; no bound by default."""
+
+    time_budget: float | int = 1.0
+    """About how many seconds to search a layer. Counted as work and not timed."""
+
+    input_bits: int | None = None
+    """The width of the inputs; by default that of their type, or of what made them if that is
+    narrower (bounds of a quantisation, a number of thresholds)."""
+
+    def __post_init__(self) -> None:
+        if self.cost not in COSTS:
+            raise OptionError(
+                f"{self.name} expects cost one of {', '.join(COSTS)}, got '{self.cost}'"
+            )
+        if self.max_depth is not None and self.max_depth < 0:
+            raise OptionError(f"{self.name} expects max-depth of 0 or more, got {self.max_depth}")
+        if not 0 <= self.time_budget < float("inf"):
+            raise OptionError(f"{self.name} expects time-budget in seconds, got {self.time_budget}")
+        if self.input_bits is not None and not 1 <= self.input_bits <= 32:
+            raise OptionError(f"{self.name} expects input-bits in [1, 32], got {self.input_bits}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for product in list(op.walk()):
+            if not isinstance(product, Product) or not is_known_product(product):
+                continue
+            if HARDWARE_FORM in product.attributes:
+                split_product(product)
+            else:
+                self._convert(product)
+
+    def _convert(self, product: Product) -> None:
+        found, shifts = self._graph(product)
+        graph = ternary.AdderGraphOp(input_of(product), found.inputs, found.nodes, found.outputs)
+        literal = weight_of(product).owner
+        _note_weight(graph, product)
+        product.attributes.pop(FORM_ATTRIBUTE, None)
+        ops: list[InferredOp] = [graph]
+        if any(shifts):
+            ops.append(tensor.MulOp(graph.result, _powers(product, shifts)))
+        ops += _steps_after(ops[-1].results[0], product)
+        for step in ops[:-1]:
+            insert_before(product, step)
+        replace(product, ops[-1])
+        if is_literal(literal) and literal.result.first_use is None:
+            erase(literal)
+
+    def _graph(self, product: Product) -> tuple[AdderGraph, list[int]]:
+        """The graph, and the powers of two that columns are multiplied by behind it."""
+        weight = literal_value(weight_of(product))
+        assert weight is not None
+        inputs = input_range(input_of(product))
+        if self.input_bits is not None:
+            inputs = InputRange.of_bits(self.input_bits, signed=inputs.low < 0)
+        if isinstance(product, tensor.MatmulOp | tensor.LinearOp):
+            return optimize_integers(
+                weight.astype(np.int64),
+                cost=self.cost,
+                max_depth=self.max_depth,
+                time_budget=float(self.time_budget),
+                inputs=inputs,
+            )
+        found = optimize_matrix(
+            weight,
+            cost=self.cost,
+            max_depth=self.max_depth,
+            time_budget=float(self.time_budget),
+            inputs=inputs,
+        )
+        return found, []
+
+
+def is_known_product(op: Product) -> bool:
+    """Whether an op multiplies integers by one matrix of known numbers, with sums in i32."""
+    if is_float(tensor_type(input_of(op))):
+        return False
+    if (
+        isinstance(op, tensor.MatmulOp | tensor.LinearOp)
+        and tensor_type(op.result).element_type != i32
+    ):
+        return False
+    weight = literal_value(weight_of(op))
+    return weight is not None and weight.ndim == 2
+
+
+def _powers(product: Product, shifts: list[int]) -> SSAValue:
+    """Powers of two, one a column, before a product."""
+    values = np.array([1 << shift for shift in shifts], np.int32)
+    op = literal(module_of(product), "powers", values, TensorType(i32, values.shape), buffer=True)
+    insert_before(product, op)
+    return op.result
+
+
+def split_product(op: Product) -> ternary.MatmulOp | tensor.MatmulOp:
+    """A product with what follows it as ops of their own; it notes the name of its weight."""
+    if isinstance(op, ternary.MatmulOp | tensor.MatmulOp):
+        product = op
+    elif isinstance(op, tensor.LinearOp):
+        product = tensor.MatmulOp(op.input, op.weight)
+    else:
+        product = ternary.MatmulOp(op.input, op.weight)
+    _note_weight(product, op)
+    if product is not op:
+        if HARDWARE_FORM in op.attributes:
+            product.attributes[HARDWARE_FORM] = op.attributes[HARDWARE_FORM]
+        *steps, last = [product, *_steps_after(product.result, op)]
+        for step in steps:
+            insert_before(op, step)
+        replace(op, last)
+    return product
+
+
+def _note_weight(product: Operation, op: Product) -> None:
+    weight = weight_of(op)
+    if isinstance(weight.owner, ternary.ParameterOp | tensor.ParameterOp):
+        product.attributes[WEIGHT_ATTRIBUTE] = weight.owner.key
+    elif weight.name_hint is not None:
+        product.attributes[WEIGHT_ATTRIBUTE] = StringAttr(weight.name_hint)
+
+
+def _steps_after(product: SSAValue, op: Product) -> list[InferredOp]:
+    """The ops that do what a fused `linear` does after its product, in its order."""
+    steps: list[InferredOp] = []
+    value = product
+    if isinstance(op, tensor.LinearOp):
+        return steps if op.bias is None else [tensor.AddOp(value, op.bias)]
+    if not isinstance(op, ternary.LinearOp):
+        return steps
+
+    def then(step: InferredOp) -> None:
+        nonlocal value
+        steps.append(step)
+        (value,) = step.results
+
+    axis = tensor_type(product).get_num_dims() - 1
+    if op.bias is not None:
+        then(tensor.AddOp(value, op.bias))
+    if op.activation.data == "relu":
+        then(tensor.ReluOp(value))
+    if op.thresholds is not None:
+        then(tensor.MultiThresholdOp(value, op.thresholds, axis=axis))
+    if op.multiplier is not None:
+        assert op.shift is not None and op.zero_point is not None
+        assert op.low is not None and op.high is not None
+        then(
+            tensor.RequantizeOp(
+                value,
+                op.multiplier,
+                op.shift,
+                op.zero_point,
+                axis=axis,
+                low=op.low.value.data,
+                high=op.high.value.data,
+            )
+        )
+    return steps
+
+
+_MOVES = (
+    tensor.FlattenOp,
+    tensor.ReshapeToOp,
+    tensor.PermuteOp,
+    tensor.SqueezeOp,
+    tensor.UnsqueezeOp,
+    tensor.MaxPoolOp,
+    tensor.SliceOp,
+)
+"""Ops whose results hold values of their one operand."""
+
+
+def input_range(value: SSAValue) -> InputRange:
+    """The integers that `value`, a tensor of integers or trits, can hold, by who made it."""
+    while isinstance(value.owner, _MOVES):
+        (value,) = value.owner.operands
+    if (noted := noted_bounds(value)) is not None:
+        return noted.range
+    maker = value.owner
+    if isinstance(maker, tensor.QuantizeOp | tensor.RequantizeOp):
+        return InputRange(maker.low.value.data, maker.high.value.data)
+    if isinstance(maker, ternary.FusedOp) and maker.low is not None and maker.high is not None:
+        return InputRange(maker.low.value.data, maker.high.value.data)
+    if isinstance(maker, tensor.MultiThresholdOp | ternary.FusedOp) and maker.thresholds:
+        return InputRange(0, tensor_type(maker.thresholds).get_shape()[1])
+    all_of_type = _type_range(value)
+    found = _computed_range(maker) if isinstance(maker, Operation) else None
+    if found is None or found.low < all_of_type.low or found.high > all_of_type.high:
+        return all_of_type
+    return found
+
+
+def _computed_range(op: Operation) -> InputRange | None:
+    """What conversions and sums with known numbers make of their operand, without wrapping."""
+    if isinstance(op, tensor.ConvertOp) and not is_float(tensor_type(op.operand)):
+        return input_range(op.operand)
+    if isinstance(op, tensor.PadToOp):
+        inner, pad = input_range(op.operand), int(op.value.value.data)
+        return InputRange(min(inner.low, pad), max(inner.high, pad))
+    if isinstance(op, tensor.ReluOp):
+        inner = input_range(op.operand)
+        return InputRange(max(inner.low, 0), max(inner.high, 0))
+    if not isinstance(op, tensor.AddOp | tensor.SubOp | tensor.MaximumOp | tensor.MinimumOp):
+        return None
+    left, right = (_ends(operand) for operand in op.operands)
+    if isinstance(op, tensor.SubOp):
+        right = InputRange(-right.high, -right.low)
+    if isinstance(op, tensor.AddOp | tensor.SubOp):
+        return InputRange(left.low + right.low, left.high + right.high)
+    choose = max if isinstance(op, tensor.MaximumOp) else min
+    return InputRange(choose(left.low, right.low), choose(left.high, right.high))
+
+
+def _ends(value: SSAValue) -> InputRange:
+    known = literal_value(value)
+    if known is None or not known.size:
+        return input_range(value)
+    return InputRange(int(known.min()), int(known.max()))
+
+
+def _type_range(value: SSAValue) -> InputRange:
+    type = tensor_type(value)
+    if is_trit(type):
+        return InputRange(-1, 1)
+    element = numpy_dtype(type.element_type)
+    if element.kind == "b":
+        return InputRange(0, 1)
+    return InputRange.of_bits(8 * element.itemsize, signed=element.kind == "i")

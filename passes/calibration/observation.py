@@ -1,0 +1,295 @@
+"""Running a program on samples to see what values its activations take.
+
+`observe` gives the range of each value asked for; `bind_samples` and `loaded` turn arrays and data
+loaders into batches of arguments. Samples are run batch by batch and not kept. Which values are
+worth a range is the business of a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects.elements import numpy_dtype
+from ...dialects.interpret import run_module
+from ...dialects.shapes import DYNAMIC, Shape
+from ...dialects.spike.types import dense_type, is_train
+from ...ir.errors import OptionError, PassError
+from ...ir.locations import location_text
+from ...ir.progress import tracked
+from ...ir.samples import Array, batches
+from .grids import Grid
+from .observers import OBSERVERS, Histogram, range_of
+from .ranges import Range
+
+NAME = "tensor.name"
+"""The argument attribute that holds a name of the source program."""
+
+
+def check_observer(observer: str, percentile: float) -> None:
+    """Refuse an unknown observer, or a percentile out of range.
+
+    Raises:
+        OptionError: says which.
+    """
+    if observer not in OBSERVERS:
+        raise OptionError(f"expected observer one of {', '.join(OBSERVERS)}, got '{observer}'")
+    if not 50 < percentile <= 100:
+        raise OptionError(f"expected a percentile above 50 and up to 100, got {percentile}")
+
+
+def observe(
+    module: ModuleOp,
+    function: FuncOp,
+    values: Mapping[str, SSAValue],
+    samples: Iterable[Sequence[Array]],
+    *,
+    observer: str = "minmax",
+    percentile: float = 99.9,
+    grid: Grid | None = None,
+    progress: bool = False,
+) -> dict[str, Range]:
+    """The range of each of `values` over the batches `samples`.
+
+    Args:
+        module: the program.
+        function: the function of `module` to run.
+        values: float values inside `function`, by names of the caller's choice.
+        samples: batches, each with one array an argument of `function`; gone over once.
+        observer: `minmax` takes the extremes. `percentile` leaves out what lies beyond the
+            percentiles `100 - percentile` and `percentile`. `mse` shrinks the extremes, in steps of
+            1 % of the range's size, to where the mean squared error of `grid` is least. `entropy`
+            cuts off at the magnitude where `grid` loses least information (see `observers`).
+        percentile: for the observer of that name; above 50, up to 100.
+        grid: for the observers `mse` and `entropy`.
+        progress: show a bar on stderr when it is a terminal.
+
+    Raises:
+        OptionError: an unknown observer, or a percentile out of range.
+        PassError: there are no samples, or a value becomes infinite or NaN.
+    """
+    check_observer(observer, percentile)
+    if not values:
+        return {}
+    seen = {value: Histogram() for value in values.values()}
+    run_batches(module, function, samples, seen, progress=progress)
+    for name, value in values.items():
+        _check_seen(name, value, seen[value])
+    return {
+        name: range_of(seen[value], observer, percentile=percentile, grid=grid)
+        for name, value in values.items()
+    }
+
+
+def run_batches(
+    module: ModuleOp,
+    function: FuncOp,
+    samples: Iterable[Sequence[Array]],
+    histograms: Mapping[SSAValue, Histogram],
+    *,
+    progress: bool = False,
+) -> int:
+    """Run `function` on batches and add what its values become to their histograms.
+
+    Returns:
+        how many samples there were, counted along the first axis of the first argument.
+
+    Raises:
+        PassError: there are no samples.
+    """
+
+    def take(found: Iterable[SSAValue], arrays: Iterable[Any]) -> None:
+        for value, array in zip(found, arrays, strict=True):
+            if value in histograms:
+                histograms[value].add(array)
+
+    count, runs = 0, 0
+    name, arguments = function.sym_name.data, function.body.block.args
+    axis = _batch_axis(arguments[0]) if arguments else 0
+    for batch in tracked(samples, "Calibrating", shown=progress):
+        runs += 1
+        count += batch[0].shape[axis] if batch and batch[0].ndim > axis else 1
+        take(arguments, batch)
+        run_module(module, batch, name, lambda op, _, results: take(op.results, results))
+    if not runs:
+        raise PassError("calibration needs at least one sample")
+    return count
+
+
+def _check_seen(name: str, value: SSAValue, histogram: Histogram) -> None:
+    if not histogram.finite:
+        place = location_text(value.owner) if isinstance(value.owner, Operation) else "argument"
+        raise PassError(
+            f"{place}: error: the activation '{name}' becomes NaN or infinite on the samples"
+        )
+    if histogram.low > histogram.high:
+        raise PassError(f"calibration saw no elements of the activation '{name}'")
+
+
+def returning(module: ModuleOp, function: FuncOp, values: list[SSAValue]) -> ModuleOp:
+    """A copy of `module` whose `function` returns `values` instead of its own results."""
+    values_map: dict[SSAValue, SSAValue] = {}
+    copy = module.clone(values_map)
+    index = list(module.walk()).index(function)
+    clone = list(copy.walk())[index]
+    assert isinstance(clone, FuncOp)
+    watched = [values_map[value] for value in values]
+    end = clone.body.block.last_op
+    assert isinstance(end, ReturnOp)
+    clone.body.block.erase_op(end)
+    _erase_unneeded(clone, watched)
+    clone.body.block.add_op(ReturnOp(*watched))
+    clone.function_type = FunctionType.from_lists(
+        list(clone.function_type.inputs), [value.type for value in watched]
+    )
+    clone.res_attrs = None
+    return copy
+
+
+def _erase_unneeded(function: FuncOp, values: list[SSAValue]) -> None:
+    needed: set[Operation] = {v.owner for v in values if isinstance(v.owner, Operation)}
+    for op in reversed(list(function.body.block.ops)):
+        if op in needed:
+            needed.update(v.owner for v in op.operands if isinstance(v.owner, Operation))
+        elif not any(result.first_use for result in op.results):
+            function.body.block.erase_op(op)
+
+
+def bind_samples(
+    function: FuncOp, arrays: Mapping[str, Array], *, size: int, limit: int | None = None
+) -> list[tuple[Array, ...]]:
+    """Batches for the arguments of `function` from named arrays of samples.
+
+    The first axis counts the samples; in the batches for a spike train it comes after time. An
+    argument whose batch is static gets batches of that many, and a remainder is left out. A single
+    array goes to a single argument whatever its
+    name.
+
+    Args:
+        function: the function that will take the batches.
+        arrays: the samples, by argument name.
+        size: the number of samples in a batch, unless an argument says.
+        limit: use the first so many samples.
+
+    Raises:
+        OptionError: an array is missing or does not fit.
+    """
+    arguments = list(function.body.block.args)
+    names = _argument_names(function)
+    if len(names) == len(arrays) == 1:
+        arrays = {names[0]: next(iter(arrays.values()))}
+    missing = [name for name in names if name not in arrays]
+    if missing or not names:
+        raise OptionError(
+            f"calibration data has no array '{missing[0] if missing else ''}': the model takes "
+            f"{', '.join(names) or 'no input'}, the file has {', '.join(sorted(arrays)) or 'none'}"
+        )
+    bound: list[Array] = []
+    for name, argument in zip(names, arguments, strict=True):
+        type, array = dense_type(argument), arrays[name]
+        shape = _samples_first(argument)
+        fits = len(shape) == array.ndim > 0 and all(
+            want in (DYNAMIC, have) for want, have in zip(shape[1:], array.shape[1:], strict=True)
+        )
+        if not fits:
+            shown = "x".join(["N", *("?" if d == DYNAMIC else str(d) for d in shape[1:])])
+            raise OptionError(
+                f"calibration data '{name}': expected samples of shape {shown}, "
+                f"got {list(array.shape)}"
+            )
+        bound.append(array.astype(numpy_dtype(type.element_type))[:limit])
+        size = size if shape[0] == DYNAMIC else shape[0]
+    if len({len(array) for array in bound}) != 1:
+        raise OptionError("calibration data: the inputs have different numbers of samples")
+    static = any(_samples_first(argument)[0] != DYNAMIC for argument in arguments)
+    found = [
+        tuple(np.swapaxes(a, 0, _batch_axis(v)) for a, v in zip(b, arguments, strict=True))
+        for b in batches(bound, size)
+        if not static or len(b[0]) == size
+    ]
+    if not found:
+        needed = f"{size} or more" if static else "at least one"
+        raise OptionError(f"calibration data holds {len(bound[0])} samples, expected {needed}")
+    return found
+
+
+def loaded(function: FuncOp, loader: Iterable[Any]) -> Batches:
+    """What a data loader gives, as batches for the arguments of `function`.
+
+    A batch of the loader is an array or a PyTorch tensor, a sequence of them that starts with the
+    inputs of the program (labels behind them are left out), or a mapping by argument names. The
+    samples are on the first axis. Where an argument's batch is static, batches are cut to its size
+    and what is left of each is not used.
+
+    Args:
+        function: the function that will take the batches.
+        loader: batches, such as a `torch.utils.data.DataLoader`; gone over whenever the result is.
+    """
+    return Batches(function, loader)
+
+
+class Batches:
+    """Batches for a function, from a loader; as long as the loader where that is known."""
+
+    def __init__(self, function: FuncOp, loader: Iterable[Any]) -> None:
+        self.function = function
+        self.loader = loader
+
+    def __len__(self) -> int:
+        return len(cast("Sequence[Any]", self.loader))
+
+    def __iter__(self) -> Iterator[tuple[Array, ...]]:
+        names = _argument_names(self.function)
+        for batch in self.loader:
+            arrays = _named(names, batch)
+            size = max((len(array) for array in arrays.values() if array.ndim), default=1)
+            yield from bind_samples(self.function, arrays, size=max(size, 1))
+
+
+def _named(names: Sequence[str], batch: Any) -> dict[str, Array]:
+    """The inputs of one batch of a loader, by name."""
+    if isinstance(batch, Mapping):
+        given = cast("Mapping[str, Any]", batch)
+        return {str(name): _array(value) for name, value in given.items()}
+    if not isinstance(batch, tuple | list):
+        return {names[0] if names else "": _array(batch)}
+    parts = cast("Sequence[Any]", batch)
+    if len(parts) < len(names):
+        raise OptionError(
+            f"calibration data: the model takes {len(names)} inputs ({', '.join(names)}), "
+            f"a batch of the loader holds {len(parts)}"
+        )
+    return {name: _array(part) for name, part in zip(names, parts, strict=False)}
+
+
+def _array(value: Any) -> Array:
+    """A PyTorch tensor, or anything NumPy takes, as an array."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+
+
+def _batch_axis(argument: SSAValue) -> int:
+    """The axis of the samples: a spike train has time first."""
+    return int(is_train(argument) and dense_type(argument).get_num_dims() > 1)
+
+
+def _samples_first(argument: SSAValue) -> Shape:
+    """The shape of an argument with the axis of the samples in front."""
+    shape, axis = dense_type(argument).get_shape(), _batch_axis(argument)
+    return (shape[1], shape[0], *shape[2:]) if axis else shape
+
+
+def _argument_names(function: FuncOp) -> list[str]:
+    count = len(function.body.block.args)
+    given: Sequence[Any] = function.arg_attrs.data if function.arg_attrs else [None] * count
+    names: list[str] = []
+    for index, argument in enumerate(function.body.block.args):
+        attributes: Any = given[index]
+        name: object = None if attributes is None else attributes.data.get(NAME)
+        named = name.data if isinstance(name, StringAttr) else argument.name_hint
+        names.append(named or f"arg{index}")
+    return names

@@ -1,4 +1,0 @@
-"""What a circuit costs and how fast it may run, without synthesis; and which devices there are.
-
-Not here: the circuit (`convert_ternary_to_hw`), files for tools (`lowering.to_verilog`).
-"""

@@ -1,0 +1,170 @@
+"""The pass `expose-integers`: quantisation at the edges of a program becomes its caller's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import dense
+from ...dialects.shapes import is_float, with_element
+from ...ir.interpreter import entry_function
+from ..analysis.compile_time import is_literal, literal_value
+from ..analysis.replacement import erase
+
+QUANTIZED = "tensor.quantized"
+"""The attribute of an argument or result: the scale, the zero point and the bounds."""
+
+_MOVES = (
+    tensor.FlattenOp,
+    tensor.PermuteOp,
+    tensor.ReshapeToOp,
+    tensor.SqueezeOp,
+    tensor.UnsqueezeOp,
+)
+
+
+@dataclass(frozen=True)
+class ExposeIntegersPass(ModulePass):
+    """Let the caller of `@forward` quantise its inputs and dequantise its results.
+
+    A float argument that is only quantised, with a known scale, becomes the integer argument; a
+    result that was only dequantised becomes the integer result. The attribute `tensor.quantized`
+    of the argument or result holds what the caller has to do: `scale`, `zero_point`, `axis`, and
+    for arguments `low` and `high`, as in `tensor.quantize` and `tensor.dequantize`, and `of_sign`:
+    1 where the caller quantises the `tensor.sign` of the argument. Moves of elements may stand
+    between where one scale serves all elements.
+
+        func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+          %q = tensor.quantize %x, %s, %z {low = -8 : i64, high = 7 : i64} : …
+          %p = tensor.requantize %q, … : … -> tensor<?x4xi8>
+          %y = tensor.dequantize %p, %t, %z : …
+          func.return %y : tensor<?x4xf32>
+        }
+        // becomes
+        func.func @forward(%q: tensor<?x4xi8> {tensor.quantized = {axis = 1 : i64, …}})
+            -> (tensor<?x4xi8> {tensor.quantized = {…}}) {…}
+
+    For hardware, which computes with integers alone. The types of the function change, so that this
+    is for the end of a pipeline.
+    """
+
+    name = "expose-integers"
+    approximate: ClassVar[bool] = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        function = entry_function(op, "forward")
+        if len(function.body.blocks) != 1:
+            return
+        for index in range(len(function.args)):
+            _expose_argument(function, index)
+        returned = function.body.block.last_op
+        assert isinstance(returned, ReturnOp)
+        for index in range(len(returned.operands)):
+            _expose_result(function, returned, index)
+        function.update_function_type()
+
+
+def _expose_argument(function: FuncOp, index: int) -> None:
+    argument = function.args[index]
+    type = tensor_type(argument)
+    if not is_float(type):
+        return
+    held: list[SSAValue] = [argument]
+    while isinstance(move := held[-1].get_user_of_unique_use(), _MOVES):
+        held += move.results
+    value = held[-1]
+    sign = value.get_user_of_unique_use()
+    users = [
+        use.operation for use in (sign.result if isinstance(sign, tensor.SignOp) else value).uses
+    ]
+    first = users[0] if users else None
+    if not isinstance(first, tensor.QuantizeOp) or not all(_same(user, first) for user in users):
+        return
+    scale, zero_point = literal_value(first.scale), literal_value(first.zero_point)
+    if scale is None or zero_point is None or (len(held) > 1 and scale.ndim):
+        return
+    entries = _entries(first, first.scale, first.zero_point)
+    element = tensor_type(first.result).element_type
+    for moved in held:
+        type = with_element(tensor_type(moved), element)
+        value = Rewriter.replace_value_with_new_type(moved, type)
+    for user in users:
+        user.results[0].replace_all_uses_with(value)
+        erase(user)
+    if isinstance(sign, tensor.SignOp):
+        erase(sign)
+        entries["of_sign"] = IntegerAttr(1, i64)
+    _forget(first.scale, first.zero_point)
+    entries |= {"low": first.low, "high": first.high}
+    function.arg_attrs = _noted(function.arg_attrs, len(function.args), index, entries)
+
+
+def _expose_result(function: FuncOp, returned: ReturnOp, index: int) -> None:
+    value = returned.operands[index]
+    op = value.owner
+    if not isinstance(op, tensor.DequantizeOp):
+        return
+    if literal_value(op.scale) is None or literal_value(op.zero_point) is None:
+        return
+    entries = _entries(op, op.scale, op.zero_point)
+    returned.operands[index] = op.input
+    if op.result.first_use is None:
+        erase(op)
+        _forget(op.scale, op.zero_point)
+    count = len(returned.operands)
+    function.res_attrs = _noted(function.res_attrs, count, index, entries)
+
+
+def _same(user: Operation, first: tensor.QuantizeOp) -> bool:
+    return (
+        isinstance(user, tensor.QuantizeOp)
+        and user.properties == first.properties
+        and tuple(user.operands) == tuple(first.operands)
+    )
+
+
+def _entries(
+    op: tensor.QuantizeOp | tensor.DequantizeOp, scale: SSAValue, zero_point: SSAValue
+) -> dict[str, Attribute]:
+    entries: dict[str, Attribute] = {
+        "axis": IntegerAttr(op.axis.value.data % len(tensor_type(op.input).get_shape()), i64)
+    }
+    for name, value in (("scale", scale), ("zero_point", zero_point)):
+        array = literal_value(value)
+        assert array is not None
+        entries[name] = dense(array, tensor_type(value).element_type)
+    return entries
+
+
+def _forget(*values: SSAValue) -> None:
+    for value in values:
+        owner = value.owner
+        unused = value.first_use is None and isinstance(owner, Operation)
+        if unused and owner.parent is not None and is_literal(owner):
+            erase(owner)
+
+
+def _noted(
+    attributes: ArrayAttr[DictionaryAttr] | None,
+    count: int,
+    index: int,
+    entries: dict[str, Attribute],
+) -> ArrayAttr[DictionaryAttr]:
+    noted = [DictionaryAttr({})] * count if attributes is None else list(attributes.data)
+    noted[index] = DictionaryAttr({**noted[index].data, QUANTIZED: DictionaryAttr(entries)})
+    return ArrayAttr(noted)

@@ -1,0 +1,4 @@
+"""Neurons, currents and trains on whole numbers.
+
+Not here: layers without neurons (`quantize_activations`).
+"""

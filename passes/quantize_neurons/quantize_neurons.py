@@ -1,0 +1,214 @@
+"""The pass `quantize-neurons`: what `quantize-spike` leaves to floats becomes integers too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ...dialects import spike, tensor
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import Array, module_of
+from ...dialects.shapes import DYNAMIC, is_float
+from ...dialects.spike.types import dense_type
+from ...ir.errors import OptionError
+from ..analysis.compile_time import is_literal, literal, literal_value
+from ..analysis.replacement import erase_unused
+from ..convert_spike_to_tensor.emitter import Emitter
+from .integer_currents import Current, current_of
+
+MOST_BITS = 15
+
+
+@dataclass(frozen=True)
+class QuantizeNeuronsPass(ModulePass):
+    """Neurons, constant currents and readouts on integers, after `quantize-spike`.
+
+    A current is scale·k with whole numbers k where a synapse has i8 weights or trits, and where
+    `spike.encode{direct}` repeats a product of dequantised inputs, whose weights become 8 bits
+    here. On it
+
+    - `spike.lif` without `v_leak` becomes `spike.integer_lif`, with a decay of `decay-bits` bits;
+    - `spike.integrate_fire` becomes one of integers;
+    - `spike.decode{membrane}` becomes the sum, the largest or the last of k, dequantised.
+
+    A potential is counted in units of scale·gain / 2^`fraction`; thresholds, biases and what else
+    there is are rounded to units.
+
+        %i = spike.linear %x, %w scale(%s : tensor<4xf32>)
+             : !spike.train<8x?x8>, tensor<8x4xi8> -> tensor<8x?x4xf32>
+        %t = spike.lif %i {beta = 0.9 : f64} : (tensor<8x?x4xf32>) -> !spike.train<8x?x4>
+        // becomes, with a scale of 0.1 everywhere
+        %i = spike.linear %x, %w : !spike.train<8x?x8>, tensor<8x4xi8> -> tensor<8x?x4xi32>
+        %t = spike.integer_lif %i
+             {decay = 230.0 : f64, shift = 8 : i64, gain = 16.0 : f64, threshold = 160.0 : f64}
+             : (tensor<8x?x4xi32>) -> !spike.train<8x?x4>
+
+    Approximate, by those roundings. For hardware. What is not so stays as it is.
+
+    Raises:
+        OptionError: an option is out of its range.
+    """
+
+    name = "quantize-neurons"
+    approximate: ClassVar[bool] = True
+
+    fraction: int = 4
+    """Bits of a potential below the unit of the current, 0 to 15."""
+
+    decay_bits: int = 8
+    """Bits of a decay, 1 to 15."""
+
+    def __post_init__(self) -> None:
+        for name, value, low in (
+            ("fraction", self.fraction, 0),
+            ("decay-bits", self.decay_bits, 1),
+        ):
+            if not low <= value <= MOST_BITS:
+                raise OptionError(f"{self.name} expects {name} from {low} to 15, got {value}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for found in list(op.walk()):
+            if isinstance(found.parent_op(), spike.LayerOp):
+                continue
+            if isinstance(found, spike.LifOp | spike.IntegrateFireOp):
+                self._neurons(found)
+            elif isinstance(found, spike.DecodeOp) and found.scheme.data == "membrane":
+                _readout(found)
+        erase_unused([found for found in op.walk() if is_literal(found)])
+
+    def _neurons(self, op: spike.LifOp | spike.IntegrateFireOp) -> None:
+        current = current_of(op.input) if is_float(tensor_type(op.input)) else None
+        if current is None or op.final:
+            return
+        names = [name for name in op.PARAMETERS if name != "beta"]
+        found = {name: _known(op.parameter(name)) for name in names}
+        initial = [_known(value) for value in op.initial]
+        beta = _known(op.parameter("beta")) if isinstance(op, spike.LifOp) else None
+        if (
+            None in initial
+            or None in found.values()
+            or (isinstance(op, spike.LifOp) and beta is None)
+        ):
+            return
+        known = {name: value for name, value in found.items() if value is not None}
+        if known.get("v_leak", np.zeros(())).any() or not (known["gain"] > 0).all():
+            return
+        unit = known["gain"] * current.scale / 2.0**self.fraction
+        wanted = {"threshold": known["threshold"] / unit}
+        if op.reset.data == "to_value":
+            wanted["v_reset"] = known["v_reset"] / unit
+        for value in initial:
+            assert value is not None
+            wanted["initial"] = value / unit
+        if any(np.abs(value).max() >= 2**30 for value in wanted.values()):
+            return
+        numbers = {name: np.rint(value).astype(np.int32) for name, value in wanted.items()}
+        numbers["threshold"] = np.maximum(numbers["threshold"], 1)
+        if beta is not None:
+            numbers["decay"] = np.rint(beta * 2**self.decay_bits).astype(np.int32)
+        self._replace(op, current, numbers)
+
+    def _replace(
+        self,
+        op: spike.LifOp | spike.IntegrateFireOp,
+        current: Current,
+        numbers: dict[str, Array],
+    ) -> None:
+        emitter = Emitter(op)
+        shape = tuple(1 if n == DYNAMIC else n for n in tensor_type(op.input).get_shape()[1:])
+
+        def given(name: str) -> float | SSAValue | None:
+            value = numbers.get(name)
+            if value is None:
+                return None
+            if (value == value.reshape(-1)[0]).all():
+                return float(value.reshape(-1)[0])
+            return _stored(emitter, op, f"{current.name}.{name}", value)
+
+        start = numbers.get("initial")
+        initial: list[SSAValue] = []
+        if start is not None and start.any():
+            whole = np.broadcast_to(start, shape)
+            initial = [_stored(emitter, op, f"{current.name}.initial", whole)]
+        integers = current.integers(emitter)
+        gain = float(2**self.fraction)
+        decay, threshold, v_reset = (given(name) for name in ("decay", "threshold", "v_reset"))
+        kind, reset = op.compare.data, op.reset.data
+        new = (
+            spike.IntegrateFireOp(
+                integers,
+                gain=gain,
+                threshold=threshold,
+                v_reset=v_reset,
+                compare=kind,
+                reset=reset,
+                initial=initial,
+            )
+            if decay is None
+            else spike.IntegerLifOp(
+                integers,
+                decay,
+                self.decay_bits,
+                gain=gain,
+                threshold=threshold,
+                v_reset=v_reset,
+                compare=kind,
+                reset=reset,
+                initial=initial,
+            )
+        )
+        current.forget_after(op, emitter.add(new))
+
+
+def _stored(emitter: Emitter, op: Operation, key: str, value: Array) -> SSAValue:
+    array = np.ascontiguousarray(value)
+    type: TensorType[Attribute] = TensorType(i32, array.shape)
+    return emitter.add(literal(module_of(op), key, array, type))
+
+
+def _known(value: float | SSAValue) -> Array | None:
+    """The numbers of a parameter or a first state, in f64; `None` if they are not known."""
+    if not isinstance(value, SSAValue):
+        return np.asarray(value, np.float64)
+    owner = value.owner
+    if isinstance(owner, tensor.ClampOp) and owner.min is not None and owner.min == owner.max:
+        return np.asarray(owner.min.value.data, np.float64)  # the same number for each element
+    found = literal_value(value)
+    return None if found is None else found.astype(np.float64)
+
+
+def _readout(op: spike.DecodeOp) -> None:
+    """The mean, the largest or the last current, from sums of integers."""
+    current = current_of(op.operand) if is_float(dense_type(op.operand)) else None
+    steps, *rest = dense_type(op.operand).get_shape()
+    assert op.readout is not None
+    if current is None or len(rest) < 1 or (steps == DYNAMIC and op.readout.data == "mean"):
+        return
+    emitter = Emitter(op)
+    trace = current.integers(emitter)
+    scale = current.scale
+    match op.readout.data:
+        case "mean":
+            value = emitter.add(tensor.ReduceSumOp(trace, [0]))
+            scale = scale / steps
+        case "max":
+            value = emitter.add(tensor.ReduceMaxOp(trace, [0]))
+        case _:
+            value = emitter.add(tensor.SqueezeOp(emitter.cut(trace, -1, _END), [0]))
+    axis = len(rest) - max(1, scale.ndim)
+    made = scale.astype(np.float32).reshape(-1 if scale.ndim else ())
+    kept = emitter.add(
+        literal(module_of(op), f"{current.name}.readout", made, TensorType(f32, made.shape))
+    )
+    zero = emitter.constant(np.zeros((), np.int32), i32)
+    result = emitter.add(tensor.DequantizeOp(value, kept, zero, axis=axis))
+    current.forget_after(op, result)
+
+
+_END = 2**63 - 1

@@ -1,0 +1,4 @@
+"""Weights, channels and neurons that do nothing, taken out.
+
+Not here: constants that fold (`fold_constants`).
+"""

@@ -1,0 +1,188 @@
+"""Float values that are a known function of one integer: what `streamline` reasons with.
+
+A `LevelFunction` says which ops of the program lead from an integer (or a float argument) to a
+value, element by element, and evaluates them at any points by the reference interpreter. A
+`LevelGrid` is the special case scale·integer + offset. Nothing here changes the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ...dialects import tensor
+from ...dialects.inference import InferredOp, tensor_type
+from ...dialects.parameters import Array
+from ...dialects.tensor.elementwise import BinaryOp, UnaryOp
+from ...ir.errors import TritonError
+from ..analysis.compile_time import evaluate, literal_value
+
+Bounds = tuple[int, int]
+
+LEVELS = 256
+"""The most values that an activation may take; more are no quantisation."""
+
+MOST_POINTS = 1 << 24
+"""A function with more integers times channels is not tabulated."""
+
+_CLOSE = 1e-6
+"""How far, relatively, floats may lie from the grid that they stand for."""
+
+_ALONG_AXIS = (tensor.SoftmaxOp, tensor.LogSoftmaxOp)
+
+_STEPS = (
+    UnaryOp,
+    BinaryOp,
+    tensor.BatchNormOp,
+    tensor.ConvertOp,
+    tensor.DequantizeOp,
+    tensor.QuantizeOp,
+    tensor.WhereOp,
+)
+
+
+def is_step(op: Operation) -> bool:
+    """Whether each element of the result of `op` depends on one element of each operand."""
+    return isinstance(op, _STEPS) and not isinstance(op, _ALONG_AXIS)
+
+
+@dataclass(frozen=True)
+class LevelGrid:
+    """scale·root + offset, with integers of `bounds` in `root`."""
+
+    root: SSAValue
+    scale: float
+    offset: float
+    bounds: Bounds
+
+
+@dataclass(frozen=True)
+class LevelFunction:
+    """A value as a function of each element of `root`.
+
+    Attributes:
+        root: integers, or a float argument.
+        bounds: of the integers; `None` for floats.
+        entry: the value of the program that `lift` gives.
+        lift: points [n] to an array of the rank of `entry`, the points on axis 0 and one value
+            for each channel, or one for all, on the others.
+        steps: ops that lead from `entry` to `value`, in program order.
+        value: the value of the program.
+    """
+
+    root: SSAValue
+    bounds: Bounds | None
+    entry: SSAValue
+    lift: Callable[[Array], Array]
+    value: SSAValue
+    steps: tuple[Operation, ...] = ()
+
+    def at(self, points: Array) -> Array:
+        """The values at points of the root, as `lift` lays them out.
+
+        Raises:
+            NoFunctionError: an op does not work on values laid out so.
+        """
+        known: dict[SSAValue, Array] = {self.entry: self.lift(points)}
+        for op in self.steps:
+            assert isinstance(op, InferredOp)
+            operands = [_operand(value, known) for value in op.operands]
+            try:
+                with np.errstate(all="ignore"):
+                    results = evaluate(op, operands)
+            except (TritonError, ValueError, VerifyException) as error:
+                raise NoFunctionError(str(error)) from None
+            known.update(zip(op.results, results, strict=True))
+        return known[self.value]
+
+    def table(self) -> Array:
+        """The values at all integers of the root.
+
+        Raises:
+            NoFunctionError: the root holds floats, or too many integers.
+        """
+        if self.bounds is None:
+            raise NoFunctionError("its input is no integer")
+        low, high = self.bounds
+        if (high - low + 1) * self.lift(np.array([low])).size > MOST_POINTS:
+            raise NoFunctionError("its input has too many values")
+        return columns(self.at(np.arange(low, high + 1)))
+
+    def then(self, op: Operation, others: Sequence[LevelFunction]) -> LevelFunction:
+        """The function of the result of `op`, whose operands have this function and `others`."""
+        steps = {step: None for each in (self, *others) for step in each.steps}
+        ordered = sorted([*steps, op], key=_position)
+        return LevelFunction(
+            self.root, self.bounds, self.entry, self.lift, op.results[0], tuple(ordered)
+        )
+
+
+class NoFunctionError(Exception):
+    """A value that is no function of one integer; it stays as it is."""
+
+
+def _operand(value: SSAValue, known: dict[SSAValue, Array]) -> Array:
+    if value in known:
+        return known[value]
+    array = literal_value(value)
+    if array is None:
+        raise NoFunctionError("an operand is not known")
+    return array
+
+
+def _position(op: Operation) -> int:
+    block = op.parent
+    assert block is not None
+    return block.get_operation_index(op)
+
+
+def columns(values: Array) -> Array:
+    """Values laid out by `lift`, as [points, channels].
+
+    Raises:
+        NoFunctionError: they vary along two axes, or not along the points.
+    """
+    if sum(size != 1 for size in values.shape[1:]) > 1:
+        raise NoFunctionError("values vary along several axes")
+    if not np.isfinite(values.astype(np.float64)).all():
+        raise NoFunctionError("values are not finite")
+    return values.reshape(len(values), -1)
+
+
+def channels_on(values: SSAValue, axis: int, vector: Array) -> Array:
+    """A vector of channels, laid out as `lift` does for one point."""
+    shape = [1] * tensor_type(values).get_num_dims()
+    shape[axis] = vector.size
+    return vector.reshape(shape)
+
+
+def affine(table: Array, low: int) -> tuple[Array, Array] | None:
+    """Scale and offset of each channel, if values are scale·integer + offset; scales are not 0."""
+    if len(table) < 2:
+        return None
+    wide = table.astype(np.float64)
+    scale = (wide[-1] - wide[0]) / (len(wide) - 1)
+    offset = wide[0] - scale * low
+    fitted = scale * np.arange(low, low + len(wide))[:, None] + offset
+    close = np.abs(fitted - wide) <= _CLOSE * np.abs(wide).max(initial=1e-30) + np.abs(scale) * 1e-3
+    return (scale, offset) if close.all() and (scale != 0).all() else None
+
+
+def uniform_levels(values: NDArray[Any]) -> tuple[float, float, int] | None:
+    """Step, lowest value and number of steps of the evenly spaced levels that values lie on."""
+    levels = np.unique(values.astype(np.float64))
+    if not 2 <= len(levels) <= LEVELS:
+        return None
+    step = float(np.diff(levels).min())
+    counts = (levels - levels[0]) / step
+    number = round(float(counts[-1]))
+    if number >= LEVELS or np.abs(counts - np.rint(counts)).max() > 1e-3:
+        return None
+    step = float((levels[-1] - levels[0]) / number)
+    return step, float(levels[0]), number

@@ -1,0 +1,208 @@
+"""Integers on grids for values with few levels, and the ops that make them.
+
+A value of a network with few-bit activations is a function of an integer (`level_functions`); here
+it becomes the integers of an evenly spaced grid: by a `tensor.quantize` at an input, of its
+`tensor.sign` where the only step is at 0, and by counted thresholds elsewhere. Not here: which
+values those are (`streamline`), and what is returned (`level_results`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ...dialects import tensor, ternary
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import Array
+from ..analysis.compile_time import literal, literal_value
+from ..analysis.replacement import insert_before
+from .input_quantizers import quantizer
+from .level_functions import (
+    LevelFunction,
+    LevelGrid,
+    NoFunctionError,
+    affine,
+    columns,
+    uniform_levels,
+)
+from .level_products import with_signs
+
+
+class LevelGrids:
+    """The functions found so far, their grids, and the ops added for them.
+
+    Attributes:
+        module: takes large constants.
+        anchor: the op that is being visited; ops go before it.
+        functions: what values are, as functions of integers.
+        added: the ops.
+    """
+
+    def __init__(self, module: ModuleOp, anchor: Operation) -> None:
+        self.module = module
+        self.anchor = anchor
+        self.functions: dict[SSAValue, LevelFunction] = {}
+        self.added: list[Operation] = []
+        self._grids: dict[SSAValue, LevelGrid] = {}
+
+    def add(self, op: Operation) -> SSAValue:
+        """Insert `op` for the op being visited."""
+        insert_before(self.anchor, op)
+        self.added.append(op)
+        return op.results[0]
+
+    def constant(self, key: str, values: Array, element: Attribute) -> SSAValue:
+        """A known value."""
+        array = np.asarray(values)
+        type = TensorType(element, array.shape)
+        return self.add(literal(self.module, key, array, type, buffer=True))
+
+    def wide(self, value: SSAValue) -> SSAValue:
+        """A value as i32."""
+        if tensor_type(value).element_type == i32:
+            return value
+        return self.add(tensor.ConvertOp(value, i32))
+
+    def enter(self, value: SSAValue, grid: LevelGrid) -> None:
+        """Note that `value` is on a grid."""
+        rank = tensor_type(value).get_num_dims()
+        own = plain(grid.root, value, grid.bounds, rank)
+        scale, offset = grid.scale, grid.offset
+
+        def lift(points: Array) -> Array:
+            return (own.lift(points) * scale + offset).astype(np.float32)
+
+        self.functions[value] = LevelFunction(grid.root, grid.bounds, value, lift, value)
+
+    def grid(self, value: SSAValue) -> LevelGrid:
+        """A value with few levels as integers on a grid.
+
+        Raises:
+            NoFunctionError: it has many, or they are not evenly spaced.
+        """
+        if value not in self.functions:
+            raise NoFunctionError("it is no function of one integer")
+        if value not in self._grids:
+            function = self.functions[value]
+            quantized = function.bounds is None
+            self._grids[value] = self._quantized(function) if quantized else self._counted(function)
+        return self._grids[value]
+
+    def _quantized(self, function: LevelFunction) -> LevelGrid:
+        """A float argument that a function takes to few levels: one `quantize`."""
+        bits = np.arange(0, 1 << 32, 1 << 16, dtype=np.uint64).astype(np.uint32)
+        points = np.sort(bits.view(np.float32)[np.isfinite(bits.view(np.float32))])
+        values = columns(function.at(points))
+        found = uniform_levels(values)
+        if values.shape[1] != 1 or found is None or (np.diff(values[:, 0]) < 0).any():
+            raise NoFunctionError("it is no quantised input")
+        step, lowest, number = found
+
+        def counts(x: Array) -> Array:
+            return np.rint((columns(function.at(x))[:, 0] - lowest) / step).astype(np.int64)
+
+        fitting = quantizer(counts, number, step)
+        if fitting is None:
+            raise NoFunctionError("no quantisation gives the same levels")
+        scale, zero, of_sign = fitting
+        low = 0 if number <= 127 else -128
+        point = self.constant("input.scale", np.array(scale, np.float32), f32)
+        shift = self.constant("input.zero_point", np.array(zero + low, _type(zero + low)), i8)
+        real = self.add(tensor.SignOp(function.root)) if of_sign else function.root
+        made = tensor.QuantizeOp(real, point, shift, low=low, high=low + number)
+        return LevelGrid(self.add(made), step, lowest - low * step, (low, low + number))
+
+    def _counted(self, function: LevelFunction) -> LevelGrid:
+        """What a function makes of integers, as the number of thresholds that they reach."""
+        assert function.bounds is not None
+        table, low = function.table(), function.bounds[0]
+        same = bool((table == table[:, :1]).all())
+        fitted = affine(table[:, :1], low) if same else None
+        if fitted is not None and len(table) <= 256 and fitted[0][0] > 0:
+            return LevelGrid(
+                function.root, float(fitted[0][0]), float(fitted[1][0]), function.bounds
+            )
+        found = uniform_levels(table)
+        if found is None:
+            raise NoFunctionError("its values are not on few, evenly spaced levels")
+        step, lowest, number = found
+        counts = np.rint((table.astype(np.float64) - lowest) / step).astype(np.int64)
+        root = function.root
+        falling = np.asarray((np.diff(counts, axis=0) < 0).any(axis=0))
+        if falling.any():
+            root, counts, low = self._negated(function, counts, falling)
+        if (np.diff(counts, axis=0) < 0).any():
+            raise NoFunctionError("its values rise and fall")
+        asked = np.arange(1, number + 1)
+        thresholds = low + np.stack([(counts < level).sum(axis=0) for level in asked], axis=1)
+        known = self.constant("thresholds", thresholds.astype(np.int32), i32)
+        axis = channel_of(function) if thresholds.shape[0] > 1 else 1
+        counted = self.add(tensor.MultiThresholdOp(self.wide(root), known, axis=axis))
+        return LevelGrid(counted, step, lowest, (0, number))
+
+    def _negated(
+        self, function: LevelFunction, counts: Array, falling: Array
+    ) -> tuple[SSAValue, Array, int]:
+        """The sums with some channels negated; counts for them, and the least sum."""
+        assert function.bounds is not None
+        product = function.root.owner
+        if not isinstance(product, ternary.FusedOp) or len(falling) == 1:
+            raise NoFunctionError("its values fall")
+        most = max(abs(bound) for bound in function.bounds)
+        points = np.arange(-most, most + 1)
+        values = np.zeros((len(points), counts.shape[1]), np.int64)
+        places = np.clip(points - function.bounds[0], 0, len(counts) - 1)
+        values = np.where(falling, counts[places[::-1]], counts[places])
+        weight = literal_value(product.weight)
+        assert weight is not None
+        channel = 0 if isinstance(product, ternary.ConvOp) else 1
+        owner = product.weight.owner
+        key = owner.key.data if isinstance(owner, ternary.ParameterOp) else "weight"
+        signed = with_signs(weight, channel, np.where(falling, -1, 1))
+        trits = self.constant(f"{key}.signed", signed, ternary.trit)
+        return self.add(product.rebuild(weight=trits)), values, -most
+
+    def centred(self, grid: LevelGrid) -> LevelGrid:
+        """Integers whose 0 is the real number 0, for products that pad with it."""
+        for factor in (1, 2):
+            shift = factor * grid.offset / grid.scale
+            if abs(shift - round(shift)) >= 1e-4:
+                continue
+            by = round(shift)
+            least, most = (factor * bound + by for bound in grid.bounds)
+            ends = (*grid.bounds, *(factor * bound for bound in grid.bounds), by, least, most)
+            narrow = min(ends) >= -128 and max(ends) <= 127
+            root = grid.root if narrow else self.wide(grid.root)
+            if factor == 2:
+                root = self.add(tensor.AddOp(root, root))
+            if by:
+                kind = (np.int8, i8) if narrow else (np.int32, i32)
+                offset = self.constant("shift", np.array(by, kind[0]), kind[1])
+                root = self.add(tensor.AddOp(root, offset))
+            return LevelGrid(root, grid.scale / factor, 0.0, (least, most))
+        raise NoFunctionError("padding is between two levels")
+
+
+def plain(
+    root: SSAValue, entry: SSAValue, bounds: tuple[int, int] | None, rank: int
+) -> LevelFunction:
+    """The values of the root themselves."""
+
+    def lift(points: Array) -> Array:
+        return points.reshape(-1, *[1] * (rank - 1))
+
+    return LevelFunction(root, bounds, entry, lift, entry)
+
+
+def channel_of(function: LevelFunction) -> int:
+    """The axis along which a function differs."""
+    shape = function.lift(np.array([0])).shape
+    (axis,) = [axis for axis, size in enumerate(shape) if size != 1] or [1]
+    return axis
+
+
+def _type(value: int) -> type[np.int8]:
+    if not -128 <= value <= 127:
+        raise NoFunctionError("a zero point has no 8 bits")
+    return np.int8

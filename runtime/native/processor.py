@@ -1,0 +1,86 @@
+"""The processor that this process runs on, in LLVM's words. Asked of llvmlite, when needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from typing import Any
+
+from ...ir.errors import BackendError
+
+LLVM_LOCK = Lock()
+"""Held around what parses, compiles or loads: modules of LLVM share one context."""
+
+
+def llvm_binding() -> Any:
+    """llvmlite's binding of LLVM.
+
+    Raises:
+        BackendError: llvmlite is missing.
+    """
+    try:
+        from llvmlite import binding
+    except ImportError:
+        raise BackendError("llvmlite is missing: pip install 'triton-dsl[native]'") from None
+    return binding
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What a processor is called and has.
+
+    Attributes:
+        cpu: LLVM's name of it.
+        features: what it has, in LLVM's names (`avx512vnni`, `neon`).
+        lacks: what it does not have, whatever others of its name have.
+    """
+
+    cpu: str
+    features: frozenset[str]
+    lacks: frozenset[str]
+
+    @property
+    def flags(self) -> str:
+        """All of it as LLVM reads it: `+avx,+avx2,-avx512f`.
+
+        What is absent comes last: `+x` brings all that x needs, `-x` takes away all that need x.
+        """
+        present = [f"+{name}" for name in sorted(self.features)]
+        return ",".join([*present, *(f"-{name}" for name in sorted(self.lacks))])
+
+
+@cache
+def host_processor() -> Processor:
+    """The processor of this process, as the system lets programs use it.
+
+    A name stands for all that processors of that name can have, and a hypervisor may have taken
+    some of it away. So a name counts only where LLVM reports every feature, which it does on x86.
+
+    Raises:
+        BackendError: llvmlite is missing.
+    """
+    binding = llvm_binding()
+    try:
+        reported: dict[str, bool] = binding.get_host_cpu_features()
+    except RuntimeError:
+        reported = {}
+    features = frozenset(name for name, present in reported.items() if present)
+    if not features:
+        return Processor(_LEAST, features, features)
+    is_x86 = binding.get_process_triple().startswith(("x86_64", "amd64", "i"))
+    name: str = binding.get_host_cpu_name() if is_x86 else _LEAST
+    return Processor(name, features, frozenset(reported) - features)
+
+
+_LEAST = "generic"
+"""LLVM's name of what every processor of an architecture has."""
+
+
+def host_features() -> frozenset[str]:
+    """What this processor has, in LLVM's names.
+
+    Raises:
+        BackendError: llvmlite is missing.
+    """
+    return host_processor().features

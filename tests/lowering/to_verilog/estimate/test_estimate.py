@@ -1,0 +1,211 @@
+"""Sizes of small circuits that can be counted by hand."""
+
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.hw import HWModuleOp
+from xdsl.rewriter import Rewriter
+
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
+from triton_dsl.lowering.to_verilog.circuit.memories import Memory
+from triton_dsl.lowering.to_verilog.estimate.delays import DELAYS, delay, path_delay
+from triton_dsl.lowering.to_verilog.estimate.devices import DEVICES, check_fits, find_device, needs
+from triton_dsl.lowering.to_verilog.estimate.estimate import Resources, estimate
+
+
+def circuit(body: str, ports: str, results: str) -> ModuleOp:
+    outs = ", ".join(f"out y{i}: {type}" for i, type in enumerate(results.split(", ")))
+    names = ", ".join(f"%y{i}" for i in range(len(results.split(", "))))
+    return parse_module(f"""builtin.module {{
+  hw.module @m(in %clock: !seq.clock, in %enable: i1, in %reset: i1, {ports}, {outs}) {{
+    {body}
+    hw.output {names} : {results}
+  }}
+}}""")
+
+
+def register(name: str, value: str, width: int) -> str:
+    return (
+        f"%{name}_next = comb.mux %enable, {value}, %{name} : i{width}\n"
+        f"%{name} = seq.compreg %{name}_next, %clock : i{width}\n"
+    )
+
+
+def test_an_adder_takes_a_table_a_bit() -> None:
+    body = "%s = comb.add %a, %b : i8\n" + register("y0", "%s", 8)
+    size = estimate(circuit(body, "in %a: i8, in %b: i8", "i8")).total
+    assert size == Resources(luts=8, flip_flops=8, carry_bits=8, carries=1)
+    size = estimate(circuit(body, "in %a: i8, in %b: i8", "i8"), "7-series").total
+    assert size.carries == 2
+    size = estimate(circuit(body, "in %a: i8, in %b: i8", "i8"), "ecp5").total
+    assert size == Resources(luts=8, flip_flops=8, carry_bits=8, carries=4)
+
+
+@pytest.mark.parametrize(
+    ("length", "luts", "flip_flops"),
+    [(1, 0, 1), (2, 0, 2), (3, 1, 0), (16, 1, 0), (17, 1, 1), (32, 1, 0), (33, 1, 1), (40, 2, 0)],
+)
+def test_registers_in_a_row_become_shift_registers(length: int, luts: int, flip_flops: int) -> None:
+    lines = [register("r0" if length > 1 else "y0", "%a", 1)]
+    for i in range(1, length):
+        lines.append(register("y0" if i == length - 1 else f"r{i}", f"%r{i - 1}", 1))
+    module = circuit("".join(lines), "in %a: i1", "i1")
+    size = estimate(module).total
+    assert (size.luts, size.shift_luts, size.flip_flops) == (luts, luts, flip_flops)
+    assert estimate(module, "ecp5").total.flip_flops == length
+
+
+def test_a_row_is_broken_where_somebody_reads() -> None:
+    rows = [register("r0", "%a", 1), register("r1", "%r0", 1), register("y1", "%r1", 1)]
+    rows += [register("r2", "%y1", 1), register("y0", "%r2", 1)]
+    size = estimate(circuit("".join(rows), "in %a: i1", "i1, i1")).total
+    assert (size.shift_luts, size.flip_flops) == (1, 2)
+
+
+def test_selections_of_constants_are_resets() -> None:
+    body = "%0 = hw.constant 0 : i8\n%n = comb.mux %s, %0, %a : i8\n" + register("y0", "%n", 8)
+    size = estimate(circuit(body, "in %a: i8, in %s: i1", "i8")).total
+    # One table for the reset, which waits for the enable.
+    assert (size.luts, size.flip_flops) == (1, 8)
+    assert estimate(circuit(body, "in %a: i8, in %s: i1", "i8"), "ice40").total.luts == 0
+
+
+def test_equal_parts_and_dead_ones_cost_nothing() -> None:
+    body = """%s = comb.add %a, %b : i8
+%t = comb.add %b, %a : i8
+%dead = comb.sub %a, %b : i8
+%y0 = comb.xor %s, %t : i8
+%y1 = comb.add %a, %b : i8"""
+    size = estimate(circuit(body, "in %a: i8, in %b: i8", "i8, i8")).total
+    assert (size.luts, size.carry_bits) == (8, 8)
+
+
+def test_constants_shorten_adders() -> None:
+    body = """%0 = hw.constant 0 : i3
+%wide = comb.concat %b, %0 : i5, i3
+%y0 = comb.add %a, %wide : i8"""
+    size = estimate(circuit(body, "in %a: i8, in %b: i5", "i8")).total
+    assert (size.luts, size.carry_bits) == (5, 5)
+
+
+@pytest.mark.parametrize(("inputs", "luts"), [(2, 1), (5, 1), (6, 1), (7, 2)])
+def test_functions_of_many_bits_take_levels(inputs: int, luts: int) -> None:
+    names = [f"%x{i}" for i in range(inputs)]
+    body = f"%y0 = comb.and {', '.join(names)} : i1"
+    ports = ", ".join(f"in {name}: i1" for name in names)
+    assert estimate(circuit(body, ports, "i1")).total.luts == luts
+
+
+def test_a_loop_through_a_register_is_found() -> None:
+    body = "%1 = hw.constant 1 : i4\n%n = comb.add %y0, %1 : i4\n" + register("y0", "%n", 4)
+    assert estimate(circuit(body, "in %a: i1", "i4")).total.flip_flops == 4
+
+
+def test_a_loop_without_a_register_is_refused() -> None:
+    body = "%y0 = comb.and %a, %n : i1\n%n = comb.or %a, %y0 : i1"
+    with pytest.raises(LoweringError, match="depends on itself without a register"):
+        estimate(circuit(body, "in %a: i1", "i1"))
+
+
+def test_what_is_not_known_is_named() -> None:
+    body = "%y0 = comb.divu %a, %b : i8"
+    with pytest.raises(UnsupportedError, match=r"comb\.divu"):
+        estimate(circuit(body, "in %a: i8, in %b: i8", "i8"))
+    with pytest.raises(LoweringError, match=r"no hw\.module to"):
+        estimate(parse_module("builtin.module {}"))
+    with pytest.raises(OptionError, match="no family"):
+        estimate(parse_module("builtin.module {}"), "max10")
+
+
+def with_memory(memory: Memory) -> ModuleOp:
+    """A circuit that reads a memory, and writes it if that can be."""
+    bits, width = memory.address_width, memory.width
+    ports = f"in %from: i{bits}, in %to: i{bits}, in %word: i{width}"
+    module = circuit(f"%y0 = hw.constant 0 : i{width}", ports, f"i{width}")
+    (top,) = module.ops
+    assert isinstance(top, HWModuleOp)
+    clock, enable, _, address, to, word = top.body.block.args
+    writes = [enable, to, word] if memory.kind == "ram" else []
+    instance = memory.instance("memory", [clock, *writes, enable, address])
+    placeholder = top.body.block.first_op
+    assert placeholder is not None
+    Rewriter.replace_op(placeholder, instance)
+    module.body.block.insert_op_before(memory.declaration(), top)
+    return module
+
+
+def test_memories() -> None:
+    large = Memory.ram(1024, 36, "block")
+    assert estimate(with_memory(large)).total == Resources(block_memories=2)
+    assert estimate(with_memory(large), "ice40").total.block_memories == 9
+    small = estimate(with_memory(Memory.ram(32, 14, "distributed"))).total
+    assert (small.memory_luts, small.flip_flops) == (8, 14)
+    registers = estimate(with_memory(Memory.ram(4, 3, "registers"))).total
+    # A word of registers each, and the one that is read; four decoders; three selections of four.
+    assert (registers.flip_flops, registers.luts) == (15, 7)
+    rom = estimate(with_memory(Memory.rom([5, 5, 5, 4], 3, "distributed"))).total
+    # One bit is always 1, one always 0: only one depends on the address.
+    assert (rom.luts, rom.flip_flops) == (1, 1)
+
+
+def test_delays_grow_with_the_width() -> None:
+    for grade in DELAYS:
+        times = [delay(grade, "add", width) for width in (1, 4, 8, 16, 32)]
+        assert times == sorted(times)
+        assert delay(grade, "logic", 20) > delay(grade, "logic", 4) > 0
+        assert path_delay(grade, [("add", 8), ("mux", 8)]) > path_delay(grade, [("add", 8)])
+    with pytest.raises(OptionError, match="no delays are known"):
+        delay("max10", "add")
+
+
+def test_the_clock_follows_the_longest_path() -> None:
+    ports = "in %a: i16, in %b: i16, in %c: i16"
+    one = "%s = comb.add %a, %b : i16\n" + register("y0", "%s", 16)
+    two = "%s = comb.add %a, %b : i16\n%t = comb.add %s, %c : i16\n" + register("y0", "%t", 16)
+    for family in ("ultrascale+", "7-series", "ecp5", "ice40"):
+        short, long = (estimate(circuit(body, ports, "i16"), family) for body in (one, two))
+        assert 0 < short.period < long.period < 2 * short.period + 1
+        assert long.frequency == pytest.approx(1e3 / long.period)
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("xcvu9p", "xcvu9p"),
+        ("XCVU9P-flga2104-2L-e", "xcvu9p"),
+        ("xc7a35ticsg324-1L", "xc7a35t"),
+        ("LFE5U-25F-8BG381C", "ecp5-25"),
+        ("hx8k", "ice40-hx8k"),
+        ("iCE40UP5K", "ice40-up5k"),
+    ],
+)
+def test_devices_by_name(name: str, device: str) -> None:
+    assert find_device(name).name == device
+
+
+def test_unknown_devices_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"unknown device 'xczu3e'.*did you mean 'xczu3eg'"):
+        find_device("xczu3e")
+    with pytest.raises(OptionError, match="there are xcvu9p"):
+        find_device("stratix")
+
+
+def test_what_does_not_fit_is_told_with_numbers() -> None:
+    body = "%s = comb.mul %a, %b : i128\n" + register("y0", "%s", 128)
+    module = circuit(body, "in %a: i128, in %b: i128", "i128")
+    device = find_device("up5k")
+    found = estimate(module, device.family, grade=device.grade)
+    with pytest.raises(LoweringError) as error:
+        check_fits(found, device, "circuit 'm'", lambda: "take fewer bits")
+    assert f"logic cells: needs {found.total.cells:,}, has 5,280" in str(error.value)
+    assert "flip-flops" not in str(error.value)
+    assert str(error.value).endswith("take fewer bits")
+    check_fits(found, find_device("ecp5-85"), "circuit 'm'")
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
+def test_empty_circuits_fit_everywhere(device: Any) -> None:
+    assert all(need.fits for need in needs(Resources(), device))
+    assert device.memory_kbits > 0

@@ -1,0 +1,223 @@
+"""Networks with quantisers in float as integers: the float program says what must come out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz.quantised_networks import Network, Product, Quant, computed, onnx_model, samples_of
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects.inference import tensor_type
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.dialects.shapes import is_float
+from triton_dsl.lowering.from_onnx import from_onnx
+from triton_dsl.lowering.stages import Stage, run_stages
+from triton_dsl.passes.analysis.layers import is_layer
+from triton_dsl.passes.streamline.input_quantizers import quantizer
+from triton_dsl.passes.streamline.streamline import StreamlinePass
+
+
+def streamlined(module: ModuleOp) -> ModuleOp:
+    copy = module.clone()
+    StreamlinePass().apply(Context(), copy)
+    copy.verify()
+    return copy
+
+
+def float_layers(module: ModuleOp) -> int:
+    return sum(is_layer(op) and is_float(tensor_type(op.results[0])) for op in module.walk())
+
+
+LAYER = """func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x3xf32> {{
+  %one = tensor.constant dense<1.0> : tensor<f32>
+  %minus = tensor.constant dense<-1.0> : tensor<f32>
+  %zero = tensor.constant dense<0.0> : tensor<f32>
+  %i = tensor.compare %x, %zero {{predicate = "{input}"}}
+     : (tensor<?x6xf32>, tensor<f32>) -> tensor<?x6xi1>
+  %s = tensor.where %i, %one, %minus : (tensor<?x6xi1>, tensor<f32>, tensor<f32>) -> tensor<?x6xf32>
+  %w = ternary.constant {first} : tensor<6x4x!ternary.trit>
+  %p = ternary.linear %s, %w : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>
+  %a = tensor.constant dense<{scale}> : tensor<4xf32>
+  %b = tensor.constant dense<{bias}> : tensor<4xf32>
+  %m = tensor.mul %p, %a : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  %n = tensor.add %m, %b : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  %c = tensor.clamp %n {{min = -2.0 : f64, max = {most}.0 : f64}}
+     : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %r = tensor.round %c : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %v = ternary.constant {second} : tensor<4x3x!ternary.trit>
+  %y = ternary.linear %r, %v : tensor<?x4xf32>, tensor<4x3x!ternary.trit> -> tensor<?x3xf32>
+  func.return %y : tensor<?x3xf32>
+}}"""
+
+
+def test_padding_of_unsigned_bytes() -> None:
+    """Their 0 is at -128 of 8 bits with a sign: what is padded with it needs more bits."""
+    block = Product(1, "w", 3, (2, 2), (1, 1), (1, 0, 1, 1), (1, 1), norm="scale")
+    blocks = (block, Product(2, "v", 2, (1, 1), (1, 1), (0,) * 4, (1, 1)))
+    network = Network(5, ("net", "x", "y"), (2, 3, 4), None, Quant(8, signed=False), blocks)
+    blocks = (replace(block, act=Quant(3, scale=8.0)), blocks[1])
+    network = replace(network, blocks=blocks)
+    module = from_onnx(onnx_model(network))
+    run_stages(
+        module, [Stage("simple", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce")]
+    )
+    made = streamlined(module)
+    assert float_layers(made) == 0
+    x = samples_of(network, 6)
+    np.testing.assert_array_equal(run_module(made, [x])[0], computed(network, x)[0])
+
+
+QUARTERS = st.integers(-12, 12).map(lambda n: n / 4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    input=st.sampled_from(["ge", "gt"]),
+    first=st.lists(st.integers(-1, 1), min_size=24, max_size=24),
+    second=st.lists(st.integers(-1, 1), min_size=12, max_size=12),
+    scale=st.lists(QUARTERS, min_size=4, max_size=4),
+    bias=st.lists(QUARTERS, min_size=4, max_size=4),
+    most=st.integers(0, 5),
+)
+@example(  # the levels -2 and 1, whose steps of 3 do not hold 0
+    input="ge",
+    first=[0] * 21 + [1, 0, 0],
+    second=[0] * 11 + [1],
+    scale=[0, 1.5, 0, 0],
+    bias=[0.75, 0, 0.75, 0.75],
+    most=1,
+)
+@example(  # the levels -2, 1 and 2
+    input="ge",
+    first=[0] * 21 + [1, 0, 0],
+    second=[0] * 11 + [1],
+    scale=[0, 1.5, 0, 0],
+    bias=[0.75, 0, 1.5, -2.5],
+    most=2,
+)
+def test_the_same_numbers_for_every_input(input: str, most: int, **values: Any) -> None:
+    """All 64 signs of the inputs; also channels that fall, never change, or are always 0."""
+    module = parse_module(LAYER.format(input=input, most=most, **values))
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 6)).reshape(6, -1).T
+    tiny = np.finfo(np.float32).smallest_subnormal
+    x = np.concatenate([signs, np.zeros((1, 6)), signs[::9] * tiny]).astype(np.float32)
+    (want,), (got,) = run_module(module, [x]), run_module(streamlined(module), [x])
+    np.testing.assert_array_equal(got, want)
+
+
+def test_no_float_product_is_left() -> None:
+    values = {"first": [1, -1] * 12, "second": [1, 0, -1] * 4}
+    text = LAYER.format(input="ge", most=3, scale=[1.5, -0.5, 2.0, 1.0], bias=[0.25] * 4, **values)
+    module = parse_module(text)
+    assert float_layers(module) == 2
+    made = streamlined(module)
+    assert float_layers(made) == 0
+    names = [op.name for op in made.walk() if op.name.startswith(("tensor.", "ternary."))]
+    kept = [name for name in names if "constant" not in name]
+    assert kept[:5] == [
+        "tensor.sign", "tensor.quantize", "ternary.linear", "tensor.multi_threshold",
+        "ternary.linear",
+    ]  # fmt: skip
+    assert kept[-1] == "tensor.dequantize"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "%y = tensor.softmax %p : (tensor<?x4xf32>) -> tensor<?x4xf32>",
+        "%y = tensor.exp %p : (tensor<?x4xf32>) -> tensor<?x4xf32>",
+    ],
+)
+def test_all_or_nothing(last: str) -> None:
+    """A result that no sum gives leaves the program as it was."""
+    text = f"""func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x4xf32> {{
+      %s = tensor.sign %x : (tensor<?x6xf32>) -> tensor<?x6xf32>
+      %w = ternary.constant {[1, -1] * 12} : tensor<6x4x!ternary.trit>
+      %p = ternary.linear %s, %w : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>
+      {last}
+      func.return %y : tensor<?x4xf32>
+    }}"""
+    module = parse_module(text)
+    assert str(streamlined(module)) == str(module)
+
+
+def test_a_float_input_that_nobody_quantises_stays() -> None:
+    text = f"""func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x4xf32> {{
+      %w = ternary.constant {[1, -1] * 12} : tensor<6x4x!ternary.trit>
+      %p = ternary.linear %x, %w : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>
+      func.return %p : tensor<?x4xf32>
+    }}"""
+    module = parse_module(text)
+    assert str(streamlined(module)) == str(module)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    scale=st.floats(2.0**-10, 8.0, width=32),
+    zero=st.integers(-20, 20),
+    number=st.integers(1, 15),
+)
+def test_quantisers_of_inputs_are_found(scale: float, zero: int, number: int) -> None:
+    """Any quantiser is found again from its levels alone."""
+
+    def counts(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            steps = np.rint(x / np.float32(scale)) + np.float32(zero)
+        return np.clip(steps.astype(np.float64), 0, number).astype(np.int64)
+
+    found = quantizer(counts, number, None)
+    assert found is not None
+    step, shift, of_sign = found
+    assert not of_sign
+    rng = np.random.default_rng(number)
+    x = (rng.uniform(-2, number + 2, 4000) * scale - zero * scale).astype(np.float32)
+    got = np.clip(np.rint(x / np.float32(step)) + shift, 0, number)
+    away = np.abs((x / scale + 0.5) % 1) > 1e-4
+    np.testing.assert_array_equal(got[away], counts(x)[away])
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.1, 1 / 255])
+@pytest.mark.parametrize("reached", [np.greater, np.greater_equal])
+def test_a_step_at_zero_needs_no_subnormal_scale(reached: Any, factor: float) -> None:
+    """Products that become 0 move the step to a subnormal number; normal ones are kept."""
+    info = np.finfo(np.float32)
+    ends = np.array([info.tiny, 0.1, 1.0, 9.0, info.max], np.float32)
+    x = np.concatenate([-ends, ends, [0.0, -0.0]]).astype(np.float32)
+
+    def counts(x: Any) -> Any:
+        return reached(x * np.float32(factor), 0).astype(np.int64)
+
+    found = quantizer(counts, 1, None)
+    assert found is not None
+    assert found.scale >= info.tiny
+    got = np.clip(np.rint(np.sign(x) / np.float32(found.scale)) + found.zero_point, 0, 1)
+    np.testing.assert_array_equal(got, x > 0 if reached is np.greater else x >= 0)
+    if factor == 1.0:
+        least = np.array([-1, 1], np.float32) * info.smallest_subnormal
+        got = np.clip(np.rint(np.sign(least)) + found.zero_point, 0, 1)
+        np.testing.assert_array_equal(got, [0, 1])
+
+
+def test_steps_of_any_size_are_no_quantiser() -> None:
+    edges = np.array([0.0, 1.0, 5.0], np.float32)
+
+    def counts(x: Any) -> Any:
+        return np.searchsorted(edges, x, side="right")
+
+    assert quantizer(counts, 3, None) is None
+
+
+def test_the_pass_has_a_name_in_pipelines() -> None:
+    module = parse_module(
+        LAYER.format(input="ge", most=1, first=[1] * 24, second=[1] * 12, scale=[1.0] * 4,
+                     bias=[0.0] * 4)
+    )  # fmt: skip
+    run_stages(module, [Stage("all", "streamline,canonicalize,cse,dce")])
+    assert float_layers(module) == 0
