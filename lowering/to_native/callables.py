@@ -7,7 +7,6 @@ float32 activations float32.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
@@ -36,6 +35,7 @@ from .kernels.kernel import fingerprint, kernel_module
 from .kernels.parallel import call_functions
 from .kernels.recipes import Recipe, recipe_for
 from .object_code import compile_object, compiler_fingerprint
+from .source_digest import PROGRAM, source_digest
 from .target import NativeOptions, NativeTarget
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def program_content(
     if not options.machine().host:
         raise OptionError("a program runs on this processor: leave cpu and triple away")
     recipe = options.kernels().name
-    parts = [_generator_digest(), version("xdsl"), source_hash(module), recipe, options.precision]
-    parts.append(options.spikes)
+    parts = [source_digest(*PROGRAM).hex(), version("xdsl"), source_hash(module), recipe]
+    parts += [options.precision, options.spikes]
     return kept(
         " ".join(parts),
         lambda: _compiled(module, options),
@@ -94,21 +94,6 @@ def _compiled(module: ModuleOp, options: NativeOptions) -> bytes:
     work.body.block.add_op(arrays_entry(len(interface.inputs) + len(interface.outputs)))
     code = compile_object(work, (FORWARD, WORKSPACE_BYTES, ARRAYS))
     return program_bytes(interface, code, program_constants(work))
-
-
-_GENERATOR = ("ir", "dialects", "passes", "lowering")
-"""The folders whose code decides what a program becomes."""
-
-
-@cache
-def _generator_digest() -> str:
-    digest = hashlib.sha256()
-    root = Path(__file__).resolve().parent.parent
-    for folder in _GENERATOR:
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(path.relative_to(root).as_posix().encode() + b"\0")
-            digest.update(path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def kernel_provider(recipe: str | None = None, *, cache_folder: Path | None = None) -> Provider:

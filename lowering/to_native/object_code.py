@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import BackendError
 from ...runtime.native.processor import LLVM_LOCK, llvm_binding
 from .machine import Machine, host_machine
+from .source_digest import COMPILER, source_digest
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -22,11 +21,7 @@ def compiler_fingerprint() -> str:
 
     It is the source of this step; objects are kept under it, so that none outlives a change.
     """
-    digest = hashlib.sha256()
-    own, shared = files(__package__ or ""), files("triton_dsl.ir")
-    for source in (own / "machine.py", own / "object_code.py", shared / "processor.py"):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
+    return source_digest(*COMPILER).hex()
 
 
 def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp
 
 from ....runtime.native.abi.bitplanes import VERSION, Operand, Sizes
+from ..source_digest import KERNELS, source_digest
 from .bitplanes_packing import write_pack_columns, write_pack_rows
 from .bitplanes_product import Names, write_finish, write_multiply, write_product
 from .bitplanes_schemes import Scheme
@@ -71,16 +71,6 @@ def bitplane_module(scheme: Scheme, operand: Operand) -> ModuleOp:
 @cache
 def bitplane_fingerprint(scheme: Scheme, operand: Operand) -> str:
     """SHA-256 of all that decides what `bitplane_module` gives."""
-    digest = hashlib.sha256(_source_digest())
+    digest = hashlib.sha256(source_digest(*KERNELS))
     digest.update(f"bitplanes {VERSION} {scheme.name} {operand} {version('xdsl')}".encode())
     return digest.hexdigest()
-
-
-@cache
-def _source_digest() -> bytes:
-    digest = hashlib.sha256()
-    own = [file for file in files(__package__ or "").iterdir() if file.name.endswith(".py")]
-    layouts = [files("triton_dsl.ir") / f"native_{name}.py" for name in ("abi", "bitplanes")]
-    for source in sorted([*own, *layouts], key=lambda entry: entry.name):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return digest.digest()

@@ -27,7 +27,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, i64
@@ -45,6 +44,7 @@ from ....runtime.native.abi.linear import (
     Order,
     order_of,
 )
+from ..source_digest import KERNELS, source_digest
 from .activations import prepare_name, write_prepare
 from .code import POINTER, Code, function
 from .epilogue import Epilogue, write_finish
@@ -167,7 +167,7 @@ def fingerprint(recipe: Recipe, layout: Layout, kind: Kind) -> str:
 
     Much quicker than to generate the module and hash that.
     """
-    digest = hashlib.sha256(_source_digest())
+    digest = hashlib.sha256(source_digest(*KERNELS))
     asked = f"{VERSION} {recipe.name} {layout} {kind.activations} {version('xdsl')}"
     digest.update(asked.encode())
     return digest.hexdigest()
@@ -176,15 +176,3 @@ def fingerprint(recipe: Recipe, layout: Layout, kind: Kind) -> str:
 def conv_fingerprint(recipe: Recipe, geometry: ConvGeometry, kind: Kind) -> str:
     """The same for `conv_module`."""
     return f"{fingerprint(recipe, 'panels', kind)} {geometry}"
-
-
-@cache
-def _source_digest() -> bytes:
-    digest = hashlib.sha256()
-    package = files(__package__ or "")
-    shared = ("native_abi.py", "native_conv.py", "native_parallel.py")
-    sources = [*package.iterdir(), *(files("triton_dsl.ir") / name for name in shared)]
-    for source in sorted(sources, key=lambda entry: entry.name):
-        if source.name.endswith(".py"):
-            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return digest.digest()

@@ -1,6 +1,6 @@
 """Convolutions with trit weights: their geometry, and their weights as native kernels read them.
 
-Weights [O, C/groups, kh, kw] lie as one matrix of panels (`native_abi`) for each group: the rows of
+Weights [O, C/groups, kh, kw] lie as one matrix of panels (`linear`) for each group: the rows of
 a matrix are the outputs of the group, its values run over the rows of the window, then over its
 columns and channels, these two together rounded up to whole steps. A depthwise convolution has its
 trits as they are, one a byte. Not here: how a kernel computes.

@@ -1,7 +1,7 @@
 """What a compiled program takes and gives, as its caller must know it; JSON beside the code.
 
 `lowering.to_native` writes it, `runtime.native.program` calls by it; neither imports the other. Not
-here: what kernels agree on (`native_abi`).
+here: what kernels agree on (`linear`).
 
 A program is two functions of the C calling convention:
 
