@@ -16,6 +16,7 @@ from triton_dsl.tools.verify import run_target
 
 from . import digits, onnx_oracle, oracle
 from .cases import Expected, difference
+from .promises import promised
 
 SMALL = np.array([[-1e-4, 0.4, 0.64], [3.0, 1.0, -2.0]], np.float32)
 """A row whose small number has the error of the largest, and one whose digits are exact."""
@@ -132,3 +133,25 @@ def test_every_comparison_at_its_jump_hangs_on_rounding() -> None:
     np.testing.assert_array_equal(
         onnx_oracle.noise_of(7, 2)((9,)), -onnx_oracle.noise_of(7, 3)((9,))
     )
+
+
+@pytest.mark.parametrize(("element", "wider"), [("float64", True), ("float32", False)])
+def test_float64_products_have_the_accuracy_of_float32_in_onnx_runtime(
+    element: str, wider: bool
+) -> None:
+    source = f"layer R {{ param p: Tensor<{element}>[7, 5]\n"
+    source += f"fn forward(x: Tensor<{element}>[N, 7]) {{ let v = x * 1.5539195016975031 @ p\n"
+    source += "return v } }"
+    rng = np.random.default_rng(0)
+    weights, x = (rng.standard_normal(s).astype(element) for s in ((7, 5), (4, 7)))
+    module = import_tri(source, weights={"p": weights})
+    value = x * 1.5539195016975031 @ weights
+    bounds = [np.full(value.shape, 1e-13)]
+    assert promised("native", module, [value], bounds)[0].max() == 1e-13
+    (bound,) = promised("onnx", module, [value], bounds)
+    assert (bound > 1e-13).all() == wider
+    if wider:
+        expected = Expected((value,), (bound,))
+        _, found, _ = run_target(module, "onnx", [x])
+        assert difference(expected, found) is None
+        assert difference(expected, [found[0] * (1 + 1e-5)]) is not None
