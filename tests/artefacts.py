@@ -2,6 +2,7 @@
 
     python tests/artefacts.py write before.json      # at the commit before
     python tests/artefacts.py compare before.json    # after the change: exit code 1 if any differs
+    python tests/artefacts.py compare before.json after.json    # two tables, nothing is compiled
 
 Compiled for every target, through the command lines alone, are each function of tests/filecheck
 (as `@forward` of a module of its own), each layer of examples/ and, with `--models FOLDER`, every
@@ -87,7 +88,7 @@ class Limits:
     Attributes:
         verilog: size in bytes from which on no circuit is made of a model.
         size: size in bytes from which on a model is left out.
-        seconds: how long one command may take.
+        seconds: of the processor that one command may take.
     """
 
     verilog: int
@@ -240,15 +241,16 @@ class Recorder:
             late.append(1)
             raise OutOfTime
 
-        signal.signal(signal.SIGALRM, stop)
-        signal.alarm(self._seconds)
+        # Of the processor, so that what is left out does not hang on what else runs.
+        signal.signal(signal.SIGVTALRM, stop)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds)
         done = None
         try:
             done = run_command(words, b"", no_tool)
         except OutOfTime:  # between two Python functions of ours
             pass
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         if late or done is None:
             self.entries[key] = f"{SKIPPED}more than {self._seconds} s"
             return None
@@ -359,9 +361,10 @@ def differences(before: Table, after: Table) -> tuple[list[str], dict[str, int]]
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, {}), after.get(name, {})
         changed = old and new and old.get("input") != new.get("input")
+        left_out = any(found.get("ir", "").startswith(SKIPPED) for found in (old, new))
         for key in sorted((old.keys() | new.keys()) - {"input"}):
             was, now = old.get(key), new.get(key)
-            if any((value or "").startswith(SKIPPED) for value in (was, now)):
+            if left_out or any((value or "").startswith(SKIPPED) for value in (was, now)):
                 counts["not compared"] += 1
                 continue
             if was == now:
@@ -383,14 +386,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     limits = Limits(arguments.verilog_limit, arguments.size_limit, arguments.seconds)
     if arguments.quick:
-        limits = Limits(0, min(QUICK_BYTES, limits.size), min(60, limits.seconds))
+        limits = Limits(0, min(QUICK_BYTES, limits.size), min(20, limits.seconds))
     wanted = [task for task in inputs(arguments.models) if arguments.only in task.name]
     before: Table = {}
     if arguments.action == "compare":
+        if not arguments.file.is_file():
+            parser().error(f"there is no table '{arguments.file}'; 'write' makes one")
         before = json.loads(arguments.file.read_text(encoding="utf-8"))
-    os.environ.update(OMP_NUM_THREADS="1", COLUMNS="160", NO_COLOR="1")
-    os.environ.setdefault("TRITON_DSL_CACHE", str(ROOT / "build" / "kernels"))
-    table = compute(wanted, limits, arguments.jobs, arguments.keep)
+    if arguments.action == "compare" and arguments.after is not None:
+        table: Table = json.loads(arguments.after.read_text(encoding="utf-8"))
+    else:
+        os.environ.update(OMP_NUM_THREADS="1", COLUMNS="160", NO_COLOR="1")
+        os.environ.setdefault("TRITON_DSL_CACHE", str(ROOT / "build" / "kernels"))
+        table = compute(wanted, limits, arguments.jobs, arguments.keep)
     if arguments.action == "write":
         text = json.dumps(table, indent=1, ensure_ascii=False) + "\n"
         arguments.file.write_text(text, encoding="utf-8")
@@ -399,7 +407,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     before = {
         name: entries
         for name, entries in before.items()
-        if arguments.only in name and (arguments.models or not name.startswith("models/"))
+        if name in table
+        or (arguments.only in name and (arguments.models or not name.startswith("models/")))
     }
     lines, counts = differences(before, table)
     print("\n".join([*lines, ", ".join(f"{count} {kind}" for kind, count in counts.items())]))
@@ -412,6 +421,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("action", choices=["write", "compare"])
     made.add_argument("file", type=Path, help="the table")
+    made.add_argument("after", type=Path, nargs="?", help="a second one to compare with")
     made.add_argument(
         "--models",
         type=lambda text: Path(text).resolve(),
@@ -431,7 +441,7 @@ def parser() -> argparse.ArgumentParser:
                       help="size of models of which circuits are made")  # fmt: skip
     made.add_argument("--size-limit", type=int, default=50_000_000, metavar="BYTES",
                       help="size of models that are compiled")  # fmt: skip
-    made.add_argument("--seconds", type=int, default=300, help="the most that a command may take")
+    made.add_argument("--seconds", type=int, default=60, help="of the processor for a command")
     return made
 
 

@@ -97,7 +97,9 @@ def test_what_differs_is_told_by_kind() -> None:
     one, other = "1" * 64, "2" * 64
     before = {"a": {"input": one, "x": one, "y": "exit code 1: no"}, "gone": {"x": one}}
     after = {"a": {"input": other, "x": other, "y": "exit code 1: yes"}, "new": {"x": one}}
-    before["left out"], after["left out"] = {"x": one}, {"x": f"{artefacts.SKIPPED}too large"}
+    skipped = f"{artefacts.SKIPPED}too large"
+    before["a part"], after["a part"] = {"x": one}, {"x": skipped}
+    before["all"], after["all"] = {"ir": one, "x": one}, {"ir": skipped}
     before["same"] = after["same"] = {"x": one}
     lines, counts = artefacts.differences(before, after)
     assert lines == [
@@ -108,7 +110,7 @@ def test_what_differs_is_told_by_kind() -> None:
         "gone: gone: x",
         "new: new: x",
     ]
-    assert counts == {"same": 1, "different": 2, "new": 1, "gone": 1, "not compared": 1}
+    assert counts == {"same": 1, "different": 2, "new": 1, "gone": 1, "not compared": 3}
 
 
 def test_compare_ends_with_1_where_something_differs(
