@@ -127,3 +127,16 @@ def test_compare_ends_with_1_where_something_differs(
     table.write_text(json.dumps(content))
     assert artefacts.main(["compare", str(table), *some]) == 1
     assert f"different: {name}: ir\n" in capsys.readouterr().out
+
+
+def test_a_quick_run_leaves_the_same_functions_out_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.mlir"
+    path.write_text(PARTS)
+    limits = artefacts.Limits(verilog=0, size=0, seconds=60, part=3)
+    names = [f"a.mlir @f {number}" for number in range(60)]
+    tasks = [artefacts.Input(name, path, PARTS) for name in names]
+    left_out = [limits.reason(task, b"") is not None for task in tasks]
+    assert 20 < sum(left_out) < 60
+    assert limits.reason(artefacts.Input("a.mlir", path, run=True), b"") is None
+    found = artefacts.results(tasks[left_out.index(True)], limits, None)
+    assert found.keys() == {"input", "ir"} and found["ir"].startswith(artefacts.SKIPPED)
