@@ -215,8 +215,11 @@ class Recorder:
             for pipeline in divide(split(command), "&&"):
                 words = next(divide(pipeline, "|"))
                 tool = words[1] if words[0] == "not" else words[0]
-                if tool in ours:
-                    self.command(f"{number} {' '.join(pipeline[: len(words)])}", words)
+                key = f"{number} {' '.join(pipeline[: len(words)])}"
+                if "--mlir-timing" in words:
+                    self.entries[key] = f"{SKIPPED}it prints times"
+                elif tool in ours:
+                    self.command(key, words)
 
     def compile(self, task: Input, limits: Limits) -> None:
         """The IR, and the artefact of every target; nothing more where there is no IR."""
@@ -334,7 +337,9 @@ def digest(content: bytes) -> str:
 
 
 def shortened(message: str, limit: int = 600) -> str:
-    """A message on one line; the end of a long one as its hash."""
+    """A message on one line without lines of source code; the end of a long one as its hash."""
+    trace = r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*"
+    message = re.sub(trace, "", message, flags=re.MULTILINE)
     line = " | ".join(message.split("\n")).strip(" |")
     return line if len(line) <= limit else f"{line[:limit]}… {digest(line.encode())}"
 

@@ -66,13 +66,15 @@ def test_a_refused_program_has_its_message(tmp_path: Path) -> None:
 
 def test_run_lines_are_run_without_their_checks(tmp_path: Path) -> None:
     run = "// RUN: triton-opt %s -p canonicalize > %t && filecheck %s < %t\n"
+    run += "// RUN: triton-opt %s --mlir-timing\n"
     run += "// RUN: not triton-opt %s -p no-such-pass 2>&1 | filecheck %s --check-prefix=ERROR\n"
     found = entries(tmp_path, run + PARTS.partition("// -----")[0])
-    plain, refused = sorted(found.keys() - {"input"})
+    plain, timing, refused = sorted(found.keys() - {"input"})
     assert plain.startswith("1 triton-opt a.mlir -p canonicalize") and artefacts.is_hash(
         found[plain]
     )
-    assert refused.startswith("2 not triton-opt") and "no-such-pass" in found[refused]
+    assert found[timing].startswith(artefacts.SKIPPED)
+    assert refused.startswith("3 not triton-opt") and "no-such-pass" in found[refused]
 
 
 PROGRAM = """
