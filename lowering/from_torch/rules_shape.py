@@ -45,6 +45,8 @@ def _squeeze(e: Emitter, call: Call) -> SSAValue:
     given: Any = call.get("dim", list(range(len(sizes))))
     chosen: list[int] = [*given] if isinstance(given, list | tuple) else [given]
     axes = {axis % max(len(sizes), 1) for axis in chosen}
+    if "dim" in call.arguments and any(is_free(sizes[axis]) for axis in axes if sizes):
+        raise ProblemError("it drops a free axis where that is 1; keep it, or fix its size")
     gone = sorted(axis for axis in axes if sizes[axis] == 1)
     x = e.value(call["self"])
     return e.add(tensor.SqueezeOp(x, gone)) if gone else x

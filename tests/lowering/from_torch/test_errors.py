@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from triton_dsl import compile_model, from_torch
 from triton_dsl.dialects import tensor
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
 from triton_dsl.lowering.emission import source_place
 
@@ -162,3 +163,11 @@ def test_compile_model() -> None:
         compile_model("model.tri", "onnx", example_inputs=torch.ones(2, 3))
     with pytest.raises(OptionError, match="example_inputs"):
         compile_model(layer, "onnx")
+
+
+def test_dropping_a_free_axis_is_refused() -> None:
+    dropping, x = Wrapped(lambda x: x.squeeze(0)), torch.zeros(1, 3)
+    with pytest.raises(UnsupportedError, match="drops a free axis where that is 1"):
+        from_torch(dropping, x)
+    (result,) = run_module(from_torch(dropping, x, dynamic={}), [x.numpy()])
+    assert result.shape == (3,)
