@@ -13,6 +13,16 @@ from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.printer import Printer
 
 
+def value_name(name: str) -> str | None:
+    """How a value called `name` elsewhere is called in text: in the characters that it has.
+
+    `None` where that is a number alone, as `0` and `_0`: xDSL numbers values itself, and takes the
+    numbers at the end of a name away, one with each copy.
+    """
+    cleaned = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return cleaned if re.fullmatch(r"(?!(_\d+)*$)[A-Za-z_]\w*", cleaned) else None
+
+
 @dataclass(frozen=True)
 class PrintOptions:
     """How a module is written.

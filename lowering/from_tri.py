@@ -32,6 +32,7 @@ from ..dialects.parameters import attach_store
 from ..ir.errors import LoweringError
 from ..ir.language import elaborated
 from ..ir.language.types import TensorType as LanguageType
+from ..ir.printing import value_name
 from ..ir.store import ParameterStore
 from .tri_emitter import Emitter, ir_type, location
 from .tri_spiking import dense, state_time_step
@@ -97,7 +98,7 @@ def module_from_elaborated(
     emitter = Emitter(block, store, program.span)
     values: dict[int, list[SSAValue]] = {}
     for value, argument in zip(program.inputs, block.args, strict=True):
-        argument.name_hint = _hint(value.name)
+        argument.name_hint = value_name(value.name)
         argument.location = location(value.span)
         emitter.span = value.span
         is_train = value.type.kind == "spike"
@@ -152,23 +153,18 @@ def _names(name: str, type: LanguageType) -> DictionaryAttr:
     return DictionaryAttr({NAME: StringAttr(name), DIMENSIONS: dimensions})
 
 
-def _hint(name: str) -> str | None:
-    cleaned = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-    return cleaned if SSAValue.is_valid_name(cleaned) else None
-
-
 def _parameter(emitter: Emitter, parameter: elaborated.ParameterValue, trainable: bool) -> SSAValue:
     emitter.span = parameter.span
     type = ir_type(parameter.type)
     if parameter.type.kind == "ternary" and trainable:
         latent = emitter.add(tensor.ParameterOp(parameter.path, TensorType(f32, type.get_shape())))
-        latent.name_hint = _hint(f"{parameter.path}_latent")
+        latent.name_hint = value_name(f"{parameter.path}_latent")
         value = emitter.add(ternary.TernarizeOp(latent, rule="twn"))
     elif parameter.type.kind == "ternary":
         value = emitter.add(ternary.ParameterOp(parameter.path, type.get_shape()))
     else:
         value = emitter.add(tensor.ParameterOp(parameter.path, type, buffer=parameter.is_buffer))
-    value.name_hint = _hint(parameter.path)
+    value.name_hint = value_name(parameter.path)
     return value
 
 

@@ -14,8 +14,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
 from ...ir.locations import file_location
+from ...ir.printing import value_name
 from ...ir.store import ParameterStore
-from ..from_torch.emitter import hint
 from ..from_torch.sizes import ProblemError
 from .assembly import assembled
 from .emitter import Call, Emitter, UnknownValueError
@@ -222,7 +222,7 @@ class _Importer:
             self._fail(scope, [name], "input", f"'{name}'", problem)
             self.needed[name] = None
             return
-        value.name_hint = hint(name)
+        value.name_hint = value_name(name)
         scope.values[name] = value
         self.arguments.append((name, value))
 

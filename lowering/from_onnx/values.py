@@ -32,8 +32,8 @@ from ...dialects.parameters import dense_constant
 from ...dialects.shapes import DYNAMIC, ShapeError, is_float
 from ...dialects.tensor.storage import INLINE_LIMIT
 from ...ir.errors import TritonError
+from ...ir.printing import value_name
 from ...ir.store import ParameterStore
-from ..from_torch.emitter import hint
 from ..from_torch.sizes import ProblemError
 from .calls import UnknownValueError, element_type
 from .formats import Format, format_of, moved
@@ -253,7 +253,7 @@ class Values:
         op.location = self.location
         self.block.add_op(op)
         if name is not None:
-            op.results[0].name_hint = hint(name)
+            op.results[0].name_hint = value_name(name)
         self._note_sizes(op)
         return op.results[0]
 

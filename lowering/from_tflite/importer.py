@@ -19,13 +19,13 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_integer
 from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
 from ...ir.locations import file_location
+from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...passes.calibration.stored_grids import Grid, record_grid
 from ..from_onnx.assembly import assembled
 from ..from_onnx.calls import element_type
 from ..from_onnx.importer import MALFORMED
 from ..from_onnx.sizes import Free, Size
-from ..from_torch.emitter import hint
 from ..from_torch.sizes import ProblemError
 from .emitter import Emitter, Node
 from .model import Model, StoredOperator, StoredTensor, read_model
@@ -155,7 +155,7 @@ class _Importer:
             self.values[index] = None
             return name, self.emitter.number(0, i64)
         value = self.emitter.argument(self._sizes(name, stored, given), element)
-        value.name_hint = hint(name)
+        value.name_hint = value_name(name)
         self.values[index] = value
         return name, value
 

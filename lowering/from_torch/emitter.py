@@ -25,6 +25,7 @@ from ...dialects.parameters import dense_constant
 from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.shape import SLICE_END
 from ...dialects.tensor.storage import INLINE_LIMIT
+from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
 from ..weights import as_arrays
@@ -220,7 +221,7 @@ class Emitter:
         name = self.store.add(key, np.asarray(array, order="C"))
         type = TensorType(element_of(array.dtype), array.shape)
         value = self.add(tensor.ParameterOp(name, type, buffer=key in self.buffers))
-        value.name_hint = hint(name)
+        value.name_hint = value_name(name)
         return value
 
     def weight(
@@ -255,7 +256,7 @@ class Emitter:
         arranged = arrange(torch.from_numpy(np.ascontiguousarray(trits))).numpy()
         name = self.store.add(key, pack_trits(np.ascontiguousarray(arranged)))
         value = self.add(ternary.ParameterOp(name, arranged.shape))
-        value.name_hint = hint(name)
+        value.name_hint = value_name(name)
         scale = None
         if found.scale is not None:
             scale = self.array(found.scale, element_of(array.dtype), f"{key}_scale")
@@ -366,12 +367,6 @@ def refined(value: SSAValue, sizes: Sizes) -> SSAValue:
         return value
     element = tensor_type(value).element_type
     return Rewriter.replace_value_with_new_type(value, TensorType(element, merged))
-
-
-def hint(name: str) -> str | None:
-    """An SSA name like `name`, in the characters that the textual format has."""
-    cleaned = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    return cleaned if SSAValue.is_valid_name(cleaned) else None
 
 
 def _at(sizes: Sizes, axis: int) -> Size:

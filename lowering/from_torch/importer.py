@@ -20,8 +20,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.parameters import attach_store
 from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
+from ...ir.printing import value_name
 from ...ir.store import ParameterStore
-from .emitter import Call, Emitter, Known, element_type, evaluate, hint, refined
+from .emitter import Call, Emitter, Known, element_type, evaluate, refined
 from .exporting import DynamicSizes, Exported, decomposed, export
 from .places import location, place_of
 from .rules import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
@@ -150,7 +151,7 @@ class _Importer:
             self._fail(node, "argument", str(problem))
             return
         argument = self.block.insert_arg(type, len(self.block.args))
-        argument.name_hint = hint(node.name)
+        argument.name_hint = value_name(node.name)
         self.emitter.values[node] = argument
         self.arguments.append((node.name, sizes))
 

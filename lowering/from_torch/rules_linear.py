@@ -15,8 +15,9 @@ from xdsl.ir import SSAValue
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
+from ...ir.printing import value_name
 from ...ir.trits import pack_trits, unpack_trits
-from .emitter import Call, Emitter, Known, Weight, array_of, hint, keep
+from .emitter import Call, Emitter, Known, Weight, array_of, keep
 from .rules_elementwise import Rule
 from .rules_shape import cut, pads
 from .sizes import ProblemError, Sizes, is_free, static
@@ -308,7 +309,7 @@ def _packed_trits(e: Emitter, argument: Any, shape: Sequence[int]) -> SSAValue:
     trits = unpack_trits(array_of(known.tensor), tuple(shape))
     name = e.store.add(known.keys[0] if known.keys else "weight", pack_trits(trits))
     value = e.add(ternary.ParameterOp(name, shape))
-    value.name_hint = hint(name)
+    value.name_hint = value_name(name)
     return value
 
 

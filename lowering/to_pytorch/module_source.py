@@ -22,9 +22,11 @@ from xdsl.dialects.builtin import (
     FileLineColLoc,
     ModuleOp,
     StringAttr,
+    TensorType,
 )
 from xdsl.ir import Attribute, Operation
 
+from ...dialects.inference import fail
 from ...dialects.shapes import DYNAMIC, AnyTensor
 from ...dialects.spike.types import TrainType
 from ...dialects.ternary.types import TritType
@@ -310,6 +312,8 @@ def _texts(attribute: Attribute | None) -> Sequence[str] | None:
 
 
 def _show_type(type: Attribute, dimensions: Sequence[str] | None) -> str:
+    if not isinstance(type, TensorType | TrainType):
+        fail(f"expects a tensor or a spike train, got {type}")
     known = cast("AnyTensor | TrainType", type)
     sizes = ["N" if size == DYNAMIC else str(size) for size in known.get_shape()]
     if dimensions is not None and len(dimensions) == len(sizes):

@@ -23,6 +23,7 @@ from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC, AnyTensor
 from ....ir.errors import OptionError, UnsupportedError
 from ....ir.locations import location_text
+from ....ir.printing import value_name
 from ....passes.adder_graph import InputRange
 from ....passes.adder_graph.graph import width_of
 from ....passes.adder_graph.optimize_adder_graph import input_range
@@ -123,7 +124,7 @@ class Conversion:
         types += [(port.name, IntegerType(sum(port.widths))) for port in inputs]
         block = Block(arg_types=[type for _, type in types])
         for argument, (name, _) in zip(block.args, types, strict=True):
-            argument.name_hint = name
+            argument.name_hint = value_name(name)
         circuit = Circuit(block, block.args[0], block.args[1], self.pacing)
         names = [port.name for port in inputs]
         self.layer_names = LayerNames(dict(zip(self.function.args, names, strict=True)))

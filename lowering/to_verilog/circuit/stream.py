@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, Region, SSAValue, TypeAttribute
 
 from ....dialects.shapes import bit_width
+from ....ir.printing import value_name
 from .circuit import COMMENT, named
 from .ports import stream_width
 
@@ -33,7 +34,7 @@ def hw_module(name: str, ports: InputsAndOutputs, block: Block) -> hw.HWModuleOp
         ArrayAttr([hw.ModulePort(StringAttr(n), t, hw.DirectionAttr(d)) for n, t, d in described])
     )
     for argument, (hint, _) in zip(block.args, inputs, strict=True):
-        argument.name_hint = hint
+        argument.name_hint = value_name(hint)
     return hw.HWModuleOp(StringAttr(name), type, Region(block))
 
 
@@ -142,7 +143,7 @@ class _Stream:
         )
         self.block.add_op(op)
         for result, (name, _) in zip(op.results, outputs, strict=True):
-            result.name_hint = name
+            result.name_hint = value_name(name)
         return op.results
 
     def packed(self, values: Sequence[SSAValue], bits: int) -> SSAValue:

@@ -491,3 +491,13 @@ func.func @forward(%x : tensor<?x4x5xi32>, %w : tensor<6x2x3xi32>) -> tensor<?x6
 }
 """
     agree(text, [np.zeros((0, 4, 5), np.int32), np.ones((6, 2, 3), np.int32)])
+
+
+def test_scalars_of_the_program_are_refused() -> None:
+    from triton_dsl.dialects.registry import parse_module
+    from triton_dsl.dialects.shapes import ShapeError
+    from triton_dsl.lowering.targets import compile_to_target
+
+    text = "func.func @forward(%n: i32, %x: tensor<3xf32>) -> i32 {func.return %n : i32}"
+    with pytest.raises(ShapeError, match="expects a tensor or a spike train, got i32"):
+        compile_to_target(parse_module(text), "pytorch")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.targets import compile_to_target
@@ -284,6 +285,22 @@ func.func @forward(%x: tensor<?x2xi8> {tensor.name = "wire"})
     x = np.array([[3, 5], [-7, 100]], np.int8)
     _, (actual,) = run_verilog(compile_to_target(module, "verilog"), [x], "iverilog")
     assert actual.tolist() == [[-2], [-107]]
+
+
+def test_names_that_are_numbers_leave_stages_that_can_be_copied(
+    program: Program, tmp_path: Path
+) -> None:
+    text = """builtin.module @module {
+func.func @forward(%x: tensor<?x2xi8> {tensor.name = "_0"}) -> tensor<?x1xi32> {
+  %w = ternary.parameter "w" : tensor<2x1x!ternary.trit>
+  %y = ternary.matmul %x, %w : tensor<?x2xi8>, tensor<2x1x!ternary.trit> -> tensor<?x1xi32>
+  func.return %y : tensor<?x1xi32>
+}
+}"""
+    module = program(text, {"w": np.array([[1], [-1]])})
+    compile_to_target(module, "verilog", dump_stages=tmp_path)
+    stages = sorted(tmp_path.glob("*.mlir"))
+    assert stages and all(parse_module(path.read_text("utf-8")) for path in stages)
 
 
 def test_the_same_program_gives_the_same_bytes(small: ModuleOp) -> None:

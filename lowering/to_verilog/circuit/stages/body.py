@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRe
 from xdsl.ir import Block, Operation, SSAValue, TypeAttribute
 
 from .....dialects.shapes import bit_width
+from .....ir.printing import value_name
 from .....passes.adder_graph.graph import width_of
 from ..circuit import COMMENT, named
 from ..memories import Memory
@@ -203,7 +204,7 @@ class ModuleBody:
         op = hw.InstanceOp(name, SymbolRefAttr(module), list(operands), types)
         self.block.add_op(op)
         for result, (port, _) in zip(op.results, results, strict=True):
-            result.name_hint = f"{name}_{port}"
+            result.name_hint = value_name(f"{name}_{port}")
         return op.results
 
 
