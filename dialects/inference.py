@@ -13,6 +13,7 @@ from typing import NoReturn, TypeAlias, cast
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
@@ -90,6 +91,14 @@ def keep_result_types(new: Operation, old: Operation) -> None:
     for value, kept in zip(new.results, old.results, strict=True):
         if value.type != kept.type:
             Rewriter.replace_value_with_new_type(value, kept.type)
+
+
+def replace_with(op: Operation, new: Operation, rewriter: PatternRewriter) -> None:
+    """Put `new` in the place of `op`; location, discardable attributes and result types stay."""
+    new.location = op.location
+    new.attributes.update(op.attributes)
+    keep_result_types(new, op)
+    rewriter.replace(op, new)
 
 
 def tensor_type(value: SSAValue) -> AnyTensor:

@@ -1,18 +1,19 @@
 """The `spike` dialect: spike trains, the neurons and synapses that make them, and coding.
 
 `types` holds the train, `neuron` what neurons share, `neurons`, `integer` and `adaptive` the
-models, `coding` encoders and decoders, `synapses` weights, pools and delays, `recurrent` feedback,
-`scan` a loop over steps, `layer` a synapse with its neurons, `attention`, `normalization`. The
+models, `coding` encoders and decoders, `synapses` weights, pools and delays, `body` what ops with
+a body share: `recurrent` feedback, `scan` a loop over steps, `layer` a synapse with its neurons;
+`attention`, `normalization`. The
 graph level: `network`, `population`, `projection`, with `models` of neurons, `network_graph` how it
-hangs together, `simulate` what it is as a function. `canonicalize` has the patterns, `interpret*`
-the reference semantics, `threefry` the random numbers of rate coding, `rebuild` copies of ops with
-other operands.
+hangs together, `simulate` what it is as a function. `interpret*` has the reference semantics,
+`threefry` the random numbers of rate coding, `rebuild` copies of ops with other operands.
 """
 
 from xdsl.ir import Dialect
 
 from .adaptive import AdaptiveLifOp, SigmaDeltaOp
 from .attention import AttentionOp
+from .body import YieldOp
 from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
 from .integer import IntegerLifOp
 from .layer import LayerOp
@@ -23,7 +24,7 @@ from .neurons import CubaLifOp, IntegrateFireOp, LeakyIntegratorOp, LifOp
 from .normalization import BatchNormOp
 from .population import PopulationOp, ProbeOp
 from .projection import ProjectionOp
-from .recurrent import RecurrentOp, YieldOp
+from .recurrent import RecurrentOp
 from .scan import ScanOp
 from .simulate import SimulateOp
 from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -29,7 +28,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 
 from ..inference import Value, fail, tensor_type
@@ -42,6 +40,7 @@ from ..shapes import (
     with_element,
     with_shape,
 )
+from ..traits import CanonicalizableOp
 from .types import SpikeOp, TrainType, number, time_first
 
 ENCODINGS = ("rate", "regular", "latency", "direct", "delta", "phase")
@@ -179,7 +178,7 @@ class EncodeOp(SpikeOp):
 
 
 @irdl_op_definition
-class DecodeOp(SpikeOp, HasCanonicalizationPatternsInterface):
+class DecodeOp(SpikeOp, CanonicalizableOp):
     """T steps as one number for each neuron.
 
     - `rate`: the number of spikes / T, in f32.
@@ -229,15 +228,9 @@ class DecodeOp(SpikeOp, HasCanonicalizationPatternsInterface):
             fail(f"expects a spike train for '{scheme}', got {self.operand.type}")
         return [with_element(step, f32)]
 
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import decoding_patterns
-
-        return decoding_patterns()
-
 
 @irdl_op_definition
-class ToTensorOp(SpikeOp, HasCanonicalizationPatternsInterface):
+class ToTensorOp(SpikeOp, CanonicalizableOp):
     """A train as a dense tensor: 1 where there is a spike, else 0; any element type.
 
     %x = spike.to_tensor %s : (!spike.train<32x?x10>) -> tensor<32x?x10xf32>
@@ -261,15 +254,9 @@ class ToTensorOp(SpikeOp, HasCanonicalizationPatternsInterface):
         check_element(result)
         return [with_shape(result, time_first(self.operand).get_shape())]
 
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import coding_patterns
-
-        return coding_patterns()
-
 
 @irdl_op_definition
-class FromTensorOp(SpikeOp, HasCanonicalizationPatternsInterface):
+class FromTensorOp(SpikeOp, CanonicalizableOp):
     """A dense time-first tensor as a train: a spike wherever the element is not zero.
 
     %s = spike.from_tensor %x : (tensor<32x?x10xf32>) -> !spike.train<32x?x10>
@@ -291,9 +278,3 @@ class FromTensorOp(SpikeOp, HasCanonicalizationPatternsInterface):
         type = time_first(self.operand)
         check_element(type)
         return [TrainType(type.get_shape())]
-
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import coding_patterns
-
-        return coding_patterns()

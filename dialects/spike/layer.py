@@ -10,23 +10,21 @@ from xdsl.irdl import (
     BaseAttr,
     IRDLOperation,
     irdl_op_definition,
-    region_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import IsolatedFromAbove, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ..inference import Value, fail
 from ..shapes import compatible
+from .body import BodyOp, YieldOp
 from .neuron import NeuronOp
 from .synapses import SIGNAL, ConvOp, LinearOp
-from .types import SpikeOp, TrainType
+from .types import TrainType
 
 
 @irdl_op_definition
-class LayerOp(SpikeOp):
+class LayerOp(BodyOp):
     """One synapse and the neurons on its result, for targets that have both as one kernel.
 
     The meaning is that of the body: a `spike.linear` or `spike.conv`, then one neuron whose input
@@ -48,9 +46,7 @@ class LayerOp(SpikeOp):
 
     inputs = var_operand_def(SIGNAL)
     outputs = var_result_def(BaseAttr(TrainType) | BaseAttr(TensorType))
-    body = region_def("single_block")
 
-    traits = traits_def(Pure(), IsolatedFromAbove())
     assembly_format = "$inputs attr-dict-with-keyword `:` functional-type($inputs, results) $body"
 
     def __init__(self, inputs: Sequence[Value], body: Region | Block) -> None:
@@ -78,8 +74,6 @@ class LayerOp(SpikeOp):
         return second
 
     def infer(self) -> Sequence[Attribute]:
-        from .recurrent import YieldOp
-
         block = self.body.block
         names = [op.name for op in block.ops]
         ops = list(block.ops)

@@ -7,12 +7,15 @@ Here stand the network and its inputs. `population` has neurons and probes, `pro
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    FlatSymbolRefAttrConstr,
     Float64Type,
     FloatAttr,
+    IntegerAttr,
     IntegerType,
     StringAttr,
     SymbolNameConstraint,
@@ -37,7 +40,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ..shapes import ints
+from ..shapes import integer, ints
 from .models import INTEGRATIONS
 from .types import positive_seconds
 
@@ -87,15 +90,11 @@ class NetworkOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        from .network_graph import undelayed_cycle
-        from .population import PopulationOp, ProbeOp
-        from .projection import ProjectionOp
-
         positive_seconds(self, self.dt, "dt")
         one_of(self, "integration", self.integration.data, INTEGRATIONS)
-        allowed = (InputOp, PopulationOp, ProjectionOp, ProbeOp)
+        part = HasParent(NetworkOp)
         for op in self.body.block.ops:
-            if not isinstance(op, allowed) and (op.operands or len(op.results) != 1):
+            if not op.has_trait(part) and (op.operands or len(op.results) != 1):
                 raise VerifyException(
                     f"'{self.name}' expects inputs, populations, projections, probes and "
                     f"parameters, got '{op.name}'"
@@ -108,8 +107,28 @@ class NetworkOp(IRDLOperation):
             )
 
 
+class NodeOp(IRDLOperation, ABC):
+    """Where an edge of a network begins or ends."""
+
+    sym_name = prop_def(SymbolNameConstraint())
+    shape = prop_def(DenseArrayBase[IntegerType])
+
+    traits = traits_def(SymbolOpInterface(), HasParent(NetworkOp))
+
+
+class EdgeOp(IRDLOperation, ABC):
+    """What carries spikes from node to node, `delay` steps later."""
+
+    sym_name = prop_def(SymbolNameConstraint())
+    source = prop_def(FlatSymbolRefAttrConstr)
+    target = prop_def(FlatSymbolRefAttrConstr)
+    delay = prop_def(IntegerAttr[IntegerType], default_value=integer(0))
+
+    traits = traits_def(SymbolOpInterface(), HasParent(NetworkOp))
+
+
 @irdl_op_definition
-class InputOp(IRDLOperation):
+class InputOp(NodeOp):
     """Where spikes, or a `current`, enter the network (NIR's Input, a source of PyNN).
 
     spike.input @pixels {shape = array<i64: 784>}
@@ -117,11 +136,8 @@ class InputOp(IRDLOperation):
 
     name = "spike.input"
 
-    sym_name = prop_def(SymbolNameConstraint())
-    shape = prop_def(DenseArrayBase[IntegerType])
     signal = prop_def(StringAttr, default_value=StringAttr("spikes"))
 
-    traits = traits_def(SymbolOpInterface(), HasParent(NetworkOp))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$sym_name attr-dict"
 
@@ -141,6 +157,42 @@ class InputOp(IRDLOperation):
     def spikes(self) -> bool:
         """Whether it gives spikes; else currents."""
         return self.signal.data == "spikes"
+
+
+def undelayed_sources(network: NetworkOp) -> dict[str, list[str]]:
+    """For each node those that it waits for within a step."""
+    ops = network.body.block.ops
+    waits: dict[str, list[str]] = {op.sym_name.data: [] for op in ops if isinstance(op, NodeOp)}
+    for edge in ops:
+        if not isinstance(edge, EdgeOp):
+            continue
+        source, target = edge.source.string_value(), edge.target.string_value()
+        if edge.delay.value.data == 0 and source in waits and target in waits:
+            waits[target].append(source)
+    return waits
+
+
+def undelayed_cycle(network: NetworkOp) -> list[str]:
+    """The names along a cycle of projections without delay; empty if there is none."""
+    waits = undelayed_sources(network)
+    safe: set[str] = set()
+    for start in waits:
+        path: list[str] = []
+        pending = [(start, 0)]
+        while pending:
+            name, index = pending.pop()
+            if index == 0:
+                if name in path:
+                    return path[path.index(name) :][::-1]
+                if name in safe:
+                    continue
+                path.append(name)
+            if index < len(waits[name]):
+                pending += [(name, index + 1), (waits[name][index], 0)]
+            else:
+                path.pop()
+                safe.add(name)
+    return []
 
 
 def lookup(

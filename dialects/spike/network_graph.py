@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
-from .network import InputOp, NetworkOp
+from .network import InputOp, NetworkOp, undelayed_sources
 from .population import PopulationOp, ProbeOp
 from .projection import ProjectionOp
 
@@ -62,22 +62,12 @@ def to_networkx(network: NetworkOp) -> MultiDiGraph[str]:
     return graph
 
 
-def _sources(network: NetworkOp) -> dict[str, list[str]]:
-    """For each node those that it waits for within a step."""
-    waits: dict[str, list[str]] = {name: [] for name in nodes(network)}
-    for edge in projections(network):
-        source, target = edge.source.string_value(), edge.target.string_value()
-        if edge.delay.value.data == 0 and source in waits and target in waits:
-            waits[target].append(source)
-    return waits
-
-
 def execution_order(network: NetworkOp) -> list[PopulationOp]:
     """The populations such that each comes after those whose spikes reach it in the same step.
 
     Of a network without a cycle of undelayed projections; ties keep the order of the text.
     """
-    waits, known = _sources(network), nodes(network)
+    waits, known = undelayed_sources(network), nodes(network)
     order: dict[str, Operation] = {}
     for name in known:
         stack = [name]
@@ -89,26 +79,3 @@ def execution_order(network: NetworkOp) -> list[PopulationOp]:
                 done = stack.pop()
                 order[done] = known[done]
     return [op for op in order.values() if isinstance(op, PopulationOp)]
-
-
-def undelayed_cycle(network: NetworkOp) -> list[str]:
-    """The names along a cycle of projections without delay; empty if there is none."""
-    waits = _sources(network)
-    safe: set[str] = set()
-    for start in waits:
-        path: list[str] = []
-        pending = [(start, 0)]
-        while pending:
-            name, index = pending.pop()
-            if index == 0:
-                if name in path:
-                    return path[path.index(name) :][::-1]
-                if name in safe:
-                    continue
-                path.append(name)
-            if index < len(waits[name]):
-                pending += [(name, index + 1), (waits[name][index], 0)]
-            else:
-                path.pop()
-                safe.add(name)
-    return []

@@ -12,7 +12,6 @@ from math import isfinite
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import StringAttr, TensorType, i8, i16, i32, i64
-from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -25,11 +24,11 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 
 from ..inference import Value, fail, tensor_type
 from ..shapes import AnyTensor, ShapeError, broadcasts_to, compatible, is_float, show_shape
+from ..traits import CanonicalizableOp
 from .types import SpikeOp, TrainType, number, time_first
 
 COMPARISONS = ("gt", "ge")
@@ -60,7 +59,7 @@ LEVEL = ParameterSpec(0.0)
 THRESHOLD = ParameterSpec(1.0)
 
 
-class NeuronOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
+class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
     """A population of neurons that runs over all steps of its input current [T, …].
 
     A parameter is one number for all neurons (a property) or a tensor with one for each (an operand
@@ -166,12 +165,6 @@ class NeuronOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
                 fail(
                     f"expects {name} that broadcasts to {show_shape(step.get_shape())}, got {type}"
                 )
-
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import neuron_patterns
-
-        return neuron_patterns(cls)
 
 
 class FiringOp(NeuronOp, ABC):

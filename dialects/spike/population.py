@@ -7,11 +7,9 @@ from math import isfinite
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DictionaryAttr,
     FlatSymbolRefAttrConstr,
     FloatAttr,
-    IntegerType,
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
@@ -37,7 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 from ..inference import Value, tensor_type
 from ..shapes import broadcasts_to, ints, show_shape
 from .models import FIRING_MODELS, MODELS, SPIKING_MODELS
-from .network import NetworkOp, check_shape, lookup, one_of
+from .network import NetworkOp, NodeOp, check_shape, lookup, one_of
 from .neuron import COMPARISONS, RESETS
 
 VARIABLES = ("output", "v")
@@ -46,7 +44,7 @@ _INTEGRATORS = ("leaky_integrator", "cuba_integrator", "integrator")
 
 
 @irdl_op_definition
-class PopulationOp(IRDLOperation):
+class PopulationOp(NodeOp):
     """Neurons of one model: NIR's node, PyNN's Population.
 
     `model` and its `parameters`, in NIR's names, with times in seconds, resistances relative:
@@ -66,15 +64,12 @@ class PopulationOp(IRDLOperation):
     name = "spike.population"
 
     values = var_operand_def(TensorType)
-    sym_name = prop_def(SymbolNameConstraint())
     model = prop_def(StringAttr)
-    shape = prop_def(DenseArrayBase[IntegerType])
     parameters = prop_def(DictionaryAttr, default_value=DictionaryAttr({}))
     each = prop_def(ArrayAttr[StringAttr], default_value=ArrayAttr[StringAttr]([]))
     compare = prop_def(StringAttr, default_value=StringAttr("gt"))
     reset = prop_def(StringAttr, default_value=StringAttr("to_value"))
 
-    traits = traits_def(SymbolOpInterface(), HasParent(NetworkOp))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$sym_name (`values` `(` $values^ `:` type($values) `)`)? attr-dict"
 

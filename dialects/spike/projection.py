@@ -7,11 +7,9 @@ from math import prod
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    FlatSymbolRefAttrConstr,
     IntegerAttr,
     IntegerType,
     StringAttr,
-    SymbolNameConstraint,
     SymbolRefAttr,
     TensorType,
     f32,
@@ -21,17 +19,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    traits_def,
-)
-from xdsl.traits import (
-    HasParent,
-    SymbolOpInterface,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -47,14 +39,14 @@ from ..shapes import (
 )
 from ..tensor.linear import conv_shape
 from ..ternary.types import is_trit
-from .network import InputOp, NetworkOp, lookup, one_of
+from .network import EdgeOp, InputOp, NetworkOp, lookup, one_of
 from .population import PopulationOp
 
 CONNECTIONS = ("linear", "conv", "one_to_one", "avg_pool", "sum_pool")
 
 
 @irdl_op_definition
-class ProjectionOp(IRDLOperation):
+class ProjectionOp(EdgeOp):
     """Synapses from a population or input to a population: PyNN's Projection, NIR's weight nodes.
 
     What the target receives at step t is scale·f(s[t - d]) + bias, with f by `connection`:
@@ -75,18 +67,13 @@ class ProjectionOp(IRDLOperation):
     scale = opt_operand_def(TensorType)
     bias = opt_operand_def(TensorType)
     delays = opt_operand_def(TensorType)
-    sym_name = prop_def(SymbolNameConstraint())
-    source = prop_def(FlatSymbolRefAttrConstr)
-    target = prop_def(FlatSymbolRefAttrConstr)
     connection = prop_def(StringAttr, default_value=StringAttr("linear"))
-    delay = prop_def(IntegerAttr[IntegerType], default_value=integer(0))
     kernel = opt_prop_def(DenseArrayBase[IntegerType])
     strides = opt_prop_def(DenseArrayBase[IntegerType])
     padding = opt_prop_def(DenseArrayBase[IntegerType])
     dilation = opt_prop_def(DenseArrayBase[IntegerType])
     groups = opt_prop_def(IntegerAttr[IntegerType])
 
-    traits = traits_def(SymbolOpInterface(), HasParent(NetworkOp))
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$sym_name $source `->` $target "

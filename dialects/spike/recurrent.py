@@ -10,32 +10,25 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
-    lazy_traits_def,
     opt_operand_def,
-    region_def,
     result_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
 from xdsl.traits import (
-    HasParent,
-    IsolatedFromAbove,
-    IsTerminator,
-    OpTrait,
     Pure,
 )
 from xdsl.utils.exceptions import VerifyException
 
 from ..inference import Value, fail
 from ..shapes import compatible
-from .layer import LayerOp
+from .body import BodyOp, YieldOp
 from .synapses import SIGNAL
-from .types import SpikeOp, like, time_first
+from .types import like, time_first
 
 
 @irdl_op_definition
-class RecurrentOp(SpikeOp):
+class RecurrentOp(BodyOp):
     """y = body(inputs, feedback) with feedback[t] = y[t-1], a unit delay; before it `initial` or 0.
 
     The body is a function on whole runs: its arguments are the inputs, then the feedback, which has
@@ -63,9 +56,7 @@ class RecurrentOp(SpikeOp):
     initial = opt_operand_def(SIGNAL)
     output = result_def(SIGNAL)
     others = var_result_def(SIGNAL)
-    body = region_def("single_block")
 
-    traits = traits_def(Pure(), IsolatedFromAbove())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$inputs (`initial` `(` $initial^ `:` type($initial) `)`)? attr-dict "
@@ -120,27 +111,3 @@ class RecurrentOp(SpikeOp):
     def feedback(self) -> SSAValue:
         """The argument of the body that holds y of the step before."""
         return self.body.block.args[-1]
-
-
-def _yield_traits() -> tuple[OpTrait, ...]:
-    from .scan import ScanOp
-
-    return IsTerminator(), HasParent(RecurrentOp, ScanOp, LayerOp)
-
-
-@irdl_op_definition
-class YieldOp(IRDLOperation):
-    """Ends the body of `spike.recurrent`, `spike.scan` or `spike.layer` with its results.
-
-    spike.yield %s : !spike.train<32x?x4>
-    """
-
-    name = "spike.yield"
-
-    values = var_operand_def(SIGNAL)
-
-    traits = lazy_traits_def(_yield_traits)
-    assembly_format = "$values attr-dict `:` type($values)"
-
-    def __init__(self, *values: Value) -> None:
-        super().__init__(operands=[values])

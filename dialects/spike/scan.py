@@ -11,22 +11,19 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
-    region_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import IsolatedFromAbove, Pure
 
 from ..inference import Value, fail
 from ..shapes import DYNAMIC, compatible
-from .recurrent import YieldOp
+from .body import BodyOp, YieldOp
 from .synapses import SIGNAL
-from .types import SpikeOp, dense_type, like, time_first
+from .types import dense_type, like, time_first
 
 
 @irdl_op_definition
-class ScanOp(SpikeOp):
+class ScanOp(BodyOp):
     """For each step: y, states = body(the step of each run, the same `fixed` values, states).
 
     The arguments of the body are one step of each run, [1, …], then the fixed values, then the
@@ -52,9 +49,7 @@ class ScanOp(SpikeOp):
     states = var_operand_def(SIGNAL)
     outputs = var_result_def(SIGNAL)
     final = var_result_def(SIGNAL)
-    body = region_def("single_block")
 
-    traits = traits_def(Pure(), IsolatedFromAbove())
     irdl_options = (
         ParsePropInAttrDict(),
         AttrSizedOperandSegments(as_property=True),

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
-from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -30,7 +29,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 
 from ..inference import Value, fail, tensor_type
@@ -51,13 +49,14 @@ from ..shapes import (
 from ..tensor.linear import check_vector, check_window, conv_shape
 from ..ternary.linear import accumulator
 from ..ternary.types import is_trit
+from ..traits import CanonicalizableOp
 from .types import SpikeOp, TrainType, is_train, like, time_first
 
 SIGNAL = BaseAttr(TrainType) | BaseAttr(TensorType)
 """What travels over synapses: spikes, or graded spikes (a dense time-first tensor)."""
 
 
-class _SynapseOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
+class _SynapseOp(SpikeOp, CanonicalizableOp, ABC):
     """A weighted sum of spikes at each step: y = scale·(s · W) + bias.
 
     The input is a train, or graded spikes: floats, or integers of up to 32 bits with a sign.
@@ -124,12 +123,6 @@ class _SynapseOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
         if is_float(graded) and (is_trit(weight) or weight.element_type == graded.element_type):
             return graded.element_type
         fail(f"expects weights that fit graded spikes of {graded.element_type}, got {weight}")
-
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import synapse_patterns
-
-        return synapse_patterns()
 
 
 @irdl_op_definition
@@ -222,7 +215,7 @@ class ConvOp(_SynapseOp):
         return (input[0], *image)
 
 
-class _PoolOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
+class _PoolOp(SpikeOp, CanonicalizableOp, ABC):
     """A sliding window over the spatial axes of [T, N, C, …], 1-d or 2-d, at each step."""
 
     operand = operand_def(SIGNAL)
@@ -278,12 +271,6 @@ class _PoolOp(SpikeOp, HasCanonicalizationPatternsInterface, ABC):
         """Whether each window is one element, and each element one window."""
         ones = (*self.kernel.get_values(), *self.strides.get_values())
         return set(ones) == {1} and not any(self.padding.get_values())
-
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import pool_patterns
-
-        return pool_patterns()
 
 
 @irdl_op_definition
@@ -341,7 +328,7 @@ class MaxPoolOp(_PoolOp):
 
 
 @irdl_op_definition
-class DelayOp(SpikeOp, HasCanonicalizationPatternsInterface):
+class DelayOp(SpikeOp, CanonicalizableOp):
     """y[t] = x[t - d], for spikes or graded spikes (NIR's Delay with τ = d·dt).
 
     d is `steps`, or for each neuron an element of `delays`, integers from 0 to `steps` that
@@ -398,9 +385,3 @@ class DelayOp(SpikeOp, HasCanonicalizationPatternsInterface):
         if self.initial is not None and not compatible(self.initial.type, buffer):
             fail(f"expects initial steps as {buffer}, got {self.initial.type}")
         return [self.input.type, *([buffer] if self.final is not None else [])]
-
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import delay_patterns
-
-        return delay_patterns()

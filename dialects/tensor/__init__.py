@@ -1,8 +1,8 @@
 """xDSL's `tensor` dialect, extended: the upstream ops stay, ours share the namespace.
 
 Each file holds one family of ops: `storage`, `elementwise`, `activation`, `linear`, `shape`,
-`reduction`, `normalization`, `quantization`; `canonicalize` the patterns, `interpret` the reference
-semantics. Upstream's own ops are imported from `xdsl.dialects.tensor`.
+`reduction`, `normalization`, `quantization`; `interpret` the reference semantics. Upstream's own
+ops are imported from `xdsl.dialects.tensor`.
 """
 
 from xdsl.dialects.tensor import Tensor as UpstreamTensor

@@ -15,10 +15,11 @@ from xdsl.dialects.builtin import (
     f64,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, prop_def
+from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 
 from ..inference import Value, fail, tensor_type
 from ..shapes import axis_index, integer
+from ..traits import Idempotent
 from .elementwise import FloatUnaryOp, UnaryOp
 
 
@@ -30,6 +31,7 @@ class ReluOp(UnaryOp):
     """
 
     name = "tensor.relu"
+    traits = traits_def(Idempotent())
 
 
 @irdl_op_definition
@@ -40,6 +42,7 @@ class Relu6Op(UnaryOp):
     """
 
     name = "tensor.relu6"
+    traits = traits_def(Idempotent())
 
 
 @irdl_op_definition
@@ -136,6 +139,7 @@ class HardTanhOp(FloatUnaryOp):
     """
 
     name = "tensor.hard_tanh"
+    traits = traits_def(Idempotent())
 
 
 class _AlongAxisOp(FloatUnaryOp):

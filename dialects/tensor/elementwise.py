@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     f64,
     i1,
 )
-from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -30,7 +29,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Commutative, Pure
 
 from ..inference import InferredOp, Value, fail, tensor_type
@@ -43,11 +41,12 @@ from ..shapes import (
     with_element,
     with_shape,
 )
+from ..traits import CanonicalizableOp, Idempotent, Involution
 
 PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-class UnaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
+class UnaryOp(InferredOp, CanonicalizableOp, ABC):
     """y = f(x) for each element; shape and element type stay."""
 
     FLOAT_ONLY: ClassVar[bool] = False
@@ -71,12 +70,6 @@ class UnaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
             fail(f"expects numbers, got {type}")
         return [type]
 
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import unary_patterns
-
-        return unary_patterns(cls)
-
 
 class FloatUnaryOp(UnaryOp, ABC):
     """A `UnaryOp` defined on floating-point elements alone."""
@@ -84,7 +77,7 @@ class FloatUnaryOp(UnaryOp, ABC):
     FLOAT_ONLY: ClassVar[bool] = True
 
 
-class BinaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
+class BinaryOp(InferredOp, CanonicalizableOp, ABC):
     """z = f(x, y) for each element, broadcast by NumPy's rules; one element type."""
 
     NUMBERS_ONLY: ClassVar[bool] = False
@@ -107,12 +100,6 @@ class BinaryOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
         if self.NUMBERS_ONLY:
             require_number(lhs)
         return [with_shape(lhs, broadcast(lhs.get_shape(), rhs.get_shape()))]
-
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import binary_patterns
-
-        return binary_patterns(cls)
 
 
 class ArithmeticOp(BinaryOp, ABC):
@@ -341,6 +328,7 @@ class NegOp(UnaryOp):
     """
 
     name = "tensor.neg"
+    traits = traits_def(Involution())
 
 
 @irdl_op_definition
@@ -351,6 +339,7 @@ class NotOp(UnaryOp):
     """
 
     name = "tensor.not"
+    traits = traits_def(Involution())
 
     ON_TRUTH_VALUES: ClassVar[bool] = True
 
@@ -368,6 +357,7 @@ class AbsOp(UnaryOp):
     """
 
     name = "tensor.abs"
+    traits = traits_def(Idempotent())
 
 
 @irdl_op_definition
@@ -378,6 +368,7 @@ class SignOp(UnaryOp):
     """
 
     name = "tensor.sign"
+    traits = traits_def(Idempotent())
 
 
 @irdl_op_definition
@@ -428,6 +419,7 @@ class RoundOp(FloatUnaryOp):
     """
 
     name = "tensor.round"
+    traits = traits_def(Idempotent())
 
 
 @irdl_op_definition
@@ -438,6 +430,7 @@ class FloorOp(FloatUnaryOp):
     """
 
     name = "tensor.floor"
+    traits = traits_def(Idempotent())
 
 
 @irdl_op_definition

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     f64,
 )
-from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -30,7 +29,6 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 
 from ..inference import InferredOp, Value, fail, tensor_type
@@ -48,10 +46,11 @@ from ..shapes import (
     show_shape,
     with_shape,
 )
+from ..traits import CanonicalizableOp
 from .linear import same_elements
 
 
-class _ShapeOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
+class ShapeOp(InferredOp, CanonicalizableOp, ABC):
     """An op with one tensor in and one out."""
 
     operand = operand_def(TensorType)
@@ -69,15 +68,9 @@ class _ShapeOp(InferredOp, HasCanonicalizationPatternsInterface, ABC):
     def output_shape(self, shape: Shape) -> Shape:
         """The result shape for an operand of `shape`."""
 
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import shape_patterns
-
-        return shape_patterns(cls)
-
 
 @irdl_op_definition
-class ReshapeToOp(_ShapeOp):
+class ReshapeToOp(ShapeOp):
     """The same elements, row-major, in another shape.
 
     In `shape`, -1 (once) is what is left over, and -2 - i is the size of the operand's axis i, so
@@ -144,7 +137,7 @@ def resolve_reshape(shape: Shape, target: Sequence[int]) -> Shape:
 
 
 @irdl_op_definition
-class FlattenOp(_ShapeOp):
+class FlattenOp(ShapeOp):
     """Merge the axes `start` to `end`, both included, into one.
 
     %y = tensor.flatten %x {start = 1 : i64, end = -1 : i64}
@@ -169,7 +162,7 @@ class FlattenOp(_ShapeOp):
 
 
 @irdl_op_definition
-class PermuteOp(_ShapeOp):
+class PermuteOp(ShapeOp):
     """Reorder the axes: axis i of the result is axis perm[i] of the operand.
 
     %y = tensor.permute %x {perm = array<i64: 1, 0>} : (tensor<2x4xf32>) -> tensor<4x2xf32>
@@ -265,7 +258,7 @@ class SplitOp(InferredOp):
 
 
 @irdl_op_definition
-class SliceOp(_ShapeOp):
+class SliceOp(ShapeOp):
     """x[starts[0]:ends[0]:steps[0], …], one entry an axis, Python's rules, steps ≥ 1.
 
     Negative bounds count from the end; an end of 2⁶³ - 1 means "to the end".
@@ -309,7 +302,7 @@ def _slice_length(size: int, start: int, end: int, step: int) -> int:
 
 
 @irdl_op_definition
-class PadToOp(_ShapeOp):
+class PadToOp(ShapeOp):
     """Add `low[i]` elements before and `high[i]` after on each axis, filled with `value`.
 
     %y = tensor.pad_to %x {low = array<i64: 0, 1>, high = array<i64: 0, 1>, value = 0.0 : f64}
@@ -342,7 +335,7 @@ class PadToOp(_ShapeOp):
 
 
 @irdl_op_definition
-class SqueezeOp(_ShapeOp):
+class SqueezeOp(ShapeOp):
     """Drop axes of size 1.
 
     %y = tensor.squeeze %x {axes = array<i64: 1>} : (tensor<2x1x4xf32>) -> tensor<2x4xf32>
@@ -363,7 +356,7 @@ class SqueezeOp(_ShapeOp):
 
 
 @irdl_op_definition
-class UnsqueezeOp(_ShapeOp):
+class UnsqueezeOp(ShapeOp):
     """Insert axes of size 1; `axes` are positions in the result.
 
     %y = tensor.unsqueeze %x {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2x1x4xf32>
@@ -392,7 +385,7 @@ def distinct_axes(axes: Sequence[int], rank: int) -> set[int]:
 
 
 @irdl_op_definition
-class ExpandOp(_ShapeOp):
+class ExpandOp(ShapeOp):
     """Repeat axes of size 1 up to `shape`, aligned at the end; -1 keeps the operand's size.
 
     %y = tensor.expand %x {shape = array<i64: 3, -1>} : (tensor<1x4xf32>) -> tensor<3x4xf32>

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     i32,
 )
-from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -28,7 +27,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 
 from ...ir.trits import accumulator_bits
@@ -46,6 +44,7 @@ from ..shapes import (
 )
 from ..tensor.linear import check_vector, conv_shape, linear_shape
 from ..tensor.quantization import check_range, check_thresholds, threshold_element
+from ..traits import CanonicalizableOp
 from .sparsity import SparsityAttr
 from .types import is_trit, require_trit
 
@@ -69,7 +68,7 @@ def accumulator(input: AnyTensor) -> Attribute:
 
 
 @irdl_op_definition
-class MatmulOp(InferredOp, HasCanonicalizationPatternsInterface):
+class MatmulOp(InferredOp, CanonicalizableOp):
     """z = x · W with trits W, NumPy's `matmul`; optionally each column times a scale.
 
     Float x: products and sums in x's type, in no fixed order. Trits and integers of up to 32 bits
@@ -104,12 +103,6 @@ class MatmulOp(InferredOp, HasCanonicalizationPatternsInterface):
         if self.scale is not None:
             check_output_scale(input, tensor_type(self.scale), shape[-1:])
         return [TensorType(accumulator(input), shape)]
-
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from .canonicalize import matmul_patterns
-
-        return matmul_patterns()
 
 
 def check_output_scale(input: AnyTensor, scale: AnyTensor, channels: Shape) -> None:

@@ -18,7 +18,8 @@ from triton_dsl.dialects.parameters import attach_store, dense_constant
 from triton_dsl.dialects.registry import parse_module, verify_module
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.dialects.spike.models import MODELS, discrete
-from triton_dsl.dialects.spike.network_graph import execution_order, undelayed_cycle
+from triton_dsl.dialects.spike.network import undelayed_cycle
+from triton_dsl.dialects.spike.network_graph import execution_order
 from triton_dsl.ir.errors import TritonError, VerifyError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.runtime.random_values import fill_parameters

@@ -67,8 +67,6 @@ NOT_INTEGER: dict[str, str] = {
         "for `spike.lif`, `cuba_lif` and `adaptive_lif`, which are defined on floats"
     ),
     "canonicalize: UnitWindows of spike.avg_pool": "gives floats",
-    "canonicalize: TrainOfTensor of spike.to_tensor": "never matches this op",
-    "canonicalize: TensorOfTrain of spike.from_tensor": "never matches this op",
     "fuse-linear: tensor.(mul|div|batch_norm|relu6)": (
         "into a product of floats alone; `test_fuse_linear.py` shows that integers stay"
     ),

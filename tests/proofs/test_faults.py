@@ -11,9 +11,9 @@ import pytest
 from pytest import MonkeyPatch
 
 from triton_dsl.dialects import spike, tensor, ternary
-from triton_dsl.dialects.spike.canonicalize import MergeDelays
-from triton_dsl.dialects.tensor import canonicalize
-from triton_dsl.dialects.tensor.canonicalize import MergePermutes, replace_with
+from triton_dsl.dialects.canonicalization_patterns import tensor as tensor_patterns
+from triton_dsl.dialects.canonicalization_patterns.spike import MergeDelays
+from triton_dsl.dialects.inference import replace_with
 from triton_dsl.passes.analysis import channel_vectors
 from triton_dsl.passes.requantize import integer_emitter, merge_rescaling, requantize_fusion
 from triton_dsl.passes.requantize.rescaling_fit import Fit
@@ -35,12 +35,12 @@ Proof = Callable[[], Any]
 
 def neutral_zero_of_products(patch: MonkeyPatch) -> None:
     """x·0 becomes x."""
-    patch.setitem(vars(canonicalize)["_RIGHT_NEUTRAL"], tensor.MulOp, 0)
+    patch.setitem(vars(tensor_patterns)["_RIGHT_NEUTRAL"], tensor.MulOp, 0)
 
 
 def differences_from_the_left(patch: MonkeyPatch) -> None:
     """0 - x becomes x."""
-    patch.setitem(vars(canonicalize)["_LEFT_NEUTRAL"], tensor.SubOp, 0)
+    patch.setitem(vars(tensor_patterns)["_LEFT_NEUTRAL"], tensor.SubOp, 0)
 
 
 def permutations_the_other_way(patch: MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def permutations_the_other_way(patch: MonkeyPatch) -> None:
             if made.result.type == op.result.type:
                 replace_with(op, made, rewriter)
 
-    patch.setattr(MergePermutes, "match_and_rewrite", rewrite)
+    patch.setattr(tensor_patterns.MergePermutes, "match_and_rewrite", rewrite)
 
 
 def the_longer_delay(patch: MonkeyPatch) -> None:

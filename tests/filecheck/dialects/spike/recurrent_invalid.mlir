@@ -113,6 +113,6 @@ func.func @f(%i: tensor<8x4xf32>, %w: tensor<8x4xf32>) {
 // -----
 
 func.func @f(%i: tensor<8x4xf32>) {
-  // expected-error @+1 {{'spike.yield' expects parent op to be one of 'spike.recurrent', 'spike.scan', 'spike.layer'}}
+  // expected-error @+1 {{'spike.yield' ends the body of an op such as 'spike.recurrent', not that of 'func.func'}}
   spike.yield %i : tensor<8x4xf32>
 }

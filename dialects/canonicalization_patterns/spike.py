@@ -1,11 +1,10 @@
 """Canonicalisation patterns of the `spike` dialect: rewrites that keep every bit of the result.
 
-Those that put a simpler neuron in the place of another stand in `canonicalize_neurons`.
+Those that put a simpler neuron in the place of another stand in `spike_neurons`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import frexp
 from typing import Any, TypeGuard
 
@@ -17,16 +16,16 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from .. import tensor
 from ..elements import numpy_dtype
-from ..inference import keep_result_types, tensor_type
+from ..inference import keep_result_types, replace_with, tensor_type
 from ..parameters import constant_value, dense_constant
 from ..shapes import DYNAMIC
-from ..tensor.canonicalize import replace_with
-from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
-from .layer import LayerOp
-from .neuron import NeuronOp
-from .rebuild import rebuilt
-from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
-from .types import is_train, number
+from ..spike.coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
+from ..spike.layer import LayerOp
+from ..spike.neuron import NeuronOp
+from ..spike.rebuild import rebuilt
+from ..spike.synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
+from ..spike.types import is_train, number
+from .spike_neurons import simpler_neurons
 
 Synapse = LinearOp | ConvOp
 
@@ -123,14 +122,11 @@ class UnitWindows(RewritePattern):
             rewriter.replace(op, [], [op.operand])
 
 
-@dataclass(frozen=True)
 class FactorIntoGain(RewritePattern):
     """A neuron without gain takes a constant factor on its input as its gain."""
 
-    kind: type[NeuronOp]
-
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, self.kind) or _gain(op) != 1:
+        if not isinstance(op, NeuronOp) or _gain(op) != 1:
             return
         product = op.input.owner
         if not isinstance(product, tensor.MulOp) or product.result.type != op.input.type:
@@ -142,7 +138,6 @@ class FactorIntoGain(RewritePattern):
                 return
 
 
-@dataclass(frozen=True)
 class GainIntoSynapse(RewritePattern):
     """The gain of a neuron moves into the synapse that alone feeds it.
 
@@ -151,10 +146,8 @@ class GainIntoSynapse(RewritePattern):
     bias.
     """
 
-    kind: type[NeuronOp]
-
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, self.kind):
+        if not isinstance(op, NeuronOp):
             return
         gain, synapse = _gain(op), op.input.owner
         if not _gives_floats(synapse) or not op.input.has_one_use() or _in_layer(op):
@@ -337,35 +330,22 @@ def _set_gain(op: NeuronOp, gain: float | None, input: SSAValue, rewriter: Patte
     rewriter.replace(op, new)
 
 
-def coding_patterns() -> tuple[RewritePattern, ...]:
-    """The patterns of conversions between trains and tensors."""
-    return (TrainOfTensor(), TensorOfTrain())
-
-
-def decoding_patterns() -> tuple[RewritePattern, ...]:
-    """The patterns of decoders."""
-    return (DecodedConstant(),)
-
-
-def neuron_patterns(kind: type[NeuronOp]) -> tuple[RewritePattern, ...]:
-    """The patterns of one neuron model."""
-    from .canonicalize_neurons import simpler_neurons
-
+def patterns_of(kind: type[Operation]) -> tuple[RewritePattern, ...]:
+    """The patterns of one op."""
+    if not issubclass(kind, NeuronOp):
+        return _PATTERNS.get(kind, ())
     if kind.PARAMETERS.get("w_in") is not None:
         return simpler_neurons()  # its gain follows the synaptic current
-    return (FactorIntoGain(kind), GainIntoSynapse(kind), *simpler_neurons())
+    return (FactorIntoGain(), GainIntoSynapse(), *simpler_neurons())
 
 
-def synapse_patterns() -> tuple[RewritePattern, ...]:
-    """The patterns of weighted sums."""
-    return (ScaleIntoWeights(),)
-
-
-def pool_patterns() -> tuple[RewritePattern, ...]:
-    """The patterns of pools."""
-    return (UnitWindows(),)
-
-
-def delay_patterns() -> tuple[RewritePattern, ...]:
-    """The patterns of delays."""
-    return (NoDelay(), MergeDelays())
+_PATTERNS: dict[type[Operation], tuple[RewritePattern, ...]] = {
+    AvgPoolOp: (UnitWindows(),),
+    ConvOp: (ScaleIntoWeights(),),
+    DecodeOp: (DecodedConstant(),),
+    DelayOp: (NoDelay(), MergeDelays()),
+    FromTensorOp: (TrainOfTensor(),),
+    LinearOp: (ScaleIntoWeights(),),
+    MaxPoolOp: (UnitWindows(),),
+    ToTensorOp: (TensorOfTrain(),),
+}

@@ -1,6 +1,6 @@
 """Patterns that put a simpler neuron in the place of one whose parameters make it that.
 
-Currents are finite. Patterns of synapses, gains, delays and conversions stand in `canonicalize`.
+Currents are finite. Patterns of synapses, gains, delays and conversions stand in `spike`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from ..tensor.canonicalize import replace_with
-from .adaptive import AdaptiveLifOp
-from .neuron import FiringOp, NeuronOp, Parameter
-from .neurons import CubaLifOp, IntegrateFireOp, LifOp
+from ..inference import replace_with
+from ..spike.adaptive import AdaptiveLifOp
+from ..spike.neuron import FiringOp, NeuronOp, Parameter
+from ..spike.neurons import CubaLifOp, IntegrateFireOp, LifOp
 
 
 class NoLeak(RewritePattern):

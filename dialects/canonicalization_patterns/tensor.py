@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from ..inference import keep_result_types, tensor_type
+from .. import traits
+from ..inference import replace_with, tensor_type
 from ..shapes import DYNAMIC, Shape
-from . import activation, elementwise, shape
-from .storage import ConstantOp
-
-_IDEMPOTENT = {
-    elementwise.AbsOp,
-    elementwise.SignOp,
-    elementwise.RoundOp,
-    elementwise.FloorOp,
-    activation.ReluOp,
-    activation.Relu6Op,
-    activation.HardTanhOp,
-}
-"""f(f(x)) = f(x)."""
-
-_INVOLUTIONS = {elementwise.NegOp, elementwise.NotOp}
-"""f(f(x)) = x."""
+from ..tensor import elementwise, shape
+from ..tensor.storage import ConstantOp
 
 _RIGHT_NEUTRAL: dict[type[Operation], int] = {
     elementwise.AddOp: 0,
@@ -38,50 +24,35 @@ _LEFT_NEUTRAL: dict[type[Operation], int] = {elementwise.AddOp: 0, elementwise.M
 """Neutral elements. x + 0 turns -0.0 into 0.0: on floats the neutral element of `add` is -0.0."""
 
 
-@dataclass(frozen=True)
 class Idempotent(RewritePattern):
     """f(f(x)) becomes f(x)."""
 
-    kind: type[elementwise.UnaryOp]
-
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if (
-            isinstance(op, self.kind)
-            and isinstance(op.operand.owner, self.kind)
-            and op.operand.type == op.result.type
-        ):
-            rewriter.replace(op, [], [op.operand])
+        (operand,) = op.operands
+        if type(operand.owner) is type(op) and operand.type == op.results[0].type:
+            rewriter.replace(op, [], [operand])
 
 
-@dataclass(frozen=True)
 class Involution(RewritePattern):
     """f(f(x)) becomes x."""
 
-    kind: type[elementwise.UnaryOp]
-
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if (
-            isinstance(op, self.kind)
-            and isinstance(inner := op.operand.owner, self.kind)
-            and inner.operand.type == op.result.type
-        ):
-            rewriter.replace(op, [], [inner.operand])
+        inner = op.operands[0].owner
+        if isinstance(inner, type(op)) and inner.operands[0].type == op.results[0].type:
+            rewriter.replace(op, [], [inner.operands[0]])
 
 
-@dataclass(frozen=True)
 class NeutralElement(RewritePattern):
     """x ∘ e becomes x where e is a splat of the neutral element and the shape stays."""
 
-    kind: type[elementwise.BinaryOp]
-
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, self.kind):
+        if not isinstance(op, elementwise.BinaryOp):
             return
         for kept, other, table in (
             (op.lhs, op.rhs, _RIGHT_NEUTRAL),
             (op.rhs, op.lhs, _LEFT_NEUTRAL),
         ):
-            neutral = table.get(self.kind)
+            neutral = table.get(type(op))
             if (
                 neutral is not None
                 and kept.type == op.result.type
@@ -112,7 +83,6 @@ def _is_splat(value: SSAValue, number: int, op: Operation) -> bool:
     return found == number
 
 
-@dataclass(frozen=True)
 class SameShape(RewritePattern):
     """A shape change that keeps the shape and the order of elements becomes its operand.
 
@@ -224,32 +194,20 @@ def _taken(sizes: list[int], whole: int, end: int) -> list[int]:
     return found if prod(found) == whole else []
 
 
-def replace_with(op: Operation, new: Operation, rewriter: PatternRewriter) -> None:
-    """Put `new` in the place of `op`; location, discardable attributes and result types stay."""
-    new.location = op.location
-    new.attributes.update(op.attributes)
-    keep_result_types(new, op)
-    rewriter.replace(op, new)
-
-
-def unary_patterns(kind: type[elementwise.UnaryOp]) -> tuple[RewritePattern, ...]:
-    """The patterns of one unary op."""
-    if kind in _IDEMPOTENT:
-        return (Idempotent(kind),)
-    if kind in _INVOLUTIONS:
-        return (Involution(kind),)
+def patterns_of(kind: type[Operation]) -> tuple[RewritePattern, ...]:
+    """The patterns of one op."""
+    if kind.has_trait(traits.Idempotent):
+        return (Idempotent(),)
+    if kind.has_trait(traits.Involution):
+        return (Involution(),)
+    if kind in _RIGHT_NEUTRAL:
+        return (NeutralElement(),)
+    if issubclass(kind, shape.ShapeOp):
+        return (SameShape(), *_OF_SHAPES.get(kind, ()))
     return ()
 
 
-def binary_patterns(kind: type[elementwise.BinaryOp]) -> tuple[RewritePattern, ...]:
-    """The patterns of one binary op."""
-    return (NeutralElement(kind),) if kind in _RIGHT_NEUTRAL else ()
-
-
-def shape_patterns(kind: type[Operation]) -> tuple[RewritePattern, ...]:
-    """The patterns of one shape op."""
-    if kind is shape.PermuteOp:
-        return (SameShape(), MergePermutes())
-    if kind is shape.ReshapeToOp:
-        return (SameShape(), MergeReshapes(), SplitBeforePermute())
-    return (SameShape(),)
+_OF_SHAPES: dict[type[Operation], tuple[RewritePattern, ...]] = {
+    shape.PermuteOp: (MergePermutes(),),
+    shape.ReshapeToOp: (MergeReshapes(), SplitBeforePermute()),
+}

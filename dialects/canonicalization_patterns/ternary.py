@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from ..inference import tensor_type
-from ..tensor.canonicalize import replace_with
-from .linear import LinearOp, MatmulOp
+from ..inference import replace_with, tensor_type
+from ..ternary.linear import LinearOp, MatmulOp
 
 
 class MatmulToLinear(RewritePattern):
@@ -20,6 +20,6 @@ class MatmulToLinear(RewritePattern):
             replace_with(op, linear, rewriter)
 
 
-def matmul_patterns() -> tuple[RewritePattern, ...]:
-    """The patterns of `ternary.matmul`."""
-    return (MatmulToLinear(),)
+def patterns_of(kind: type[Operation]) -> tuple[RewritePattern, ...]:
+    """The patterns of one op."""
+    return (MatmulToLinear(),) if kind is MatmulOp else ()
