@@ -24,7 +24,8 @@ from .calibration_file import save_calibration
 from .emission import argument_names, entry_function
 from .programs import program_of
 from .stages import Stage
-from .targets import Target, compile_to_target, get_target, read_options
+from .target import Target
+from .targets import compile_to_target, get_target, read_options
 
 Array = NDArray[Any]
 Backend = Literal["onnx", "tflite"]

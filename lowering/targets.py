@@ -8,24 +8,22 @@ by `register_target`.
 
 from __future__ import annotations
 
-import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from pkgutil import resolve_name
+from typing import Any, cast
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.elements import numpy_dtype
-from ..dialects.parameters import parameter_keys, store_of
 from ..ir.errors import OptionError, UnsupportedError
 from ..ir.pipeline import did_you_mean, option_text
 from .artifact import Artifact
 from .emission import require_elements
 from .options import TargetOptions, parse_options, parse_target_spec
-from .stages import Stage, located_text, run_stages
+from .stages import Stage, run_stages
+from .target import Target, source_hash
 
 __all__ = [
     "Stage",
@@ -40,48 +38,15 @@ __all__ = [
 ENTRY_POINTS = "triton_dsl.targets"
 
 
-class Target(ABC):
-    """Something a program can be compiled to.
-
-    Attributes:
-        name: as written on the command line.
-        description: one line for `--list-targets`.
-        Options: a frozen dataclass of the target's options, see `lowering.options`.
-    """
-
-    name: ClassVar[str]
-    description: ClassVar[str]
-    Options: ClassVar[type[TargetOptions]] = TargetOptions
-
-    def options_for(self, options: Any, output: Path) -> Any:
-        """The options for an artefact that goes to `output`, whose suffix may say something.
-
-        Raises:
-            OptionError: the options and the path contradict each other.
-        """
-        del output
-        return options
-
-    def prepare(self, module: ModuleOp, options: Any) -> None:
-        """Look at the module as the program gave it, or note something on it; `stages` run next."""
-        del module, options
-
-    def stages(self, options: Any) -> Sequence[Stage]:
-        """The stages that a module goes through before `emit`, in order."""
-        del options
-        return STANDARD_STAGES
-
-    @abstractmethod
-    def emit(self, module: ModuleOp, options: Any) -> Artifact:
-        """The artefact of a module that went through the stages.
-
-        Raises:
-            UnsupportedError: names every op that the target cannot express.
-        """
-
-
-STANDARD_STAGES: tuple[Stage, ...] = (Stage("simplify", "canonicalize,cse,dce"),)
-"""What every target that works on whole tensors starts with."""
+_BUILT_IN = {
+    "native": "to_native.target:NativeTarget",
+    "nir": "to_nir.target:NirTarget",
+    "onnx": "to_onnx.target:OnnxTarget",
+    "pytorch": "to_pytorch.target:PyTorchTarget",
+    "tflite": "to_tflite.target:TFLiteTarget",
+    "verilog": "to_verilog.target:VerilogTarget",
+}
+"""Our own targets by name: the module below this package, and its class."""
 
 _registered: dict[str, Callable[[], Target]] = {}
 
@@ -98,8 +63,12 @@ def get_all_targets() -> dict[str, Callable[[], Target]]:
     def entry(point: Any) -> Callable[[], Target]:
         return lambda: point.load()()
 
+    def built_in(home: str) -> Callable[[], Target]:
+        return lambda: resolve_name(f"{__package__}.{home}")()
+
+    own = {name: built_in(home) for name, home in _BUILT_IN.items()}
     found = {point.name: entry(point) for point in entry_points(group=ENTRY_POINTS)}
-    return {**_BUILT_IN, **found, **_registered}
+    return {**own, **found, **_registered}
 
 
 def get_target(name: str) -> Target:
@@ -184,19 +153,6 @@ def read_options(target: Target, *values: Mapping[str, object]) -> TargetOptions
     return parse_options(target.Options, target.name, merged)
 
 
-def source_hash(module: ModuleOp) -> str:
-    """The SHA-256 of a module: its text, and the weights it names that are in no file."""
-    digest = hashlib.sha256(located_text(module).encode())
-    added = parameter_keys(module)
-    if added:
-        store = store_of(module)
-        for name in sorted(added.intersection(store.added_names)):
-            array = store.read(name)
-            digest.update(f"\0{name}\0{array.dtype}\0{array.shape}\0".encode())
-            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
-
-
 def _spec_text(target: Target, options: TargetOptions) -> str:
     given = [
         option_text(field.name, _values(getattr(options, field.name)))
@@ -222,49 +178,3 @@ def _tool_version() -> str:
     from importlib.metadata import version
 
     return f"triton-dsl {version('triton-dsl')}"
-
-
-def _pytorch() -> Target:
-    from .to_pytorch.target import PyTorchTarget
-
-    return PyTorchTarget()
-
-
-def _onnx() -> Target:
-    from .to_onnx.target import OnnxTarget
-
-    return OnnxTarget()
-
-
-def _native() -> Target:
-    from .to_native.target import NativeTarget
-
-    return NativeTarget()
-
-
-def _nir() -> Target:
-    from .to_nir.target import NirTarget
-
-    return NirTarget()
-
-
-def _tflite() -> Target:
-    from .to_tflite.target import TFLiteTarget
-
-    return TFLiteTarget()
-
-
-def _verilog() -> Target:
-    from .to_verilog.target import VerilogTarget
-
-    return VerilogTarget()
-
-
-_BUILT_IN: dict[str, Callable[[], Target]] = {
-    "native": _native,
-    "nir": _nir,
-    "onnx": _onnx,
-    "pytorch": _pytorch,
-    "verilog": _verilog,
-    "tflite": _tflite,
-}

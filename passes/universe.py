@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import sys
 from functools import cache, partial
-from importlib import import_module
+from pkgutil import resolve_name
 
-from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
 from ..dialects.registry import get_all_dialects
 from . import PASSES
 
-
-def _load(home: str) -> type[ModulePass]:
-    module, _, name = home.partition(":")
-    return getattr(import_module(f"...{module}", __name__), name)
-
+_ROOT = __name__.removesuffix(".passes.universe")
 
 UNIVERSE = Universe(
     all_dialects={name: get_all_dialects()[name] for name in ("ternary", "spike")},
-    all_passes={name: partial(_load, home) for name, home in PASSES.items()},
+    all_passes={name: partial(resolve_name, f"{_ROOT}.{home}") for name, home in PASSES.items()},
 )
 
 

@@ -7,13 +7,12 @@ with it is asked of the caller. Not here: engines and what is compared (`verify`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from .inputs import forward_function
+from ..ir.interpreter import entry_function
 
 Judge = Callable[[int], bool | None]
 """Whether a beginning of so many ops is wrong; `None` where nobody can tell."""
@@ -21,7 +20,7 @@ Judge = Callable[[int], bool | None]
 
 def body_ops(module: ModuleOp) -> list[Operation]:
     """The ops of `@forward` without the one that returns."""
-    return list(_function(module).body.block.ops)[:-1]
+    return list(entry_function(module, "forward").body.block.ops)[:-1]
 
 
 def beginning(module: ModuleOp, count: int) -> ModuleOp:
@@ -31,7 +30,7 @@ def beginning(module: ModuleOp, count: int) -> ModuleOp:
     constants and parameters alone are left out. With all ops it is the program itself.
     """
     copy = module.clone()
-    function = _function(copy)
+    function = entry_function(copy, "forward")
     block = function.body.block
     ops = body_ops(copy)
     if count >= len(ops):
@@ -55,7 +54,7 @@ def beginning(module: ModuleOp, count: int) -> ModuleOp:
 def live_values(module: ModuleOp, count: int) -> list[SSAValue]:
     """The values of the first `count` ops of `@forward` that depend on its arguments and that a
     later op uses."""
-    block = _function(module).body.block
+    block = entry_function(module, "forward").body.block
     ops = list(block.ops)
     depending: set[SSAValue] = set(block.args)
     later = set(ops[count:])
@@ -86,10 +85,6 @@ def first_wrong(count: int, is_wrong: Judge) -> int:
         else:
             break
     return wrong
-
-
-def _function(module: ModuleOp) -> FuncOp:
-    return cast(FuncOp, forward_function(module))
 
 
 def _used(op: Operation) -> list[SSAValue]:

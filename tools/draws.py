@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, FunctionType, StringAttr
 
-from ..dialects import tensor, ternary
+from ..dialects import spike, tensor, ternary
 from ..dialects.interpret import run_module
 from ..dialects.shapes import is_integer
 from ..dialects.spike.types import dense_type
 from ..ir.errors import BackendError, TritonError
-from ..runtime.random_values import Make, edge_array, random_array, special_array
-from .inputs import TIMESTEPS, forward_function, random_arrays
+from ..ir.interpreter import entry_function
+from ..runtime.random_values import Make, edge_array, random_array, random_inputs, special_array
 from .sources.source import Source
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute, Operation
+    from xdsl.ir import Attribute, Operation, SSAValue
 
 Array = NDArray[Any]
 
@@ -42,6 +42,10 @@ _PARTIAL = (tensor.DivOp, tensor.GatherRowsOp, tensor.ModOp, tensor.RequantizeOp
 
 _PRODUCTS = (ternary.MatmulOp, ternary.LinearOp, ternary.ConvOp, ternary.AdderGraphOp)
 """Ops that are undefined for NaN and infinities."""
+
+
+TIMESTEPS = 16
+"""The steps of random inputs that have time first, where the program does not say how many."""
 
 
 def draw(
@@ -106,7 +110,7 @@ def _is_taken(source: Source, arrays: Sequence[Array]) -> bool:
 
 def _is_defined(module: ModuleOp, arrays: Sequence[Array]) -> bool:
     """Whether the program has a meaning on inputs; costs a run where it may not."""
-    arguments = forward_function(module).body.block.args
+    arguments = entry_function(module, "forward").body.block.args
     whole = any(is_integer(dense_type(argument)) for argument in arguments)
     wild = any(_is_wild(array) for array in arrays)
     watched = (*(_PARTIAL if whole else ()), *(_PRODUCTS if wild else ()))
@@ -135,3 +139,58 @@ def _is_defined(module: ModuleOp, arrays: Sequence[Array]) -> bool:
 def _is_wild(array: Array) -> bool:
     """Whether an array holds NaN or an infinity."""
     return array.dtype.kind not in "iub" and not bool(np.isfinite(array).all())
+
+
+def random_arrays(
+    module: ModuleOp,
+    samples: int,
+    seed: int,
+    timesteps: int = TIMESTEPS,
+    make: int | Make = 16,
+) -> list[Array]:
+    """Seeded inputs of the types of `@forward`'s arguments; for `make` see `random_inputs`.
+
+    Dynamic dimensions take `samples`, but for time: the first one of trains, and of what goes to
+    neurons or synapses of spikes, takes `timesteps`.
+    """
+    generator = np.random.default_rng(seed)
+    arrays: list[Array] = []
+    for argument in entry_function(module, "forward").body.block.args:
+        sizes = [timesteps, samples] if _has_time_first(argument) else [samples]
+        type = FunctionType.from_lists([argument.type], [])
+        arrays += random_inputs(type, generator, sizes, make)
+    return [_within(*pair) for pair in zip(_bits(module), arrays, strict=True)]
+
+
+def _bits(module: ModuleOp) -> list[int | None]:
+    """For each argument how many bits of its bytes are used, where it says that not all are."""
+    from ..lowering.from_onnx.formats import FORMAT_ATTRIBUTE, FORMATS
+
+    function = entry_function(module, "forward")
+    bits = {format.shown: format.bits for format in FORMATS.values()}
+    given = [None] * len(function.args) if function.arg_attrs is None else function.arg_attrs.data
+    named = [None if entry is None else entry.data.get(FORMAT_ATTRIBUTE) for entry in given]
+    return [bits.get(name.data) if isinstance(name, StringAttr) else None for name in named]
+
+
+def _within(bits: int | None, array: Array) -> Array:
+    """Bytes of fewer bits, the lowest ones of each."""
+    if bits is None or bits == 8:
+        return array
+    spare = 8 - bits
+    return (array << spare) >> spare
+
+
+def _has_time_first(argument: SSAValue) -> bool:
+    if spike.is_train(argument):
+        return True
+    for use in argument.uses:
+        op = use.operation
+        if isinstance(op, spike.EncodeOp):
+            if op.scheme.data == "delta":
+                return True
+        elif isinstance(op, spike.SimulateOp) or (
+            use.index == 0 and op.dialect_name() == spike.Spike.name
+        ):
+            return True
+    return False

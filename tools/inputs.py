@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import OptionError, SourceError
+from ..ir.interpreter import entry_function
+from .draws import ORDINARY, TIMESTEPS, draw, random_arrays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import SSAValue
 
-    from ..runtime.random_values import Make
     from .sources.source import Source
 
 
@@ -111,7 +111,7 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
     from ..dialects.spike.types import dense_type
     from ..lowering.emission import argument_names
 
-    function = forward_function(module)
+    function = entry_function(module, "forward")
     names = argument_names(function)
     arguments = list(function.body.block.args)
     if set(arrays) == {""} or (len(arrays) == len(names) == 1 and set(arrays) != set(names)):
@@ -145,89 +145,6 @@ def bind_inputs(module: ModuleOp, arrays: dict[str, NDArray[Any]]) -> list[NDArr
     return bound
 
 
-def forward_function(module: ModuleOp) -> Any:
-    """The `func.func @forward` of a module.
-
-    Raises:
-        SourceError: there is none.
-    """
-    from xdsl.dialects.func import FuncOp
-
-    functions = [op for op in module.ops if isinstance(op, FuncOp)]
-    for function in functions:
-        if function.sym_name.data == "forward" and function.body.blocks:
-            return function
-    raise SourceError("the module has no function '@forward'")
-
-
-TIMESTEPS = 16
-"""The steps of random inputs that have time first, where the program does not say how many."""
-
-
-def random_arrays(
-    module: ModuleOp,
-    samples: int,
-    seed: int,
-    timesteps: int = TIMESTEPS,
-    make: int | Make = 16,
-) -> list[NDArray[Any]]:
-    """Seeded inputs of the types of `@forward`'s arguments; for `make` see `random_inputs`.
-
-    Dynamic dimensions take `samples`, but for time: the first one of trains, and of what goes to
-    neurons or synapses of spikes, takes `timesteps`.
-    """
-    import numpy as np
-    from xdsl.dialects.builtin import FunctionType
-
-    from ..runtime.random_values import random_inputs
-
-    generator = np.random.default_rng(seed)
-    arrays: list[NDArray[Any]] = []
-    for argument in forward_function(module).body.block.args:
-        sizes = [timesteps, samples] if _has_time_first(argument) else [samples]
-        type = FunctionType.from_lists([argument.type], [])
-        arrays += random_inputs(type, generator, sizes, make)
-    return [_within(*pair) for pair in zip(_bits(module), arrays, strict=True)]
-
-
-def _bits(module: ModuleOp) -> list[int | None]:
-    """For each argument how many bits of its bytes are used, where it says that not all are."""
-    from xdsl.dialects.builtin import StringAttr
-
-    from ..lowering.from_onnx.formats import FORMAT_ATTRIBUTE, FORMATS
-
-    function = forward_function(module)
-    bits = {format.shown: format.bits for format in FORMATS.values()}
-    given = [None] * len(function.args) if function.arg_attrs is None else function.arg_attrs.data
-    named = [None if entry is None else entry.data.get(FORMAT_ATTRIBUTE) for entry in given]
-    return [bits.get(name.data) if isinstance(name, StringAttr) else None for name in named]
-
-
-def _within(bits: int | None, array: NDArray[Any]) -> NDArray[Any]:
-    """Bytes of fewer bits, the lowest ones of each."""
-    if bits is None or bits == 8:
-        return array
-    spare = 8 - bits
-    return (array << spare) >> spare
-
-
-def _has_time_first(argument: SSAValue) -> bool:
-    from ..dialects import spike
-
-    if spike.is_train(argument):
-        return True
-    for use in argument.uses:
-        op = use.operation
-        if isinstance(op, spike.EncodeOp):
-            if op.scheme.data == "delta":
-                return True
-        elif isinstance(op, spike.SimulateOp) or (
-            use.index == 0 and op.dialect_name() == spike.Spike.name
-        ):
-            return True
-    return False
-
-
 def prepare(
     module: ModuleOp,
     *,
@@ -251,8 +168,6 @@ def prepare(
     if passes:
         apply_passes(module, passes)
     if inputs is None:
-        from .draws import ORDINARY, draw
-
         drawn = draw(module, ORDINARY, samples, seed, timesteps, source)
         return module, drawn or random_arrays(module, samples, seed, timesteps)
     from ..ir.samples import read_samples
@@ -278,7 +193,7 @@ def _recorded_spikes(module: ModuleOp, path: Path) -> dict[str, NDArray[Any]] | 
             metadata: dict[str, str] = file.metadata() or {}
     except (OSError, SafetensorError):
         return None  # whoever reads it as samples says what is wrong
-    arguments = forward_function(module).body.block.args
+    arguments = entry_function(module, "forward").body.block.args
     if "spike_tensor" not in metadata or len(arguments) != 1:
         return None
     from ..dialects.spike.types import dense_type

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.ir import Operation
 
 from ..dialects.interpret import run_module
 from ..ir.errors import TritonError
+from ..ir.interpreter import entry_function
 from ..lowering.emission import source_place
 from .bisection import beginning, body_ops, first_wrong, live_values
-from .inputs import forward_function
 from .sources.source import Source, place_of
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Operation
 
 Array = NDArray[Any]
 
@@ -147,7 +147,7 @@ def on_target(
 
     def compared(count: int) -> tuple[ModuleOp, tuple[Array, ...], list[Array]] | None:
         part = beginning(module, count)
-        if not forward_function(part).function_type.outputs.data:
+        if not entry_function(part, "forward").function_type.outputs.data:
             return None
         try:
             return part, run_module(part, inputs), run(part, inputs)
@@ -166,10 +166,11 @@ def on_target(
     op: Operation = ops[count - 1]
     if count < len(ops):
         owner = live_values(module, count)[number].owner
-        op = owner if owner in ops else op  # pyright: ignore[reportAssignmentType]
     else:
-        value = forward_function(module).body.block.last_op.operands[number]
-        op = value.owner if value.owner in ops else op
+        end = entry_function(module, "forward").body.block.last_op
+        assert end is not None
+        owner = end.operands[number].owner
+    op = owner if isinstance(owner, Operation) and owner in ops else op
     operands = _operands_of(module, op, inputs)
     return _told(op, operands, expected[number], actual[number], engines)
 

@@ -27,7 +27,7 @@ from ...runtime.native.program import NativeProgram, load_program, program_bytes
 from ...runtime.native.ternary_linear import Provider, TernaryLinear
 from ..options import parse_options
 from ..stages import run_stages
-from ..targets import source_hash
+from ..target import source_hash
 from .arrays import arrays_entry
 from .export import check_lowered, program_constants
 from .interface import noted_interface

@@ -14,7 +14,7 @@ from ..artifact import Artifact
 from ..emission import identifier
 from ..options import TargetOptions, option
 from ..stages import Stage
-from ..targets import Target
+from ..target import Target
 from .elf import undefined_symbols
 from .export import check_lowered, standalone_text
 from .header import RESERVED, c_header

@@ -13,7 +13,7 @@ from ...ir.errors import LoweringError
 from ..artifact import Artifact
 from ..emission import UnsupportedOps, identifier
 from ..options import TargetOptions
-from ..targets import Target
+from ..target import Target
 from .graph import graph_of
 from .hdf5 import write_hdf5
 

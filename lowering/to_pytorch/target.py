@@ -16,7 +16,7 @@ from ...ir.errors import LoweringError, ParameterError
 from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage
-from ..targets import Target
+from ..target import Target
 from .declaration import declared_keys, remember_parameters
 from .module_source import TARGET, ModuleSource, module_source
 

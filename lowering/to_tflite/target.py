@@ -28,7 +28,7 @@ from ..emission import (
 )
 from ..options import TargetOptions, option
 from ..stages import Stage
-from ..targets import Target, source_hash
+from ..target import Target, source_hash
 from .calibrated import to_integers
 from .emitter import Emitter, Inexpressible
 from .engine import self_check

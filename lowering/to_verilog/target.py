@@ -18,7 +18,7 @@ from ...passes.quantize_activations.integer_pipeline import integer_pipeline
 from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage, run_stages
-from ..targets import Target
+from ..target import Target
 from .circuit.structure import check_structure
 from .cocotb import cocotb_files
 from .estimate.devices import Device, check_fits, find_device

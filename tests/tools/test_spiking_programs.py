@@ -8,7 +8,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.tools.inputs import bind_inputs, random_arrays
+from triton_dsl.tools.draws import random_arrays
+from triton_dsl.tools.inputs import bind_inputs
 from triton_dsl.tools.verify import is_integer_program
 
 PROGRAM = """

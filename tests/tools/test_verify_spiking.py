@@ -6,7 +6,7 @@ import pytest
 
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.runtime.random_values import fill_parameters
-from triton_dsl.tools.inputs import random_arrays
+from triton_dsl.tools.draws import random_arrays
 from triton_dsl.tools.verify import verify_module
 
 pytest.importorskip("onnxruntime", reason="pip install 'triton-dsl[onnx]'")

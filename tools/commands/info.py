@@ -66,11 +66,11 @@ def describe_module(module: Any) -> dict[str, Any]:
     from ...dialects.elements import numpy_dtype
     from ...dialects.inference import tensor_type
     from ...dialects.parameters import parameters
+    from ...ir.interpreter import entry_function
     from ...ir.trits import packed_size
     from ...lowering.emission import argument_names, result_names
-    from ..inputs import forward_function
 
-    function = forward_function(module)
+    function = entry_function(module, "forward")
     entries: list[dict[str, Any]] = []
     for op in parameters(module):
         type = tensor_type(op.result)

@@ -191,7 +191,8 @@ def _verify_layers(
 ) -> None:
     """Each layer as a circuit, with a table or JSON; exits with 1 when one is wrong."""
     from ..console import error, print_json, progress, show
-    from ..inputs import TIMESTEPS, load_module, prepare
+    from ..draws import TIMESTEPS
+    from ..inputs import load_module, prepare
     from ..layer_verification import LayerChecks, verify_layers, verilog_options
 
     if targets is not None and len(targets) > 1:

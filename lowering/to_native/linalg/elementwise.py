@@ -14,6 +14,7 @@ from ....dialects import tensor
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import bit_width
 from .emitter import Emitter, Rule, element, rank
+from .reshaping import reduce
 from .scalars import Number, Scalars, integer_range, signed_bits
 
 Unary = Callable[[Scalars, SSAValue], SSAValue]
@@ -191,13 +192,13 @@ def softmax_along(emitter: Emitter, x: SSAValue, axis: int) -> SSAValue:
     """e^x / Σ e^x along `axis`, after subtracting the maximum."""
     shifted = minus_maximum(emitter, x, axis)
     exponentials = emitter.map([shifted], lambda s, a: s.exp(a), element(x))
-    total = emitter.reduce(exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
+    total = reduce(emitter, exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
     return emitter.map([exponentials, total], lambda s, a, b: s.div(a, b), element(x))
 
 
 def minus_maximum(emitter: Emitter, x: SSAValue, axis: int) -> SSAValue:
     """x less its maximum along `axis`."""
-    most = emitter.reduce(x, [axis], lambda s, a, b: s.maximum(a, b), -numbers.inf, keepdims=True)
+    most = reduce(emitter, x, [axis], lambda s, a, b: s.maximum(a, b), -numbers.inf, keepdims=True)
     return emitter.map([x, most], lambda s, a, b: s.sub(a, b), element(x))
 
 
@@ -211,7 +212,7 @@ def log_softmax(emitter: Emitter, op: tensor.LogSoftmaxOp, x: SSAValue) -> SSAVa
     axis = op.axis.value.data % rank(x)
     shifted = minus_maximum(emitter, x, axis)
     exponentials = emitter.map([shifted], lambda s, a: s.exp(a), element(x))
-    total = emitter.reduce(exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
+    total = reduce(emitter, exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
     return emitter.map(
         [shifted, total], lambda s, a, b: s.sub(a, s.insert(math.LogOp(b))), element(x)
     )

@@ -297,9 +297,7 @@ class Emitter(Scalars):
         unsigned = value in self.unsigned
         return self.map([value], lambda s, x: s.convert(x, type, unsigned=unsigned), type)
 
-    def reduce(
-        self, value: SSAValue, axes: Sequence[int], step: Step, start: Number, *, keepdims: bool
-    ) -> SSAValue:
+    def reduce(self, value: SSAValue, axes: Sequence[int], step: Step, start: Number) -> SSAValue:
         """`step` over all elements along `axes`, beginning with `start`."""
         count = rank(value)
         reduced = {axis % count for axis in axes}
@@ -313,12 +311,7 @@ class Emitter(Scalars):
             [REDUCTION if axis in reduced else PARALLEL for axis in range(count)],
             lambda s, x, so_far: [step(s, x, so_far)],
         )
-        if not keepdims:
-            return result
-        from .reshaping import reshape
-
-        ones = [1 if axis in reduced else sizes[axis] for axis in range(count)]
-        return reshape(self, result, ones)
+        return result
 
     def pad(
         self, value: SSAValue, low: Sequence[int], high: Sequence[int], number: Number

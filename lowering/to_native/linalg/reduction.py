@@ -13,7 +13,7 @@ from ....dialects import tensor
 from ....dialects.shapes import bit_width
 from .emitter import PARALLEL, REDUCTION, Emitter, Rule, Size, Step, dims, element, rank
 from .linear import along, window_sizes
-from .reshaping import reshape
+from .reshaping import reduce, reshape
 from .scalars import Number, Scalars, integer_range, signed_bits
 
 
@@ -135,7 +135,7 @@ def _divided(emitter: Emitter, x: SSAValue, count: Size) -> SSAValue:
 
 def mean(emitter: Emitter, x: SSAValue, axes: Sequence[int], *, keepdims: bool) -> SSAValue:
     """The mean over `axes`."""
-    total = emitter.reduce(x, axes, addition, 0, keepdims=keepdims)
+    total = reduce(emitter, x, axes, addition, 0, keepdims=keepdims)
     return _divided(emitter, total, emitter.product([emitter.size(x, axis) for axis in axes]))
 
 
@@ -147,7 +147,7 @@ def global_avg_pool(emitter: Emitter, op: tensor.GlobalAvgPoolOp, x: SSAValue) -
 def reduce_sum(emitter: Emitter, op: tensor.ReduceSumOp, x: SSAValue) -> SSAValue:
     """`tensor.reduce_sum`."""
     keepdims = bool(op.keepdims.value.data)
-    return emitter.reduce(x, op.axes.get_values(), addition, 0, keepdims=keepdims)
+    return reduce(emitter, x, op.axes.get_values(), addition, 0, keepdims=keepdims)
 
 
 def reduce_mean(emitter: Emitter, op: tensor.ReduceMeanOp, x: SSAValue) -> SSAValue:
@@ -159,13 +159,14 @@ def reduce_max(emitter: Emitter, op: tensor.ReduceMaxOp, x: SSAValue) -> SSAValu
     """`tensor.reduce_max`."""
     step, start = maximum(emitter, x), least(emitter, x)
     keepdims = bool(op.keepdims.value.data)
-    return emitter.reduce(x, op.axes.get_values(), step, start, keepdims=keepdims)
+    return reduce(emitter, x, op.axes.get_values(), step, start, keepdims=keepdims)
 
 
 def reduce_min(emitter: Emitter, op: tensor.ReduceMinOp, x: SSAValue) -> SSAValue:
     """`tensor.reduce_min`."""
     unsigned = is_unsigned(emitter, x)
-    return emitter.reduce(
+    return reduce(
+        emitter,
         x,
         op.axes.get_values(),
         lambda s, a, so_far: s.minimum(so_far, a, unsigned=unsigned),

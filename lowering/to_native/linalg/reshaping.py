@@ -21,7 +21,8 @@ from xdsl.ir import SSAValue
 
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC, with_shape
-from .emitter import Emitter, Size, element, static_shape
+from .emitter import Emitter, Size, Step, element, static_shape
+from .scalars import Number
 
 Group = tuple[list[int], list[int]]
 """Positions of axes before and after that hold the same elements."""
@@ -50,6 +51,25 @@ def reshape(emitter: Emitter, value: SSAValue, sizes: Sequence[Size]) -> SSAValu
     if len(groups) < len(sizes):
         value = _expand(emitter, value, [after for _, after in groups], sizes)
     return emitter.with_sizes(value, sizes)
+
+
+def reduce(
+    emitter: Emitter,
+    value: SSAValue,
+    axes: Sequence[int],
+    step: Step,
+    start: Number,
+    *,
+    keepdims: bool,
+) -> SSAValue:
+    """`Emitter.reduce`; with `keepdims` the axes stay, of size 1."""
+    result = emitter.reduce(value, axes, step, start)
+    if not keepdims:
+        return result
+    sizes = emitter.sizes(value)
+    for axis in axes:
+        sizes[axis] = 1
+    return reshape(emitter, result, sizes)
 
 
 def split_into_groups(source: Sequence[Size], target: Sequence[Size]) -> list[Group]:

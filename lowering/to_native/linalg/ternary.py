@@ -162,12 +162,8 @@ def ternarize(emitter: Emitter, op: ternary.TernarizeOp, x: SSAValue) -> tuple[S
     def one_if_kept(s: Scalars, t: SSAValue) -> SSAValue:
         return s.convert(s.compare("ne", t, 0), f64)
 
-    total = emitter.reduce(
-        emitter.map([magnitude, trits], kept, f64), axes, addition, 0, keepdims=False
-    )
-    number = emitter.reduce(
-        emitter.map([trits], one_if_kept, f64), axes, addition, 0, keepdims=False
-    )
+    total = emitter.reduce(emitter.map([magnitude, trits], kept, f64), axes, addition, 0)
+    number = emitter.reduce(emitter.map([trits], one_if_kept, f64), axes, addition, 0)
     scale = emitter.map(
         [total, number], lambda s, a, n: s.convert(s.div(a, s.maximum(n, 1)), type), type
     )

@@ -20,6 +20,7 @@ from . import arena
 from .loops import LoopWriter
 from .nests import Access, shape_of
 from .program import CallStep, Program, Step
+from .reductions import write_reduction
 from .repetition import LoopStep
 from .sizes import ZERO, Size
 from .structured import NestStep
@@ -149,7 +150,7 @@ class Assembly:
         def body(inner: Writer, arguments: Sequence[SSAValue]) -> None:
             pointers = dict(zip(accesses, arguments, strict=False))
             given = dict(zip(tables, arguments[len(accesses) :], strict=True))
-            LoopWriter(inner, nest, step.plan, pointers, given).write()
+            LoopWriter(inner, nest, step.plan, pointers, given, write_reduction).write()
 
         attributes = [{"llvm.noalias": UnitAttr()} if a in written else {} for a in accesses]
         return write_function(

@@ -35,7 +35,7 @@ class Piece:
 
 
 class LoopWriter:
-    """Writes one nest."""
+    """Writes one nest; `reduce` the reductions of each tile."""
 
     def __init__(
         self,
@@ -44,12 +44,14 @@ class LoopWriter:
         plan: Schedule,
         pointers: Mapping[Access, SSAValue],
         tables: Mapping[View, SSAValue],
+        reduce: Callable[[LoopWriter], None],
     ) -> None:
         self.writer = writer
         self.nest = nest
         self.plan = plan
         self.depends = dependencies(nest)
         self._tables = tables
+        self._reduce = reduce
         self._indices: dict[int, SSAValue] = {}
         tile = [d for d in (plan.vector, plan.rows) if d is not None and not self._reduces(d)]
         self._order = [*plan.outer, *tile, *(d for d in nest.reductions if d != plan.vector)]
@@ -175,10 +177,8 @@ class LoopWriter:
             self.bound(d, self.writer.constant(end), self._tile)
 
     def _tile(self) -> None:
-        from .reductions import Reduction
-
         if self.nest.reductions:
-            Reduction(self).write()
+            self._reduce(self)
         else:
             self.store([self.copies(result) for result in self.nest.results()])
 

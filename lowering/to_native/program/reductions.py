@@ -19,8 +19,13 @@ Carried = Sequence[SSAValue]
 Inner = Callable[[list[SSAValue]], list[SSAValue]]
 
 
-class Reduction:
-    """Writes the reductions of one tile."""
+def write_reduction(loops: LoopWriter) -> None:
+    """Write the reductions of one tile."""
+    _Reduction(loops).write()
+
+
+class _Reduction:
+    """The reductions of one tile."""
 
     def __init__(self, loops: LoopWriter) -> None:
         self.loops = loops
@@ -83,7 +88,7 @@ class Reduction:
 class _Across:
     """A reduction whose innermost loop runs in vectors."""
 
-    def __init__(self, reduction: Reduction, vector: int) -> None:
+    def __init__(self, reduction: _Reduction, vector: int) -> None:
         self.reduction = reduction
         self.loops, self.writer = reduction.loops, reduction.writer
         self.nest, self.vector = reduction.nest, vector

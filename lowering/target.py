@@ -1,0 +1,78 @@
+"""What a target is: its options, its ordered stages, and how it emits. Not here: the table of them.
+
+A target declares its options and its ordered, named stages, and emits an `Artifact` from a module
+that went through them. `targets` finds one by name and compiles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from ..dialects.parameters import parameter_keys, store_of
+from .artifact import Artifact
+from .options import TargetOptions
+from .stages import Stage, located_text
+
+
+class Target(ABC):
+    """Something a program can be compiled to.
+
+    Attributes:
+        name: as written on the command line.
+        description: one line for `--list-targets`.
+        Options: a frozen dataclass of the target's options, see `lowering.options`.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    Options: ClassVar[type[TargetOptions]] = TargetOptions
+
+    def options_for(self, options: Any, output: Path) -> Any:
+        """The options for an artefact that goes to `output`, whose suffix may say something.
+
+        Raises:
+            OptionError: the options and the path contradict each other.
+        """
+        del output
+        return options
+
+    def prepare(self, module: ModuleOp, options: Any) -> None:
+        """Look at the module as the program gave it, or note something on it; `stages` run next."""
+        del module, options
+
+    def stages(self, options: Any) -> Sequence[Stage]:
+        """The stages that a module goes through before `emit`, in order."""
+        del options
+        return STANDARD_STAGES
+
+    @abstractmethod
+    def emit(self, module: ModuleOp, options: Any) -> Artifact:
+        """The artefact of a module that went through the stages.
+
+        Raises:
+            UnsupportedError: names every op that the target cannot express.
+        """
+
+
+STANDARD_STAGES: tuple[Stage, ...] = (Stage("simplify", "canonicalize,cse,dce"),)
+"""What every target that works on whole tensors starts with."""
+
+
+def source_hash(module: ModuleOp) -> str:
+    """The SHA-256 of a module: its text, and the weights it names that are in no file."""
+    digest = hashlib.sha256(located_text(module).encode())
+    added = parameter_keys(module)
+    if added:
+        store = store_of(module)
+        for name in sorted(added.intersection(store.added_names)):
+            array = store.read(name)
+            digest.update(f"\0{name}\0{array.dtype}\0{array.shape}\0".encode())
+            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
