@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import BackendError, OptionError
 from ..ir.pipeline import did_you_mean
+from .frontends import import_model
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -117,14 +118,17 @@ def compile_model(
     trainable: bool = False,
     example_inputs: Any = None,
 ) -> Any:
-    """Compile a `.tri`, `.onnx` or `.tflite` file, or a PyTorch module.
+    """Compile a model: a file, a PyTorch module, or IR.
 
     Args:
-        source_file: the program; or an `nn.Module`, with `example_inputs` and a target.
+        source_file: what `lowering.frontends.import_model` takes: the path of a `.tri`, `.mlir`,
+            `.nir`, `.onnx` or `.tflite` file, an `nn.Module` with `example_inputs`, or IR, which
+            stays as it is. A back end on the syntax tree takes the path of a `.tri` program.
         backend: a target (`pytorch`, `onnx`, …) or a registered back end.
         backend_options: the target's options, or the back end's constructor arguments.
-        layer: the entry layer; by default the last one of the file that needs no generics.
-        weights: a weights file or a `state_dict`.
+        layer: of a `.tri` program the entry layer; by default the last one of the file that needs
+            no generics.
+        weights: of a `.tri` program or IR: a weights file or a `state_dict`.
         trainable: keep float latents of ternary weights (see `lowering.from_tri.import_tri`).
         example_inputs: of a PyTorch module (see `lowering.from_torch.from_torch`).
 
@@ -132,7 +136,7 @@ def compile_model(
         A `CompiledModel` for a target; whatever `optimize` of a `BackendBase` gives.
 
     Raises:
-        CompilationError: the program has errors.
+        SourceError: no such file, an unknown kind of file, or errors in the program.
         OptionError: no such back end, or wrong options.
     """
     from .targets import compile_to_target, get_all_targets
@@ -142,60 +146,26 @@ def compile_model(
     if backend in _ALIASES and backend not in backends:
         backend, names = _ALIASES[backend]
         options = {names.get(name, name): value for name, value in options.items()}
-    if not isinstance(source_file, str | Path):
-        if layer is not None or weights is not None or trainable or backend in backends:
-            raise OptionError(
-                "a PyTorch module has its own weights and layers: 'layer', 'weights', 'trainable' "
-                "and back ends on the syntax tree need a .tri program"
-            )
-    elif example_inputs is not None:
-        raise OptionError("example_inputs belong to a PyTorch module, and this is a .tri program")
     if backend in targets:
-        module = _import(source_file, layer, weights, trainable, example_inputs)
-        artifact = compile_to_target(module.clone(), backend, options)
-        return CompiledModel(backend, module, artifact, options)
+        module = import_model(
+            source_file,
+            layer=layer,
+            weights=weights,
+            trainable=trainable,
+            example_inputs=example_inputs,
+        )
+        artifact = compile_to_target(module, backend, options)
+        return CompiledModel(backend, module.clone(), artifact, options)
     if backend in backends:
-        if weights is not None or trainable:
+        if weights is not None or trainable or not isinstance(source_file, str | Path):
             raise OptionError(
-                f"back end '{backend}' sees the syntax tree alone: it takes no weights, and "
-                "'trainable' means nothing to it"
+                f"back end '{backend}' sees the syntax tree of a .tri program alone: it takes no "
+                "weights and no other model, and 'trainable' means nothing to it"
             )
         return _run_backend(backends[backend], backend, options, Path(source_file), layer)
     known = sorted({*targets, *backends})
     hint = did_you_mean(backend, known)
     raise OptionError(f"no back end '{backend}'{hint or '; known: ' + ', '.join(known)}")
-
-
-def _import(
-    source: Any,
-    layer: str | None,
-    weights: str | Path | Mapping[str, Any] | None,
-    trainable: bool,
-    example_inputs: Any,
-) -> ModuleOp:
-    """A `.tri`, `.onnx` or `.tflite` file or a PyTorch module as IR."""
-    if not isinstance(source, str | Path):
-        from .from_torch import from_torch
-
-        return from_torch(source, example_inputs)
-    kind = Path(source).suffix
-    if kind in (".onnx", ".tflite"):
-        if layer is not None or weights is not None or trainable:
-            raise OptionError(
-                f"the {kind} file has its own weights and layers: 'layer', 'weights' and "
-                "'trainable' need a .tri program"
-            )
-        if kind == ".onnx":
-            from .from_onnx import from_onnx
-
-            return from_onnx(source)
-        from .from_tflite import from_tflite
-
-        return from_tflite(source)
-    from .from_tri import import_tri
-
-    state = Path(weights) if isinstance(weights, str) else weights
-    return import_tri(Path(source), layer=layer, weights=state, trainable=trainable)
 
 
 def _run_backend(

@@ -22,7 +22,7 @@ from ..passes.universe import everything
 from .artifact import Artifact, write_artifact
 from .calibration_file import save_calibration
 from .emission import argument_names, entry_function
-from .programs import program_of
+from .frontends import import_model
 from .stages import Stage
 from .target import Target
 from .targets import compile_to_target, get_target, read_options
@@ -147,7 +147,7 @@ def optimize_for_mobile(
     """A model optimised for phones and small computers.
 
     Args:
-        model: an `nn.Module`, or a program as IR.
+        model: an `nn.Module`, a path, or IR (see `frontends.import_model`).
         input_shape: of the one input of a module; the first size is the batch, which stays free.
         backend: `onnx` or `tflite`.
         optimization_options: fields of `MobileOptions` by name.
@@ -166,7 +166,7 @@ def optimize_for_mobile(
     static = chosen.quantization == "static"
     if static != (calibration_data is not None):
         raise OptionError("quantization='static' and calibration_data go together")
-    program = program_of(model, input_shape, example_inputs)
+    program = import_model(model, input_shape=input_shape, example_inputs=example_inputs)
     function = entry_function(program, backend)
     target = _Chosen(get_target(backend), chosen)
     values: dict[str, object] = {"precision": _PRECISIONS[chosen.quantization]}

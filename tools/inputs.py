@@ -1,12 +1,11 @@
-"""What every command line reads: programs of every kind of file, arrays, recorded spikes."""
+"""What command lines run programs on: arrays of files, recorded spikes."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..ir.errors import OptionError, SourceError
+from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
 from .draws import ORDINARY, TIMESTEPS, draw, random_arrays
 
@@ -15,69 +14,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from .sources.source import Source
-
-
-def load_module(
-    path: Path,
-    *,
-    weights: Path | None = None,
-    layer: str | None = None,
-    trainable: bool = False,
-) -> ModuleOp:
-    """The program in `path` as IR.
-
-    `.tri` source, a `.nir` graph, an `.onnx` or `.tflite` model, or textual IR (`.mlir`; `-` reads
-    IR from stdin).
-
-    Raises:
-        SourceError: no such file, an unknown kind of file, or errors in the program.
-        ParameterError: the weights do not fit.
-    """
-    if path.suffix == ".tri":
-        from ..lowering.from_tri import import_tri
-
-        return import_tri(path, layer=layer, weights=weights, trainable=trainable)
-    if layer is not None or trainable:
-        raise OptionError("--layer and --trainable need a .tri program")
-    if path.suffix == ".nir":
-        from ..lowering.from_nir import import_nir
-
-        if weights is not None:
-            raise OptionError("a .nir file has its own weights; leave --weights out")
-        return import_nir(path)
-    if path.suffix == ".onnx":
-        from ..lowering.from_onnx import from_onnx
-
-        if weights is not None:
-            raise OptionError("an .onnx file has its own weights; leave --weights out")
-        return from_onnx(path)
-    if path.suffix == ".tflite":
-        from ..lowering.from_tflite import from_tflite
-
-        if weights is not None:
-            raise OptionError("a .tflite file has its own weights; leave --weights out")
-        return from_tflite(path)
-    if str(path) != "-" and path.suffix != ".mlir":
-        raise SourceError(
-            f"{path}: unknown kind of file; expected .tri, .mlir, .nir, .onnx or .tflite"
-        )
-    from ..dialects.registry import parse_module
-    from ..lowering.weights import attach_weights
-
-    module = parse_module(_read_text(path), "<stdin>" if str(path) == "-" else str(path))
-    if weights is not None:
-        attach_weights(module, weights)
-    return module
-
-
-def _read_text(path: Path) -> str:
-    try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-        return data.decode("utf-8")
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: not UTF-8 text at byte {error.start}") from None
 
 
 def changes_results(pipeline: str) -> bool:

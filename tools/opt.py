@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, ClassVar
@@ -33,6 +34,7 @@ from ..ir.instrument import (
 )
 from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..ir.printing import PrintOptions, module_text
+from ..lowering.frontends import BUILT_IN, FrontEnd, get_plugin_front_ends
 from ..passes.universe import everything
 from .console import error as print_error
 from .console import guarded
@@ -71,11 +73,12 @@ class TritonOptMain(xDSLOptMain):
         self.available_targets.update(everything().all_targets)
 
     def register_all_frontends(self) -> None:
+        self._add_front_ends(BUILT_IN)
         self.available_frontends["mlir"] = self._read_ir
-        self.available_frontends["tri"] = self._read_tri
-        self.available_frontends["nir"] = self._read_nir
-        self.available_frontends["onnx"] = self._read_onnx
-        self.available_frontends["tflite"] = self._read_tflite
+
+    def _add_front_ends(self, front_ends: Mapping[str, FrontEnd]) -> None:
+        for suffix, front_end in front_ends.items():
+            self.available_frontends[suffix[1:]] = partial(self._read_model, front_end)
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
@@ -90,6 +93,8 @@ class TritonOptMain(xDSLOptMain):
         if self.args.input_file == "-":
             self.args.input_file = None
         stream, extension = super().get_input_stream()
+        if self.args.frontend is None and extension not in self.available_frontends:
+            self._add_front_ends(get_plugin_front_ends())
         return stream, extension if extension in self.available_frontends else "mlir"
 
     def parse_chunk(
@@ -266,33 +271,14 @@ class TritonOptMain(xDSLOptMain):
             implicit_module=not self.args.no_implicit_module,
         )
 
-    def _read_tri(self, stream: IO[bytes]) -> ModuleOp:
-        from ..lowering.from_tri import import_tri
-
-        text = decode(stream.read(), self.get_input_name(), self._first_line)
+    def _read_model(self, front_end: FrontEnd, stream: IO[bytes]) -> ModuleOp:
         with self._timed("Frontend"):
-            return import_tri(Path(self.args.input_file) if self.args.input_file else text)
-
-    def _read_nir(self, stream: IO[bytes]) -> ModuleOp:
-        from ..lowering.from_nir import import_nir
-
-        del stream  # HDF5 is read by place
-        with self._timed("Frontend"):
-            return import_nir(Path(self.args.input_file))
-
-    def _read_onnx(self, stream: IO[bytes]) -> ModuleOp:
-        from ..lowering.from_onnx import from_onnx
-
-        del stream  # values may stand in files beside it
-        with self._timed("Frontend"):
-            return from_onnx(Path(self.args.input_file))
-
-    def _read_tflite(self, stream: IO[bytes]) -> ModuleOp:
-        from ..lowering.from_tflite import from_tflite
-
-        del stream  # read again by its path, for the names of places
-        with self._timed("Frontend"):
-            return from_tflite(Path(self.args.input_file))
+            if self.args.input_file:
+                return front_end.reader()(Path(self.args.input_file))
+            if not front_end.reads_text:
+                raise OptionError("such a file is read by its path, not from standard input")
+            text = decode(stream.read(), self.get_input_name(), self._first_line)
+            return front_end.reader()(text)
 
     def _use_pipeline(self, text: str) -> None:
         passes = parse_pipeline(text, self.available_passes)

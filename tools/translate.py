@@ -87,9 +87,10 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.to_ir == bool(arguments.target):
         raise OptionError("give either --import or -t TARGET (see --list-targets)")
-    from .inputs import apply_passes, load_module
+    from ..lowering.frontends import import_model
+    from .inputs import apply_passes
 
-    module = load_module(
+    module = import_model(
         arguments.input,
         weights=arguments.weights,
         layer=arguments.layer,

@@ -1,4 +1,7 @@
-"""A plug-in for Triton DSL: the target `census`, the pass `name-products`, the back end `ports`.
+"""A plug-in for Triton DSL: a target, a front end, a pass and a back end on the syntax tree.
+
+The target `census` counts ops, `.csv` files are read as layers, the pass `name-products` names
+results, and the back end `ports` lists the ports of a circuit.
 
 Installed with `pip install ./examples/plugin`, it is there for `triton-opt`, `triton-translate`,
 `triton` and `compile_model` without another step.
@@ -9,8 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -20,6 +25,8 @@ from triton_dsl.dialects import ternary
 from triton_dsl.ir.language.nodes import LayerDef
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.backend import BackendBase
+from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.frontends import FrontEnd
 from triton_dsl.lowering.targets import Stage, Target, TargetOptions
 
 
@@ -47,6 +54,22 @@ class CensusTarget(Target):
         if options.header:
             lines.insert(0, " count op")
         return Artifact("census", {"census.txt": ("\n".join(lines) + "\n").encode()})
+
+
+def read_matrix(path: Path) -> ModuleOp:
+    """The linear layer of the matrix in a `.csv` file, with a row for each input."""
+    matrix = np.loadtxt(path, delimiter=",", dtype=np.float32, ndmin=2)
+    ins, outs = matrix.shape
+    source = f"""
+    layer Matrix {{
+        param matrix: Tensor[{ins}, {outs}]
+        fn forward(x: Tensor[N, {ins}]) -> Tensor[N, {outs}] {{ return x @ matrix }}
+    }}
+    """
+    return import_tri(source, weights={"matrix": matrix})
+
+
+MATRICES = FrontEnd(read_matrix)
 
 
 @dataclass(frozen=True)

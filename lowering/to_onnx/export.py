@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from ...ir.errors import OptionError
 from ..artifact import write_artifact
 from ..emission import NAME_ATTRIBUTE, argument_names, entry_function, result_names
-from ..programs import DynamicSizes, program_of
+from ..from_torch.exporting import DynamicSizes
+from ..frontends import import_model
 from ..targets import compile_to_target
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Iterable[int]]
@@ -40,7 +41,7 @@ def export_to_onnx(
     """Write a model as an `.onnx` file; its path.
 
     Args:
-        model: an `nn.Module`, or a program as IR.
+        model: an `nn.Module`, a path, or IR, which stays as it is (see `frontends.import_model`).
         output_path: where to.
         input_shape: of the one input of a PyTorch module.
         input_names: of the inputs, in order; by default those of `forward`.
@@ -64,16 +65,14 @@ def export_to_onnx(
         LoweringError: PyTorch cannot export the module, or a failed self-check.
         BackendError: the `onnx` package or PyTorch is missing.
     """
-    if isinstance(model, ModuleOp):
-        if dynamic_axes is not None or input_shape is not None or example_inputs is not None:
-            raise OptionError("a program has its shapes: give no shape, inputs or dynamic_axes")
-        module = model.clone()
-    else:
-        inputs = example_inputs
-        dynamic = None
-        if dynamic_axes is not None:
-            dynamic = _free_sizes(model, inputs, dynamic_axes, input_names, output_names or ())
-        module = program_of(model, input_shape, inputs, dynamic)
+    dynamic = None
+    if dynamic_axes is not None:
+        if not hasattr(model, "forward"):
+            raise OptionError("dynamic_axes are of a PyTorch module; a program has its shapes")
+        dynamic = _free_sizes(model, example_inputs, dynamic_axes, input_names, output_names or ())
+    module = import_model(
+        model, input_shape=input_shape, example_inputs=example_inputs, dynamic=dynamic
+    ).clone()
     function = entry_function(module, "onnx")
     _name(function, input_names, output_names)
     _know_outputs(function, dynamic_axes or {})

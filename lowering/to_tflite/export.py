@@ -12,7 +12,7 @@ from ...ir.errors import OptionError
 from ..artifact import write_artifact
 from ..calibration_file import SAMPLES, save_calibration
 from ..emission import entry_function
-from ..programs import program_of
+from ..frontends import import_model
 from ..targets import compile_to_target
 
 MODES = {"int8": "int8", "float16": "float16", "dynamic": "dynamic-int8"}
@@ -62,7 +62,7 @@ def export_to_tflite(
     """Write a model as a `.tflite` file; its path.
 
     Args:
-        model: an `nn.Module`, or a program as IR.
+        model: an `nn.Module`, a path, or IR (see `frontends.import_model`).
         output_path: where to.
         input_shape: of the one input of a PyTorch module; the first size is the batch, which the
             file leaves free.
@@ -83,9 +83,10 @@ def export_to_tflite(
         raise OptionError("give quantize or quantization_config, not both")
     config = quantization_config or (TFLiteQuantizationConfig() if quantize else None)
     batches = _batches(config)
-    if example_inputs is None and input_shape is None and batches:
+    needed = hasattr(model, "state_dict") and input_shape is None and example_inputs is None
+    if needed and batches:
         example_inputs = (batches[0][0],)
-    module = program_of(model, input_shape, example_inputs)
+    module = import_model(model, input_shape=input_shape, example_inputs=example_inputs)
     options: dict[str, object] = {
         "layout": layout,
         "self_check": self_check,

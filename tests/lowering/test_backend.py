@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from triton_dsl import BackendBase, compile_model, register_backend
@@ -132,7 +133,8 @@ def plugin_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
                "--no-build-isolation", "--disable-pip-version-check", "--target", str(site),
                str(source)]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True, text=True)
-    return {**os.environ, "PYTHONPATH": str(site)}
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def run_tool(environment: dict[str, str], module: str, *arguments: str) -> str:
@@ -157,6 +159,17 @@ def test_an_installed_pass_is_a_pass(
     run_tool(plugin_environment, "translate", str(program), "--import", "-o", str(module))
     text = run_tool(plugin_environment, "opt", str(module), "-p", "name-products{suffix=acc}")
     assert "%weights_acc = ternary.matmul" in text
+
+
+def test_an_installed_front_end_is_a_front_end(
+    plugin_environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "matrix.csv").write_text("1,-2\n0,3\n4,0.5\n")
+    np.save(tmp_path / "x.npy", np.array([[1, 2, 3]], np.float32))
+    inputs = ["-i", str(tmp_path / "x.npy")]
+    text = run_tool(plugin_environment, "cli", "run", str(tmp_path / "matrix.csv"), *inputs)
+    assert "[[13.   5.5]]" in text
+    assert "tensor<?x3xf32>" in run_tool(plugin_environment, "opt", str(tmp_path / "matrix.csv"))
 
 
 def test_an_installed_back_end_is_a_back_end(

@@ -47,10 +47,10 @@ def check(
 
 def _check_file(file: Path) -> tuple[list[Diagnostic], str | None]:
     if file.suffix != ".tri":
-        from ..inputs import load_module
+        from ...lowering.frontends import import_model
 
         try:
-            load_module(file)
+            import_model(file)
         except TritonError as error:
             return [], str(error)
         return [], None

@@ -48,16 +48,17 @@ def compile(
     Example: triton compile model.tri -t onnx -w model.safetensors -o model.onnx
     """
     from ...lowering.artifact import write_artifact
+    from ...lowering.frontends import import_model
     from ...lowering.targets import compile_to_target
     from ..clock_goal import warn_missed_clock
     from ..console import print_json, progress, show, table
     from ..folding import show_folding
-    from ..inputs import apply_passes, load_module
+    from ..inputs import apply_passes
     from ..left_out import warn_left_out
 
     with progress() as bar:
         bar.add_task(f"Compiling {file}", total=None)
-        module = load_module(file, weights=weights, layer=layer, trainable=trainable)
+        module = import_model(file, weights=weights, layer=layer, trainable=trainable)
         if passes:
             apply_passes(module, passes)
         artifact = compile_to_target(

@@ -18,10 +18,11 @@ def info(
 
     Example: triton info model.tri
     """
+    from ...lowering.frontends import import_model
     from ..console import print_json, show, table
-    from ..inputs import apply_passes, load_module
+    from ..inputs import apply_passes
 
-    module = load_module(file, weights=weights, layer=layer)
+    module = import_model(file, weights=weights, layer=layer)
     if passes:
         apply_passes(module, passes)
     facts = describe_module(module)

@@ -76,8 +76,9 @@ def run(
     Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
     """
     from ...ir.safe_write import PendingFiles
+    from ...lowering.frontends import import_model
     from ..console import print_json, progress, show, table
-    from ..inputs import load_module, prepare
+    from ..inputs import prepare
     from .spiking import Pictures, draw, facts, tables
 
     pictures = Pictures(raster, traces, rates, accuracy, labels, sample)
@@ -85,7 +86,7 @@ def run(
     _keep_sources(output, file, inputs, weights, labels)
     with progress() as bar, PendingFiles() as pending:
         bar.add_task(f"Running {file}", total=None)
-        module = load_module(file, weights=weights, layer=layer)
+        module = import_model(file, weights=weights, layer=layer)
         module, arrays = prepare(
             module,
             passes=passes,

@@ -89,9 +89,10 @@ def verify(
         return
     if prove is not None:
         raise OptionError("--prove needs --layers: proofs are of the circuits of single layers")
+    from ...lowering.frontends import import_model
     from ..console import note, print_json, progress, show
     from ..draws import EDGE, SPECIAL, draw
-    from ..inputs import changes_results, load_module, prepare
+    from ..inputs import changes_results, prepare
     from ..sources.choice import source_of
     from ..verify import verify_module
 
@@ -123,7 +124,7 @@ def verify(
 
     with progress() as bar:
         bar.add_task(f"Verifying {file}", total=None)
-        imported = load_module(file, weights=weights, layer=layer)
+        imported = import_model(file, weights=weights, layer=layer)
         given = source_of(file)
         if changes_results(passes):
             # What was imported is held against its source, what the passes made against itself.
@@ -190,9 +191,10 @@ def _verify_layers(
     json: bool,
 ) -> None:
     """Each layer as a circuit, with a table or JSON; exits with 1 when one is wrong."""
+    from ...lowering.frontends import import_model
     from ..console import error, print_json, progress, show
     from ..draws import TIMESTEPS
-    from ..inputs import load_module, prepare
+    from ..inputs import prepare
     from ..layer_verification import LayerChecks, verify_layers, verilog_options
 
     if targets is not None and len(targets) > 1:
@@ -202,7 +204,7 @@ def _verify_layers(
     with progress() as bar:
         task = bar.add_task(f"Verifying {file}", total=None)
         module, arrays = prepare(
-            load_module(file, **loaded),
+            import_model(file, **loaded),
             inputs=inputs,
             timesteps=options.timesteps or TIMESTEPS,
             **prepared,

@@ -20,7 +20,7 @@ from triton_dsl.lowering.from_nir import NirWarning, import_nir
 from triton_dsl.lowering.from_nir.graph import close_ends, flat_graph
 from triton_dsl.lowering.from_nir.hdf5 import read_hdf5
 from triton_dsl.lowering.from_nir.shapes import infer_shapes
-from triton_dsl.tools.inputs import load_module
+from triton_dsl.lowering.frontends import import_model
 
 nir: Any = nir_package
 RNG = np.random.default_rng(0)
@@ -293,9 +293,9 @@ def test_damaged_files_end_in_a_message(tmp_path: Path) -> None:
 
 def test_command_lines_read_nir(tmp_path: Path) -> None:
     path = stored(tmp_path / "graph.nir", lambda node: None)
-    assert load_module(path).sym_name == StringAttr("graph")
+    assert import_model(path).sym_name == StringAttr("graph")
     with pytest.raises(OptionError, match="has its own weights"):
-        load_module(path, weights=tmp_path / "weights.npz")
+        import_model(path, weights=tmp_path / "weights.npz")
 
 
 def test_triton_opt_keeps_the_weights(tmp_path: Path) -> None:
@@ -303,6 +303,6 @@ def test_triton_opt_keeps_the_weights(tmp_path: Path) -> None:
 
     path = stored(tmp_path / "graph.nir", lambda node: None)
     assert main([str(path), "-o", str(tmp_path / "graph.mlir")]) in (0, None)
-    again = load_module(tmp_path / "graph.mlir")
+    again = import_model(tmp_path / "graph.mlir")
     assert str(again).count("spike.population") == 1
     np.testing.assert_array_equal(run_module(again, [np.ones((3, 1, 2), np.float32)])[0], 0)

@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
+from triton_dsl.lowering.frontends import import_model
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
 from triton_dsl.passes.quantize_activations.integer_pipeline import integer_pipeline
-from triton_dsl.tools.inputs import load_module
 
 Array = NDArray[Any]
 
@@ -136,7 +136,7 @@ def test_products_with_integers_are_exact(
 
 def integers_of(path: Path, data: Path) -> tuple[ModuleOp, ModuleOp]:
     """A float model with a free batch and without its last softmax, and its integer program."""
-    module = load_module(path)
+    module = import_model(path)
     floats = module.clone()
     run_stages(floats, [Stage("free", "free-batch{strict=true},expose-logits")])
     run_stages(module, [Stage("quantize", integer_pipeline(str(data)))])
@@ -155,7 +155,7 @@ def test_mnist_conv_from_the_zoo(shared_data: Any, tmp_path: Path, iverilog: str
         right += int((logits.argmax(1) == labels[start : start + 500]).sum())
     assert right >= 9880
     spec = f"verilog{{calibration={tmp_path / 'digits.npy'} lut-budget=20000 vectors=2}}"
-    artifact = compile_to_target(load_module(path), spec)
+    artifact = compile_to_target(import_model(path), spec)
     (wanted,) = run_module(integer, [images[:4]])
     _, (found,) = run_verilog(artifact, [images[:4]])
     assert np.array_equal(found, wanted)
@@ -174,7 +174,7 @@ def test_dense_networks_from_files(
     (exact,), (rounded,) = run_module(floats, [x]), run_module(integer, [x])
     assert (exact.argmax(1) == rounded.argmax(1)).mean() > 0.97
     spec = f"verilog{{calibration={tmp_path / 'x.npy'} lut-budget=15000 vectors=2}}"
-    artifact = compile_to_target(load_module(path), spec)
+    artifact = compile_to_target(import_model(path), spec)
     _, (found,) = run_verilog(artifact, [x[:20]])
     assert np.array_equal(found, softmax(rounded[:20]))
 
@@ -188,9 +188,9 @@ def test_keyword_spotting_in_int8(shared_data: Any, require_tool: Any) -> None:
     path = shared_data.path("models", "tflite", "kws_ref_model.tflite")
     rng = np.random.default_rng(3)
     x = np.clip(rng.normal(60, 40, (2, 49, 10, 1)), -128, 127).astype(np.int8)
-    artifact = compile_to_target(load_module(path), "verilog{lut-budget=60000 vectors=2}")
+    artifact = compile_to_target(import_model(path), "verilog{lut-budget=60000 vectors=2}")
     _, (found,) = run_verilog(artifact, [x], "verilator")
-    (wanted,) = run_module(load_module(path), [x])
+    (wanted,) = run_module(import_model(path), [x])
     assert np.array_equal(found, wanted)
     for sample, result in zip(x, found, strict=True):
         (theirs,) = run_tflite(path.read_bytes(), [sample[None]])
