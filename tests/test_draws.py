@@ -32,8 +32,9 @@ def test_fails(number):
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with the conftest file of this one."""
-    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    """A project with the conftest file of this one, and the plugin that it names."""
+    for name in ("conftest.py", "filled_modules.py"):
+        shutil.copy(Path(__file__).with_name(name), tmp_path)
     (tmp_path / "test_properties.py").write_text(PROPERTIES)
     return tmp_path
 

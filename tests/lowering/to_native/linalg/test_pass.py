@@ -26,7 +26,7 @@ Array = NDArray[Any]
 Filled = Callable[..., ModuleOp]
 Samples = Callable[..., list[Array]]
 
-MODELS = Path(__file__).resolve().parents[3] / "examples" / "models"
+MODELS = Path(__file__).resolve().parents[4] / "examples" / "models"
 
 NETWORK = """
 func.func @forward(%x: tensor<?x8xf32> {tensor.name = "x"})
