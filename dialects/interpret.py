@@ -39,12 +39,12 @@ from xdsl.utils.hints import isa
 from ..ir.errors import TritonError
 from ..ir.interpreter import Observer, check_supported, entry_function, run_function
 from .elements import numpy_dtype
+from .meaning import Rule
 from .shapes import DYNAMIC
 from .spike import LayerOp, RecurrentOp, ScanOp, TrainType, YieldOp
 from .spike import interpret as spike_interpret
 from .spike.types import dense_type
 from .tensor import interpret as tensor_interpret
-from .tensor.interpret_elementwise import Rule
 from .ternary import interpret as ternary_interpret
 from .ternary.types import TritType
 

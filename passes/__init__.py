@@ -27,6 +27,7 @@ PASSES = {
     "convert-ternary-to-hw": "lowering.to_verilog.circuit:ConvertTernaryToHwPass",
     "convert-ternary-to-llvm": "lowering.to_native.program:ConvertTernaryToLLVMPass",
     "convert-vector-to-llvm": "lowering.to_native.llvm.convert_vector:ConvertVectorToLLVMPass",
+    "decompose": "passes.decompose:DecomposePass",
     "drop-dynamic-rounding": "passes.quantize_activations.drop_dynamic_rounding:"
     "DropDynamicRoundingPass",
     "expose-integers": "passes.quantize_activations.expose_integers:ExposeIntegersPass",

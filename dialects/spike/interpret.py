@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
 from ..elements import numpy_dtype
+from ..meaning import Rule
 from ..shapes import DYNAMIC, ShapeError
-from ..tensor.interpret_elementwise import Rule
 from . import interpret_coding, interpret_network, interpret_neurons, interpret_synapses
 from .layer import LayerOp
 from .recurrent import RecurrentOp

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from ..elements import numpy_dtype
 from ..inference import tensor_type
-from ..tensor.interpret_elementwise import Rule
+from ..meaning import Rule
 from . import coding
 from .threefry import uniform
 

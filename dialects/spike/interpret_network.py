@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from ..meaning import Rule
 from ..parameters import constant_value
-from ..tensor.interpret_elementwise import Rule
 from ..tensor.interpret_linear import along_channels, convolve, product
 from . import adaptive, neurons
 from .interpret_neurons import STEPS, Options, States, Step, fire, leak

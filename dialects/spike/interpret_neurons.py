@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ..elements import numpy_dtype
 from ..inference import tensor_type
-from ..tensor.interpret_elementwise import Rule
+from ..meaning import Rule
 from . import adaptive, integer, neurons
 from .neuron import FiringOp, NeuronOp
 from .types import is_train

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 
 from ..elements import numpy_dtype
 from ..inference import tensor_type
-from ..tensor.interpret_elementwise import Rule
+from ..meaning import Rule
 from ..tensor.interpret_linear import along_channels, convolve, product
 from . import attention, normalization, synapses
 from .interpret_neurons import fire, named_operands, reset

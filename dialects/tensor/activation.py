@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import (
     Float64Type,
     FloatAttr,
@@ -14,13 +16,27 @@ from xdsl.dialects.builtin import (
     f32,
     f64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 
 from ..inference import Value, fail, tensor_type
-from ..shapes import axis_index, integer
+from ..meaning import Array, mapped
+from ..shapes import axis_index, broadcasts_to, integer, is_float
 from ..traits import Idempotent
-from .elementwise import FloatUnaryOp, UnaryOp
+from .elementwise import BinaryOp, ClampOp, ExpOp, FloatUnaryOp, UnaryOp, error_function
+from .formula import Formula
+from .functions import Expm1Op, Log1pOp
+
+
+def logistic(x: Array) -> Array:
+    """1/(1 + e^(-x))."""
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax_along(x: Array, axis: int) -> Array:
+    """e^x / Σ e^x along `axis`, after subtracting the maximum."""
+    exponentials = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
+    return exponentials / np.sum(exponentials, axis=axis, keepdims=True)
 
 
 @irdl_op_definition
@@ -33,6 +49,9 @@ class ReluOp(UnaryOp):
     name = "tensor.relu"
     traits = traits_def(Idempotent())
 
+    def compute(self, x: Array) -> Array:
+        return np.maximum(x, x.dtype.type(0))
+
 
 @irdl_op_definition
 class Relu6Op(UnaryOp):
@@ -44,9 +63,36 @@ class Relu6Op(UnaryOp):
     name = "tensor.relu6"
     traits = traits_def(Idempotent())
 
+    def compute(self, x: Array) -> Array:
+        return np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(6))
+
+
+class AlphaOp(FloatUnaryOp, ABC):
+    """An activation with a number `alpha`, which is rounded to the type of the elements."""
+
+    alpha = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(1.0, f64))
+
+    def __init__(self, operand: Value, alpha: float = 1.0) -> None:
+        self.build_inferred([operand], {"alpha": FloatAttr(alpha, f64)})
+
+    def infer(self) -> Sequence[Attribute]:
+        require_finite(self.operand, self.alpha, "alpha")
+        return super().infer()
+
+
+def require_finite(operand: SSAValue, number: FloatAttr[Float64Type], what: str) -> None:
+    """Refuse a number that is not finite in the type that ops on `operand` compute in."""
+    from ..elements import nearest, numpy_dtype  # it loads the types of other dialects
+
+    value = number.value.data
+    wide = f64 if tensor_type(operand).element_type == f64 else f32
+    if not math.isfinite(nearest(value, numpy_dtype(wide))):
+        article = "an" if what == "alpha" else "a"
+        fail(f"expects {article} {what} that is finite in {wide}, got {value}")
+
 
 @irdl_op_definition
-class LeakyReluOp(FloatUnaryOp):
+class LeakyReluOp(AlphaOp):
     """y = x where x ≥ 0, else alpha·x.
 
     %y = tensor.leaky_relu %x {alpha = 1.000000e-02 : f64} : (tensor<4xf32>) -> tensor<4xf32>
@@ -57,16 +103,194 @@ class LeakyReluOp(FloatUnaryOp):
     alpha = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(0.01, f64))
 
     def __init__(self, operand: Value, alpha: float = 0.01) -> None:
-        self.build_inferred([operand], {"alpha": FloatAttr(alpha, f64)})
+        super().__init__(operand, alpha)
+
+    def compute(self, x: Array) -> Array:
+        return np.where(x >= 0, x, np.asarray(self.alpha.value.data, x.dtype) * x)
+
+
+@irdl_op_definition
+class PreluOp(BinaryOp):
+    """y = x where x ≥ 0, else slope·x; the slope broadcasts to x (He et al. 2015).
+
+    %y = tensor.prelu %x, %slope : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    """
+
+    name = "tensor.prelu"
 
     def infer(self) -> Sequence[Attribute]:
-        from ..elements import nearest, numpy_dtype  # it loads the types of other dialects
+        lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
+        if not is_float(lhs):
+            fail(f"expects floating-point elements, got {lhs}")
+        if not broadcasts_to(rhs.get_shape(), lhs.get_shape()):
+            fail(f"expects a slope that broadcasts to {lhs}, got {rhs}")
+        super().infer()
+        return [lhs]
 
-        alpha = self.alpha.value.data
-        wide = f64 if tensor_type(self.operand).element_type == f64 else f32
-        if not math.isfinite(nearest(alpha, numpy_dtype(wide))):
-            fail(f"expects an alpha that is finite in {wide}, got {alpha}")
+    def compute(self, x: Array, slope: Array) -> Array:
+        return np.where(x < 0, slope * x, x)
+
+    def decompose(self, x: Formula, slope: Formula) -> Formula:
+        return (x < 0).choose(slope * x, x)
+
+
+@irdl_op_definition
+class ThresholdedReluOp(AlphaOp):
+    """y = x where x > alpha, else 0 (Konda et al. 2014).
+
+    %y = tensor.thresholded_relu %x {alpha = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.thresholded_relu"
+
+    def compute(self, x: Array) -> Array:
+        return np.where(x > np.asarray(self.alpha.value.data, x.dtype), x, x.dtype.type(0))
+
+    def decompose(self, x: Formula) -> Formula:
+        return (x > self.alpha.value.data).choose(x, 0)
+
+
+@irdl_op_definition
+class EluOp(AlphaOp):
+    """y = x where x > 0, else alpha·(e^x - 1) (Clevert et al. 2015).
+
+    %y = tensor.elu %x {alpha = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.elu"
+
+    def compute(self, x: Array) -> Array:
+        return np.where(x > 0, x, np.asarray(self.alpha.value.data, x.dtype) * np.expm1(x))
+
+    def decompose(self, x: Formula) -> Formula:
+        return (x > 0).choose(x, x.of(Expm1Op) * self.alpha.value.data)
+
+
+@irdl_op_definition
+class CeluOp(AlphaOp):
+    """y = x where x > 0, else alpha·(e^(x/alpha) - 1) (Barron 2017).
+
+    %y = tensor.celu %x {alpha = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.celu"
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.alpha.value.data == 0:
+            fail("expects an alpha other than 0")
         return super().infer()
+
+    def compute(self, x: Array) -> Array:
+        alpha = np.asarray(self.alpha.value.data, x.dtype)
+        return np.where(x > 0, x, alpha * np.expm1(x / alpha))
+
+    def decompose(self, x: Formula) -> Formula:
+        alpha = self.alpha.value.data
+        return (x > 0).choose(x, (x / alpha).of(Expm1Op) * alpha)
+
+
+SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+"""α and λ of Klambauer et al. 2017, equation 14."""
+
+
+@irdl_op_definition
+class SeluOp(FloatUnaryOp):
+    """y = λ·x where x > 0, else λ·α·(e^x - 1), λ = 1.0507…, α = 1.6733… (Klambauer et al. 2017).
+
+    %y = tensor.selu %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.selu"
+
+    def compute(self, x: Array) -> Array:
+        scale, below = (np.asarray(v, x.dtype) for v in (SELU[1], SELU[0] * SELU[1]))
+        return np.where(x > 0, scale * x, below * np.expm1(x))
+
+    def decompose(self, x: Formula) -> Formula:
+        return (x > 0).choose(x * SELU[1], x.of(Expm1Op) * (SELU[0] * SELU[1]))
+
+
+@irdl_op_definition
+class SoftplusOp(FloatUnaryOp):
+    """y = ln(1 + e^x), as max(x, 0) + ln(1 + e^-|x|), which does not overflow.
+
+    %y = tensor.softplus %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.softplus"
+
+    def compute(self, x: Array) -> Array:
+        return softplus(x)
+
+    def decompose(self, x: Formula) -> Formula:
+        return x.maximum(0) + (-abs(x)).of(ExpOp).of(Log1pOp)
+
+
+def softplus(x: Array) -> Array:
+    """ln(1 + e^x)."""
+    return np.logaddexp(x, x.dtype.type(0))
+
+
+@irdl_op_definition
+class MishOp(FloatUnaryOp):
+    """y = x·tanh(ln(1 + e^x)) (Misra 2019).
+
+    %y = tensor.mish %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.mish"
+
+    def compute(self, x: Array) -> Array:
+        return x * np.tanh(softplus(x))
+
+    def decompose(self, x: Formula) -> Formula:
+        return x * x.of(SoftplusOp).of(TanhOp)
+
+
+@irdl_op_definition
+class SoftsignOp(FloatUnaryOp):
+    """y = x/(1 + |x|) (Turian et al. 2009).
+
+    %y = tensor.softsign %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.softsign"
+
+    def compute(self, x: Array) -> Array:
+        return x / (1 + np.abs(x))
+
+    def decompose(self, x: Formula) -> Formula:
+        return x / (abs(x) + 1)
+
+
+@irdl_op_definition
+class HardSigmoidOp(AlphaOp):
+    """y = min(max(alpha·x + beta, 0), 1) (Courbariaux et al. 2015).
+
+    %y = tensor.hard_sigmoid %x {alpha = 0.2 : f64, beta = 0.5 : f64}
+         : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.hard_sigmoid"
+
+    alpha = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(0.2, f64))
+    beta = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(0.5, f64))
+
+    def __init__(self, operand: Value, alpha: float = 0.2, beta: float = 0.5) -> None:
+        numbers = {"alpha": FloatAttr(alpha, f64), "beta": FloatAttr(beta, f64)}
+        self.build_inferred([operand], numbers)
+
+    def infer(self) -> Sequence[Attribute]:
+        require_finite(self.operand, self.beta, "beta")
+        return super().infer()
+
+    def compute(self, x: Array) -> Array:
+        alpha, beta = (np.asarray(v.value.data, x.dtype) for v in (self.alpha, self.beta))
+        return np.minimum(np.maximum(alpha * x + beta, 0), 1)
+
+    def decompose(self, x: Formula) -> Formula:
+        line = x * self.alpha.value.data + self.beta.value.data
+        return line.of(ClampOp, min=0.0, max=1.0)
 
 
 @irdl_op_definition
@@ -90,6 +314,11 @@ class GeluOp(FloatUnaryOp):
             fail(f"expects approximate 'exact' or 'tanh', got '{self.approximate.data}'")
         return super().infer()
 
+    def compute(self, x: Array) -> Array:
+        if self.approximate.data == "exact":
+            return x / 2 * (1 + error_function(x / math.sqrt(2)).astype(x.dtype))
+        return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
 
 @irdl_op_definition
 class SiluOp(FloatUnaryOp):
@@ -100,6 +329,9 @@ class SiluOp(FloatUnaryOp):
 
     name = "tensor.silu"
 
+    def compute(self, x: Array) -> Array:
+        return x * logistic(x)
+
 
 @irdl_op_definition
 class SigmoidOp(FloatUnaryOp):
@@ -109,6 +341,7 @@ class SigmoidOp(FloatUnaryOp):
     """
 
     name = "tensor.sigmoid"
+    compute = mapped(logistic)
 
 
 @irdl_op_definition
@@ -119,6 +352,7 @@ class TanhOp(FloatUnaryOp):
     """
 
     name = "tensor.tanh"
+    compute = mapped(np.tanh)
 
 
 @irdl_op_definition
@@ -130,6 +364,9 @@ class HardSwishOp(FloatUnaryOp):
 
     name = "tensor.hard_swish"
 
+    def compute(self, x: Array) -> Array:
+        return x * np.minimum(np.maximum(x + 3, 0), 6) / 6
+
 
 @irdl_op_definition
 class HardTanhOp(FloatUnaryOp):
@@ -140,6 +377,9 @@ class HardTanhOp(FloatUnaryOp):
 
     name = "tensor.hard_tanh"
     traits = traits_def(Idempotent())
+
+    def compute(self, x: Array) -> Array:
+        return np.minimum(np.maximum(x, -1), 1)
 
 
 class _AlongAxisOp(FloatUnaryOp):
@@ -164,6 +404,9 @@ class SoftmaxOp(_AlongAxisOp):
 
     name = "tensor.softmax"
 
+    def compute(self, x: Array) -> Array:
+        return softmax_along(x, self.axis.value.data)
+
 
 @irdl_op_definition
 class LogSoftmaxOp(_AlongAxisOp):
@@ -173,3 +416,8 @@ class LogSoftmaxOp(_AlongAxisOp):
     """
 
     name = "tensor.log_softmax"
+
+    def compute(self, x: Array) -> Array:
+        axis = self.axis.value.data
+        shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+        return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Sequence
-from typing import ClassVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     Float64Type,
     FloatAttr,
@@ -32,6 +33,7 @@ from xdsl.irdl import (
 from xdsl.traits import Commutative, Pure
 
 from ..inference import InferredOp, Value, fail, tensor_type
+from ..meaning import Array, mapped
 from ..shapes import (
     AnyTensor,
     broadcast,
@@ -43,7 +45,15 @@ from ..shapes import (
 )
 from ..traits import CanonicalizableOp, Idempotent, Involution
 
-PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
+COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+"""By the predicate of `tensor.compare`."""
 
 
 class UnaryOp(InferredOp, CanonicalizableOp, ABC):
@@ -114,6 +124,32 @@ def require_number(type: AnyTensor) -> None:
         fail(f"expects floats or integers, got {type}")
 
 
+def quotient(x: Array, y: Array) -> Array:
+    """x / y; integers truncate toward zero."""
+    if x.dtype.kind == "f":
+        return np.true_divide(x, y)
+    floored = np.floor_divide(x, y)
+    inexact = (floored * y != x) & (y != 0)
+    return floored + (inexact & ((x < 0) != (y < 0))).astype(floored.dtype)
+
+
+def error_function(x: Array) -> Array:
+    """erf(x), computed in double precision by the C library."""
+    values = np.fromiter(map(math.erf, x.reshape(-1).tolist()), np.float64, x.size)
+    return values.reshape(x.shape)
+
+
+def saturate(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Floats to integers: truncated toward zero, saturated, NaN to 0."""
+    info = np.iinfo(dtype)
+    truncated = np.trunc(x.astype(np.float64))
+    end = math.ldexp(1.0, info.bits - (info.kind == "i"))  # max + 1, exact in double precision
+    inside = (truncated >= info.min) & (truncated < end)
+    result = np.where(inside, truncated, 0).astype(dtype)
+    result = np.where(truncated >= end, info.max, result)
+    return np.where(truncated < info.min, info.min, result).astype(dtype)
+
+
 @irdl_op_definition
 class AddOp(ArithmeticOp):
     """z = x + y. Integers wrap around.
@@ -122,6 +158,7 @@ class AddOp(ArithmeticOp):
     """
 
     name = "tensor.add"
+    compute = mapped(np.add)
     traits = traits_def(Commutative())
 
 
@@ -133,6 +170,7 @@ class SubOp(ArithmeticOp):
     """
 
     name = "tensor.sub"
+    compute = mapped(np.subtract)
 
 
 @irdl_op_definition
@@ -143,6 +181,7 @@ class MulOp(ArithmeticOp):
     """
 
     name = "tensor.mul"
+    compute = mapped(np.multiply)
     traits = traits_def(Commutative())
 
 
@@ -154,6 +193,7 @@ class DivOp(ArithmeticOp):
     """
 
     name = "tensor.div"
+    compute = mapped(quotient)
 
 
 @irdl_op_definition
@@ -164,6 +204,7 @@ class ModOp(ArithmeticOp):
     """
 
     name = "tensor.mod"
+    compute = mapped(np.mod)
 
 
 @irdl_op_definition
@@ -174,6 +215,7 @@ class PowOp(BinaryOp):
     """
 
     name = "tensor.pow"
+    compute = mapped(np.power)
 
     def infer(self) -> Sequence[Attribute]:
         if not is_float(tensor_type(self.lhs)):
@@ -189,6 +231,7 @@ class MaximumOp(ArithmeticOp):
     """
 
     name = "tensor.maximum"
+    compute = mapped(np.maximum)
     traits = traits_def(Commutative())
 
 
@@ -200,6 +243,7 @@ class MinimumOp(ArithmeticOp):
     """
 
     name = "tensor.minimum"
+    compute = mapped(np.minimum)
     traits = traits_def(Commutative())
 
 
@@ -220,6 +264,7 @@ class AndOp(_LogicalOp):
     """
 
     name = "tensor.and"
+    compute = mapped(np.logical_and)
     traits = traits_def(Commutative())
 
 
@@ -231,6 +276,7 @@ class OrOp(_LogicalOp):
     """
 
     name = "tensor.or"
+    compute = mapped(np.logical_or)
     traits = traits_def(Commutative())
 
 
@@ -249,11 +295,15 @@ class CompareOp(BinaryOp):
         self.build_inferred([lhs, rhs], {"predicate": StringAttr(predicate)})
 
     def infer(self) -> Sequence[Attribute]:
-        if self.predicate.data not in PREDICATES:
-            fail(f"expects predicate one of {', '.join(PREDICATES)}, got '{self.predicate.data}'")
+        if self.predicate.data not in COMPARISONS:
+            known = ", ".join(COMPARISONS)
+            fail(f"expects predicate one of {known}, got '{self.predicate.data}'")
         (type,) = super().infer()
         assert isinstance(type, TensorType)
         return [with_element(cast(AnyTensor, type), i1)]
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return COMPARISONS[self.predicate.data](x, y)
 
 
 @irdl_op_definition
@@ -265,6 +315,7 @@ class WhereOp(InferredOp):
     """
 
     name = "tensor.where"
+    compute = mapped(np.where)
 
     condition = operand_def(TensorType)
     lhs = operand_def(TensorType)
@@ -319,6 +370,17 @@ class ConvertOp(InferredOp):
         check_element(target)
         return [with_element(tensor_type(self.operand), target.element_type)]
 
+    def compute(self, x: Array) -> Array:
+        from ..elements import numpy_dtype  # it loads the types of other dialects
+
+        dtype = numpy_dtype(tensor_type(self.result).element_type)
+        if dtype == np.bool_:
+            return x != 0
+        if dtype.kind in "iu":
+            return saturate(x, dtype) if x.dtype.kind == "f" else x.astype(dtype)
+        # Floats are rounded to the result's type by the caller.
+        return x if x.dtype.kind == "f" else x.astype(dtype)
+
 
 @irdl_op_definition
 class NegOp(UnaryOp):
@@ -328,6 +390,7 @@ class NegOp(UnaryOp):
     """
 
     name = "tensor.neg"
+    compute = mapped(np.negative)
     traits = traits_def(Involution())
 
 
@@ -339,6 +402,7 @@ class NotOp(UnaryOp):
     """
 
     name = "tensor.not"
+    compute = mapped(np.logical_not)
     traits = traits_def(Involution())
 
     ON_TRUTH_VALUES: ClassVar[bool] = True
@@ -357,6 +421,7 @@ class AbsOp(UnaryOp):
     """
 
     name = "tensor.abs"
+    compute = mapped(np.abs)
     traits = traits_def(Idempotent())
 
 
@@ -368,6 +433,7 @@ class SignOp(UnaryOp):
     """
 
     name = "tensor.sign"
+    compute = mapped(np.sign)
     traits = traits_def(Idempotent())
 
 
@@ -379,6 +445,7 @@ class ExpOp(FloatUnaryOp):
     """
 
     name = "tensor.exp"
+    compute = mapped(np.exp)
 
 
 @irdl_op_definition
@@ -389,6 +456,7 @@ class LogOp(FloatUnaryOp):
     """
 
     name = "tensor.log"
+    compute = mapped(np.log)
 
 
 @irdl_op_definition
@@ -399,6 +467,7 @@ class SqrtOp(FloatUnaryOp):
     """
 
     name = "tensor.sqrt"
+    compute = mapped(np.sqrt)
 
 
 @irdl_op_definition
@@ -410,6 +479,9 @@ class RsqrtOp(FloatUnaryOp):
 
     name = "tensor.rsqrt"
 
+    def compute(self, x: Array) -> Array:
+        return 1 / np.sqrt(x)
+
 
 @irdl_op_definition
 class RoundOp(FloatUnaryOp):
@@ -419,6 +491,7 @@ class RoundOp(FloatUnaryOp):
     """
 
     name = "tensor.round"
+    compute = mapped(np.rint)
     traits = traits_def(Idempotent())
 
 
@@ -430,6 +503,7 @@ class FloorOp(FloatUnaryOp):
     """
 
     name = "tensor.floor"
+    compute = mapped(np.floor)
     traits = traits_def(Idempotent())
 
 
@@ -441,6 +515,7 @@ class ErfOp(FloatUnaryOp):
     """
 
     name = "tensor.erf"
+    compute = mapped(error_function)
 
 
 def require_representable(type: AnyTensor, value: float, what: str) -> None:
@@ -484,3 +559,11 @@ class ClampOp(UnaryOp):
             if bound is not None:
                 require_representable(type, bound.value.data, "bound")
         return super().infer()
+
+    def compute(self, x: Array) -> Array:
+        for limit, bound in ((np.maximum, self.min), (np.minimum, self.max)):
+            if bound is not None:
+                value = np.asarray(bound.value.data)
+                whole = x.dtype.kind != "f"
+                x = limit(x, saturate(value, x.dtype) if whole else value.astype(x.dtype))
+        return x

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from ..meaning import Rule, rules_of
 from ..parameters import constant_value
 from . import (
-    interpret_elementwise,
+    OPERATIONS,
     interpret_linear,
     interpret_quantization,
     interpret_reduction,
     shape,
     storage,
 )
-from .interpret_elementwise import Rule
 
 Array = NDArray[Any]
 
@@ -83,7 +83,7 @@ def gather_rows(op: shape.GatherRowsOp, table: Array, indices: Array) -> Array:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **interpret_elementwise.RULES,
+    **rules_of(OPERATIONS),
     **interpret_linear.RULES,
     **interpret_reduction.RULES,
     **interpret_quantization.RULES,

@@ -15,8 +15,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from ..meaning import Rule
 from . import linear
-from .interpret_elementwise import Rule, softmax_along
+from .activation import softmax_along
 
 Array = NDArray[Any]
 

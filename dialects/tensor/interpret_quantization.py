@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from ..meaning import Rule
 from . import quantization
-from .interpret_elementwise import Rule
 from .interpret_linear import along_channels
 
 Array = NDArray[Any]

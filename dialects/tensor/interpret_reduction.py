@@ -10,8 +10,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from ..meaning import Rule
 from . import normalization, reduction
-from .interpret_elementwise import Rule
 from .interpret_linear import along_channels
 
 Array = NDArray[Any]

@@ -17,8 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 from ...ir.errors import VerifyError
 from ...ir.trits import accumulator_bits, pack_trits, unpack_trits
 from ..inference import tensor_type
+from ..meaning import Rule
 from ..tensor.interpret import stored
-from ..tensor.interpret_elementwise import Rule
 from ..tensor.interpret_linear import along_channels, convolve, integer_matmul
 from ..tensor.interpret_quantization import count_thresholds, rescale
 from . import adder_graph, linear, storage

@@ -5,65 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from xdsl.dialects.builtin import f64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float
+from ...dialects.tensor.activation import SELU
+from ...dialects.tensor.formula import Formula
 from .emitter import Call, Emitter, Rule
 from .rules_elementwise import unary
 from .rules_shape import counted
 from .sizes import product
-
-
-class Formula:
-    """Arithmetic on a tensor and numbers of its type, written as infix operators."""
-
-    def __init__(self, e: Emitter, value: SSAValue) -> None:
-        self.e, self.value = e, value
-
-    def _other(self, other: Any) -> SSAValue:
-        return other.value if isinstance(other, Formula) else self.e.number(other, self.value)
-
-    def _made(self, kind: Any, lhs: SSAValue, rhs: SSAValue) -> Formula:
-        return Formula(self.e, self.e.add(kind(lhs, rhs)))
-
-    def __add__(self, other: Any) -> Formula:
-        return self._made(tensor.AddOp, self.value, self._other(other))
-
-    def __sub__(self, other: Any) -> Formula:
-        return self._made(tensor.SubOp, self.value, self._other(other))
-
-    def __rsub__(self, other: Any) -> Formula:
-        return self._made(tensor.SubOp, self._other(other), self.value)
-
-    def __mul__(self, other: Any) -> Formula:
-        return self._made(tensor.MulOp, self.value, self._other(other))
-
-    def __truediv__(self, other: Any) -> Formula:
-        return self._made(tensor.DivOp, self.value, self._other(other))
-
-    def __rtruediv__(self, other: Any) -> Formula:
-        return self._made(tensor.DivOp, self._other(other), self.value)
-
-    def maximum(self, other: Any) -> Formula:
-        return self._made(tensor.MaximumOp, self.value, self._other(other))
-
-    def minimum(self, other: Any) -> Formula:
-        return self._made(tensor.MinimumOp, self.value, self._other(other))
-
-    def where(self, predicate: str, bound: Any, other: Any) -> Formula:
-        """This where `self ⋈ bound`, else `other`."""
-        condition = self.e.add(tensor.CompareOp(self.value, self._other(bound), predicate))
-        chosen = tensor.WhereOp(condition, self.value, self._other(other))
-        return Formula(self.e, self.e.add(chosen))
-
-    def of(self, kind: Any) -> Formula:
-        """An op of one operand."""
-        return Formula(self.e, self.e.add(kind(self.value)))
-
-    def softplus(self) -> Formula:
-        """ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)."""
-        small = (self.of(tensor.AbsOp) * -1).of(tensor.ExpOp)
-        return self.maximum(0) + (small + 1).of(tensor.LogOp)
 
 
 def formula(function: Callable[[Formula, Call], Formula]) -> Rule:
@@ -71,29 +25,9 @@ def formula(function: Callable[[Formula, Call], Formula]) -> Rule:
     return lambda e, call: function(Formula(e, call[0]), call).value
 
 
-def _elu(x: Formula, call: Call, default: float = 1.0, gamma: float = 1.0) -> Formula:
-    alpha = call.get("alpha", default)
-    below = (x.minimum(0).of(tensor.ExpOp) - 1) * alpha
-    return (x.maximum(0) + below) * call.get("gamma", gamma)
-
-
-def _celu(x: Formula, call: Call) -> Formula:
-    alpha = call.get("alpha", 1.0)
-    return x.maximum(0) + ((x.minimum(0) / alpha).of(tensor.ExpOp) - 1) * alpha
-
-
 def _shrink(x: Formula, call: Call) -> Formula:
     bound, bias = call.get("lambd", 0.5), call.get("bias", 0.0)
-    above, below = x - bias, x + bias
-    e = x.e
-    is_above = e.add(tensor.CompareOp(x.value, e.number(bound, x.value), "gt"))
-    is_below = e.add(tensor.CompareOp(x.value, e.number(-bound, x.value), "lt"))
-    inner = e.add(tensor.WhereOp(is_below, below.value, e.number(0, x.value)))
-    return Formula(e, e.add(tensor.WhereOp(is_above, above.value, inner)))
-
-
-def _hard_sigmoid(x: Formula, call: Call) -> Formula:
-    return (x * call.get("alpha", 0.2) + call.get("beta", 0.5)).maximum(0).minimum(1)
+    return (x > bound).choose(x - bias, (x < -bound).choose(x + bias, 0))
 
 
 def _swish(x: Formula, call: Call) -> Formula:
@@ -103,16 +37,33 @@ def _swish(x: Formula, call: Call) -> Formula:
     return x * (x * alpha).of(tensor.SigmoidOp)
 
 
-def _hard_swish(e: Emitter, call: Call) -> SSAValue:
-    return e.add(tensor.HardSwishOp(call[0]))
+def _with_alpha(kind: Callable[..., Any], *defaults: float) -> Rule:
+    """A rule for an op with the attributes `alpha` and, with two defaults, `beta`."""
+    names = ("alpha", "beta")[: len(defaults)]
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        numbers = [call.get(name, value) for name, value in zip(names, defaults, strict=True)]
+        return e.add(kind(call[0], *numbers))
+
+    return rule
+
+
+def _selu(e: Emitter, call: Call) -> SSAValue:
+    given = call.get("alpha", SELU[0]), call.get("gamma", SELU[1])
+    double = tensor_type(call[0]).element_type == f64  # which tells the defaults from SELU
+    if given == tuple(np.array(SELU, np.float32).tolist()) and not double:
+        return e.add(tensor.SeluOp(call[0]))
+    return (Formula(e, call[0]).of(tensor.EluOp, alpha=given[0]) * given[1]).value
 
 
 def _prelu(e: Emitter, call: Call) -> SSAValue:
     x, slope = call[0], call[1]
     if call.opset < 7 and e.rank(slope) == 1 and e.sizes(slope) != (1,):
         slope = e.along(slope, 1, e.rank(x))
-    negative = e.add(tensor.CompareOp(x, e.number(0, x), "lt"))
-    return e.add(tensor.WhereOp(negative, e.add(tensor.MulOp(x, slope)), x))
+    if is_float(tensor_type(x)):
+        return e.add(tensor.PreluOp(x, slope))
+    below = Formula(e, x) < 0
+    return below.choose(Formula(e, x) * Formula(e, slope), Formula(e, x)).value
 
 
 def _gelu(e: Emitter, call: Call) -> SSAValue:
@@ -151,34 +102,26 @@ def _hardmax(e: Emitter, call: Call) -> SSAValue:
     return e.reshape(made(flat, axis), sizes)
 
 
-def _relu(e: Emitter, call: Call) -> SSAValue:
-    return e.add(tensor.ReluOp(call[0]))
-
-
-def _leaky_relu(e: Emitter, call: Call) -> SSAValue:
-    return e.add(tensor.LeakyReluOp(call[0], call.get("alpha", 0.01)))
-
-
 RULES: dict[str, Rule] = {
-    "Celu": formula(_celu),
-    "Elu": formula(_elu),
+    "Celu": _with_alpha(tensor.CeluOp, 1.0),
+    "Elu": _with_alpha(tensor.EluOp, 1.0),
     "Gelu": _gelu,
-    "HardSigmoid": formula(_hard_sigmoid),
-    "HardSwish": _hard_swish,
+    "HardSigmoid": _with_alpha(tensor.HardSigmoidOp, 0.2, 0.5),
+    "HardSwish": unary(tensor.HardSwishOp),
     "Hardmax": _hardmax,
-    "LeakyRelu": _leaky_relu,
+    "LeakyRelu": _with_alpha(tensor.LeakyReluOp, 0.01),
     "LogSoftmax": along_axis(tensor.LogSoftmaxOp),
-    "Mish": formula(lambda x, call: x * x.softplus().of(tensor.TanhOp)),
+    "Mish": unary(tensor.MishOp),
     "PRelu": _prelu,
-    "Relu": _relu,
-    "Selu": formula(lambda x, call: _elu(x, call, 1.6732632423543772, 1.0507009873554805)),
+    "Relu": unary(tensor.ReluOp),
+    "Selu": _selu,
     "Shrink": formula(_shrink),
     "Sigmoid": unary(tensor.SigmoidOp),
     "Softmax": along_axis(tensor.SoftmaxOp),
-    "Softplus": formula(lambda x, call: x.softplus()),
-    "Softsign": formula(lambda x, call: x / (x.of(tensor.AbsOp) + 1)),
+    "Softplus": unary(tensor.SoftplusOp),
+    "Softsign": unary(tensor.SoftsignOp),
     "Swish": formula(_swish),
     "Tanh": unary(tensor.TanhOp),
-    "ThresholdedRelu": formula(lambda x, call: x.where("gt", call.get("alpha", 1.0), 0)),
+    "ThresholdedRelu": _with_alpha(tensor.ThresholdedReluOp, 1.0),
 }
 """By the type of the operator."""

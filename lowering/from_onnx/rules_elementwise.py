@@ -1,7 +1,6 @@
 """Rules of arithmetic, comparisons and logic.
 
-Not here: functions made of series (`rules_functions`), activations (`rules_activation`), bits
-(`rules_bits`), conversions (`rules_conversion`).
+Not here: activations (`rules_activation`), bits (`rules_bits`), conversions (`rules_conversion`).
 """
 
 from __future__ import annotations
@@ -75,19 +74,13 @@ def _mean(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.DivOp(total, e.number(len(call.inputs), total)))
 
 
-def truncated(e: Emitter, x: SSAValue) -> SSAValue:
-    """x rounded toward zero."""
-    down = e.add(tensor.FloorOp(e.add(tensor.AbsOp(x))))
-    return e.add(tensor.MulOp(e.add(tensor.SignOp(x)), down))
-
-
 def _mod(e: Emitter, call: Call) -> SSAValue:
     lhs, rhs = call[0], call[1]
     if not call.get("fmod", 0):
         return e.add(tensor.ModOp(lhs, rhs))
     quotient = e.add(tensor.DivOp(lhs, rhs))
     if is_float(tensor_type(lhs)):
-        quotient = truncated(e, quotient)
+        quotient = e.add(tensor.TruncOp(quotient))
     return e.add(tensor.SubOp(lhs, e.add(tensor.MulOp(quotient, rhs))))
 
 
@@ -156,15 +149,6 @@ def _whole_power(e: Emitter, base: SSAValue, chosen: Sequence[SSAValue]) -> SSAV
     return made
 
 
-def _ceil(e: Emitter, x: SSAValue) -> SSAValue:
-    return e.add(tensor.NegOp(e.add(tensor.FloorOp(e.add(tensor.NegOp(x))))))
-
-
-def reciprocal(e: Emitter, x: SSAValue) -> SSAValue:
-    """1/x."""
-    return e.add(tensor.DivOp(e.number(1, x), x))
-
-
 def compare(predicate: str, negated: bool = False) -> Rule:
     """A rule for a comparison."""
 
@@ -183,19 +167,15 @@ def _xor(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.CompareOp(e.convert(lhs, i32), e.convert(rhs, i32), "ne"))
 
 
-def _is_nan(e: Emitter, x: SSAValue) -> SSAValue:
-    return e.add(tensor.CompareOp(x, x, "ne"))
-
-
 def _is_inf(e: Emitter, call: Call) -> SSAValue:
     x = call[0]
     signs = [
         s for name, s in (("detect_positive", 1), ("detect_negative", -1)) if call.get(name, 1)
     ]
+    if len(signs) == 2:
+        return e.add(tensor.IsInfOp(x))
     found = [e.add(tensor.CompareOp(x, e.number(sign * np.inf, x), "eq")) for sign in signs]
-    if not found:
-        return e.add(tensor.CompareOp(x, x, "lt"))
-    return found[0] if len(found) == 1 else e.add(tensor.OrOp(*found))
+    return found[0] if found else e.add(tensor.CompareOp(x, x, "lt"))
 
 
 def _where(e: Emitter, call: Call) -> SSAValue:
@@ -233,16 +213,20 @@ def _dropout(e: Emitter, call: Call) -> Any:
     return x, kept if call.opset >= 10 else e.convert(kept, x)
 
 
-def _sign(e: Emitter, call: Call) -> SSAValue:
-    return e.add(tensor.SignOp(call[0]))
-
-
 RULES: dict[str, Rule] = {
     "Abs": unary(tensor.AbsOp),
+    "Acos": unary(tensor.AcosOp),
+    "Acosh": unary(tensor.AcoshOp),
     "Add": binary(tensor.AddOp),
     "And": binary(tensor.AndOp),
-    "Ceil": composed(_ceil),
+    "Asin": unary(tensor.AsinOp),
+    "Asinh": unary(tensor.AsinhOp),
+    "Atan": unary(tensor.AtanOp),
+    "Atanh": unary(tensor.AtanhOp),
+    "Ceil": unary(tensor.CeilOp),
     "Clip": _clip,
+    "Cos": unary(tensor.CosOp),
+    "Cosh": unary(tensor.CoshOp),
     "Div": binary(tensor.DivOp),
     "Dropout": _dropout,
     "Equal": compare("eq"),
@@ -253,7 +237,7 @@ RULES: dict[str, Rule] = {
     "GreaterOrEqual": compare("ge"),
     "Identity": _identity,
     "IsInf": _is_inf,
-    "IsNaN": composed(_is_nan),
+    "IsNaN": unary(tensor.IsNanOp),
     "Less": compare("lt"),
     "LessOrEqual": compare("le"),
     "Log": unary(tensor.LogOp),
@@ -266,12 +250,15 @@ RULES: dict[str, Rule] = {
     "Not": unary(tensor.NotOp),
     "Or": binary(tensor.OrOp),
     "Pow": _pow,
-    "Reciprocal": composed(reciprocal),
+    "Reciprocal": unary(tensor.ReciprocalOp),
     "Round": unary(tensor.RoundOp),
-    "Sign": _sign,
+    "Sign": unary(tensor.SignOp),
+    "Sin": unary(tensor.SinOp),
+    "Sinh": unary(tensor.SinhOp),
     "Sqrt": unary(tensor.SqrtOp),
     "Sub": binary(tensor.SubOp),
     "Sum": variadic(tensor.AddOp),
+    "Tan": unary(tensor.TanOp),
     "Where": _where,
     "Xor": _xor,
 }

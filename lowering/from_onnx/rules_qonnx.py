@@ -6,29 +6,27 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
+from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
-from .rules_activation import Formula
-from .rules_elementwise import truncated
 
 
 def _rounded(e: Emitter, x: SSAValue, mode: str) -> SSAValue:
-    up = e.add(tensor.NegOp(e.add(tensor.FloorOp(e.add(tensor.NegOp(x))))))
     if mode in ("ROUND", "HALF_EVEN"):
         return e.add(tensor.RoundOp(x))
     if mode in ("CEIL",):
-        return up
+        return e.add(tensor.CeilOp(x))
     if mode == "FLOOR":
         return e.add(tensor.FloorOp(x))
     if mode in ("ROUND_TO_ZERO", "DOWN"):
-        return truncated(e, x)
+        return e.add(tensor.TruncOp(x))
     size, sign = Formula(e, x).of(tensor.AbsOp), Formula(e, x).of(tensor.SignOp)
     if mode == "UP":
-        return (sign * (0 - (0 - size).of(tensor.FloorOp))).value
+        return (sign * size.of(tensor.CeilOp)).value
     if mode == "HALF_UP":
         return (sign * (size + 0.5).of(tensor.FloorOp)).value
     if mode == "HALF_DOWN":
-        return (sign * (0 - (0.5 - size).of(tensor.FloorOp))).value
+        return (sign * (size - 0.5).of(tensor.CeilOp)).value
     raise ProblemError(f"its rounding mode '{mode}' is unknown")
 
 

@@ -13,11 +13,11 @@ from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
+from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
 from .formats import UI8
 from .inputs import type_of_proto, type_of_value
-from .rules_activation import Formula
 from .rules_conversion import encoded, numbers
 from .rules_index import take
 

@@ -11,9 +11,9 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
+from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
-from .rules_activation import Formula
 from .rules_linear import linear
 from .sizes import static
 

@@ -14,9 +14,9 @@ from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
+from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
-from .rules_activation import Formula
 from .rules_index import lowest_of
 from .rules_shape import axes_of
 from .sizes import Free, product, static

@@ -7,10 +7,10 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
 from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
 from .inputs import type_of_proto
-from .rules_activation import Formula
 from .rules_shape import check_size, counted, padded, take
 
 LONGEST = 4096

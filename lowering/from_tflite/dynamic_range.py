@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ..from_onnx.rules_activation import Formula
+from ...dialects.tensor.formula import Formula
 from .emitter import Emitter
 
 
@@ -43,9 +43,7 @@ def rounded_activations(
 
 def _or_one(x: Formula, size: Formula) -> Formula:
     """x, and 1 where `size` is 0."""
-    e = x.e
-    empty = e.add(tensor.CompareOp(size.value, e.number(0, size.value), "eq"))
-    return Formula(e, e.add(tensor.WhereOp(empty, e.number(1, x.value), x.value)))
+    return size.compare("eq", 0).choose(x.number(1), x)
 
 
 def _nearest(x: Formula) -> Formula:

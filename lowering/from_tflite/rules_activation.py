@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor import shape as shapes
-from ..from_onnx.rules_activation import Formula
+from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
 from .emitter import Emitter, Node, Rule, is_real
 from .fixed_point import activation_range, centred, grid_range, quantized, real_values, rescaled
@@ -52,12 +52,6 @@ def _gelu(e: Emitter, node: Node) -> SSAValue:
     return e.add(tensor.GeluOp(node[0], "tanh" if node.option("approximate") else "exact"))
 
 
-def _prelu(e: Emitter, node: Node) -> SSAValue:
-    x, slope = node[0], node[1]
-    negative = e.add(tensor.CompareOp(x, e.number(0, x), "lt"))
-    return e.add(tensor.WhereOp(negative, e.add(tensor.MulOp(x, slope)), x))
-
-
 def _leaky_relu(e: Emitter, node: Node) -> SSAValue:
     return e.add(tensor.LeakyReluOp(node[0], float(node.option("alpha"))))
 
@@ -73,13 +67,13 @@ def _log_softmax(e: Emitter, node: Node) -> SSAValue:
 
 
 RULES: dict[str, Rule] = {
-    "ELU": formula(lambda x, node: x.maximum(0) + (x.minimum(0).of(tensor.ExpOp) - 1)),
+    "ELU": unary(tensor.EluOp),
     "GELU": _gelu,
     "HARD_SWISH": unary(tensor.HardSwishOp),
     "LEAKY_RELU": _leaky_relu,
     "LOGISTIC": unary(tensor.SigmoidOp),
     "LOG_SOFTMAX": _log_softmax,
-    "PRELU": _prelu,
+    "PRELU": lambda e, node: e.add(tensor.PreluOp(node[0], node[1])),
     "RELU": unary(tensor.ReluOp),
     "RELU6": unary(tensor.Relu6Op),
     "RELU_0_TO_1": formula(lambda x, node: x.maximum(0).minimum(1)),

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ..from_onnx.rules_activation import Formula
+from ...dialects.tensor.formula import Formula
 from ..from_torch.rules_elementwise import whole_floor
 from ..from_torch.sizes import ProblemError
 from .emitter import Emitter, Node, Rule, is_real, standard
@@ -158,8 +158,8 @@ RULES: dict[str, Rule] = {
     "ADD_N": _add_n,
     "BITWISE_XOR": like("BitwiseXor"),
     "CAST": _cast,
-    "CEIL": like("Ceil"),
-    "COS": like("Cos"),
+    "CEIL": unary(tensor.CeilOp),
+    "COS": unary(tensor.CosOp),
     "DEQUANTIZE": _dequantize,
     "DIV": binary(tensor.DivOp),
     "EQUAL": _compare("eq"),
@@ -188,7 +188,7 @@ RULES: dict[str, Rule] = {
     "SELECT": _where,
     "SELECT_V2": _where,
     "SIGN": unary(tensor.SignOp),
-    "SIN": like("Sin"),
+    "SIN": unary(tensor.SinOp),
     "SQRT": unary(tensor.SqrtOp),
     "SQUARE": formula(lambda x, node: x * x),
     "SQUARED_DIFFERENCE": lambda e, node: _squared(Formula(e, node[0]) - Formula(e, node[1])),

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ..from_onnx.rules_activation import Formula
+from ...dialects.tensor.formula import Formula
 from ..from_onnx.rules_shape import counted, padded, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static

@@ -8,12 +8,11 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.tensor.activation import SELU
+from ...dialects.tensor.formula import Formula
 from .emitter import Call, Emitter
-from .rules_elementwise import Rule, composed, expm1, log1p, unary
+from .rules_elementwise import Rule, composed, unary
 from .sizes import ProblemError
-
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-"""Klambauer et al. 2017, equation 14."""
 
 
 def _number(e: Emitter, like: SSAValue, value: float) -> SSAValue:
@@ -24,10 +23,6 @@ def _choose(e: Emitter, x: SSAValue, predicate: str, bound: float, a: Any, b: An
     """a where x ⋈ bound, else b."""
     condition = e.add(tensor.CompareOp(x, _number(e, x, bound), predicate))
     return e.add(tensor.WhereOp(condition, a, b))
-
-
-def _times(e: Emitter, x: SSAValue, factor: float) -> SSAValue:
-    return x if factor == 1 else e.add(tensor.MulOp(x, _number(e, x, factor)))
 
 
 def _gelu(e: Emitter, call: Call) -> SSAValue:
@@ -52,7 +47,7 @@ def _prelu(e: Emitter, call: Call) -> SSAValue:
     size = tensor_type(weight).get_shape()[-1] if tensor_type(weight).get_shape() else 1
     if size != 1 and rank > 2:
         weight = e.add(tensor.ReshapeToOp(weight, [size, *[1] * (rank - 2)]))
-    return _choose(e, x, "gt", 0.0, x, e.add(tensor.MulOp(weight, x)))
+    return e.add(tensor.PreluOp(x, weight))
 
 
 def _hard_tanh(e: Emitter, call: Call) -> SSAValue:
@@ -65,57 +60,31 @@ def _hard_tanh(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.ClampOp(x, min=low, max=high))
 
 
-def _hard_sigmoid(e: Emitter, x: SSAValue) -> SSAValue:
-    moved = e.add(tensor.AddOp(x, _number(e, x, 3)))
-    return e.add(tensor.DivOp(e.add(tensor.Relu6Op(moved)), _number(e, x, 6)))
-
-
 def _elu(e: Emitter, call: Call) -> SSAValue:
     alpha, scale, inner = (float(call.get(n, 1.0)) for n in ("alpha", "scale", "input_scale"))
-    return _exponential(e, e.value(call["self"]), alpha * scale, scale, inner)
-
-
-def _selu(e: Emitter, x: SSAValue) -> SSAValue:
-    return _exponential(e, x, SELU_ALPHA * SELU_SCALE, SELU_SCALE, 1.0)
+    x = Formula(e, e.value(call["self"]))
+    if (scale, inner) == (1.0, 1.0):
+        return x.of(tensor.EluOp, alpha=alpha).value
+    if (alpha, scale, inner) == (*SELU, 1.0):
+        return x.of(tensor.SeluOp).value
+    return (x > 0).choose(x * scale, (x * inner).of(tensor.Expm1Op) * (alpha * scale)).value
 
 
 def _celu(e: Emitter, call: Call) -> SSAValue:
-    alpha = float(call.get("alpha", 1.0))
-    return _exponential(e, e.value(call["self"]), alpha, 1.0, 1 / alpha)
-
-
-def _exponential(e: Emitter, x: SSAValue, alpha: float, scale: float, inner: float) -> SSAValue:
-    """scale·x where x > 0, else alpha·(e^(inner·x) - 1)."""
-    low = e.add(tensor.ClampOp(x, max=0.0))
-    below = _times(e, expm1(e, _times(e, low, inner)), alpha)
-    return _choose(e, x, "gt", 0.0, _times(e, x, scale), below)
+    return e.add(tensor.CeluOp(e.value(call["self"]), float(call.get("alpha", 1.0))))
 
 
 def _softplus(e: Emitter, call: Call) -> SSAValue:
     beta, threshold = float(call.get("beta", 1)), float(call.get("threshold", 20))
-    x = e.value(call["self"])
-    scaled = _times(e, x, beta)
-    soft = _times(e, soft_plus(e, scaled), 1 / beta)
-    return _choose(e, scaled, "gt", threshold, x, soft)
-
-
-def soft_plus(e: Emitter, x: SSAValue) -> SSAValue:
-    """ln(1 + e^x) as max(x, 0) + ln(1 + e^-|x|), which does not overflow."""
-    small = e.add(tensor.ExpOp(e.add(tensor.NegOp(e.add(tensor.AbsOp(x))))))
-    return e.add(tensor.AddOp(e.add(tensor.ReluOp(x)), log1p(e, small)))
-
-
-def _mish(e: Emitter, x: SSAValue) -> SSAValue:
-    return e.add(tensor.MulOp(x, e.add(tensor.TanhOp(soft_plus(e, x)))))
+    x = Formula(e, e.value(call["self"]))
+    if beta == 1 and threshold >= 20 and not x.is_double:
+        return x.of(tensor.SoftplusOp).value
+    scaled = x * beta
+    return (scaled > threshold).choose(x, scaled.of(tensor.SoftplusOp) * (1 / beta)).value
 
 
 def _log_sigmoid(e: Emitter, x: SSAValue) -> SSAValue:
-    return e.add(tensor.NegOp(soft_plus(e, e.add(tensor.NegOp(x)))))
-
-
-def _soft_sign(e: Emitter, x: SSAValue) -> SSAValue:
-    below = e.add(tensor.AddOp(e.add(tensor.AbsOp(x)), _number(e, x, 1)))
-    return e.add(tensor.DivOp(x, below))
+    return (-(-Formula(e, x)).of(tensor.SoftplusOp)).value
 
 
 def _tanh_shrink(e: Emitter, x: SSAValue) -> SSAValue:
@@ -176,7 +145,7 @@ RULES: dict[str, Rule] = {
     "gelu": _gelu,
     "glu": _glu,
     "hardshrink": _hard_shrink,
-    "hardsigmoid": composed(_hard_sigmoid),
+    "hardsigmoid": composed(lambda e, x: e.add(tensor.HardSigmoidOp(x, 1 / 6))),
     "hardswish": unary(tensor.HardSwishOp),
     "hardtanh": _hard_tanh,
     "leaky_relu": _leaky_relu,
@@ -184,7 +153,7 @@ RULES: dict[str, Rule] = {
     "log_softmax": _soft_max(tensor.LogSoftmaxOp),
     "_log_softmax": _soft_max(tensor.LogSoftmaxOp),
     "logit": _logit,
-    "mish": composed(_mish),
+    "mish": unary(tensor.MishOp),
     "prelu": _prelu,
     "_prelu_kernel": _prelu,
     "relu": unary(tensor.ReluOp),
@@ -192,7 +161,7 @@ RULES: dict[str, Rule] = {
     "rrelu": _rrelu,
     "rrelu_with_noise": _rrelu,
     "rrelu_with_noise_functional": _rrelu,
-    "selu": composed(_selu),
+    "selu": unary(tensor.SeluOp),
     "sigmoid": unary(tensor.SigmoidOp),
     "silu": unary(tensor.SiluOp),
     "softmax": _soft_max(tensor.SoftmaxOp),
@@ -200,7 +169,7 @@ RULES: dict[str, Rule] = {
     "softmin": _soft_min,
     "softplus": _softplus,
     "softshrink": _soft_shrink,
-    "softsign": composed(_soft_sign),
+    "softsign": unary(tensor.SoftsignOp),
     "tanh": unary(tensor.TanhOp),
     "tanhshrink": composed(_tanh_shrink),
     "threshold": _threshold,

@@ -72,7 +72,7 @@ def _div(e: Emitter, call: Call) -> SSAValue:
     quotient = e.add(tensor.DivOp(lhs, rhs))
     if mode is None or is_integer(tensor_type(lhs)):
         return quotient
-    return e.add(tensor.FloorOp(quotient)) if mode == "floor" else truncated(e, quotient)
+    return e.add(tensor.FloorOp(quotient)) if mode == "floor" else e.add(tensor.TruncOp(quotient))
 
 
 class Writer(Protocol):
@@ -99,32 +99,16 @@ def _floor_divide(e: Emitter, call: Call) -> SSAValue:
     return _div(e, Call(call.node, call.name, {**call.arguments, "rounding_mode": "floor"}))
 
 
-def truncated(e: Emitter, x: SSAValue) -> SSAValue:
-    """x rounded toward zero."""
-    down = e.add(tensor.FloorOp(e.add(tensor.AbsOp(x))))
-    return e.add(tensor.MulOp(e.add(tensor.SignOp(x)), down))
-
-
-def _ceil(e: Emitter, x: SSAValue) -> SSAValue:
-    if not is_float(tensor_type(x)):
-        return x
-    return e.add(tensor.NegOp(e.add(tensor.FloorOp(e.add(tensor.NegOp(x))))))
-
-
-def _rounded(function: Callable[[Emitter, SSAValue], SSAValue]) -> Rule:
+def _rounded(kind: type[tensor.UnaryOp]) -> Rule:
     """A rule for rounding, which leaves integers."""
 
     def rule(e: Emitter, call: Call) -> SSAValue:
         x = e.value(call["self"])
         if call.get("decimals", 0) != 0:
             raise ProblemError("it rounds to decimals; multiply, round and divide")
-        return function(e, x) if is_float(tensor_type(x)) else x
+        return e.add(kind(x)) if is_float(tensor_type(x)) else x
 
     return rule
-
-
-def _reciprocal(e: Emitter, x: SSAValue) -> SSAValue:
-    return e.add(tensor.DivOp(e.number(1, tensor_type(x).element_type), x))
 
 
 def _square(e: Emitter, x: SSAValue) -> SSAValue:
@@ -148,7 +132,7 @@ def _pow(e: Emitter, call: Call) -> SSAValue:
         if special is not None:
             return e.add(special(x))
         if exponent == -1:
-            return _reciprocal(e, x)
+            return e.add(tensor.ReciprocalOp(x))
     base, power = e.operands([call["self"], exponent], dtype, call.sizes)
     return e.add(tensor.PowOp(base, power))
 
@@ -243,32 +227,37 @@ def _dropout(e: Emitter, call: Call) -> SSAValue:
     return e.value(call["input"])
 
 
-def _log(base: float) -> Callable[[Emitter, SSAValue], SSAValue]:
-    """log x to a base."""
-
-    def function(e: Emitter, x: SSAValue) -> SSAValue:
-        factor = e.number(base, tensor_type(x).element_type)
-        return e.add(tensor.MulOp(e.add(tensor.LogOp(x)), factor))
-
-    return function
+def _log10(e: Emitter, x: SSAValue) -> SSAValue:
+    factor = e.number(0.43429448190325176, tensor_type(x).element_type)
+    return e.add(tensor.MulOp(e.add(tensor.LogOp(x)), factor))
 
 
-def log1p(e: Emitter, x: SSAValue) -> SSAValue:
-    """ln(1 + x)."""
-    one = e.number(1, tensor_type(x).element_type)
-    return e.add(tensor.LogOp(e.add(tensor.AddOp(one, x))))
+def _test(kind: type[tensor.PredicateOp]) -> Rule:
+    """A rule for a test of floats, which no integer passes."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        x = e.value(call["self"])
+        if is_float(tensor_type(x)):
+            return e.add(kind(x))
+        return e.add(tensor.CompareOp(x, x, "ne"))
+
+    return rule
 
 
-def expm1(e: Emitter, x: SSAValue) -> SSAValue:
-    """e^x - 1."""
-    one = e.number(1, tensor_type(x).element_type)
-    return e.add(tensor.SubOp(e.add(tensor.ExpOp(x)), one))
-
-
-def _is_nan(e: Emitter, call: Call) -> SSAValue:
-    x = e.value(call["self"])
-    return e.add(tensor.CompareOp(x, x, "ne"))
-
+_FUNCTIONS: dict[str, type[tensor.UnaryOp]] = {
+    "acos": tensor.AcosOp,
+    "acosh": tensor.AcoshOp,
+    "asin": tensor.AsinOp,
+    "asinh": tensor.AsinhOp,
+    "atan": tensor.AtanOp,
+    "atanh": tensor.AtanhOp,
+    "cos": tensor.CosOp,
+    "cosh": tensor.CoshOp,
+    "exp2": tensor.Exp2Op,
+    "sin": tensor.SinOp,
+    "sinh": tensor.SinhOp,
+    "tan": tensor.TanOp,
+}
 
 RULES: dict[str, Rule] = {
     "abs": _abs,
@@ -277,7 +266,7 @@ RULES: dict[str, Rule] = {
     "bitwise_not": logical(tensor.NotOp),
     "bitwise_or": logical(tensor.OrOp),
     "bitwise_xor": _logical_xor,
-    "ceil": _rounded(_ceil),
+    "ceil": _rounded(tensor.CeilOp),
     "clamp": _clamp,
     "clamp_max": _clamp,
     "clamp_min": _clamp,
@@ -291,19 +280,21 @@ RULES: dict[str, Rule] = {
     "div": _div,
     "dropout": _dropout,
     "eq": compare("eq"),
+    **{name: unary(kind) for name, kind in _FUNCTIONS.items()},
     "erf": unary(tensor.ErfOp),
     "exp": unary(tensor.ExpOp),
-    "expm1": composed(expm1),
-    "floor": _rounded(lambda e, x: e.add(tensor.FloorOp(x))),
+    "expm1": unary(tensor.Expm1Op),
+    "floor": _rounded(tensor.FloorOp),
     "floor_divide": _floor_divide,
     "ge": compare("ge"),
     "gt": compare("gt"),
-    "isnan": _is_nan,
+    "isinf": _test(tensor.IsInfOp),
+    "isnan": _test(tensor.IsNanOp),
     "le": compare("le"),
     "log": unary(tensor.LogOp),
-    "log10": composed(_log(0.43429448190325176)),
-    "log1p": composed(log1p),
-    "log2": composed(_log(1.4426950408889634)),
+    "log10": composed(_log10),
+    "log1p": unary(tensor.Log1pOp),
+    "log2": unary(tensor.Log2Op),
     "logical_and": logical(tensor.AndOp),
     "logical_not": logical(tensor.NotOp),
     "logical_or": logical(tensor.OrOp),
@@ -316,16 +307,16 @@ RULES: dict[str, Rule] = {
     "ne": compare("ne"),
     "neg": unary(tensor.NegOp),
     "pow": _pow,
-    "reciprocal": composed(_reciprocal),
+    "reciprocal": unary(tensor.ReciprocalOp),
     "remainder": arithmetic(tensor.ModOp),
-    "round": _rounded(lambda e, x: e.add(tensor.RoundOp(x))),
+    "round": _rounded(tensor.RoundOp),
     "rsqrt": unary(tensor.RsqrtOp),
     "rsub": _rsub,
     "sign": unary(tensor.SignOp),
     "sqrt": unary(tensor.SqrtOp),
     "square": composed(_square),
     "sub": arithmetic(tensor.SubOp),
-    "trunc": _rounded(truncated),
+    "trunc": _rounded(tensor.TruncOp),
     "where": _where,
 }
 """By the name of the operator in the namespace `aten`."""

@@ -76,16 +76,6 @@ def silu(e: Emitter, op: tensor.SiluOp) -> None:
     e.bind(op.result, e.apply("Mul", [x, e.apply("Sigmoid", [x])]))
 
 
-def sigmoid(e: Emitter, op: tensor.SigmoidOp) -> None:
-    """1/(1 + e^(-x))."""
-    e.bind(op.result, e.apply("Sigmoid", [e.value(op.operand)]))
-
-
-def tanh(e: Emitter, op: tensor.TanhOp) -> None:
-    """tanh(x)."""
-    e.bind(op.result, e.apply("Tanh", [e.value(op.operand)]))
-
-
 def hard_swish(e: Emitter, op: tensor.HardSwishOp) -> None:
     """HardSwish from opset 14 on, written out before that and for float64."""
     x = e.value(op.operand)
@@ -117,8 +107,6 @@ RULES: dict[type[Operation], Rule] = {
     tensor.LeakyReluOp: leaky_relu,
     tensor.GeluOp: gelu,
     tensor.SiluOp: silu,
-    tensor.SigmoidOp: sigmoid,
-    tensor.TanhOp: tanh,
     tensor.HardSwishOp: hard_swish,
     tensor.SoftmaxOp: softmax,
     tensor.LogSoftmaxOp: log_softmax,

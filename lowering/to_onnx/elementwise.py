@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation
 
 from ...dialects import tensor
@@ -12,23 +13,51 @@ from ...dialects.ternary.types import is_trit
 from .emitter import Emitter, Rule
 from .graph import Element, element_type
 
-_UNARY = {
+UNARY: dict[type[Operation], str] = {
     tensor.AbsOp: "Abs",
+    tensor.AcosOp: "Acos",
+    tensor.AcoshOp: "Acosh",
+    tensor.AsinOp: "Asin",
+    tensor.AsinhOp: "Asinh",
+    tensor.AtanOp: "Atan",
+    tensor.AtanhOp: "Atanh",
+    tensor.CeilOp: "Ceil",
+    tensor.CeluOp: "Celu",
+    tensor.CosOp: "Cos",
+    tensor.CoshOp: "Cosh",
+    tensor.EluOp: "Elu",
     tensor.ErfOp: "Erf",
     tensor.ExpOp: "Exp",
     tensor.FloorOp: "Floor",
+    tensor.HardSigmoidOp: "HardSigmoid",
+    tensor.IsInfOp: "IsInf",
+    tensor.IsNanOp: "IsNaN",
     tensor.LogOp: "Log",
+    tensor.MishOp: "Mish",
     tensor.NegOp: "Neg",
     tensor.NotOp: "Not",
+    tensor.ReciprocalOp: "Reciprocal",
     tensor.RoundOp: "Round",
+    tensor.SeluOp: "Selu",
+    tensor.SigmoidOp: "Sigmoid",
+    tensor.SinOp: "Sin",
+    tensor.SinhOp: "Sinh",
+    tensor.SoftplusOp: "Softplus",
+    tensor.SoftsignOp: "Softsign",
     tensor.SqrtOp: "Sqrt",
+    tensor.TanOp: "Tan",
+    tensor.TanhOp: "Tanh",
+    tensor.ThresholdedReluOp: "ThresholdedRelu",
 }
-_BINARY = {
+"""Operators of one operand, with attributes of the same names."""
+
+BINARY: dict[type[Operation], str] = {
     tensor.AddOp: "Add",
     tensor.AndOp: "And",
     tensor.MulOp: "Mul",
     tensor.OrOp: "Or",
     tensor.PowOp: "Pow",
+    tensor.PreluOp: "PRelu",
     tensor.SubOp: "Sub",
 }
 _COMPARISON = {
@@ -41,14 +70,17 @@ _COMPARISON = {
 }
 
 
-def unary(e: Emitter, op: tensor.AbsOp) -> None:
+def unary(e: Emitter, op: tensor.UnaryOp | tensor.PredicateOp) -> None:
     """One operator on one operand."""
-    e.bind(op.result, e.apply(_UNARY[type(op)], [e.value(op.operand)]))
+    numbers = {n: v.value.data for n, v in op.properties.items() if isinstance(v, FloatAttr)}
+    truth = Element.BOOL if isinstance(op, tensor.PredicateOp) else None
+    x = e.value(op.operand)
+    e.bind(op.result, e.apply(UNARY[type(op)], [x], rest=(), result=truth, **numbers))
 
 
 def binary(e: Emitter, op: tensor.AddOp) -> None:
     """One operator on two operands; ONNX broadcasts as NumPy does."""
-    e.bind(op.result, e.apply(_BINARY[type(op)], [e.value(op.lhs), e.value(op.rhs)]))
+    e.bind(op.result, e.apply(BINARY[type(op)], [e.value(op.lhs), e.value(op.rhs)]))
 
 
 def extremum(e: Emitter, op: tensor.MaximumOp | tensor.MinimumOp) -> None:
@@ -225,8 +257,8 @@ def saturating_cast(e: Emitter, name: str, element: Element) -> str:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys(_UNARY, unary),
-    **dict.fromkeys(_BINARY, binary),
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
     tensor.MaximumOp: extremum,
     tensor.MinimumOp: extremum,
     tensor.SignOp: sign,

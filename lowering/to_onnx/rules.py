@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ...dialects import spike
 from . import (
@@ -21,6 +21,8 @@ from . import (
     ternary,
 )
 from .emitter import Emitter, Inexpressible, Rule
+from .graph import element_type
+from .kernels import compute_type
 
 RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES,
@@ -36,6 +38,21 @@ RULES: dict[type[Operation], Rule] = {
     **spiking_coding.RULES,
     **spiking_attention.RULES,
 }
+
+
+_SINCE = {"Mish": 18}
+"""The first opset with an operator, where that is after the least one."""
+
+
+def takes(kind: type[Operation], element: Attribute, opset: int) -> bool:
+    """Whether an op has a form for elements of a type: a rule, and a kernel of one operator."""
+    if kind not in RULES:
+        return False
+    operator = {**elementwise.UNARY, **elementwise.BINARY}.get(kind)
+    if operator is None:
+        return True
+    kernel = compute_type(operator, element_type(element))
+    return kernel is not None and opset >= _SINCE.get(operator, 0)
 
 
 def write(emitter: Emitter, op: Operation) -> None:

@@ -18,6 +18,7 @@ from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ...ir.pipeline import option_text
 from ...passes.calibration.ranges import Range
+from ...passes.decompose import decomposition
 from ..artifact import Artifact
 from ..comparison import calibration_inputs
 from ..emission import (
@@ -36,7 +37,7 @@ from .emitter import Emitter, Inexpressible
 from .engine import self_check
 from .graph import Graph, Port, element_type
 from .model import FILE_LIMIT, IR_VERSIONS, ModelInfo, needs_external_data, serialize
-from .rules import write
+from .rules import takes, write
 from .sharing import share_weights
 
 DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
@@ -107,12 +108,14 @@ class OnnxTarget(Target):
     Options = OnnxOptions
 
     def stages(self, options: OnnxOptions) -> Sequence[Stage]:
-        """Simplify, compute what is constant, fuse what follows a ternary product."""
+        """Decompose, simplify, compute what is constant, fuse what follows a ternary product."""
+        legal = decomposition(lambda kind, element: takes(kind, element, options.opset))
+        stages = (Stage("decompose", legal), *STAGES)
         if options.precision != "int8" or options.calibration is None:
-            return STAGES
+            return stages
         pairs = (("data", options.calibration), ("observer", options.observer))
         given = " ".join(option_text(name, (value,)) for name, value in pairs)
-        return (*STAGES, Stage("calibrate", f"calibrate{{{given}}}"))
+        return (*stages, Stage("calibrate", f"calibrate{{{given}}}"))
 
     def emit(self, module: ModuleOp, options: OnnxOptions) -> Artifact:
         """The `.onnx` file, and a file of weights beside it where one is not enough.
@@ -153,7 +156,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
 )
-"""The pipeline before emission."""
+"""The pipeline before emission, behind what an opset decides."""
 
 
 def _doc(module: ModuleOp, name: str) -> str:

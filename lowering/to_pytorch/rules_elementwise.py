@@ -30,7 +30,33 @@ PREDICATES = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">
 
 UNARY_FUNCTIONS: dict[type[Operation], str] = {
     tensor.AbsOp: "torch.abs",
+    tensor.AcosOp: "torch.acos",
+    tensor.AcoshOp: "torch.acosh",
+    tensor.AsinOp: "torch.asin",
+    tensor.AsinhOp: "torch.asinh",
+    tensor.AtanOp: "torch.atan",
+    tensor.AtanhOp: "torch.atanh",
+    tensor.CeilOp: "torch.ceil",
+    tensor.CeluOp: "F.celu",
+    tensor.CosOp: "torch.cos",
+    tensor.CoshOp: "torch.cosh",
+    tensor.EluOp: "F.elu",
+    tensor.Exp2Op: "torch.exp2",
+    tensor.Expm1Op: "torch.expm1",
+    tensor.IsInfOp: "torch.isinf",
+    tensor.IsNanOp: "torch.isnan",
+    tensor.Log1pOp: "torch.log1p",
+    tensor.Log2Op: "torch.log2",
+    tensor.MishOp: "F.mish",
+    tensor.ReciprocalOp: "torch.reciprocal",
+    tensor.SeluOp: "F.selu",
+    tensor.SinOp: "torch.sin",
+    tensor.SinhOp: "torch.sinh",
+    tensor.SoftsignOp: "F.softsign",
+    tensor.TanOp: "torch.tan",
+    tensor.TruncOp: "torch.trunc",
     tensor.ExpOp: "torch.exp",
+    tensor.LeakyReluOp: "F.leaky_relu",
     tensor.LogOp: "torch.log",
     tensor.SqrtOp: "torch.sqrt",
     tensor.RsqrtOp: "torch.rsqrt",
@@ -119,9 +145,26 @@ def invert(op: tensor.NotOp, e: Forward) -> Expr:
     return unary("~", e.value(op.operand))
 
 
-def function(op: tensor.elementwise.UnaryOp, e: Forward) -> Expr:
-    """A function of one tensor."""
-    return call(UNARY_FUNCTIONS[type(op)], e.value(op.operand))
+def function(op: tensor.UnaryOp | tensor.PredicateOp, e: Forward) -> Expr:
+    """A function of one tensor, and of `alpha` where the op has that."""
+    x, name = e.value(op.operand), UNARY_FUNCTIONS[type(op)]
+    return call(name, x, alpha_of(op)) if isinstance(op, tensor.AlphaOp) else call(name, x)
+
+
+def alpha_of(op: tensor.AlphaOp) -> str:
+    """`alpha` in what PyTorch computes in: f32 for half precision."""
+    element = tensor_type(op.operand).element_type
+    return number(op.alpha.value.data, element if element == f64 else f32)
+
+
+def softplus(op: tensor.SoftplusOp, e: Forward) -> Expr:
+    """ln(1 + e^x), which is x from 40 on in f64 too."""
+    return call("F.softplus", e.value(op.operand), threshold="40")
+
+
+def thresholded_relu(op: tensor.ThresholdedReluOp, e: Forward) -> Expr:
+    """x above a threshold, else 0."""
+    return call("F.threshold", e.value(op.operand), alpha_of(op), "0.0")
 
 
 def sign(op: tensor.SignOp, e: Forward) -> Expr:
@@ -150,13 +193,6 @@ def clamp(op: tensor.ClampOp, e: Forward) -> Expr:
 def relu6(op: tensor.Relu6Op, e: Forward) -> Expr:
     """min(max(x, 0), 6)."""
     return call("torch.clamp", e.value(op.operand), 0, 6)
-
-
-def leaky_relu(op: tensor.LeakyReluOp, e: Forward) -> Expr:
-    """x or alpha·x."""
-    element = tensor_type(op.operand).element_type
-    wide = element if element == f64 else f32  # what PyTorch computes half precision in
-    return call("F.leaky_relu", e.value(op.operand), number(op.alpha.value.data, wide))
 
 
 def gelu(op: tensor.GeluOp, e: Forward) -> Expr:
@@ -375,7 +411,8 @@ RULES = {
     tensor.NotOp: invert,
     tensor.ClampOp: clamp,
     tensor.Relu6Op: relu6,
-    tensor.LeakyReluOp: leaky_relu,
+    tensor.SoftplusOp: softplus,
+    tensor.ThresholdedReluOp: thresholded_relu,
     tensor.GeluOp: gelu,
     tensor.SoftmaxOp: softmax,
     tensor.LogSoftmaxOp: softmax,

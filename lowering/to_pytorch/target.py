@@ -13,12 +13,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.parameters import parameter_value, parameters, store_of
 from ...ir.errors import LoweringError, ParameterError
+from ...passes.decompose import decomposition
 from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..target import Target
 from .declaration import declared_keys, remember_parameters
-from .module_source import TARGET, ModuleSource, module_source
+from .module_source import RULES, TARGET, ModuleSource, module_source
 
 EMBED_LIMIT = 64 * 1024
 """The most bytes of weights that `weights=embed` puts into the source."""
@@ -49,11 +50,14 @@ class PyTorchTarget(Target):
         remember_parameters(module)
 
     def stages(self, options: PyTorchOptions) -> Sequence[Stage]:
-        """Simplify; with `optimize` also fold and fuse."""
-        simplify = Stage("simplify", "lower-network,inline-spike-layers,canonicalize,cse,dce")
+        """Decompose and simplify; with `optimize` also fold and fuse."""
+        first = (
+            Stage("decompose", decomposition(lambda kind, _: kind in RULES)),
+            Stage("simplify", "lower-network,inline-spike-layers,canonicalize,cse,dce"),
+        )
         if not options.optimize:
-            return [simplify]
-        return [simplify, Stage("fuse", "fold-constants,fuse-linear,canonicalize,cse,dce")]
+            return first
+        return [*first, Stage("fuse", "fold-constants,fuse-linear,canonicalize,cse,dce")]
 
     def emit(self, module: ModuleOp, options: PyTorchOptions) -> Artifact:
         """`NAME.py`, and `NAME.safetensors` when there are weights to write.

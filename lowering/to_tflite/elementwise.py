@@ -15,7 +15,8 @@ from .emitter import Emitter, Rule
 from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, plain
 
-_UNARY = {
+UNARY: dict[type[Operation], str] = {
+    tensor.CosOp: "COS",
     tensor.ExpOp: "EXP",
     tensor.FloorOp: "FLOOR",
     tensor.LogOp: "LOG",
@@ -23,6 +24,7 @@ _UNARY = {
     tensor.NotOp: "LOGICAL_NOT",
     tensor.RoundOp: "ROUND",
     tensor.RsqrtOp: "RSQRT",
+    tensor.SinOp: "SIN",
     tensor.SqrtOp: "SQRT",
 }
 _BINARY = {
@@ -48,7 +50,7 @@ _COMPARISON = {
 def unary(e: Emitter, op: tensor.ExpOp) -> None:
     """One operator on one operand, in whatever order it is stored."""
     x, layout = e.stored(op.operand)
-    e.bind(op.result, e.apply(_UNARY[type(op)], [x]), layout)
+    e.bind(op.result, e.apply(UNARY[type(op)], [x]), layout)
 
 
 def together(
@@ -252,7 +254,7 @@ def saturating_cast(e: Emitter, x: Tensor, element: Element) -> Tensor:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys(_UNARY, unary),
+    **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(_BINARY, binary),
     tensor.CompareOp: compare,
     tensor.WhereOp: where,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ...dialects import spike
 from . import (
@@ -19,6 +19,8 @@ from . import (
     ternary,
 )
 from .emitter import Emitter, Inexpressible, Rule
+from .graph import element_type
+from .kernels import compute_type
 
 RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES,
@@ -32,6 +34,14 @@ RULES: dict[type[Operation], Rule] = {
     **spiking.RULES,
     **spiking_coding.RULES,
 }
+
+
+def takes(kind: type[Operation], element: Attribute) -> bool:
+    """Whether an op has a form for elements of a type: a rule, and a kernel of one operator."""
+    if kind not in RULES:
+        return False
+    operator = elementwise.UNARY.get(kind)
+    return operator is None or compute_type(operator, element_type(element)) is not None
 
 
 def write(emitter: Emitter, op: Operation) -> None:

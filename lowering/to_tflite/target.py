@@ -16,6 +16,7 @@ from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ...ir.pipeline import option_text
 from ...passes.calibration.ranges import Range, recorded_calibration, recorded_range
+from ...passes.decompose import decomposition
 from ..artifact import Artifact
 from ..comparison import calibration_inputs
 from ..emission import (
@@ -39,7 +40,7 @@ from .integer_grids import Kernel
 from .integer_kernels import integer_kernels, needed, put_on_grid
 from .layout import Layout, channels_last, plain
 from .precision import BITS_8, BITS_16, store_weights, to_dynamic_int8, to_float16
-from .rules import write
+from .rules import takes, write
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,9 @@ class TFLiteTarget(Target):
 
     def stages(self, options: TFLiteOptions) -> Sequence[Stage]:
         """Simplify, compute what is constant, fuse what follows a product; look at samples."""
+        stages = (Stage("decompose", decomposition(takes)), *STAGES)
         if options.calibration is None:
-            return STAGES
+            return stages
         values = {
             "data": options.calibration,
             "observer": options.observer,
@@ -124,7 +126,7 @@ class TFLiteTarget(Target):
             "symmetric": options.precision == "int16",
         }
         given = " ".join(option_text(name, (value,)) for name, value in values.items())
-        return (*STAGES, Stage("calibrate", f"calibrate{{{given}}}"))
+        return (*stages, Stage("calibrate", f"calibrate{{{given}}}"))
 
     def emit(self, module: ModuleOp, options: TFLiteOptions) -> Artifact:
         """The `.tflite` file.
@@ -184,7 +186,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
 )
-"""The pipeline before emission."""
+"""The pipeline before emission, behind `decompose`."""
 
 
 def _require_values(module: ModuleOp) -> None:

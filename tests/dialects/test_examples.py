@@ -1,11 +1,10 @@
 """Every op has an example in its docstring that parses and round-trips, and an interpreter rule."""
 
-import inspect
-import re
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from op_examples import example_of, function_around
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.printer import Printer
@@ -32,29 +31,6 @@ OPERATIONS: list[type[Operation]] = [
 
 # That of `spike.simulate` needs the network around it: see `test_spike_network`.
 WITH_EXAMPLE = [op for op in OPERATIONS if op is not spike.SimulateOp]
-
-TYPE = r"(?:tensor|!spike\.train)<[^>]*>"
-
-
-def example_of(kind: type[Operation]) -> str:
-    """The IR at the end of an op's docstring, as one line."""
-    doc = inspect.getdoc(kind) or ""
-    start = re.search(r"^\s*%", doc, re.MULTILINE)
-    assert start is not None, f"{kind.name} has no example"
-    # Prose may follow after an empty line.
-    return " ".join(doc[start.start() :].split("\n\n")[0].split())
-
-
-def function_around(example: str) -> str:
-    """A function whose arguments are the values that `example` uses."""
-    call = example.partition("=")[2].partition("{ ^bb0")[0]
-    inline = re.findall(rf"\((%\w+) : ({TYPE})\)", call)
-    names = [n for n in re.findall(r"%\w+", call) if n not in dict(inline)]
-    leading = re.sub(rf"\(%\w+ : {TYPE}\)", "", call).rpartition("->")[0]
-    types = re.findall(TYPE, leading)[: len(names)]
-    arguments = [*zip(names, types, strict=True), *inline]
-    declared = ", ".join(f"{name}: {type}" for name, type in arguments)
-    return f"func.func @forward({declared}) {{\n  {example}\n  func.return\n}}\n"
 
 
 def text_of(module: ModuleOp) -> str:

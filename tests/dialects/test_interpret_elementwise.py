@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i1, i8, i16, i32, i64
 
 from triton_dsl.dialects import tensor
-from triton_dsl.dialects.tensor.interpret_elementwise import divide, saturate
+from triton_dsl.dialects.tensor.elementwise import quotient, saturate
 
 RunOp = Callable[..., tuple[NDArray[Any], ...]]
 
@@ -152,7 +152,7 @@ SMALL = st.integers(-128, 127)
 @given(SMALL, SMALL.filter(bool))
 def test_integer_division_truncates(a: int, b: int) -> None:
     expected = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    result = divide(np.array(a, np.int32), np.array(b, np.int32))
+    result = quotient(np.array(a, np.int32), np.array(b, np.int32))
     assert result.dtype == np.int32 and int(result) == expected
 
 

@@ -450,7 +450,33 @@ def added_up(op: Any, x: Tensor) -> Tensor:
     return torch.stack(columns, -1)
 
 
+def with_alpha(function: Callable[[Tensor, Any], Tensor]) -> Rule:
+    return lambda op, x: function(x, property_of(op, "alpha"))
+
+
+FUNCTIONS = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "exp2", "expm1"),
+    *("log1p", "log2", "reciprocal", "sin", "sinh", "tan", "trunc"),
+)
+"""What PyTorch calls as the ops are called."""
+
 MEANING: Mapping[type[Operation], Rule] = {
+    **{getattr(tensor, f"{n.capitalize()}Op"): unary(getattr(torch, n)) for n in FUNCTIONS},
+    tensor.CeluOp: with_alpha(F.celu),
+    tensor.EluOp: with_alpha(F.elu),
+    tensor.HardSigmoidOp: lambda op, x: torch.clamp(
+        property_of(op, "alpha") * x + property_of(op, "beta"), 0, 1
+    ),
+    tensor.IsInfOp: unary(torch.isinf),
+    tensor.IsNanOp: unary(torch.isnan),
+    tensor.MishOp: unary(lambda x: x * torch.tanh(torch.logaddexp(x, torch.zeros_like(x)))),
+    tensor.PreluOp: lambda op, x, slope: torch.where(x < 0, slope * x, x),
+    tensor.SeluOp: unary(F.selu),
+    tensor.SoftplusOp: unary(lambda x: torch.logaddexp(x, torch.zeros_like(x))),
+    tensor.SoftsignOp: unary(F.softsign),
+    tensor.ThresholdedReluOp: lambda op, x: torch.where(
+        x > property_of(op, "alpha"), x, torch.zeros_like(x)
+    ),
     tensor.AbsOp: unary(torch.abs),
     tensor.AddOp: lambda op, x, y: x + y,
     tensor.AndOp: lambda op, x, y: x & y,

@@ -46,7 +46,25 @@ def rank(v: SSAValue) -> int:
     return tensor_type(v).get_num_dims()
 
 
-POSITIVE = (tensor.LogOp, tensor.SqrtOp, tensor.RsqrtOp)
+POSITIVE = (
+    *(tensor.LogOp, tensor.SqrtOp, tensor.RsqrtOp, tensor.ReciprocalOp),
+    *(tensor.Log1pOp, tensor.Log2Op),
+)
+BOUNDED: dict[type[Operation], tuple[float, float | None]] = {
+    tensor.AcosOp: (-1.0, 1.0),
+    tensor.AsinOp: (-1.0, 1.0),
+    tensor.AtanhOp: (-0.9, 0.9),
+    tensor.AcoshOp: (1.0, None),
+    tensor.TanOp: (-1.5, 1.5),
+}
+"""Where a function is defined, or does not become as steep as to lose all digits."""
+
+
+def bounded(b: Builder, kind: type[Operation], x: SSAValue) -> SSAValue | None:
+    """A value in the domain of an op."""
+    low, high = BOUNDED[kind]
+    clamp = b.add(lambda: tensor.ClampOp(x, min=low, max=high))
+    return None if clamp is None else clamp.results[0]
 
 
 def unary(kind: type[UnaryOp]) -> Maker:
@@ -59,8 +77,13 @@ def unary(kind: type[UnaryOp]) -> Maker:
             return None
         if kind in POSITIVE and not bool((b.values[x] > 0.05).all()):
             x = b.like(x, b.dims(x), positive=True)
-        if kind is tensor.LeakyReluOp:
-            return b.add(lambda: tensor.LeakyReluOp(x, b.random.choice([0.01, 0.25, -0.5])))
+        if kind in BOUNDED:
+            inside = bounded(b, kind, x)
+            return None if inside is None else b.add(lambda: kind(inside))
+        if issubclass(kind, tensor.AlphaOp):
+            alphas = [0.01, 0.25, -0.5] if kind is tensor.LeakyReluOp else [1.0, 0.25, 0.5]
+            with_alpha: type[tensor.AlphaOp] = kind
+            return b.add(lambda: with_alpha(x, b.random.choice(alphas)))
         if kind is tensor.GeluOp:
             return b.add(lambda: tensor.GeluOp(x, b.random.choice(["exact", "tanh"])))
         if kind is tensor.ClampOp:
@@ -75,6 +98,25 @@ def unary(kind: type[UnaryOp]) -> Maker:
         return b.add(lambda: kind(x))
 
     return make
+
+
+def predicate(kind: type[tensor.PredicateOp]) -> Maker:
+    """A test of floats."""
+
+    def make(b: Builder) -> Operation | None:
+        x = b.pick(is_float)
+        return None if x is None else b.add(lambda: kind(x))
+
+    return make
+
+
+def prelu(b: Builder) -> Operation | None:
+    x = b.pick(is_float)
+    if x is None:
+        return None
+    dims = b.dims(x)
+    slope = b.like(x, dims[b.random.randrange(len(dims) + 1) :])
+    return b.add(lambda: tensor.PreluOp(x, slope))
 
 
 def arithmetic(kind: type[ArithmeticOp]) -> Maker:
@@ -613,6 +655,8 @@ MADE: dict[type[Operation], Maker] = {
     **{kind: unary(kind) for kind in _UNARY},
     **{kind: arithmetic(kind) for kind in _ARITHMETIC},
     **{kind: reduction(kind) for kind in _REDUCTIONS},
+    **{kind: predicate(kind) for kind in (tensor.IsInfOp, tensor.IsNanOp)},
+    tensor.PreluOp: prelu,
     tensor.AndOp: logic(tensor.AndOp),
     tensor.OrOp: logic(tensor.OrOp),
     tensor.ArgmaxOp: argmax,

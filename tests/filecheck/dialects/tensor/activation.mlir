@@ -103,3 +103,26 @@ func.func @f16(%x: tensor<?x4xf32>) {
   func.return
 }
 // CHECK: %y = tensor.log_softmax %x {axis = -2 : i64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+
+func.func @f17(%x: tensor<?x4xf32>, %s: tensor<4xf32>) {
+  %mish = tensor.mish %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %softplus = tensor.softplus %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %softsign = tensor.softsign %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %selu = tensor.selu %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %elu = tensor.elu %x {alpha = 5.000000e-01 : f64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %celu = tensor.celu %x {alpha = 5.000000e-01 : f64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %thresholded_relu = tensor.thresholded_relu %x {alpha = 5.000000e-01 : f64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %hard_sigmoid = tensor.hard_sigmoid %x {alpha = 2.500000e-01 : f64, beta = 0.000000e+00 : f64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %prelu = tensor.prelu %x, %s : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  func.return
+}
+// CHECK-LABEL: @f17
+// CHECK-NEXT: %mish = tensor.mish %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %softplus = tensor.softplus %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %softsign = tensor.softsign %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %selu = tensor.selu %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %elu = tensor.elu %x {alpha = 5.000000e-01 : f64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %celu = tensor.celu %x {alpha = 5.000000e-01 : f64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %thresholded_relu = tensor.thresholded_relu %x {alpha = 5.000000e-01 : f64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %hard_sigmoid = tensor.hard_sigmoid %x {alpha = 2.500000e-01 : f64, beta = 0.000000e+00 : f64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %prelu = tensor.prelu %x, %s : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>

@@ -54,3 +54,43 @@ func.func @f(%x: tensor<f32>) {
   %y = tensor.softmax %x : (tensor<f32>) -> tensor<f32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'tensor.celu' expects an alpha other than 0}}
+  %y = tensor.celu %x {alpha = 0.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'tensor.elu' expects an alpha that is finite in f32, got 1e+39}}
+  %y = tensor.elu %x {alpha = 1.0e+39 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'tensor.hard_sigmoid' expects a beta that is finite in f32, got 1e+39}}
+  %y = tensor.hard_sigmoid %x {beta = 1.0e+39 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %s: tensor<2x4xf32>) {
+  // expected-error @+1 {{'tensor.prelu' expects a slope that broadcasts to tensor<4xf32>, got tensor<2x4xf32>}}
+  %y = tensor.prelu %x, %s : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xi32>) {
+  // expected-error @+1 {{'tensor.prelu' expects floating-point elements, got tensor<4xi32>}}
+  %y = tensor.prelu %x, %x : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+  func.return
+}

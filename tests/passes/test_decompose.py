@@ -1,0 +1,130 @@
+"""What ops are made of computes what they mean, to a few units in the last place."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from fuzz import meaning
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation
+
+from triton_dsl.dialects import tensor
+from triton_dsl.dialects.elements import element_of
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.registry import verify_module
+from triton_dsl.passes.decompose import DECOMPOSED, DecomposePass, decomposition
+
+Array = NDArray[Any]
+LARGEST = {tensor.SinOp: 1e5, tensor.CosOp: 1e5, tensor.TanOp: 1e5}
+"""Up to where an op is right once it is decomposed."""
+
+UNITS: dict[Any, float] = {
+    tensor.AcoshOp: 5,
+    tensor.SoftplusOp: 5,
+    tensor.Expm1Op: 5,
+    tensor.MishOp: 6,
+}
+EXACT = (tensor.CeilOp, tensor.TruncOp, tensor.ReciprocalOp, tensor.ThresholdedReluOp)
+ENDS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 88.7, 89.3, -103.9, 710.3)
+OWN: dict[Any, Any] = {tensor.SinhOp: np.sinh, tensor.CoshOp: np.cosh}
+"""NumPy's: PyTorch's overflow too early."""
+
+FUNCTIONS = [kind for kind in DECOMPOSED if kind is not tensor.PreluOp]
+
+
+def points(dtype: Any) -> Array:
+    """Numbers of all sizes, whole multiples of π/2, and the ends of the type."""
+    generator, info = np.random.default_rng(5), np.finfo(dtype)
+    sizes = np.exp(generator.uniform(-80, 80, 4000)) * generator.choice([-1, 1], 4000)
+    parts = (
+        *(np.linspace(-20, 20, 2001), np.linspace(-1.5, 1.5, 2001)),
+        *(generator.uniform(-1e5, 1e5, 4000), np.arange(-60000, 60000, 7) * (np.pi / 2), sizes),
+        *(ENDS, (info.max, info.min, info.smallest_normal, -info.smallest_normal)),
+    )
+    with np.errstate(over="ignore"):
+        return np.concatenate([np.asarray(part).astype(dtype) for part in parts])
+
+
+def module_of(kind: Any, operands: Sequence[Array]) -> tuple[ModuleOp, Operation]:
+    types = [TensorType(element_of(x.dtype), x.shape) for x in operands]
+    function = FuncOp("forward", (types, []))
+    op = kind(*function.body.block.args)
+    function.body.block.add_ops([op, ReturnOp(*op.results)])
+    function.update_function_type()
+    return ModuleOp([function]), op
+
+
+def decomposed(kind: Any, *operands: Array) -> tuple[Array, Array]:
+    """What the parts of an op compute, and what it means by PyTorch in float64."""
+    module, op = module_of(kind, operands)
+    DecomposePass().apply(Context(), module)
+    verify_module(module)
+    assert not any(isinstance(inner, DECOMPOSED) for inner in module.walk())
+    (result,) = run_module(module, operands)
+    module, op = module_of(kind, operands)
+    wide = [torch.from_numpy(np.asarray(x, np.float64)) for x in operands]
+    return result, meaning.MEANING[type(op)](op, *wide).numpy()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", FUNCTIONS, ids=lambda kind: kind.name)
+def test_parts_compute_what_the_op_means(kind: Any, dtype: Any) -> None:
+    x = points(dtype)
+    limit = LARGEST.get(kind, np.inf)
+    x = x[~(np.isfinite(x) & (np.abs(x) > limit))]
+    result, expected = decomposed(kind, x)
+    with np.errstate(over="ignore"):
+        if kind in OWN:
+            expected = OWN[kind](x.astype(np.longdouble))
+        rounded = expected.astype(result.dtype)
+    same = (result == rounded) | (np.isnan(result) & np.isnan(rounded))
+    assert result.dtype == rounded.dtype
+    if result.dtype == np.bool_ or kind in EXACT:
+        assert same.all()
+    else:
+        info = np.finfo(dtype)
+        # Of numbers near 0 the digits below those of the terms are lost.
+        least = 1.0 if kind is tensor.HardSigmoidOp else 1e3 * float(info.smallest_normal)
+        unit = np.maximum(np.abs(np.where(np.isfinite(rounded), rounded, 1)), least) * info.eps
+        with np.errstate(invalid="ignore"):
+            far = np.abs(result.astype(np.longdouble) - expected) > UNITS.get(kind, 4.5) * unit
+        assert not (far | ~np.isfinite(result))[~same].any()
+    zero = (x == 0) & (rounded == 0)
+    np.testing.assert_array_equal(np.signbit(result[zero]), np.signbit(rounded[zero]))
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (3, 1)])
+def test_a_slope_broadcasts(shape: tuple[int, ...]) -> None:
+    generator = np.random.default_rng(1)
+    x, slope = (generator.standard_normal(s).astype(np.float32) for s in ((2, 3, 4), shape))
+    result, expected = decomposed(tensor.PreluOp, x, np.asarray(slope))
+    np.testing.assert_array_equal(result, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("kind", [tensor.MishOp, tensor.AtanOp, tensor.CeilOp])
+def test_narrow_floats_are_rounded_once(kind: Any, dtype: Any) -> None:
+    x = np.linspace(-5, 5, 101).astype(dtype)
+    (half,) = run_module(module_of(kind, [x])[0], [x])
+    module, _ = module_of(kind, [x])
+    DecomposePass().apply(Context(), module)
+    (result,) = run_module(module, [x])
+    assert result.dtype == dtype
+    single, _ = decomposed(kind, x.astype(np.float32))
+    np.testing.assert_array_equal(result, single.astype(dtype))
+    np.testing.assert_allclose(result.astype(float), half.astype(float), rtol=0.01)
+
+
+def test_a_target_says_what_it_takes() -> None:
+    text = decomposition(lambda kind, element: kind is tensor.SinOp and str(element) == "f32")
+    assert text == "decompose{legal=tensor.sin:f32}"
+    assert decomposition(lambda kind, element: False) == "decompose"
+    assert (
+        decomposition(lambda kind, element: kind is tensor.SinOp) == "decompose{legal=tensor.sin}"
+    )
