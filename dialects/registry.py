@@ -20,14 +20,17 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     UnknownLoc,
 )
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.irdl import IRDLOperation
 from xdsl.parser import AttrParser, Parser, ParserState
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from ..ir.errors import ParameterError, SourceError, TritonError, VerifyError
 from ..ir.locations import error_at, file_location, location_text, one_line
+from ..ir.upstream import our_name, restored_name
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
@@ -103,6 +106,8 @@ class _Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage
 class LocatingParser(Parser):
     """xDSL's parser; each op without a written location gets the place where its text starts.
 
+    Names that our ops and attributes have for upstream's tools (`ir.upstream`) read as ours.
+
     Args:
         ctx: the dialects.
         text: the whole text.
@@ -122,6 +127,7 @@ class LocatingParser(Parser):
             at = text.find("\n", at + 1)
         super().__init__(ctx, "", name)
         self._parser_state = ParserState(LinearLexer(Input(text, name)))
+        self._restored: list[tuple[Operation, str]] = []
 
     def line_and_column(self, position: int) -> tuple[int, int]:
         """The 1-based line and column of an offset into the text."""
@@ -156,7 +162,50 @@ class LocatingParser(Parser):
         if isinstance(op.location, UnknownLoc):
             line, column = self.line_and_column(start)
             op.location = file_location(self._file, line, column)
+        if (name := restored_name(op)) is not None:
+            self._restored.append((op, name))
         return op
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        module = super().parse_module(allow_implicit_module)
+        for op, name in self._restored:
+            _restore(op, self.ctx.get_op(name), name)
+        return module
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        ours = our_name(name)
+        if ours != name and self.ctx.get_optional_op(ours) is None:
+            self.raise_error(f"Operation {name} is not registered")
+        return super()._get_op_by_name(ours)
+
+    def _parse_dialect_type_or_attribute_body(
+        self, attr_name: str, is_type: bool, is_opaque: bool, starting_opaque_pos: int | None
+    ) -> Any:
+        ours = our_name(attr_name)
+        if ours != attr_name and not is_type and self.ctx.get_optional_attr(ours) is None:
+            self.raise_error(f"'{attr_name}' is not registered")
+        return super()._parse_dialect_type_or_attribute_body(
+            ours, is_type, is_opaque, starting_opaque_pos
+        )
+
+    def _parse_attribute_entry(self) -> tuple[str, Attribute]:
+        name, attribute = super()._parse_attribute_entry()
+        return our_name(name), attribute
+
+
+def _restore(op: Operation, ours: type[Operation], name: str) -> None:
+    """Put the op of ours in the place of upstream's that stands for it."""
+    known = ours.get_irdl_definition().properties if issubclass(ours, IRDLOperation) else {}
+    restored = ours.create(
+        operands=op.operands,
+        result_types=op.result_types,
+        properties={key: op.properties[key] for key in known if key in op.properties},
+        attributes={key: value for key, value in op.attributes.items() if key != name},
+    )
+    restored.location = op.location
+    for old, new in zip(op.results, restored.results, strict=True):
+        new.name_hint = old.name_hint
+    Rewriter.replace_op(op, restored)
 
 
 def parse_module(

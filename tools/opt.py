@@ -303,6 +303,7 @@ class TritonOptMain(xDSLOptMain):
             locations=self.args.print_debuginfo,
             properties_as_attributes=self.args.print_no_properties,
             elide_above=self.args.mlir_elide_elementsattrs_if_larger,
+            upstream_names=self.args.upstream_names,
         )
 
     def _printers(self) -> list[PrintIR]:

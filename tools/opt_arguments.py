@@ -152,6 +152,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as --print-debuginfo",
     )  # fmt: skip
     group.add_argument(
+        "--upstream-names", action="store_true",
+        help="print the generic form with names that mlir-opt --allow-unregistered-dialect, IREE "
+        "and viewers read; triton-opt reads it back",
+    )  # fmt: skip
+    group.add_argument(
         "--mlir-elide-elementsattrs-if-larger", type=natural, metavar="N",
         help="print dense constants of more than N elements as dense_resource<__elided__>",
     )  # fmt: skip

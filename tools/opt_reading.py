@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ..ir.errors import SourceError, TritonError, VerifyError
 from ..ir.pipeline import did_you_mean
 from ..ir.printing import PrintOptions, module_text
+from ..ir.upstream import our_name, upstream_name
 
 _UNREGISTERED = re.compile(r"(Operation )?'?([A-Za-z_]\w*)(\.[\w.$-]+)?'? is not registered")
 _REPRODUCER = re.compile(r"\{-#\s*external_resources.*?mlir_reproducer.*?#-\}", re.DOTALL)
@@ -56,15 +57,18 @@ def with_hint(message: str, context: Context) -> str:
     found = _UNREGISTERED.search(first)
     if found is None:
         return message
-    dialect, tail = found[2], found[3]
+    written = found[2] + (found[3] or "")
+    dialect, dot, _ = our_name(written).partition(".")
     known = list(context.registered_dialect_names)
     if dialect not in known:
         hint = did_you_mean(dialect, known) or " (--show-dialects lists them)"
         first += f": unknown dialect '{dialect}'{hint}; --allow-unregistered-dialect accepts it"
-    elif tail:
+    elif dot:
         found_in = context.get_dialect(dialect)
         members = found_in.operations if found[1] else found_in.attributes
-        first += did_you_mean(dialect + tail, [member.name for member in members])
+        names = [member.name for member in members]
+        foreign = our_name(written) != written
+        first += did_you_mean(written, [*map(upstream_name, names)] if foreign else names)
     return first + line_break + rest
 
 

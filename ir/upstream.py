@@ -1,0 +1,138 @@
+"""The names under which upstream's tools read our IR, one table for printing and for reading.
+
+`mlir-opt`, IREE and viewers know `tensor` as a dialect of theirs, and refuse what we add to it;
+with `--allow-unregistered-dialect` they take any op, attribute and type of a dialect that they have
+never heard of. So `tensor.relu`, `#tensor.store` and the attribute `tensor.range` are written as
+`triton_tensor.relu`, `#triton_tensor.store` and `triton_tensor.range`, while upstream's own
+`tensor.cast` keeps its name, and so do `ternary` and `spike`. An op that upstream has too, with the
+same meaning, is written as upstream's, with the name of ours beside it:
+
+    %2 = "arith.addf"(%0, %1) {triton_tensor.add} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+
+Not here: the text (`printing`) and its reading (`dialects.registry`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerType,
+    Signedness,
+    TensorType,
+    UnitAttr,
+    UnregisteredOp,
+)
+from xdsl.ir import Attribute, Operation
+
+SHARED = "tensor."
+"""How names start in the dialect that we share with upstream."""
+OURS = "triton_tensor."
+"""How ours among them start for upstream's tools."""
+UNDER = "tf."
+"""Before our ops, for readers that take unknown ops in TensorFlow's dialect alone."""
+OUR_DIALECTS = (OURS, "ternary.", "spike.")
+
+SAME_MEANING: dict[str, tuple[str | None, str | None]] = {
+    "tensor.abs": ("math.absf", None),
+    "tensor.add": ("arith.addf", "arith.addi"),
+    "tensor.and": (None, "arith.andi"),
+    "tensor.ceil": ("math.ceil", None),
+    "tensor.constant": ("arith.constant", "arith.constant"),
+    "tensor.cos": ("math.cos", None),
+    "tensor.div": ("arith.divf", None),
+    "tensor.erf": ("math.erf", None),
+    "tensor.exp": ("math.exp", None),
+    "tensor.floor": ("math.floor", None),
+    "tensor.log": ("math.log", None),
+    "tensor.maximum": ("arith.maximumf", "arith.maxsi"),
+    "tensor.minimum": ("arith.minimumf", "arith.minsi"),
+    "tensor.mul": ("arith.mulf", "arith.muli"),
+    "tensor.neg": ("arith.negf", None),
+    "tensor.or": (None, "arith.ori"),
+    "tensor.round": ("math.roundeven", None),
+    "tensor.rsqrt": ("math.rsqrt", None),
+    "tensor.sin": ("math.sin", None),
+    "tensor.sqrt": ("math.sqrt", None),
+    "tensor.sub": ("arith.subf", "arith.subi"),
+    "tensor.tan": ("math.tan", None),
+    "tensor.tanh": ("math.tanh", None),
+    "tensor.trunc": ("math.trunc", None),
+    "tensor.where": ("arith.select", "arith.select"),
+}
+"""Ours: upstream's for floats, and for integers. Left out is what upstream leaves undefined:
+integer `div` by 0, `abs` of the least integer, `convert` of what does not fit."""
+
+CUSTOM_FORM = frozenset(
+    f"llvm.{name}" for name in ("add", "getelementptr", "mul", "shl", "sub", "trunc")
+) | {"vector.shuffle"}
+"""Upstream's ops whose custom form alone reads everywhere: xDSL keeps flags of `llvm` as numbers,
+and the type of a mask hangs on upstream's version."""
+
+_FROM_UPSTREAM = {theirs: ours for ours, both in SAME_MEANING.items() for theirs in both if theirs}
+
+
+@cache
+def _upstream_ops() -> frozenset[str]:
+    """The ops of `tensor` that are upstream's."""
+    from xdsl.dialects.tensor import Tensor
+
+    return frozenset(op.name for op in Tensor.operations)
+
+
+def upstream_name(name: str) -> str:
+    """What upstream's tools call our op, attribute or attribute key `name`."""
+    shared = name.startswith(SHARED) and name not in _upstream_ops()
+    return OURS + name.removeprefix(SHARED) if shared else name
+
+
+def our_name(name: str) -> str:
+    """The name that `upstream_name` was given, with or without `UNDER` before it."""
+    if name.startswith(UNDER) and name.removeprefix(UNDER).startswith(OUR_DIALECTS):
+        name = name.removeprefix(UNDER)
+    return SHARED + name.removeprefix(OURS) if name.startswith(OURS) else name
+
+
+def upstream_op(op: Operation, under: bool) -> tuple[str, str | None]:
+    """What upstream's tools call an op, and the name to write beside upstream's own.
+
+    `under` puts ours under `UNDER`, for readers that know no `math` either.
+    """
+    name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+    theirs = _same_meaning(op)
+    if theirs is not None and not (under and theirs.startswith("math.")):
+        return theirs, name
+    foreign = upstream_name(name)
+    return (UNDER + foreign if under and foreign.startswith(OUR_DIALECTS) else foreign), None
+
+
+def restored_name(op: Operation) -> str | None:
+    """The op of ours that `op`, read as upstream's, stands for."""
+    ours = _FROM_UPSTREAM.get(op.name)
+    return ours if ours is not None and op.attributes.get(ours) == UnitAttr() else None
+
+
+def _same_meaning(op: Operation) -> str | None:
+    """Upstream's op that computes the same on these types."""
+    names = SAME_MEANING.get(op.name)
+    if names is None or any("." not in key for key in op.attributes):
+        return None
+    # Upstream's ops do not broadcast, which sizes known at run time alone may ask for.
+    types = [value.type for value in (*op.operands, *op.results)]
+    if len(types) > 2 and not all(_is_static(type) for type in types):
+        return None
+    values = types[1:] if op.name == "tensor.where" else types
+    shapes = {type.get_shape() for type in types if isinstance(type, TensorType)}
+    if len(set(values)) > 1 or len(shapes) > 1 or not isinstance(values[-1], TensorType):
+        return None
+    element = cast("TensorType[Attribute]", values[-1]).element_type
+    if isinstance(element, AnyFloat):
+        return names[0]
+    signless = isinstance(element, IntegerType) and element.signedness.data is Signedness.SIGNLESS
+    return names[1] if signless else None
+
+
+def _is_static(type: Attribute) -> bool:
+    return isinstance(type, TensorType) and type.has_static_shape()
