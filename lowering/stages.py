@@ -82,7 +82,7 @@ def located_text(module: ModuleOp) -> str:
 def _write_snapshots(folder: Path, snapshots: Sequence[tuple[str, ModuleOp]]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        reference = _save_parameters(folder, [module for _, module in snapshots])
+        reference = save_parameters(folder, [module for _, module in snapshots])
         for index, (name, module) in enumerate(snapshots):
             if reference is not None:
                 attach_store(module, ParameterStore(reference))
@@ -91,8 +91,8 @@ def _write_snapshots(folder: Path, snapshots: Sequence[tuple[str, ModuleOp]]) ->
         raise OptionError(f"cannot write '{folder}': {error.strerror or error}") from None
 
 
-def _save_parameters(folder: Path, modules: Sequence[ModuleOp]) -> StoreReference | None:
-    """Save every entry that some snapshot names; `None` when there are no values."""
+def save_parameters(folder: Path, modules: Sequence[ModuleOp]) -> StoreReference | None:
+    """Save every entry that some module names to `folder`; `None` when there are no values."""
     names: dict[str, ParameterStore] = {}
     for module in modules:
         if STORE_ATTRIBUTE in module.attributes:

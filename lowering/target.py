@@ -16,6 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.parameters import parameter_keys, store_of
+from ..dialects.tensor.storage import STORE_ATTRIBUTE
 from .artifact import Artifact
 from .options import TargetOptions
 from .stages import Stage, located_text
@@ -69,7 +70,7 @@ def source_hash(module: ModuleOp) -> str:
     """The SHA-256 of a module: its text, and the weights it names that are in no file."""
     digest = hashlib.sha256(located_text(module).encode())
     added = parameter_keys(module)
-    if added:
+    if added and STORE_ATTRIBUTE in module.attributes:
         store = store_of(module)
         for name in sorted(added.intersection(store.added_names)):
             array = store.read(name)

@@ -39,6 +39,7 @@ ENTRY_POINTS = "triton_dsl.targets"
 
 
 _BUILT_IN = {
+    "mlir": "to_mlir:MlirTarget",
     "native": "to_native.target:NativeTarget",
     "nir": "to_nir.target:NirTarget",
     "onnx": "to_onnx.target:OnnxTarget",

@@ -6,84 +6,30 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from filecheck_modules import SEPARATOR, canonical, context, modules
 from fuzz.module_rules import generate
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, DictionaryAttr, ModuleOp
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.ir import Operation
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import SourceError, TritonError
 from triton_dsl.ir.printing import PrintOptions, module_text
 from triton_dsl.ir.upstream import SAME_MEANING, our_name, upstream_name
+from triton_dsl.lowering.to_mlir import FORM as WIDEST
 from triton_dsl.passes.universe import everything
 
-FILECHECK = Path(__file__).resolve().parents[1] / "filecheck"
-SEPARATOR = "// -----\n"
 PLAIN = PrintOptions(upstream_names=True)
-WIDEST = PrintOptions(upstream_names=True, upstream_prefix=True, properties_as_attributes=True)
-NOT_UPSTREAMS = {"convert_vector_to_llvm_errors.mlir"}
-"""Files whose IR upstream's verifier refuses: <minsi> of floats."""
 OFFERED = {op.name for op in everything().all_dialects["tensor"]().operations}
 
 RequireTool = Callable[[str, str], str]
-
-
-def context() -> Context:
-    """All dialects; ops of others are kept as they are."""
-    known = Context(allow_unregistered=True)
-    for name, dialect in everything().all_dialects.items():
-        known.register_dialect(name, dialect)
-    return known
-
-
-@cache
-def modules() -> list[ModuleOp]:
-    """All IR of tests/filecheck that is valid, for upstream too."""
-    known, read = context(), list[ModuleOp]()
-    for path in sorted(FILECHECK.rglob("*.mlir")):
-        if path.name in NOT_UPSTREAMS:
-            continue
-        for part in path.read_text(encoding="utf-8").split(SEPARATOR):
-            try:
-                read.append(parse_module(part, str(path), known))
-            except TritonError:
-                continue
-    return read
-
-
-def ordered(attribute: Attribute) -> Attribute:
-    """The same with the keys of dictionaries in order: `mlir-opt` sorts them."""
-    match attribute:
-        case DictionaryAttr():
-            return DictionaryAttr({k: ordered(v) for k, v in sorted(attribute.data.items())})
-        case ArrayAttr():
-            return ArrayAttr([ordered(entry) for entry in attribute.data])
-        case _:
-            return attribute
-
-
-def canonical(module: ModuleOp) -> str:
-    """A module as text that hangs on neither names of values nor the order of attributes."""
-    module = module.clone()
-    for op in module.walk():
-        for holder in (op.attributes, op.properties):
-            entries = sorted((key, ordered(value)) for key, value in holder.items())
-            holder.clear()
-            holder.update(entries)
-        arguments = [a for region in op.regions for block in region.blocks for a in block.args]
-        for value in (*op.results, *arguments):
-            value.name_hint = None
-    return module_text(module, PrintOptions(generic=True))
 
 
 def through_mlir_opt(texts: list[str], tool: str, *options: str) -> list[str]:
