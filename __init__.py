@@ -1,39 +1,13 @@
 """Triton DSL: one neural network, written once, compiled for every target that can run it.
 
-This file is the public face of the package: the few names that a user's program needs, loaded on
-first use. It is not the place for code; each name lives in the module that `_HOME` says.
+This file is the public face of the package: the names that most programs need, loaded on first use.
+More stand in `triton_dsl.spiking`, `.training`, `.targets`, `.passes`, `.dialects` and `.runtime`.
+It is not the place for code; the table says in which module each name lives.
 """
 
-import gc
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .ir.errors import CompilationError as CompilationError
-    from .ir.errors import TritonError as TritonError
-    from .ir.language.checker import TypeChecker as TypeChecker
-    from .ir.language.parser import TritonParser as TritonParser
-    from .lowering.backend import BackendBase as BackendBase
-    from .lowering.backend import compile_model as compile_model
-    from .lowering.backend import register_backend as register_backend
-    from .lowering.from_onnx import from_onnx as from_onnx
-    from .lowering.from_tflite import from_tflite as from_tflite
-    from .lowering.from_torch import from_torch as from_torch
-    from .lowering.mobile import MobileModel as MobileModel
-    from .lowering.mobile import optimize_for_mobile as optimize_for_mobile
-    from .lowering.to_onnx import export_to_onnx as export_to_onnx
-    from .lowering.to_onnx import optimize_onnx_model as optimize_onnx_model
-    from .lowering.to_verilog.backend import FPGABackend as FPGABackend
-    from .runtime.analysis import analyze_model_size as analyze_model_size
-    from .runtime.layers import TernaryConv2d as TernaryConv2d
-    from .runtime.layers import TernaryLinear as TernaryLinear
-    from .runtime.profiler import profile_model as profile_model
-    from .runtime.quantization import ternarize as ternarize
-    from .runtime.quantization import ternarize_stochastic as ternarize_stochastic
-    from .runtime.ternary_tensor import TernaryTensor as TernaryTensor
-    from .runtime.ternary_tensor import ternary_matmul as ternary_matmul
-
-    __version__: str
+from .ir.lazy import lazy_names
 
 # What a star import brings: the compiler. The names that need PyTorch are imported one by one.
 __all__ = (
@@ -43,62 +17,95 @@ __all__ = (
     "TritonParser",
     "TypeChecker",
     "compile_model",
+    "import_model",
     "register_backend",
 )
 
-_HOME = {
-    "BackendBase": "lowering.backend",
-    "CompilationError": "ir.errors",
-    "FPGABackend": "lowering.to_verilog.backend",
-    "MobileModel": "lowering.mobile",
-    "TernaryConv2d": "runtime.layers",
-    "TernaryLinear": "runtime.layers",
-    "TernaryTensor": "runtime.ternary_tensor",
-    "TritonError": "ir.errors",
-    "TritonParser": "ir.language.parser",
-    "TypeChecker": "ir.language.checker",
-    "analyze_model_size": "runtime.analysis",
-    "compile_model": "lowering.backend",
-    "export_to_onnx": "lowering.to_onnx",
-    "from_onnx": "lowering.from_onnx",
-    "from_tflite": "lowering.from_tflite",
-    "from_torch": "lowering.from_torch",
-    "optimize_for_mobile": "lowering.mobile",
-    "optimize_onnx_model": "lowering.to_onnx",
-    "profile_model": "runtime.profiler",
-    "register_backend": "lowering.backend",
-    "ternarize": "runtime.quantization",
-    "ternarize_stochastic": "runtime.quantization",
-    "ternary_matmul": "runtime.ternary_tensor",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        value: object = version("triton-dsl")
-    elif name in _HOME:
-        # Thousands of classes that stay are made; looking for garbage among them, and among those
-        # of PyTorch, takes a third of the time.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            from .ir.errors import BackendError
-
-            raise BackendError(f"{name} needs PyTorch: pip install 'triton-dsl[torch]'") from None
-        finally:
-            if collects:
-                gc.enable()
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, "__version__"})
+if TYPE_CHECKING:
+    from . import dialects as dialects
+    from . import passes as passes
+    from . import runtime as runtime
+    from . import spiking as spiking
+    from . import targets as targets
+    from . import training as training
+    from .ir.errors import BackendError as BackendError
+    from .ir.errors import CompilationError as CompilationError
+    from .ir.errors import LoweringError as LoweringError
+    from .ir.errors import OptionError as OptionError
+    from .ir.errors import ParameterError as ParameterError
+    from .ir.errors import PassError as PassError
+    from .ir.errors import SourceError as SourceError
+    from .ir.errors import TritonError as TritonError
+    from .ir.errors import UnsupportedError as UnsupportedError
+    from .ir.errors import VerifyError as VerifyError
+    from .ir.language.checker import TypeChecker as TypeChecker
+    from .ir.language.nodes import LayerDef as LayerDef
+    from .ir.language.parser import TritonParser as TritonParser
+    from .ir.version import __version__ as __version__
+    from .lowering.backend import BackendBase as BackendBase
+    from .lowering.backend import compile_model as compile_model
+    from .lowering.backend import register_backend as register_backend
+    from .lowering.from_nir import import_nir as import_nir
+    from .lowering.from_onnx import from_onnx as from_onnx
+    from .lowering.from_tflite import from_tflite as from_tflite
+    from .lowering.from_torch import from_torch as from_torch
+    from .lowering.from_tri import import_tri as import_tri
+    from .lowering.frontends import FrontEnd as FrontEnd
+    from .lowering.frontends import import_model as import_model
+    from .lowering.frontends import register_front_end as register_front_end
+    from .lowering.mobile import MobileModel as MobileModel
+    from .lowering.mobile import optimize_for_mobile as optimize_for_mobile
+    from .lowering.module_file import save_module as save_module
+    from .lowering.ternarization import ternarize_module as ternarize_module
+    from .lowering.to_onnx import export_to_onnx as export_to_onnx
+    from .lowering.to_onnx import optimize_onnx_model as optimize_onnx_model
+    from .lowering.to_pytorch.codegen import PyTorchCodeGenerator as PyTorchCodeGenerator
+    from .lowering.to_tflite import TFLiteQuantizationConfig as TFLiteQuantizationConfig
+    from .lowering.to_tflite import export_to_tflite as export_to_tflite
+    from .lowering.to_verilog.backend import FPGABackend as FPGABackend
+    from .runtime.analysis import analyze_model_size as analyze_model_size
+    from .runtime.layers import TernaryConv2d as TernaryConv2d
+    from .runtime.layers import TernaryLinear as TernaryLinear
+    from .runtime.profiler import profile_model as profile_model
+    from .runtime.quantization import ternarize as ternarize
+    from .runtime.quantization import ternarize_stochastic as ternarize_stochastic
+    from .runtime.ternary_tensor import TernaryTensor as TernaryTensor
+    from .runtime.ternary_tensor import ternary_matmul as ternary_matmul
+    from .tools.commands.info import describe_module as describe_module
+    from .tools.commands.verify import comparison_table as comparison_table
+    from .tools.verify import verify_module as verify_module
+else:
+    __getattr__, __dir__, _ = lazy_names(
+        __name__,
+        {
+            "ir.errors": "BackendError CompilationError LoweringError OptionError ParameterError "
+            "PassError SourceError TritonError UnsupportedError VerifyError",
+            "ir.language.checker": "TypeChecker",
+            "ir.language.nodes": "LayerDef",
+            "ir.language.parser": "TritonParser",
+            "ir.version": "__version__",
+            "lowering.backend": "BackendBase compile_model register_backend",
+            "lowering.from_nir": "import_nir",
+            "lowering.from_onnx": "from_onnx",
+            "lowering.from_tflite": "from_tflite",
+            "lowering.from_torch": "from_torch",
+            "lowering.from_tri": "import_tri",
+            "lowering.frontends": "FrontEnd import_model register_front_end",
+            "lowering.mobile": "MobileModel optimize_for_mobile",
+            "lowering.module_file": "save_module",
+            "lowering.ternarization": "ternarize_module",
+            "lowering.to_onnx": "export_to_onnx optimize_onnx_model",
+            "lowering.to_pytorch.codegen": "PyTorchCodeGenerator",
+            "lowering.to_tflite": "TFLiteQuantizationConfig export_to_tflite",
+            "lowering.to_verilog.backend": "FPGABackend",
+            "runtime.analysis": "analyze_model_size",
+            "runtime.layers": "TernaryConv2d TernaryLinear",
+            "runtime.profiler": "profile_model",
+            "runtime.quantization": "ternarize ternarize_stochastic",
+            "runtime.ternary_tensor": "TernaryTensor ternary_matmul",
+            "tools.commands.info": "describe_module",
+            "tools.commands.verify": "comparison_table",
+            "tools.verify": "verify_module",
+        },
+        modules=("dialects", "passes", "runtime", "spiking", "targets", "training"),
+    )

@@ -50,7 +50,7 @@ from triton_dsl.dialects.ternary.sparsity import DEFAULT_BLOCK as BLOCK
 from triton_dsl.ir.errors import TritonError
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.lowering.to_native.callables import native_program, ternary_linear
+from triton_dsl.lowering.to_native.callables import native_linear, native_program
 from triton_dsl.lowering.to_native.kernels.kernel import kernel_module
 from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
 from triton_dsl.lowering.to_native.object_code import compile_object
@@ -112,7 +112,7 @@ def one_layer(
     expected = x.astype(np.float64) @ trits.T.astype(np.float64)
 
     def engines() -> dict[str, Run]:
-        ours = ternary_linear(trits, threads=threads, precision=precision)
+        ours = native_linear(trits, threads=threads, precision=precision)
         return {"ours": lambda: ours(x), **runs_of(peers, [trits], x, threads)}
 
     runs, twins = engines(), engines()
@@ -138,8 +138,8 @@ def sparse(options: argparse.Namespace) -> Iterator[list[Figure]]:
             trits *= np.repeat(np.repeat(kept, BLOCK[1], axis=0), BLOCK[0], axis=1)
             for threads in options.threads:
                 layers = {
-                    "ours": ternary_linear(trits, threads=threads),
-                    "ours, dense": ternary_linear(trits, threads=threads, layout="panels"),
+                    "ours": native_linear(trits, threads=threads),
+                    "ours, dense": native_linear(trits, threads=threads, layout="panels"),
                 }
                 runs: dict[str, Run] = {name: partial(run, x) for name, run in layers.items()}
                 found = contenders(runs, {}, x.astype(np.float64) @ trits.T.astype(np.float64))
@@ -237,7 +237,7 @@ def costs(options: argparse.Namespace) -> list[Cost]:
         compiling = [seconds(lambda i=i: load(str(i), generate, cache=cache)) for i in range(5)]
         loading = [seconds(lambda i=i: load(str(i), generate, cache=cache)) for i in range(5)]
     trits, x = random_layer(16, 64, 1)
-    layer = ternary_linear(trits)
+    layer = native_linear(trits)
     layer(x)
 
     def calls() -> None:

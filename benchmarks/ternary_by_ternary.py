@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from triton_dsl.ir.errors import TritonError
 from triton_dsl.lowering.to_native.kernels.bitplanes_schemes import SCHEMES, best_scheme
-from triton_dsl.lowering.to_native.matmul import pack_columns, ternary_matmul
+from triton_dsl.lowering.to_native.matmul import native_matmul, pack_columns
 from triton_dsl.runtime.native.processor import host_features
 
 Shape = tuple[int, int, int]
@@ -48,10 +48,10 @@ def engines(a: NDArray[np.int8], b: NDArray[np.int8], threads: int, schemes: lis
     """Ours and, where PyTorch is installed, its products."""
     first, *others = schemes
     packed = pack_columns(b, scheme=first)
-    runs: Runs = {f"ours, {first}": partial(ternary_matmul, a, packed, threads=threads)}
+    runs: Runs = {f"ours, {first}": partial(native_matmul, a, packed, threads=threads)}
     for name in others:
         runs[f"ours, {name}"] = partial(
-            ternary_matmul, a, pack_columns(b, scheme=name), threads=threads
+            native_matmul, a, pack_columns(b, scheme=name), threads=threads
         )
     try:
         import torch
@@ -79,7 +79,7 @@ def measured(shape: Shape, threads: int, schemes: list[str], rounds: int) -> Ite
     found = contenders(runs, runs, expected_product(a, b))
     bits = a != 0
     packed = pack_columns(b, scheme=schemes[0])
-    run: Run = partial(ternary_matmul, bits, packed, threads=threads)
+    run: Run = partial(native_matmul, bits, packed, threads=threads)
     found += contenders({f"ours, bits, {schemes[0]}": run}, {}, expected_product(bits, b))
     take_turns(found, rounds)
     yield figures(name, found, threads=threads)

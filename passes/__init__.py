@@ -7,10 +7,14 @@ another form (`lowering`).
 
 What passes ask of a program stands in `analysis`, what samples tell of it in `calibration`. Passes
 that leave the IR for a target's stand with the target; `PASSES` names them too, and `universe`
-loads them.
+loads them. The classes here, and some functions, are names of this package, loaded on first use.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.lazy import lazy_names
 
 PASSES = {
     "balance-thresholds": "passes.balance_thresholds:BalanceThresholdsPass",
@@ -62,3 +66,56 @@ PASSES = {
 Data and no imports, so that passes of targets (`lowering`) are found here too. xDSL's own
 (`canonicalize`, `cse`, `dce`, …) are not among them: the command line adds those.
 """
+
+if TYPE_CHECKING:
+    from .adder_graph import InputRange as InputRange
+    from .adder_graph import optimize_matrix as optimize_matrix
+    from .adder_graph.optimize_adder_graph import OptimizeAdderGraphPass as OptimizeAdderGraphPass
+    from .balance_thresholds import BalanceThresholdsPass as BalanceThresholdsPass
+    from .convert_ann_to_snn import ConvertAnnToSnnPass as ConvertAnnToSnnPass
+    from .convert_spike_to_tensor import ConvertSpikeToTensorPass as ConvertSpikeToTensorPass
+    from .decompose import DecomposePass as DecomposePass
+    from .expose_logits import ExposeLogitsPass as ExposeLogitsPass
+    from .expose_state import ExposeStatePass as ExposeStatePass
+    from .expose_trains import ExposeTrainsPass as ExposeTrainsPass
+    from .fold_constants import FoldConstantsPass as FoldConstantsPass
+    from .free_batch import FreeBatchPass as FreeBatchPass
+    from .fuse_elementwise import FuseElementwisePass as FuseElementwisePass
+    from .fuse_linear import FuseLinearPass as FuseLinearPass
+    from .fuse_spike import FuseSpikePass as FuseSpikePass
+    from .hoist_synapses import HoistSynapsesPass as HoistSynapsesPass
+    from .infer_shapes import InferShapesPass as InferShapesPass
+    from .inline_spike_layers import InlineSpikeLayersPass as InlineSpikeLayersPass
+    from .lower_recurrent import LowerRecurrentPass as LowerRecurrentPass
+    from .network.build_network import BuildNetworkPass as BuildNetworkPass
+    from .network.lower_network import LowerNetworkPass as LowerNetworkPass
+    from .normalize_weights import NormalizeWeightsPass as NormalizeWeightsPass
+    from .quantize_activations.calibrate import CalibratePass as CalibratePass
+    from .quantize_activations.calibrate import calibrate as calibrate
+    from .quantize_activations.drop_dynamic_rounding import (
+        DropDynamicRoundingPass as DropDynamicRoundingPass,
+    )
+    from .quantize_activations.expose_integers import ExposeIntegersPass as ExposeIntegersPass
+    from .quantize_activations.quantize_activations import (
+        QuantizeActivationsPass as QuantizeActivationsPass,
+    )
+    from .quantize_activations.quantize_activations import quantize as quantize
+    from .quantize_neurons.quantize_neurons import QuantizeNeuronsPass as QuantizeNeuronsPass
+    from .quantize_neurons.quantize_spike import QuantizeSpikePass as QuantizeSpikePass
+    from .requantize.merge_rescaling import MergeRescalingPass as MergeRescalingPass
+    from .requantize.requantize import RequantizePass as RequantizePass
+    from .skip_zeros.skip_silent import SkipSilentPass as SkipSilentPass
+    from .skip_zeros.skip_zeros import SkipZerosPass as SkipZerosPass
+    from .streamline.streamline import StreamlinePass as StreamlinePass
+    from .ternarize.ternarize import TernarizePass as TernarizePass
+else:
+    _homes = [home.split(":") for home in PASSES.values() if home.startswith("passes.")]
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        dict(_homes),
+        {
+            "passes.adder_graph": "InputRange optimize_matrix",
+            "passes.quantize_activations.calibrate": "calibrate",
+            "passes.quantize_activations.quantize_activations": "quantize",
+        },
+    )

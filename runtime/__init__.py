@@ -4,4 +4,75 @@ Also networks of PyTorch to compile: their layers (`layers`, `spiking`, `models`
 
 A module here takes finished artefacts and arrays. It does not compile: nothing in this folder
 imports `lowering` or `passes`, and of `ir` and `dialects` only types.
+
+The names that users need load on first use, from where the table says.
 """
+
+from typing import TYPE_CHECKING
+
+from ..ir.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ..ir.trits import pack_trits as pack_trits
+    from ..ir.trits import unpack_trits as unpack_trits
+    from .analysis import analyze_model_size as analyze_model_size
+    from .backend import configure_torch_backend as configure_torch_backend
+    from .backend import resolve_amp_config as resolve_amp_config
+    from .backend import resolve_ort_providers as resolve_ort_providers
+    from .backend import resolve_torch_device as resolve_torch_device
+    from .devices import DeviceInfo as DeviceInfo
+    from .devices import list_devices as list_devices
+    from .engines import run_onnx as run_onnx
+    from .engines import run_torch as run_torch
+    from .layers import TernaryConv2d as TernaryConv2d
+    from .layers import TernaryLinear as TernaryLinear
+    from .models.bert import TernaryBertTiny as TernaryBertTiny
+    from .models.mobilenet import TernaryMobileNetV2 as TernaryMobileNetV2
+    from .models.resnet import TernaryResNet18 as TernaryResNet18
+    from .models.resnet import ternary_resnet18 as ternary_resnet18
+    from .models.small import TernaryCIFAR10Net as TernaryCIFAR10Net
+    from .models.small import TernaryMNISTNet as TernaryMNISTNet
+    from .models.vision_transformer import VisionTransformer as VisionTransformer
+    from .native.program import NativeProgram as NativeProgram
+    from .native.program import load_shared as load_shared
+    from .operators import get_precision as get_precision
+    from .operators import set_precision as set_precision
+    from .operators import ternary_conv2d as ternary_conv2d
+    from .operators import ternary_linear as ternary_linear
+    from .operators import use_precision as use_precision
+    from .packed import PackedTernaryConv2d as PackedTernaryConv2d
+    from .packed import PackedTernaryLinear as PackedTernaryLinear
+    from .packed import pack_model as pack_model
+    from .packed import tri_state_dict as tri_state_dict
+    from .profiler import profile_model as profile_model
+    from .quantization import ternarize as ternarize
+    from .quantization import ternarize_stochastic as ternarize_stochastic
+    from .ternary_tensor import TernaryTensor as TernaryTensor
+    from .ternary_tensor import pack as pack
+    from .ternary_tensor import ternary_matmul as ternary_matmul
+    from .ternary_tensor import unpack as unpack
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "ir.trits": "pack_trits unpack_trits",
+            "runtime.analysis": "analyze_model_size",
+            "runtime.backend": "configure_torch_backend resolve_amp_config resolve_ort_providers "
+            "resolve_torch_device",
+            "runtime.devices": "DeviceInfo list_devices",
+            "runtime.engines": "run_onnx run_torch",
+            "runtime.layers": "TernaryConv2d TernaryLinear",
+            "runtime.models.bert": "TernaryBertTiny",
+            "runtime.models.mobilenet": "TernaryMobileNetV2",
+            "runtime.models.resnet": "TernaryResNet18 ternary_resnet18",
+            "runtime.models.small": "TernaryCIFAR10Net TernaryMNISTNet",
+            "runtime.models.vision_transformer": "VisionTransformer",
+            "runtime.native.program": "NativeProgram load_shared",
+            "runtime.operators": "get_precision set_precision ternary_conv2d ternary_linear "
+            "use_precision",
+            "runtime.packed": "PackedTernaryConv2d PackedTernaryLinear pack_model tri_state_dict",
+            "runtime.profiler": "profile_model",
+            "runtime.quantization": "ternarize ternarize_stochastic",
+            "runtime.ternary_tensor": "TernaryTensor pack ternary_matmul unpack",
+        },
+    )

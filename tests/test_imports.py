@@ -13,7 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "triton_dsl"
 
-# What each folder may import besides itself; the empty name is the package's own face.
+# What each folder may import besides itself; the empty name is the package's own face. Faces at the
+# root, `spiking` and others, name what stands in any folder.
 ARROWS = {
     "ir": set[str](),
     "dialects": {"ir"},
@@ -121,13 +122,14 @@ def module_name(path: Path) -> str:
     return ".".join([PACKAGE, *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
-FILES = [ROOT / "__init__.py", *(path for name in ARROWS for path in (ROOT / name).rglob("*.py"))]
+FILES = [*ROOT.glob("*.py"), *(path for name in ARROWS for path in (ROOT / name).rglob("*.py"))]
 MODULES = {module_name(path): path for path in sorted(FILES)}
 
 
 def folder_of(module: str) -> str:
-    """The top folder a module of ours stands in; empty for the package itself."""
-    return module.split(".")[1] if "." in module else ""
+    """The top folder a module of ours stands in; empty for the package itself and other faces."""
+    folder = module.split(".")[1] if "." in module else ""
+    return folder if folder in ARROWS else ""
 
 
 def is_type_checking(test: ast.expr) -> bool:

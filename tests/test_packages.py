@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+FACES = ("__init__.py", "spiking.py", "targets.py", "training.py")
 FOLDERS = ("ir", "dialects", "passes", "lowering", "runtime", "tools")
 CONFIG: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS: dict[str, Any] = CONFIG["tool"]["setuptools"]
@@ -44,8 +46,8 @@ def test_every_module_is_in_a_package() -> None:
     assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
 
 
-def test_the_root_holds_no_other_module() -> None:
-    assert [path.name for path in ROOT.glob("*.py")] == ["__init__.py"]
+def test_the_root_holds_faces_alone() -> None:
+    assert sorted(path.name for path in ROOT.glob("*.py")) == sorted(FACES)
 
 
 def test_every_data_file_is_installed() -> None:
@@ -62,7 +64,7 @@ def test_every_data_file_is_installed() -> None:
 def test_every_module_says_what_it_is_for() -> None:
     silent = [
         path.relative_to(ROOT).as_posix()
-        for path in [ROOT / "__init__.py", *source_files()]
+        for path in [*(ROOT / name for name in FACES), *source_files()]
         if path.suffix == ".py" and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
     ]
     assert silent == []
@@ -139,10 +141,28 @@ def test_the_wheel_holds_every_source_file(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
+        archive.extractall(tmp_path / "site")
     expected = {
         f"triton_dsl/{name}"
         for name in tracked
-        if name in ("__init__.py", "py.typed") or name.split("/")[0] in FOLDERS
+        if name in (*FACES, "py.typed") or name.split("/")[0] in FOLDERS
     }
     assert expected - packed == set()
     assert {name for name in packed if ".dist-info/" not in name} - expected == set()
+
+    program = (
+        "import triton_dsl\n"
+        "from triton_dsl.spiking import LifNeuron\n"
+        "from triton_dsl.targets import compile_to_target\n"
+        "from triton_dsl.training import Trainer\n"
+        "print(triton_dsl.__file__, triton_dsl.passes.TernarizePass.name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path / "site",
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+    )
+    assert done.stdout.split() == [str(tmp_path / "site/triton_dsl/__init__.py"), "ternarize"]

@@ -1,6 +1,6 @@
 """Native programs and layers: what generates code joined with what compiles and runs it.
 
-`native_program(module)` gives a callable for a whole program. `ternary_linear(trits)` gives a layer
+`native_program(module)` gives a callable for a whole program. `native_linear(trits)` gives a layer
 for a matrix [outs, ins] with values -1, 0, 1; called on int8 activations it gives exact int32, on
 float32 activations float32.
 """
@@ -127,7 +127,7 @@ def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
     return provide
 
 
-def ternary_linear(
+def native_linear(
     weights: NDArray[np.generic] | PackedWeights,
     *,
     scale: NDArray[np.float32] | float | None = None,

@@ -1,6 +1,6 @@
 """Exact products of trits by trits and of bits by trits, for this processor.
 
-`ternary_matmul(a, b)` multiplies NumPy arrays; `pack_columns(b)` brings a matrix that is used again
+`native_matmul(a, b)` multiplies NumPy arrays; `pack_columns(b)` brings a matrix that is used again
 into the layout of the kernels once. Not here: float or int8 operands (`to_native.callables`).
 """
 
@@ -85,7 +85,7 @@ def pack_columns(
     return PackedColumns.of_packed(b, *shape, kernels)
 
 
-def ternary_matmul(
+def native_matmul(
     a: ArrayLike,
     b: ArrayLike | PackedColumns,
     *,

@@ -106,10 +106,10 @@ import sys
 import numpy as np
 if sys.argv[1] == "torch":
     import torch
-from triton_dsl.lowering.to_native.callables import ternary_linear
+from triton_dsl.lowering.to_native.callables import native_linear
 random = np.random.default_rng(0)
 trits, x = random.integers(-1, 2, (700, 1500)), random.standard_normal((9, 1500), np.float32)
-results = [ternary_linear(trits, threads=threads)(x) for threads in (1, 2, 5)]
+results = [native_linear(trits, threads=threads)(x) for threads in (1, 2, 5)]
 assert all(np.array_equal(result, results[0]) for result in results)
 assert np.abs(results[0] - x @ trits.T).max() < 2
 """

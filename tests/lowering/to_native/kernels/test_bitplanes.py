@@ -13,7 +13,7 @@ from triton_dsl.lowering.to_native.kernels.bitplanes_schemes import (
     best_scheme,
     scheme_named,
 )
-from triton_dsl.lowering.to_native.matmul import ternary_matmul
+from triton_dsl.lowering.to_native.matmul import native_matmul
 from triton_dsl.runtime.native.abi.bitplanes import OPERANDS, STEP_GROUPS, VALUES, Operand, Values
 from triton_dsl.runtime.native.processor import host_features
 
@@ -27,7 +27,7 @@ EDGES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 47, 48, 49, 63, 64, 65, 127, 128, 129, 19
 
 
 def check(scheme: str, values: Values, a: NDArray[np.int8], b: NDArray[np.int8]) -> None:
-    result = ternary_matmul(a, b, values=values, scheme=scheme)
+    result = native_matmul(a, b, values=values, scheme=scheme)
     expected = a.astype(np.int64) @ b.astype(np.int64)
     assert result.dtype == np.int32
     assert np.array_equal(result, expected), (scheme, values, a.shape, b.shape)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from triton_dsl.lowering.to_native.callables import ternary_linear
+from triton_dsl.lowering.to_native.callables import native_linear
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.runtime.native.abi.linear import LAYOUTS, Layout
 from triton_dsl.runtime.native.processor import host_features
@@ -40,7 +40,7 @@ def test_dynamic_int8(recipe: str, rows: int, ins: int, outs: int) -> None:
     sums = (codes @ trits.T.astype(np.int64)).astype(np.float64)
     expected = sums * row_scale * scale + bias
     for layout in layouts(ins):
-        layer = ternary_linear(trits, scale=scale, bias=bias, recipe=recipe, layout=layout)
+        layer = native_linear(trits, scale=scale, bias=bias, recipe=recipe, layout=layout)
         result = layer(x)
         assert result.dtype == np.float32
         size = np.abs(sums * row_scale * scale) + np.abs(bias)
@@ -55,7 +55,7 @@ def test_float32_precision(recipe: str, rows: int, ins: int, outs: int) -> None:
     trits = rng.integers(-1, 2, (outs, ins)).astype(np.int8)
     expected = x.astype(np.float64) @ trits.T.astype(np.float64)
     for layout in layouts(ins):
-        result = ternary_linear(trits, precision="float32", recipe=recipe, layout=layout)(x)
+        result = native_linear(trits, precision="float32", recipe=recipe, layout=layout)(x)
         # Half a unit of the last digit for each value, and the roundings of the result.
         bound = np.abs(x).max() * np.sqrt(ins) * 4e-7 + np.abs(expected) * 4e-7
         assert np.all(np.abs(result - expected) <= bound)
@@ -69,7 +69,7 @@ def test_float32_precision_is_no_worse_than_that_of_torch(recipe: str) -> None:
     trits = rng.integers(-1, 2, (300, 2048)).astype(np.int8)
     expected = x.astype(np.float64) @ trits.T.astype(np.float64)
     theirs = (torch.from_numpy(x) @ torch.from_numpy(trits.astype(np.float32)).T).numpy()
-    ours = ternary_linear(trits, precision="float32", recipe=recipe)(x)
+    ours = native_linear(trits, precision="float32", recipe=recipe)(x)
     assert np.abs(ours - expected).max() <= np.abs(theirs - expected).max()
 
 
@@ -85,7 +85,7 @@ def test_rows_without_a_scale(recipe: str, precision: str, layout: Layout) -> No
     x[5, 299] = 3e38
     trits = np.ones((70, 300), np.int8)
     chosen = "float32" if precision == "float32" else "dynamic-int8"
-    result = ternary_linear(trits, precision=chosen, recipe=recipe, layout=layout)(x)
+    result = native_linear(trits, precision=chosen, recipe=recipe, layout=layout)(x)
     assert np.array_equal(result[0], np.zeros(70))
     assert np.isnan(result[1:3]).all()
     assert np.array_equal(result[3], np.zeros(70))
@@ -96,7 +96,7 @@ def test_rows_without_a_scale(recipe: str, precision: str, layout: Layout) -> No
 @RUNNABLE
 def test_ties_go_to_even(recipe: str) -> None:
     x = np.array([[127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 125.5]], np.float32)
-    result = ternary_linear(np.eye(8), recipe=recipe)(x)
+    result = native_linear(np.eye(8), recipe=recipe)(x)
     assert result.tolist() == [[127, 0, 2, 2, 0, -2, -2, 126]]
 
 
@@ -107,7 +107,7 @@ def test_threads_change_nothing(threads: int, rows: int, ins: int, outs: int) ->
     x = rng.standard_normal((rows, ins)).astype(np.float32)
     codes = rng.integers(-128, 128, (rows, ins)).astype(np.int8)
     trits = rng.integers(-1, 2, (outs, ins)).astype(np.int8)
-    one, many = ternary_linear(trits), ternary_linear(trits, threads=threads)
+    one, many = native_linear(trits), native_linear(trits, threads=threads)
     for _ in range(3):
         assert np.array_equal(one(x), many(x))
         assert np.array_equal(one(codes), many(codes))

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.lowering.to_native.callables import ternary_linear
+from triton_dsl.lowering.to_native.callables import native_linear
 from triton_dsl.lowering.to_native.kernels.kernel import fingerprint, kernel_module
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES, Recipe
 from triton_dsl.runtime.native.abi.linear import KINDS, LAYOUTS, MAX_INS, Layout
@@ -31,7 +31,7 @@ def random_trits(rng: np.random.Generator, outs: int, ins: int) -> NDArray[np.in
 
 def check(recipe: str, layout: Layout, x: NDArray[np.int8], trits: NDArray[np.int8]) -> None:
     """One product equals NumPy's in int64, with its result and its place exact."""
-    result = ternary_linear(trits, recipe=recipe, layout=layout)(x)
+    result = native_linear(trits, recipe=recipe, layout=layout)(x)
     expected = x.astype(np.int64) @ trits.T.astype(np.int64)
     assert result.dtype == np.int32
     assert np.array_equal(result, expected), (recipe, layout, x.shape, trits.shape)
@@ -106,7 +106,7 @@ def test_leading_axes(recipe: str) -> None:
     rng = np.random.default_rng(4)
     trits = random_trits(rng, 9, 33)
     x = rng.integers(-128, 128, (2, 3, 33)).astype(np.int8)
-    layer = ternary_linear(trits, recipe=recipe)
+    layer = native_linear(trits, recipe=recipe)
     expected = x.astype(np.int64) @ trits.T.astype(np.int64)
     assert np.array_equal(layer(x), expected)
     assert np.array_equal(layer(x[0, 0]), expected[0, 0])
@@ -118,9 +118,9 @@ def test_a_processor_that_lacks_the_recipe_is_told(monkeypatch: pytest.MonkeyPat
     features = "triton_dsl.lowering.to_native.callables.host_features"
     monkeypatch.setattr(features, lambda: frozenset({"sse2"}))
     with pytest.raises(OptionError, match="cannot run the recipe 'avx2'"):
-        ternary_linear(np.ones((1, 1)), recipe="avx2")
+        native_linear(np.ones((1, 1)), recipe="avx2")
     x = np.array([[5]], np.int8)
-    assert ternary_linear(np.ones((1, 1)))(x) == [[5]]
+    assert native_linear(np.ones((1, 1)))(x) == [[5]]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)

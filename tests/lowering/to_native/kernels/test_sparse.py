@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from triton_dsl.lowering.to_native.callables import ternary_linear
+from triton_dsl.lowering.to_native.callables import native_linear
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.runtime.native.processor import host_features
 
@@ -39,7 +39,7 @@ def sweep(recipe: str, count: int, seed: int) -> None:
         x = rng.integers(info.min, info.max + 1, (rows, ins)).astype(info.dtype)
         if number % 3 == 0:
             x = rng.choice([info.min, info.max], (rows, ins)).astype(info.dtype)
-        result = ternary_linear(trits, recipe=recipe, layout="sparse")(x)
+        result = native_linear(trits, recipe=recipe, layout="sparse")(x)
         expected = (x.astype(np.int64) @ trits.T.astype(np.int64)).astype(np.int32)
         assert np.array_equal(result, expected), (recipe, x.shape, x.dtype, trits.shape)
 
@@ -64,8 +64,8 @@ def test_floats_get_the_same_bits_as_from_dense_panels(recipe: str, precision: s
         x = rng.standard_normal((rows, ins)).astype(np.float32)
         bias = rng.standard_normal(outs).astype(np.float32)
         options: dict[str, Any] = {"bias": bias, "precision": precision, "recipe": recipe}
-        dense = ternary_linear(trits, layout="panels", **options)(x)
-        assert np.array_equal(ternary_linear(trits, layout="sparse", **options)(x), dense)
+        dense = native_linear(trits, layout="panels", **options)(x)
+        assert np.array_equal(native_linear(trits, layout="sparse", **options)(x), dense)
 
 
 @pytest.mark.parametrize("threads", [2, 3])
@@ -74,5 +74,5 @@ def test_threads_change_nothing(threads: int) -> None:
     for rows, ins, outs in [(1, 4096, 2000), (7, 1024, 1000), (40, 600, 65)]:
         trits = with_zero_blocks(rng, outs, ins, 0.4)
         x = rng.integers(-128, 128, (rows, ins)).astype(np.int8)
-        layer = ternary_linear(trits, threads=threads, layout="sparse")
+        layer = native_linear(trits, threads=threads, layout="sparse")
         assert np.array_equal(layer(x), x.astype(np.int64) @ trits.T.astype(np.int64))

@@ -1,0 +1,63 @@
+"""Names that load on first use: what the public faces of this package are made of.
+
+A face is a module that holds no code, such as `triton_dsl.spiking`: a table says in which module
+each of its names lives. Type checkers see the same names imported under `if TYPE_CHECKING`. Not
+here: the tables.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from .errors import BackendError
+
+Homes = Mapping[str, str]
+"""Names, with spaces between them, by the module that they live in: `runtime.layers`."""
+
+
+def lazy_names(
+    face: str, *tables: Homes, modules: Sequence[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """What a face assigns to `__getattr__`, `__dir__` and `__all__`.
+
+    Args:
+        face: `__name__` of the face.
+        tables: where its names live.
+        modules: modules below the face that are names of it too.
+
+    `__getattr__` raises AttributeError for other names, and BackendError where PyTorch is missing
+    that a name needs.
+    """
+    root = face.partition(".")[0]
+    homes = {name: f"{root}.{home}" for t in tables for home in t for name in t[home].split()}
+    names = sorted({*homes, *modules})
+
+    def load(name: str) -> Any:
+        if name in modules:
+            return import_module(f"{face}.{name}")
+        if name not in homes:
+            raise AttributeError(f"module {face!r} has no attribute {name!r}")
+        # Thousands of classes that stay are made; looking for garbage among them, and among those
+        # of PyTorch, takes a third of the time.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            value = getattr(import_module(homes[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise BackendError(f"{name} needs PyTorch: pip install 'triton-dsl[torch]'") from None
+        finally:
+            if collects:
+                gc.enable()
+        setattr(sys.modules[face], name, value)
+        return value
+
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[face]), *names})
+
+    return load, listed, names

@@ -1,0 +1,73 @@
+"""Spiking networks: neurons, coding, networks, their conversion, simulation and pictures.
+
+The public names, loaded on first use. It is not the place for code: the table says where it is.
+"""
+
+from typing import TYPE_CHECKING
+
+from .ir.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .lowering.conversion import convert_to_snn as convert_to_snn
+    from .lowering.conversion import run_spiking as run_spiking
+    from .lowering.simulator import simulator as simulator
+    from .passes.balance_thresholds import ThresholdCalibrator as ThresholdCalibrator
+    from .passes.convert_ann_to_snn import ArchitectureValidator as ArchitectureValidator
+    from .passes.convert_ann_to_snn import LayerConverter as LayerConverter
+    from .passes.convert_ann_to_snn import NotConvertible as NotConvertible
+    from .runtime.spiking.activity import Activity as Activity
+    from .runtime.spiking.activity import record as record
+    from .runtime.spiking.adaptive import AdaptiveLifNeuron as AdaptiveLifNeuron
+    from .runtime.spiking.adaptive import SigmaDeltaNeuron as SigmaDeltaNeuron
+    from .runtime.spiking.anytime import answers as answers
+    from .runtime.spiking.attention import SpikingAttention as SpikingAttention
+    from .runtime.spiking.attention import SpikingSelfAttention as SpikingSelfAttention
+    from .runtime.spiking.coding import decode as decode
+    from .runtime.spiking.coding import encode as encode
+    from .runtime.spiking.config import SpikingConfig as SpikingConfig
+    from .runtime.spiking.mlp import SpikingMLP as SpikingMLP
+    from .runtime.spiking.neurons import CubaLifNeuron as CubaLifNeuron
+    from .runtime.spiking.neurons import IntegrateFireNeuron as IntegrateFireNeuron
+    from .runtime.spiking.neurons import LeakyIntegrator as LeakyIntegrator
+    from .runtime.spiking.neurons import LifNeuron as LifNeuron
+    from .runtime.spiking.normalization import TemporalBatchNorm as TemporalBatchNorm
+    from .runtime.spiking.qcfs import fine_tune as fine_tune
+    from .runtime.spiking.qcfs import replace_relus as replace_relus
+    from .runtime.spiking.qcfs import trained_thresholds as trained_thresholds
+    from .runtime.spiking.spike_tensor import SpikeTensor as SpikeTensor
+    from .runtime.spiking.spikeformer import SpikeFormer as SpikeFormer
+    from .runtime.spiking.surrogate import SurrogateGradient as SurrogateGradient
+    from .runtime.spiking.training import run_in_chunks as run_in_chunks
+    from .tools.pictures.accuracy import accuracy as accuracy
+    from .tools.pictures.raster import raster as raster
+    from .tools.pictures.rates import rates as rates
+    from .tools.pictures.traces import traces as traces
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "lowering.conversion": "convert_to_snn run_spiking",
+            "lowering.simulator": "simulator",
+            "passes.balance_thresholds": "ThresholdCalibrator",
+            "passes.convert_ann_to_snn": "ArchitectureValidator LayerConverter NotConvertible",
+            "runtime.spiking.activity": "Activity record",
+            "runtime.spiking.adaptive": "AdaptiveLifNeuron SigmaDeltaNeuron",
+            "runtime.spiking.anytime": "answers",
+            "runtime.spiking.attention": "SpikingAttention SpikingSelfAttention",
+            "runtime.spiking.coding": "decode encode",
+            "runtime.spiking.config": "SpikingConfig",
+            "runtime.spiking.mlp": "SpikingMLP",
+            "runtime.spiking.neurons": "CubaLifNeuron IntegrateFireNeuron LeakyIntegrator "
+            "LifNeuron",
+            "runtime.spiking.normalization": "TemporalBatchNorm",
+            "runtime.spiking.qcfs": "fine_tune replace_relus trained_thresholds",
+            "runtime.spiking.spike_tensor": "SpikeTensor",
+            "runtime.spiking.spikeformer": "SpikeFormer",
+            "runtime.spiking.surrogate": "SurrogateGradient",
+            "runtime.spiking.training": "run_in_chunks",
+            "tools.pictures.accuracy": "accuracy",
+            "tools.pictures.raster": "raster",
+            "tools.pictures.rates": "rates",
+            "tools.pictures.traces": "traces",
+        },
+    )

@@ -1,0 +1,54 @@
+"""Targets: what compiles a program to one, what one is made of, and native code for Python.
+
+The public names, loaded on first use. It is not the place for code: the table says where it is.
+"""
+
+from typing import TYPE_CHECKING
+
+from .ir.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .lowering.artifact import Artifact as Artifact
+    from .lowering.artifact import write_artifact as write_artifact
+    from .lowering.backend import BackendBase as BackendBase
+    from .lowering.backend import CompiledModel as CompiledModel
+    from .lowering.backend import register_backend as register_backend
+    from .lowering.options import TargetOptions as TargetOptions
+    from .lowering.options import option as option
+    from .lowering.stages import Stage as Stage
+    from .lowering.stages import run_stages as run_stages
+    from .lowering.target import Target as Target
+    from .lowering.targets import compile_to_target as compile_to_target
+    from .lowering.targets import get_all_targets as get_all_targets
+    from .lowering.targets import get_target as get_target
+    from .lowering.targets import register_target as register_target
+    from .lowering.to_native.callables import native_linear as native_linear
+    from .lowering.to_native.callables import native_program as native_program
+    from .lowering.to_native.matmul import native_matmul as native_matmul
+    from .lowering.to_native.matmul import pack_columns as pack_columns
+    from .lowering.to_native.target import NativeOptions as NativeOptions
+    from .lowering.to_onnx.target import OnnxOptions as OnnxOptions
+    from .lowering.to_pytorch.load import load_module as load_module
+    from .lowering.to_pytorch.target import PyTorchOptions as PyTorchOptions
+    from .lowering.to_tflite.target import TFLiteOptions as TFLiteOptions
+    from .lowering.to_verilog.target import VerilogOptions as VerilogOptions
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "lowering.artifact": "Artifact write_artifact",
+            "lowering.backend": "BackendBase CompiledModel register_backend",
+            "lowering.options": "TargetOptions option",
+            "lowering.stages": "Stage run_stages",
+            "lowering.target": "Target",
+            "lowering.targets": "compile_to_target get_all_targets get_target register_target",
+            "lowering.to_native.callables": "native_linear native_program",
+            "lowering.to_native.matmul": "native_matmul pack_columns",
+            "lowering.to_native.target": "NativeOptions",
+            "lowering.to_onnx.target": "OnnxOptions",
+            "lowering.to_pytorch.load": "load_module",
+            "lowering.to_pytorch.target": "PyTorchOptions",
+            "lowering.to_tflite.target": "TFLiteOptions",
+            "lowering.to_verilog.target": "VerilogOptions",
+        },
+    )

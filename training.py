@@ -1,0 +1,41 @@
+"""Training float, ternary and spiking modules: trainers, their settings, distillation, trackers.
+
+The public names, loaded on first use. It is not the place for code: the table says where it is.
+"""
+
+from typing import TYPE_CHECKING
+
+from .ir.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .runtime.training.config import TrainingConfig as TrainingConfig
+    from .runtime.training.distillation import Distillation as Distillation
+    from .runtime.training.distillation import DistillationLoss as DistillationLoss
+    from .runtime.training.distributed import join_processes as join_processes
+    from .runtime.training.hybrid import HybridReport as HybridReport
+    from .runtime.training.hybrid import HybridTrainer as HybridTrainer
+    from .runtime.training.objectives import CrossEntropy as CrossEntropy
+    from .runtime.training.objectives import LossObjective as LossObjective
+    from .runtime.training.objectives import Objective as Objective
+    from .runtime.training.run import TrainingRun as TrainingRun
+    from .runtime.training.spiking_run import SpikingRun as SpikingRun
+    from .runtime.training.tracking import History as History
+    from .runtime.training.tracking import MlflowTracker as MlflowTracker
+    from .runtime.training.tracking import TensorBoardTracker as TensorBoardTracker
+    from .runtime.training.tracking import Tracker as Tracker
+    from .runtime.training.trainer import Trainer as Trainer
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "runtime.training.config": "TrainingConfig",
+            "runtime.training.distillation": "Distillation DistillationLoss",
+            "runtime.training.distributed": "join_processes",
+            "runtime.training.hybrid": "HybridReport HybridTrainer",
+            "runtime.training.objectives": "CrossEntropy LossObjective Objective",
+            "runtime.training.run": "TrainingRun",
+            "runtime.training.spiking_run": "SpikingRun",
+            "runtime.training.tracking": "History MlflowTracker TensorBoardTracker Tracker",
+            "runtime.training.trainer": "Trainer",
+        },
+    )
