@@ -21,6 +21,7 @@ from ..dialects import spike, tensor, ternary
 from ..dialects.elements import numpy_dtype
 from ..dialects.shapes import DYNAMIC, AnyTensor, Shape, is_float
 from ..dialects.spike.types import dense_type
+from ..dialects.traits import HasSteps, has
 from ..ir.samples import read_samples
 from ..passes.calibration.observation import bind_samples
 
@@ -181,19 +182,4 @@ def computed_types(module: ModuleOp) -> set[Attribute]:
 
 def has_steps(module: ModuleOp) -> bool:
     """Whether floats are rounded or compared: there a last bit decides over a whole step."""
-    stepping = (
-        tensor.ArgmaxOp,
-        tensor.CompareOp,
-        tensor.ConvertOp,
-        tensor.FloorOp,
-        tensor.ModOp,
-        tensor.MultiThresholdOp,
-        tensor.QuantizeOp,
-        tensor.RoundOp,
-        tensor.SignOp,
-        ternary.TernarizeOp,
-        spike.NeuronOp,
-    )
-    return any(
-        isinstance(op, stepping) and is_float(dense_type(op.operands[0])) for op in module.walk()
-    )
+    return any(has(op, HasSteps) and is_float(dense_type(op.operands[0])) for op in module.walk())

@@ -27,11 +27,12 @@ from ..dialects.inference import keep_result_types
 from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.rebuild import rebuilt
 from ..dialects.spike.types import TrainType, dense_type, is_train
+from ..dialects.traits import Elementwise, has
 from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
 from .adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from .analysis.replacement import replace, replace_results
-from .analysis.step_form import ELEMENTWISE, timed_operands
+from .analysis.step_form import timed_operands
 from .convert_spike_to_tensor import coding, synapses
 from .convert_spike_to_tensor.emitter import Emitter
 from .infer_shapes import InferShapesPass
@@ -136,7 +137,7 @@ def _takes_run(op: Operation, index: int) -> bool:
         return index == 0
     if isinstance(op, spike.ScanOp):
         return index < len(op.runs)
-    if not isinstance(op, ELEMENTWISE):
+    if not has(op, Elementwise):
         return False
     rank = dense_type(op.operands[index]).get_num_dims()
     result = op.results[0]

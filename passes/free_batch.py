@@ -13,9 +13,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ..dialects import tensor, ternary
+from ..dialects import tensor
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.shapes import DYNAMIC, Shape, ints, with_shape
+from ..dialects.traits import Elementwise, TakesSamples, WorksAlong, has
 from ..ir.errors import PassError
 from ..ir.interpreter import entry_function
 from ..ir.locations import error_at
@@ -23,36 +24,6 @@ from .analysis.layers import is_layer, weight_of
 
 _NAMES = ("arg_attrs", "res_attrs")
 _DIMENSIONS = "tensor.dimensions"
-
-_ELEMENTWISE = (
-    *(tensor.ReluOp, tensor.Relu6Op, tensor.LeakyReluOp, tensor.GeluOp, tensor.SiluOp),
-    *(tensor.SigmoidOp, tensor.TanhOp, tensor.HardSwishOp, tensor.HardTanhOp, tensor.ClampOp),
-    *(tensor.AddOp, tensor.SubOp, tensor.MulOp, tensor.DivOp, tensor.ModOp, tensor.PowOp),
-    *(tensor.MaximumOp, tensor.MinimumOp, tensor.AndOp, tensor.OrOp, tensor.CompareOp),
-    *(tensor.WhereOp, tensor.ConvertOp, tensor.NegOp, tensor.NotOp, tensor.AbsOp, tensor.SignOp),
-    *(tensor.ExpOp, tensor.LogOp, tensor.SqrtOp, tensor.RsqrtOp, tensor.RoundOp),
-    *(tensor.FloorOp, tensor.ErfOp),
-)
-"""Ops on the elements, broadcast."""
-
-_PER_SAMPLE = (
-    *(tensor.BatchNormOp, tensor.MaxPoolOp, tensor.AvgPoolOp, tensor.GlobalAvgPoolOp),
-    ternary.AdderGraphOp,
-)
-"""Ops that look at one position of the first axis at a time, whatever their options."""
-
-_AXIS = (
-    *(tensor.SoftmaxOp, tensor.LogSoftmaxOp, tensor.ArgmaxOp, tensor.ConcatenateOp),
-    *(tensor.SplitOp, tensor.QuantizeOp, tensor.DequantizeOp, tensor.RequantizeOp),
-    tensor.MultiThresholdOp,
-)
-"""Ops with an attribute `axis`, which must be another than the first."""
-
-_AXES = (
-    *(tensor.ReduceSumOp, tensor.ReduceMeanOp, tensor.ReduceMaxOp, tensor.ReduceMinOp),
-    *(tensor.SqueezeOp, tensor.UnsqueezeOp),
-)
-"""Ops with an attribute `axes`, none of which may be the first one."""
 
 
 @dataclass(frozen=True)
@@ -159,16 +130,16 @@ class _Freeing:
         """How an op mixes samples; `None` if it takes them one by one."""
         if any(self._shape(result)[:1] != (self.size,) for result in op.results):
             return "does not keep the first axis"
-        if isinstance(op, _ELEMENTWISE):
+        if has(op, Elementwise):
             return self._broadcasting(op)
         if is_layer(op):
             weight = weight_of(op)
             return "has a weight that is not known" if weight in self.batched else None
-        if isinstance(op, _PER_SAMPLE):
+        if has(op, TakesSamples):
             return None
-        for kinds, name in ((_AXIS, "axis"), (_AXES, "axes")):
-            if isinstance(op, kinds):
-                return self._along(op, name)
+        along = op.get_trait(WorksAlong)
+        if along is not None:
+            return self._along(op, along.axes(op))
         rule = _RULES.get(type(op))
         return "is not known to take samples one by one" if rule is None else rule(op)
 
@@ -186,10 +157,8 @@ class _Freeing:
                 return "combines each sample with another number"
         return None
 
-    def _along(self, op: Operation, name: str) -> str | None:
-        known: Any = getattr(op, name)
+    def _along(self, op: Operation, axes: list[int]) -> str | None:
         rank = len(self._shape(op.operands[0])) + isinstance(op, tensor.UnsqueezeOp)
-        axes = [known.value.data] if name == "axis" else list(known.get_values())
         parameters = isinstance(
             op, tensor.QuantizeOp | tensor.DequantizeOp | tensor.RequantizeOp
         ) and not any(self._shape(value) for value in op.operands[1:])

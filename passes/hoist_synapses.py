@@ -16,17 +16,8 @@ from ..dialects.inference import InferredOp, keep_result_types
 from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.rebuild import rebuilt
 from ..dialects.spike.types import dense_type, is_train
+from ..dialects.traits import TakesSteps, has
 from .analysis.replacement import erase, erase_unused, insert_before
-
-_STEPWISE = (
-    spike.LinearOp
-    | spike.ConvOp
-    | spike.AvgPoolOp
-    | spike.MaxPoolOp
-    | spike.BatchNormOp
-    | spike.ToTensorOp
-)
-"""Ops that do the same at every step."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ class HoistSynapsesPass(ModulePass):
             if isinstance(recurrent, spike.RecurrentOp):
                 _Hoisting(recurrent).run()
         for synapse in list(op.walk()):
-            if isinstance(synapse, _STEPWISE):
+            if has(synapse, TakesSteps):
                 _once(synapse)
 
 
@@ -200,7 +191,9 @@ def _keeps(value: SSAValue, first: SSAValue, last_axis: int) -> bool:
     """Whether the axes of `value` up to `last_axis` are those of `first`, from which it comes."""
     while value is not first:
         op = value.owner
-        if last_axis > 1 or not isinstance(op, _STEPWISE | spike.NeuronOp | spike.DelayOp):
+        if last_axis > 1 or not (
+            has(op, TakesSteps) or isinstance(op, spike.NeuronOp | spike.DelayOp)
+        ):
             return False
         if value is not op.results[0] or dense_type(op.operands[0]).get_num_dims() < 3:
             return False

@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from ..dialects import tensor
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import Array, dense_constant
+from ..dialects.traits import Homogeneous, has
 from ..ir.errors import OptionError, PassError
 from ..ir.interpreter import entry_function
 from ..ir.samples import read_samples
@@ -25,27 +26,6 @@ from .balance_thresholds import ThresholdCalibrator
 from .calibration.observation import bind_samples
 from .convert_ann_to_snn.neurons import activations, annotate, bound_of, drive_of
 from .fold_constants import fold
-
-_HOMOGENEOUS = (
-    tensor.AddOp,
-    tensor.AvgPoolOp,
-    tensor.ConcatenateOp,
-    tensor.ExpandOp,
-    tensor.FlattenOp,
-    tensor.GlobalAvgPoolOp,
-    tensor.MaxPoolOp,
-    tensor.NegOp,
-    tensor.PermuteOp,
-    tensor.ReduceMeanOp,
-    tensor.ReduceSumOp,
-    tensor.ReshapeToOp,
-    tensor.SliceOp,
-    tensor.SplitOp,
-    tensor.SqueezeOp,
-    tensor.SubOp,
-    tensor.UnsqueezeOp,
-)
-"""Ops f with f(λ·x) = λ·f(x), on all of their operands at once."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +137,7 @@ class _Scaling:
                 self._layer(op)
             elif op in self.lambdas and not is_ternary(op):
                 self._activation(op)
-            elif isinstance(op, _HOMOGENEOUS):
+            elif has(op, Homogeneous):
                 self._homogeneous(op)
             else:
                 self._scaled_back(op)
@@ -171,7 +151,7 @@ class _Scaling:
         for op in reversed(self.ops):
             if op in self.lambdas and not is_ternary(op):
                 wanted.setdefault(drive_of(op), self.lambdas[op])
-            elif isinstance(op, _HOMOGENEOUS):
+            elif has(op, Homogeneous):
                 found = {wanted[result] for result in op.results if result in wanted}
                 if len(found) == 1:
                     for value in op.operands:

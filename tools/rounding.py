@@ -15,9 +15,8 @@ import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
-from ..dialects import spike, tensor, ternary
 from ..dialects.interpret import run_module
-from ..dialects.tensor.elementwise import FloatUnaryOp
+from ..dialects.traits import AddsUp, Rounds, has
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -33,19 +32,6 @@ SUM_NOISE, OP_NOISE = 1e-6, 2.5e-7
 
 GRIDS = (256, 16, 1)
 """Multiples of 1/256, 1/16 and 1 that fit in the mantissa are exact, in any order of a sum."""
-
-_SUMS = (
-    tensor.AvgPoolOp, tensor.BatchNormOp, tensor.ConvOp, tensor.EinsumOp, tensor.GlobalAvgPoolOp,
-    tensor.LayerNormOp, tensor.LinearOp, tensor.MatmulOp, tensor.ReduceMeanOp, tensor.ReduceSumOp,
-    tensor.RmsNormOp, tensor.ScaledDotProductAttentionOp, ternary.ConvOp, ternary.LinearOp,
-    ternary.MatmulOp, spike.ConvOp, spike.LinearOp,
-)  # fmt: skip
-_ROUNDING = (
-    FloatUnaryOp, tensor.AddOp, tensor.DequantizeOp, tensor.DivOp, tensor.GeluOp,
-    tensor.HardSwishOp, tensor.LogSoftmaxOp, tensor.MulOp, tensor.PowOp, tensor.SigmoidOp,
-    tensor.SiluOp, tensor.SoftmaxOp, tensor.SubOp, tensor.TanhOp,
-)  # fmt: skip
-_EXACT = (tensor.FloorOp, tensor.RoundOp)
 
 
 @dataclass(frozen=True)
@@ -102,7 +88,7 @@ class _Noise:
     def __call__(
         self, op: Operation, operands: Sequence[Any], results: Sequence[Any]
     ) -> tuple[Any, ...] | None:
-        if isinstance(op, _EXACT) or not isinstance(op, (*_SUMS, *_ROUNDING)):
+        if not has(op, Rounds):
             return None
         return tuple(self._noisy(op, np.asarray(result)) for result in results)
 
@@ -118,7 +104,7 @@ class _Noise:
                 exact |= (scale * grid < 2 / eps) & (wide * grid % 1 == 0)
         unit = eps / float(np.finfo(np.float32).eps)
         amount = OP_NOISE * unit
-        if isinstance(op, _SUMS):
+        if has(op, AddsUp):
             largest = scale.max(initial=0.0, where=np.isfinite(scale))
             scale = np.where(scale > 0, largest, 0.0)  # a sum that is 0 is one of zeros
             exact = np.full(x.shape, exact.all())

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dialects.interpret import run_module
+from ..dialects.traits import BitExact, has
 from ..ir.errors import BackendError, LoweringError, OptionError, PassError, TritonError
 from ..lowering.comparison import computed_types, has_steps
 from .rounding import Carried, carried
@@ -473,34 +474,14 @@ def _relative(expected: Array, gap: NDArray[np.float64]) -> float:
 def is_integer_program(module: ModuleOp) -> bool:
     """Whether every result is exact by definition: float values are only quantised, dequantised,
     converted, compared or moved, so that all engines must agree bit for bit."""
-    from ..dialects import spike, tensor, ternary
+    from ..dialects import spike, tensor
     from ..dialects.shapes import is_float
     from ..dialects.spike.types import dense_type
 
-    harmless = (
-        tensor.ParameterOp,
-        tensor.ConstantOp,
-        tensor.QuantizeOp,
-        tensor.DequantizeOp,
-        tensor.ConvertOp,
-        tensor.CompareOp,
-        tensor.ReluOp,
-        tensor.ReshapeToOp,
-        tensor.FlattenOp,
-        tensor.PermuteOp,
-        tensor.SliceOp,
-        tensor.SqueezeOp,
-        tensor.UnsqueezeOp,
-        tensor.MaxPoolOp,
-        tensor.MultiThresholdOp,
-        ternary.ParameterOp,
-        ternary.ConstantOp,
-        spike.EncodeOp,
-        spike.FromTensorOp,
-        spike.ToTensorOp,
-    )
     for op in module.walk():
-        if op.name.split(".")[0] not in ("tensor", "ternary", "spike") or isinstance(op, harmless):
+        if op.name.split(".")[0] not in ("tensor", "ternary", "spike"):
+            continue
+        if has(op, BitExact) or isinstance(op, tensor.DequantizeOp):
             continue
         if isinstance(op, spike.AttentionOp | spike.SimulateOp):
             return False  # floats inside

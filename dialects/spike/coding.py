@@ -40,7 +40,7 @@ from ..shapes import (
     with_element,
     with_shape,
 )
-from ..traits import CanonicalizableOp
+from ..traits import BitExact, CanonicalizableOp, TakesSteps
 from .types import SpikeOp, TrainType, number, time_first
 
 ENCODINGS = ("rate", "regular", "latency", "direct", "delta", "phase")
@@ -89,7 +89,7 @@ class EncodeOp(SpikeOp):
     seed = opt_prop_def(IntegerAttr[IntegerType])
     result = result_def(BaseAttr(TrainType) | BaseAttr(TensorType))
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), BitExact())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$operand (`,` $previous^)? (`elapsed` `(` $elapsed^ `:` type($elapsed) `)`)? attr-dict "
@@ -241,7 +241,7 @@ class ToTensorOp(SpikeOp, CanonicalizableOp):
     operand = operand_def(TrainType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), BitExact(), TakesSteps())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
@@ -267,7 +267,7 @@ class FromTensorOp(SpikeOp, CanonicalizableOp):
     operand = operand_def(TensorType)
     result = result_def(TrainType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), BitExact(), TakesSteps())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 

@@ -28,7 +28,7 @@ from xdsl.traits import Pure
 
 from ..inference import Value, fail, tensor_type
 from ..shapes import AnyTensor, ShapeError, broadcasts_to, compatible, is_float, show_shape
-from ..traits import CanonicalizableOp
+from ..traits import CanonicalizableOp, HasSteps
 from .types import SpikeOp, TrainType, number, time_first
 
 COMPARISONS = ("gt", "ge")
@@ -85,7 +85,7 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
     output = result_def(BaseAttr(TrainType) | BaseAttr(TensorType))
     final = var_result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasSteps())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
 
     def build_neuron(

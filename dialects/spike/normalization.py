@@ -30,6 +30,7 @@ from ..shapes import axis_index, integer
 from ..tensor.linear import check_vector, same_elements
 from ..tensor.normalization import check_epsilon
 from ..tensor.reduction import require_float
+from ..traits import TakesSteps
 from .types import SpikeOp, number, time_first
 
 KINDS = ("shared", "tdbn")
@@ -62,7 +63,7 @@ class BatchNormOp(SpikeOp):
     threshold = opt_prop_def(FloatAttr[Float64Type])
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), TakesSteps())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict "

@@ -49,7 +49,7 @@ from ..shapes import (
 from ..tensor.linear import check_vector, check_window, conv_shape
 from ..ternary.linear import accumulator
 from ..ternary.types import is_trit
-from ..traits import CanonicalizableOp
+from ..traits import AddsUp, CanonicalizableOp, TakesSteps
 from .types import SpikeOp, TrainType, is_train, like, time_first
 
 SIGNAL = BaseAttr(TrainType) | BaseAttr(TensorType)
@@ -75,7 +75,7 @@ class _SynapseOp(SpikeOp, CanonicalizableOp, ABC):
     bias = opt_operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp(), TakesSteps())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? "
@@ -224,7 +224,7 @@ class _PoolOp(SpikeOp, CanonicalizableOp, ABC):
     padding = prop_def(DenseArrayBase[IntegerType])
     result = result_def(SIGNAL)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), TakesSteps())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 

@@ -13,16 +13,25 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     StringAttr,
+    TensorType,
     f32,
     f64,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def, traits_def
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
 
-from ..inference import Value, fail, tensor_type
+from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import axis_index, broadcasts_to, integer, is_float
-from ..traits import Idempotent
+from ..traits import BitExact, Idempotent, Increasing, Rounds, WorksAlong
 from .elementwise import BinaryOp, ClampOp, ExpOp, FloatUnaryOp, UnaryOp, error_function
 from .formula import Formula
 from .functions import Expm1Op, Log1pOp
@@ -47,7 +56,7 @@ class ReluOp(UnaryOp):
     """
 
     name = "tensor.relu"
-    traits = traits_def(Idempotent())
+    traits = traits_def(Idempotent(), Increasing(), BitExact())
 
     def compute(self, x: Array) -> Array:
         return np.maximum(x, x.dtype.type(0))
@@ -61,7 +70,7 @@ class Relu6Op(UnaryOp):
     """
 
     name = "tensor.relu6"
-    traits = traits_def(Idempotent())
+    traits = traits_def(Idempotent(), Increasing())
 
     def compute(self, x: Array) -> Array:
         return np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(6))
@@ -201,6 +210,7 @@ class SeluOp(FloatUnaryOp):
     """
 
     name = "tensor.selu"
+    traits = traits_def(Increasing())
 
     def compute(self, x: Array) -> Array:
         scale, below = (np.asarray(v, x.dtype) for v in (SELU[1], SELU[0] * SELU[1]))
@@ -218,6 +228,7 @@ class SoftplusOp(FloatUnaryOp):
     """
 
     name = "tensor.softplus"
+    traits = traits_def(Increasing())
 
     def compute(self, x: Array) -> Array:
         return softplus(x)
@@ -255,6 +266,7 @@ class SoftsignOp(FloatUnaryOp):
     """
 
     name = "tensor.softsign"
+    traits = traits_def(Increasing())
 
     def compute(self, x: Array) -> Array:
         return x / (1 + np.abs(x))
@@ -342,6 +354,7 @@ class SigmoidOp(FloatUnaryOp):
 
     name = "tensor.sigmoid"
     compute = mapped(logistic)
+    traits = traits_def(Increasing())
 
 
 @irdl_op_definition
@@ -353,6 +366,7 @@ class TanhOp(FloatUnaryOp):
 
     name = "tensor.tanh"
     compute = mapped(np.tanh)
+    traits = traits_def(Increasing())
 
 
 @irdl_op_definition
@@ -376,23 +390,32 @@ class HardTanhOp(FloatUnaryOp):
     """
 
     name = "tensor.hard_tanh"
-    traits = traits_def(Idempotent())
+    traits = traits_def(Idempotent(), Increasing())
 
     def compute(self, x: Array) -> Array:
         return np.minimum(np.maximum(x, -1), 1)
 
 
-class _AlongAxisOp(FloatUnaryOp):
-    """A function of all elements along one axis."""
+class _AlongAxisOp(InferredOp, ABC):
+    """A function of all floats along one axis, with as many results."""
 
+    operand = operand_def(TensorType)
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure(), WorksAlong("axis"), Rounds())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, operand: Value, axis: int = -1) -> None:
         self.build_inferred([operand], {"axis": integer(axis)})
 
     def infer(self) -> Sequence[Attribute]:
-        axis_index(self.axis.value.data, tensor_type(self.operand).get_num_dims())
-        return super().infer()
+        type = tensor_type(self.operand)
+        axis_index(self.axis.value.data, type.get_num_dims())
+        if not is_float(type):
+            fail(f"expects floating-point elements, got {type}")
+        return [type]
 
 
 @irdl_op_definition

@@ -43,7 +43,18 @@ from ..shapes import (
     with_element,
     with_shape,
 )
-from ..traits import CanonicalizableOp, Idempotent, Involution
+from ..traits import (
+    Affine,
+    BitExact,
+    CanonicalizableOp,
+    Elementwise,
+    HasSteps,
+    Homogeneous,
+    Idempotent,
+    Increasing,
+    Involution,
+    Rounds,
+)
 
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal,
@@ -65,7 +76,7 @@ class UnaryOp(InferredOp, CanonicalizableOp, ABC):
     operand = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
@@ -82,9 +93,11 @@ class UnaryOp(InferredOp, CanonicalizableOp, ABC):
 
 
 class FloatUnaryOp(UnaryOp, ABC):
-    """A `UnaryOp` defined on floating-point elements alone."""
+    """A function of floats, which is rounded."""
 
     FLOAT_ONLY: ClassVar[bool] = True
+
+    traits = traits_def(Rounds())
 
 
 class BinaryOp(InferredOp, CanonicalizableOp, ABC):
@@ -96,7 +109,7 @@ class BinaryOp(InferredOp, CanonicalizableOp, ABC):
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
 
@@ -159,7 +172,7 @@ class AddOp(ArithmeticOp):
 
     name = "tensor.add"
     compute = mapped(np.add)
-    traits = traits_def(Commutative())
+    traits = traits_def(Commutative(), Homogeneous(), Rounds(), Affine())
 
 
 @irdl_op_definition
@@ -171,6 +184,7 @@ class SubOp(ArithmeticOp):
 
     name = "tensor.sub"
     compute = mapped(np.subtract)
+    traits = traits_def(Homogeneous(), Rounds(), Affine())
 
 
 @irdl_op_definition
@@ -182,7 +196,7 @@ class MulOp(ArithmeticOp):
 
     name = "tensor.mul"
     compute = mapped(np.multiply)
-    traits = traits_def(Commutative())
+    traits = traits_def(Commutative(), Rounds(), Affine())
 
 
 @irdl_op_definition
@@ -194,6 +208,7 @@ class DivOp(ArithmeticOp):
 
     name = "tensor.div"
     compute = mapped(quotient)
+    traits = traits_def(Rounds(), Affine())
 
 
 @irdl_op_definition
@@ -205,6 +220,7 @@ class ModOp(ArithmeticOp):
 
     name = "tensor.mod"
     compute = mapped(np.mod)
+    traits = traits_def(HasSteps())
 
 
 @irdl_op_definition
@@ -216,6 +232,7 @@ class PowOp(BinaryOp):
 
     name = "tensor.pow"
     compute = mapped(np.power)
+    traits = traits_def(Rounds())
 
     def infer(self) -> Sequence[Attribute]:
         if not is_float(tensor_type(self.lhs)):
@@ -232,7 +249,7 @@ class MaximumOp(ArithmeticOp):
 
     name = "tensor.maximum"
     compute = mapped(np.maximum)
-    traits = traits_def(Commutative())
+    traits = traits_def(Commutative(), Increasing())
 
 
 @irdl_op_definition
@@ -244,7 +261,7 @@ class MinimumOp(ArithmeticOp):
 
     name = "tensor.minimum"
     compute = mapped(np.minimum)
-    traits = traits_def(Commutative())
+    traits = traits_def(Commutative(), Increasing())
 
 
 class _LogicalOp(BinaryOp, ABC):
@@ -288,6 +305,7 @@ class CompareOp(BinaryOp):
     """
 
     name = "tensor.compare"
+    traits = traits_def(BitExact(), HasSteps())
 
     predicate = prop_def(StringAttr)
 
@@ -322,7 +340,7 @@ class WhereOp(InferredOp):
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     assembly_format = (
         "$condition `,` $lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
     )
@@ -356,7 +374,7 @@ class ConvertOp(InferredOp):
     operand = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(), BitExact(), HasSteps())
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, operand: Value, element: Attribute) -> None:
@@ -391,7 +409,7 @@ class NegOp(UnaryOp):
 
     name = "tensor.neg"
     compute = mapped(np.negative)
-    traits = traits_def(Involution())
+    traits = traits_def(Involution(), Homogeneous(), Affine())
 
 
 @irdl_op_definition
@@ -434,7 +452,7 @@ class SignOp(UnaryOp):
 
     name = "tensor.sign"
     compute = mapped(np.sign)
-    traits = traits_def(Idempotent())
+    traits = traits_def(Idempotent(), HasSteps(), Increasing())
 
 
 @irdl_op_definition
@@ -446,6 +464,7 @@ class ExpOp(FloatUnaryOp):
 
     name = "tensor.exp"
     compute = mapped(np.exp)
+    traits = traits_def(Increasing())
 
 
 @irdl_op_definition
@@ -457,6 +476,7 @@ class LogOp(FloatUnaryOp):
 
     name = "tensor.log"
     compute = mapped(np.log)
+    traits = traits_def(Increasing())
 
 
 @irdl_op_definition
@@ -468,6 +488,7 @@ class SqrtOp(FloatUnaryOp):
 
     name = "tensor.sqrt"
     compute = mapped(np.sqrt)
+    traits = traits_def(Increasing())
 
 
 @irdl_op_definition
@@ -484,7 +505,7 @@ class RsqrtOp(FloatUnaryOp):
 
 
 @irdl_op_definition
-class RoundOp(FloatUnaryOp):
+class RoundOp(UnaryOp):
     """y = x rounded to the nearest integer, halves to even.
 
     %y = tensor.round %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -492,11 +513,12 @@ class RoundOp(FloatUnaryOp):
 
     name = "tensor.round"
     compute = mapped(np.rint)
-    traits = traits_def(Idempotent())
+    FLOAT_ONLY: ClassVar[bool] = True
+    traits = traits_def(Idempotent(), HasSteps(), Increasing())
 
 
 @irdl_op_definition
-class FloorOp(FloatUnaryOp):
+class FloorOp(UnaryOp):
     """y = ⌊x⌋.
 
     %y = tensor.floor %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -504,7 +526,8 @@ class FloorOp(FloatUnaryOp):
 
     name = "tensor.floor"
     compute = mapped(np.floor)
-    traits = traits_def(Idempotent())
+    FLOAT_ONLY: ClassVar[bool] = True
+    traits = traits_def(Idempotent(), HasSteps(), Increasing())
 
 
 @irdl_op_definition
@@ -516,6 +539,7 @@ class ErfOp(FloatUnaryOp):
 
     name = "tensor.erf"
     compute = mapped(error_function)
+    traits = traits_def(Increasing())
 
 
 def require_representable(type: AnyTensor, value: float, what: str) -> None:
@@ -534,6 +558,7 @@ class ClampOp(UnaryOp):
     """
 
     name = "tensor.clamp"
+    traits = traits_def(Increasing())
 
     min = opt_prop_def(FloatAttr[Float64Type])
     max = opt_prop_def(FloatAttr[Float64Type])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i1
@@ -19,20 +20,21 @@ from xdsl.traits import Pure
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import is_float, with_element
-from ..traits import Idempotent
-from .elementwise import ExpOp, FloatUnaryOp, LogOp, PowOp
+from ..traits import BitExact, Elementwise, HasSteps, Idempotent, Increasing
+from .elementwise import ExpOp, FloatUnaryOp, LogOp, PowOp, UnaryOp
 from .formula import Formula, factorials
 
 
 @irdl_op_definition
-class CeilOp(FloatUnaryOp):
+class CeilOp(UnaryOp):
     """y = ⌈x⌉.
 
     %y = tensor.ceil %x : (tensor<4xf32>) -> tensor<4xf32>
     """
 
     name = "tensor.ceil"
-    traits = traits_def(Idempotent())
+    FLOAT_ONLY: ClassVar[bool] = True
+    traits = traits_def(Idempotent(), HasSteps(), Increasing())
     compute = mapped(np.ceil)
 
     def decompose(self, x: Formula) -> Formula:
@@ -40,14 +42,15 @@ class CeilOp(FloatUnaryOp):
 
 
 @irdl_op_definition
-class TruncOp(FloatUnaryOp):
+class TruncOp(UnaryOp):
     """y = x rounded toward zero.
 
     %y = tensor.trunc %x : (tensor<4xf32>) -> tensor<4xf32>
     """
 
     name = "tensor.trunc"
-    traits = traits_def(Idempotent())
+    FLOAT_ONLY: ClassVar[bool] = True
+    traits = traits_def(Idempotent(), HasSteps(), Increasing())
     compute = mapped(np.trunc)
 
     def decompose(self, x: Formula) -> Formula:
@@ -78,6 +81,7 @@ class Expm1Op(FloatUnaryOp):
     """
 
     name = "tensor.expm1"
+    traits = traits_def(Increasing())
     compute = mapped(np.expm1)
 
     def decompose(self, x: Formula) -> Formula:
@@ -93,6 +97,7 @@ class Log1pOp(FloatUnaryOp):
     """
 
     name = "tensor.log1p"
+    traits = traits_def(Increasing())
     compute = mapped(np.log1p)
 
     def decompose(self, x: Formula) -> Formula:
@@ -112,6 +117,7 @@ class Exp2Op(FloatUnaryOp):
     """
 
     name = "tensor.exp2"
+    traits = traits_def(Increasing())
     compute = mapped(np.exp2)
 
     def decompose(self, x: Formula) -> Formula:
@@ -126,6 +132,7 @@ class Log2Op(FloatUnaryOp):
     """
 
     name = "tensor.log2"
+    traits = traits_def(Increasing())
     compute = mapped(np.log2)
 
     def decompose(self, x: Formula) -> Formula:
@@ -138,7 +145,7 @@ class PredicateOp(InferredOp, ABC):
     operand = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(), BitExact())
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, operand: Value) -> None:

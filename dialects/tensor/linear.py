@@ -46,6 +46,7 @@ from ..shapes import (
     window_output,
     with_shape,
 )
+from ..traits import AddsUp, ChannelsFirst
 from .elementwise import require_number
 
 
@@ -64,7 +65,7 @@ class MatmulOp(InferredOp):
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp())
     assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, lhs: Value, rhs: Value) -> None:
@@ -92,7 +93,7 @@ class LinearOp(InferredOp):
     bias = opt_operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp())
     assembly_format = (
         "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
     )
@@ -155,7 +156,7 @@ class ConvOp(InferredOp):
     groups = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp(), ChannelsFirst())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
@@ -264,7 +265,7 @@ class EinsumOp(InferredOp):
     equation = prop_def(StringAttr)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
 
@@ -317,7 +318,7 @@ class ScaledDotProductAttentionOp(InferredOp):
     is_causal = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$query `,` $key `,` $value (`,` $mask^)? attr-dict `:` functional-type(operands, results)"

@@ -20,6 +20,7 @@ from xdsl.traits import Pure
 
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..shapes import AnyTensor, broadcasts_to
+from ..traits import AddsUp, Affine, ChannelsFirst, TakesSamples
 from .linear import check_vector, same_elements
 from .reduction import require_float
 
@@ -47,7 +48,7 @@ class BatchNormOp(InferredOp):
     epsilon = prop_def(FloatAttr[Float64Type], default_value=_EPSILON)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp(), ChannelsFirst(), TakesSamples(), Affine())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict "
@@ -104,7 +105,7 @@ class LayerNormOp(InferredOp):
     epsilon = prop_def(FloatAttr[Float64Type], default_value=_EPSILON)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$input `,` $scale (`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict "
@@ -151,7 +152,7 @@ class RmsNormOp(InferredOp):
     epsilon = prop_def(FloatAttr[Float64Type], default_value=_EPSILON)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$input `,` $scale attr-dict `:` functional-type(operands, results)"
 

@@ -28,6 +28,7 @@ from ..shapes import (
     merge_dim,
     with_element,
 )
+from ..traits import BitExact, HasSteps, Rounds, WorksAlong
 from .linear import same_elements
 
 
@@ -64,7 +65,7 @@ class QuantizeOp(InferredOp):
     high = prop_def(IntegerAttr[IntegerType], default_value=integer(127))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), WorksAlong("axis"), BitExact(), HasSteps())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
@@ -129,7 +130,7 @@ class DequantizeOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), WorksAlong("axis"), Rounds())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
@@ -174,7 +175,7 @@ class RequantizeOp(InferredOp):
     high = prop_def(IntegerAttr[IntegerType], default_value=integer(127))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), WorksAlong("axis"))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$input `,` $multiplier `,` $shift `,` $zero_point attr-dict "
@@ -230,7 +231,7 @@ class MultiThresholdOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), WorksAlong("axis"), BitExact(), HasSteps())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$input `,` $thresholds attr-dict `:` functional-type(operands, results)"
 

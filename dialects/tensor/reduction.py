@@ -36,6 +36,15 @@ from ..shapes import (
     with_element,
     with_shape,
 )
+from ..traits import (
+    AddsUp,
+    ChannelsFirst,
+    HasSteps,
+    Homogeneous,
+    SelectsElements,
+    TakesSamples,
+    WorksAlong,
+)
 from .elementwise import require_number
 from .linear import check_window
 from .shape import distinct_axes
@@ -103,6 +112,7 @@ class MaxPoolOp(_PoolOp):
     """
 
     name = "tensor.max_pool"
+    traits = traits_def(ChannelsFirst(), TakesSamples(), SelectsElements())
 
 
 @irdl_op_definition
@@ -114,6 +124,7 @@ class AvgPoolOp(_PoolOp):
     """
 
     name = "tensor.avg_pool"
+    traits = traits_def(ChannelsFirst(), TakesSamples(), AddsUp(), Homogeneous())
 
     count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
 
@@ -148,6 +159,7 @@ class GlobalAvgPoolOp(_OneOperandOp):
     """
 
     name = "tensor.global_avg_pool"
+    traits = traits_def(ChannelsFirst(), TakesSamples(), AddsUp(), Homogeneous())
 
     def __init__(self, operand: Value) -> None:
         self.build_inferred([operand], {})
@@ -166,6 +178,8 @@ class ReduceOp(_OneOperandOp, ABC):
 
     axes = prop_def(DenseArrayBase[IntegerType])
     keepdims = prop_def(BoolAttr, default_value=_FALSE)
+
+    traits = traits_def(WorksAlong("axes"))
 
     def __init__(self, operand: Value, axes: Sequence[int], *, keepdims: bool = False) -> None:
         self.build_inferred(
@@ -195,6 +209,7 @@ class ReduceSumOp(ReduceOp):
     """
 
     name = "tensor.reduce_sum"
+    traits = traits_def(AddsUp(), Homogeneous())
 
     def infer(self) -> Sequence[Attribute]:
         require_number(tensor_type(self.operand))
@@ -209,6 +224,7 @@ class ReduceMeanOp(ReduceOp):
     """
 
     name = "tensor.reduce_mean"
+    traits = traits_def(AddsUp(), Homogeneous())
 
     def infer(self) -> Sequence[Attribute]:
         require_float(tensor_type(self.operand))
@@ -223,6 +239,7 @@ class ReduceMaxOp(ReduceOp):
     """
 
     name = "tensor.reduce_max"
+    traits = traits_def(SelectsElements())
 
 
 @irdl_op_definition
@@ -233,6 +250,7 @@ class ReduceMinOp(ReduceOp):
     """
 
     name = "tensor.reduce_min"
+    traits = traits_def(SelectsElements())
 
 
 @irdl_op_definition
@@ -243,6 +261,7 @@ class ArgmaxOp(_OneOperandOp):
     """
 
     name = "tensor.argmax"
+    traits = traits_def(WorksAlong("axis"), HasSteps())
 
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
     keepdims = prop_def(BoolAttr, default_value=_FALSE)

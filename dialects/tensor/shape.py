@@ -46,7 +46,7 @@ from ..shapes import (
     show_shape,
     with_shape,
 )
-from ..traits import CanonicalizableOp
+from ..traits import CanonicalizableOp, MovesElements, WorksAlong
 from .linear import same_elements
 
 
@@ -81,6 +81,7 @@ class ReshapeToOp(ShapeOp):
     """
 
     name = "tensor.reshape_to"
+    traits = traits_def(MovesElements())
 
     shape = prop_def(DenseArrayBase[IntegerType])
 
@@ -145,6 +146,7 @@ class FlattenOp(ShapeOp):
     """
 
     name = "tensor.flatten"
+    traits = traits_def(MovesElements())
 
     start = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
     end = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
@@ -169,6 +171,7 @@ class PermuteOp(ShapeOp):
     """
 
     name = "tensor.permute"
+    traits = traits_def(MovesElements())
 
     perm = prop_def(DenseArrayBase[IntegerType])
 
@@ -196,7 +199,7 @@ class ConcatenateOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType])
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements(), WorksAlong("axis"))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
 
@@ -237,7 +240,7 @@ class SplitOp(InferredOp):
     sizes = prop_def(DenseArrayBase[IntegerType])
     pieces = var_result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements(), WorksAlong("axis"))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
@@ -268,6 +271,7 @@ class SliceOp(ShapeOp):
     """
 
     name = "tensor.slice"
+    traits = traits_def(MovesElements())
 
     starts = prop_def(DenseArrayBase[IntegerType])
     ends = prop_def(DenseArrayBase[IntegerType])
@@ -342,6 +346,7 @@ class SqueezeOp(ShapeOp):
     """
 
     name = "tensor.squeeze"
+    traits = traits_def(MovesElements(), WorksAlong("axes"))
 
     axes = prop_def(DenseArrayBase[IntegerType])
 
@@ -363,6 +368,7 @@ class UnsqueezeOp(ShapeOp):
     """
 
     name = "tensor.unsqueeze"
+    traits = traits_def(MovesElements(), WorksAlong("axes"))
 
     axes = prop_def(DenseArrayBase[IntegerType])
 
@@ -392,6 +398,7 @@ class ExpandOp(ShapeOp):
     """
 
     name = "tensor.expand"
+    traits = traits_def(MovesElements())
 
     shape = prop_def(DenseArrayBase[IntegerType])
 

@@ -34,6 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 from ...ir.store import ParameterStore
 from ..inference import tensor_type
 from ..shapes import AnyTensor, check_element
+from ..traits import BitExact
 
 INLINE_LIMIT = 64
 """Constants above this number of elements belong in the parameter store."""
@@ -93,7 +94,7 @@ class ParameterOp(IRDLOperation):
     buffer = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), BitExact())
 
     assembly_format = "$key (`buffer` $buffer^)? attr-dict `:` type($result)"
 
@@ -132,7 +133,7 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
     value = prop_def(ParamAttrConstraint(DenseIntOrFPElementsAttr, (_T, AnyAttr())))
     result = result_def(_T)
 
-    traits = traits_def(Pure(), ConstantLike())
+    traits = traits_def(Pure(), ConstantLike(), BitExact())
 
     assembly_format = "$value attr-dict"
 

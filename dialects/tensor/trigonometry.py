@@ -9,9 +9,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from xdsl.irdl import irdl_op_definition
+from xdsl.irdl import irdl_op_definition, traits_def
 
 from ..meaning import mapped
+from ..traits import Increasing
 from .elementwise import ExpOp, FloatUnaryOp, LogOp, SqrtOp
 from .formula import Formula, factorials
 from .functions import Log1pOp
@@ -113,6 +114,7 @@ class AsinOp(FloatUnaryOp):
     """
 
     name = "tensor.asin"
+    traits = traits_def(Increasing())
     compute = mapped(np.arcsin)
 
     def decompose(self, x: Formula) -> Formula:
@@ -152,6 +154,7 @@ class AtanOp(FloatUnaryOp):
     """
 
     name = "tensor.atan"
+    traits = traits_def(Increasing())
     compute = mapped(np.arctan)
 
     def decompose(self, x: Formula) -> Formula:
@@ -183,6 +186,7 @@ class SinhOp(FloatUnaryOp):
     """
 
     name = "tensor.sinh"
+    traits = traits_def(Increasing())
     compute = mapped(np.sinh)
 
     def decompose(self, x: Formula) -> Formula:
@@ -215,6 +219,7 @@ class AsinhOp(FloatUnaryOp):
     """
 
     name = "tensor.asinh"
+    traits = traits_def(Increasing())
     compute = mapped(np.arcsinh)
 
     def decompose(self, x: Formula) -> Formula:
@@ -232,6 +237,7 @@ class AcoshOp(FloatUnaryOp):
     """
 
     name = "tensor.acosh"
+    traits = traits_def(Increasing())
     compute = mapped(np.arccosh)
 
     def decompose(self, x: Formula) -> Formula:
@@ -248,6 +254,7 @@ class AtanhOp(FloatUnaryOp):
     """
 
     name = "tensor.atanh"
+    traits = traits_def(Increasing())
     compute = mapped(np.arctanh)
 
     def decompose(self, x: Formula) -> Formula:

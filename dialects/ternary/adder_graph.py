@@ -20,6 +20,7 @@ from xdsl.traits import Pure
 
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..shapes import integer, ints, merge_dim
+from ..traits import TakesSamples
 from .linear import accumulator
 
 
@@ -44,7 +45,7 @@ class AdderGraphOp(InferredOp):
     outputs = prop_def(DenseArrayBase[IntegerType])
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), TakesSamples())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 

@@ -44,7 +44,7 @@ from ..shapes import (
 )
 from ..tensor.linear import check_vector, conv_shape, linear_shape
 from ..tensor.quantization import check_range, check_thresholds, threshold_element
-from ..traits import CanonicalizableOp
+from ..traits import AddsUp, CanonicalizableOp, ChannelsFirst
 from .sparsity import SparsityAttr
 from .types import is_trit, require_trit
 
@@ -86,7 +86,7 @@ class MatmulOp(InferredOp, CanonicalizableOp):
     scale = opt_operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? attr-dict "
@@ -141,7 +141,7 @@ class FusedOp(InferredOp, ABC):
     sparsity = opt_prop_def(SparsityAttr)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), AddsUp())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? "
@@ -322,6 +322,7 @@ class ConvOp(FusedOp):
     """
 
     name = "ternary.conv"
+    traits = traits_def(ChannelsFirst())
 
     CHANNEL_AXIS: ClassVar[int] = 1
 

@@ -45,6 +45,7 @@ from ..shapes import (
     with_element,
 )
 from ..tensor.storage import INLINE_LIMIT, verify_parameter
+from ..traits import BitExact, HasSteps
 from .types import TritType, require_trit, trit, trit_tensor
 
 RULES = ("fixed", "twn", "absmean")
@@ -66,7 +67,7 @@ class ParameterOp(IRDLOperation):
     key = prop_def(StringAttr)
     result = result_def(TensorType[TritType])
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), BitExact())
     assembly_format = "$key attr-dict `:` type($result)"
 
     def __init__(self, key: str, shape: Sequence[int]) -> None:
@@ -88,7 +89,7 @@ class ConstantOp(IRDLOperation):
     value = prop_def(DenseArrayBase.constr(i8))
     result = result_def(TensorType[TritType])
 
-    traits = traits_def(Pure(), ConstantLike())
+    traits = traits_def(Pure(), ConstantLike(), BitExact())
     assembly_format = "$value attr-dict `:` type($result)"
 
     def __init__(self, values: Sequence[int], shape: Sequence[int]) -> None:
@@ -139,7 +140,7 @@ class TernarizeOp(InferredOp):
     trits = result_def(TensorType[TritType])
     scale = opt_result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasSteps())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 

@@ -17,6 +17,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.interpret import RULES
+from ...dialects.traits import MovesElements, has
 from ..from_torch.sizes import ProblemError
 from .sizes import Free, Size, product
 
@@ -38,7 +39,7 @@ def compute(op: Operation, tables: list[Any]) -> Table:
         return _compared(op, *np.broadcast_arrays(*tables))
     if isinstance(op, tensor.GatherRowsOp):
         return np.asarray(tables[0][tables[1].astype(np.int64)], object)
-    if isinstance(op, _MOVING):
+    if has(op, MovesElements):
         return np.asarray(RULES[type(op)](op, *tables), object)
     function = _FUNCTIONS.get(type(op))
     if function is None:
@@ -119,15 +120,3 @@ _FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     tensor.MaximumOp: _greatest,
     tensor.WhereOp: _choose,
 }
-
-_MOVING = (
-    tensor.ReshapeToOp,
-    tensor.SqueezeOp,
-    tensor.UnsqueezeOp,
-    tensor.ExpandOp,
-    tensor.PermuteOp,
-    tensor.SliceOp,
-    tensor.ConcatenateOp,
-    tensor.FlattenOp,
-)
-"""Ops that move elements, whatever these are."""

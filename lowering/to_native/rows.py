@@ -7,7 +7,7 @@ speed in several threads and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 
 from xdsl.dialects import func
@@ -17,9 +17,8 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type, is_train
-from ...dialects.tensor.elementwise import BinaryOp, UnaryOp
-from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.tensor.shape import SLICE_END
+from ...dialects.traits import Elementwise, TakesSamples, WorksAlong, has
 
 Rule = Callable[[Operation, list[int | None]], int | None]
 """Given an op and the factor k of each operand (`None` without batch): the factor of its results,
@@ -83,7 +82,11 @@ def _leads(value: SSAValue) -> bool:
 
 
 def _rule_of(op: Operation) -> Rule | None:
-    return next((rule for kinds, rule in _RULES if isinstance(op, kinds)), None)
+    rule = _RULES.get(type(op))
+    if rule is not None:
+        return rule
+    traits = ((Elementwise, _aligned), (WorksAlong, _along), (TakesSamples, _first))
+    return next((rule for trait, rule in traits if has(op, trait)), None)
 
 
 def _aligned(op: Operation, given: list[int | None]) -> int | None:
@@ -119,10 +122,10 @@ def _channels(op: Operation, given: list[int | None]) -> int | None:
 
 def _along(op: Operation, given: list[int | None]) -> int | None:
     """Along one axis or some, none of them the leading one."""
-    assert isinstance(op, tensor.SoftmaxOp | tensor.LogSoftmaxOp | tensor.ArgmaxOp | ReduceOp)
+    along = op.get_trait(WorksAlong)
+    assert along is not None
     rank = tensor_type(op.operands[0]).get_num_dims()
-    axes = op.axes.get_values() if isinstance(op, ReduceOp) else [op.axis.value.data]
-    return None if any(axis % rank == 0 for axis in axes) else given[0]
+    return None if any(axis % rank == 0 for axis in along.axes(op)) else _first(op, given)
 
 
 def _trailing(op: Operation, given: list[int | None]) -> int | None:
@@ -192,27 +195,30 @@ def _gathered(op: Operation, given: list[int | None]) -> int | None:
     return given[1] if given[0] is None else None
 
 
-_RULES: Sequence[tuple[type[Operation] | tuple[type[Operation], ...], Rule]] = (
-    ((tensor.SoftmaxOp, tensor.LogSoftmaxOp, tensor.ArgmaxOp, ReduceOp), _along),
-    ((UnaryOp, BinaryOp, tensor.WhereOp, tensor.ConvertOp), _aligned),
-    ((tensor.LayerNormOp, tensor.RmsNormOp), _trailing),
-    (
-        (tensor.QuantizeOp, tensor.DequantizeOp, tensor.RequantizeOp, tensor.MultiThresholdOp),
-        _channels,
-    ),
-    ((tensor.MatmulOp, ternary.MatmulOp), _product),
-    (tensor.ScaledDotProductAttentionOp, _attention),
-    ((tensor.ConcatenateOp, tensor.SplitOp), _joined),
-    ((tensor.ReshapeToOp, tensor.FlattenOp), _reshaped),
-    (tensor.GatherRowsOp, _gathered),
-    (
-        (tensor.PermuteOp, tensor.SliceOp, tensor.PadToOp, tensor.SqueezeOp, tensor.UnsqueezeOp,
-         tensor.ExpandOp),
-        _moved,
-    ),
-    (
-        (tensor.LinearOp, tensor.ConvOp, tensor.BatchNormOp, tensor.MaxPoolOp, tensor.AvgPoolOp,
-         tensor.GlobalAvgPoolOp, ternary.LinearOp, ternary.ConvOp),
-        _first,
-    ),
-)  # fmt: skip
+_RULES: dict[type[Operation], Rule] = {
+    tensor.ConcatenateOp: _joined,
+    tensor.ConvOp: _first,
+    tensor.DequantizeOp: _channels,
+    tensor.ExpandOp: _moved,
+    tensor.FlattenOp: _reshaped,
+    tensor.GatherRowsOp: _gathered,
+    tensor.LayerNormOp: _trailing,
+    tensor.LinearOp: _first,
+    tensor.MatmulOp: _product,
+    tensor.MultiThresholdOp: _channels,
+    tensor.PadToOp: _moved,
+    tensor.PermuteOp: _moved,
+    tensor.QuantizeOp: _channels,
+    tensor.RequantizeOp: _channels,
+    tensor.ReshapeToOp: _reshaped,
+    tensor.RmsNormOp: _trailing,
+    tensor.ScaledDotProductAttentionOp: _attention,
+    tensor.SliceOp: _moved,
+    tensor.SplitOp: _joined,
+    tensor.SqueezeOp: _moved,
+    tensor.UnsqueezeOp: _moved,
+    ternary.ConvOp: _first,
+    ternary.LinearOp: _first,
+    ternary.MatmulOp: _product,
+}
+"""Ops whose class alone does not say what becomes of rows."""

@@ -6,10 +6,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from ...dialects import tensor, ternary
 from ...dialects.parameters import parameters, store_of
 from ...dialects.spike import AttentionOp, NetworkOp, SimulateOp
 from ...ir.errors import LoweringError
+from ...passes.analysis.compile_time import is_literal
 from ..artifact import Artifact
 from ..emission import UnsupportedOps, identifier
 from ..options import TargetOptions
@@ -17,16 +17,8 @@ from ..target import Target
 from .graph import graph_of
 from .hdf5 import write_hdf5
 
-_AROUND = (
-    func.FuncOp,
-    func.ReturnOp,
-    SimulateOp,
-    tensor.ParameterOp,
-    ternary.ParameterOp,
-    tensor.ConstantOp,
-    ternary.ConstantOp,
-)
-"""What may stand around a network: that which runs it, and numbers."""
+_AROUND = (func.FuncOp, func.ReturnOp, SimulateOp)
+"""What may stand around a network beside numbers: that which runs it."""
 
 _BESIDE = "a NIR file holds a spike.network and nothing beside it"
 _BUILD = "build-network{expose=true}"
@@ -60,7 +52,7 @@ class NirTarget(Target):
         _require_values(module)
         graphs = [graph_of(network, unsupported) for network in networks]
         for op in module.body.block.walk():
-            if not isinstance(op, _AROUND) and not _within_network(op):
+            if not (is_literal(op) or isinstance(op, _AROUND)) and not _within_network(op):
                 unsupported.add(op, _NO_NODE.get(type(op), _BESIDE))
         unsupported.raise_if_any(_hint(module))
         if len(graphs) != 1:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from ...dialects import spike, tensor
+from ...dialects import spike
 from ...dialects.inference import tensor_type
 from ...dialects.spike.types import is_train
+from ...dialects.traits import MovesElements, has
 from .expressions import COMPARE, Expr, sequence
 from .forward import Forward, dtype_of
 from .literals import number
@@ -157,18 +158,11 @@ def from_tensor(op: spike.FromTensorOp, e: Forward) -> Expr:
     return Expr(f"{x.at(COMPARE + 1)} != 0", COMPARE)
 
 
-_MOVES = (
-    *(tensor.ReshapeToOp, tensor.FlattenOp, tensor.PermuteOp, tensor.ExpandOp, tensor.SliceOp),
-    *(tensor.SqueezeOp, tensor.UnsqueezeOp, tensor.SplitOp, tensor.ConcatenateOp),
-)
-"""Ops that move elements about: gradients flow through them where they move floats."""
-
-
 def _ends_as_train(value: SSAValue) -> bool:
     """Whether truth values are only moved about and made spikes again."""
     return all(
         isinstance(use.operation, spike.FromTensorOp)
-        or (isinstance(use.operation, _MOVES) and all(map(_ends_as_train, use.operation.results)))
+        or (has(use.operation, MovesElements) and all(map(_ends_as_train, use.operation.results)))
         for use in value.uses
     )
 
@@ -176,7 +170,7 @@ def _ends_as_train(value: SSAValue) -> bool:
 def _mark(value: SSAValue, dtype: str, e: Forward) -> None:
     e.set_train(value, dtype)
     for use in value.uses:
-        if isinstance(use.operation, _MOVES):
+        if has(use.operation, MovesElements):
             for result in use.operation.results:
                 _mark(result, dtype, e)
 
@@ -184,7 +178,7 @@ def _mark(value: SSAValue, dtype: str, e: Forward) -> None:
 def _comes_from_trains(value: SSAValue) -> bool:
     """Whether all elements of a tensor are spikes of trains."""
     owner = value.owner
-    if isinstance(owner, _MOVES):
+    if has(owner, MovesElements):
         return all(map(_comes_from_trains, owner.operands))
     return isinstance(owner, spike.ToTensorOp)
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.fixed_point import fixed_points
 from ...ir.errors import TritonError
 from ...passes.calibration.stored_grids import Grid, recorded_grid
+from ...passes.requantize.integer_forms import takes_integers
 from .emitter import Emitter
 from .graph import Array, Element, OptionValue, Quantization, Tensor, element_type
 from .integer_patterns import Rescaled, is_byte
@@ -39,20 +39,6 @@ class Kernel:
 RANGES = {Element.INT8: (-128, 127), Element.UINT8: (0, 255)}
 """The bounds of the integers that have kernels."""
 
-MOVES = (
-    tensor.PermuteOp,
-    tensor.ReshapeToOp,
-    tensor.FlattenOp,
-    tensor.SqueezeOp,
-    tensor.UnsqueezeOp,
-    tensor.SliceOp,
-    tensor.PadToOp,
-    tensor.MaxPoolOp,
-    tensor.ExpandOp,
-)
-"""Ops that move integers: their result is on the grid of the operand."""
-
-
 # Grids.
 
 
@@ -61,9 +47,10 @@ def grid_of(value: SSAValue) -> Grid | None:
     while is_byte(value):
         if (found := recorded_grid(value)) is not None:
             return found
-        if not isinstance(value.owner, MOVES):
+        owner = value.owner
+        if not takes_integers(owner) or len(owner.operands) != 1:
             return None
-        value = value.owner.operands[0]
+        value = owner.operands[0]
     return None
 
 

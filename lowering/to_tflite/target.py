@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor, ternary
 from ...dialects.parameters import parameters, store_of
 from ...dialects.spike.types import dense_type
+from ...dialects.traits import ChannelsFirst, has
 from ...ir.errors import LoweringError, OptionError
 from ...ir.pipeline import option_text
 from ...passes.calibration.ranges import Range, recorded_calibration, recorded_range
@@ -301,16 +302,6 @@ def _input(emitter: Emitter, argument: SSAValue, name: str, layout: str) -> tupl
     return order.order
 
 
-_WINDOWS = (
-    tensor.ConvOp,
-    tensor.MaxPoolOp,
-    tensor.AvgPoolOp,
-    tensor.GlobalAvgPoolOp,
-    tensor.BatchNormOp,
-    ternary.ConvOp,
-)
-
-
 def _reaches_window(argument: SSAValue) -> bool:
     """Whether a value is an image: it goes, perhaps changed element by element, into a window."""
     seen: set[SSAValue] = set()
@@ -318,7 +309,7 @@ def _reaches_window(argument: SSAValue) -> bool:
     while open_:
         value = open_.pop()
         for use in value.uses:
-            if isinstance(use.operation, _WINDOWS):
+            if has(use.operation, ChannelsFirst):
                 return True
             for result in use.operation.results:
                 same = result not in seen and len(use.operation.results) == 1

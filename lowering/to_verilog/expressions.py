@@ -5,8 +5,9 @@ Not here: which values get a wire of their own (`printer`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import comb, hw
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -31,19 +32,6 @@ _SIGNED: dict[type[Operation], str] = {comb.ShrSOp: ">>>", comb.DivSOp: "/", com
 
 _COMPARE = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 """The signs of `comb.icmp`'s predicates; 2 to 5 compare numbers in two's complement."""
-
-EXPRESSIONS: tuple[type[Operation], ...] = (
-    *_INFIX,
-    *_SIGNED,
-    comb.ConcatOp,
-    comb.ExtractOp,
-    comb.ICmpOp,
-    comb.MuxOp,
-    comb.ParityOp,
-    comb.ReplicateOp,
-    hw.ConstantOp,
-)
-"""Every op that is an expression."""
 
 
 def width(type: Attribute) -> int:
@@ -76,47 +64,73 @@ def constant(op: hw.ConstantOp) -> str:
     return f"{bits}'d{value}" if bits <= 32 else f"{bits}'h{value:x}"
 
 
+class _Operands:
+    """The operands of an op as expressions.
+
+    Args:
+        of: expressions of values.
+    """
+
+    def __init__(self, of: Mapping[SSAValue, Expression]) -> None:
+        self.of = of
+
+    def text(self, value: SSAValue) -> str:
+        """A value as part of another expression."""
+        return self.of[value].operand
+
+    def whole(self, value: SSAValue) -> str:
+        """A value by itself."""
+        return self.of[value].text
+
+    def signed(self, value: SSAValue) -> str:
+        """A value as a number in two's complement."""
+        return _signed(value, self.whole(value))
+
+
 def expression(op: Operation, of: Mapping[SSAValue, Expression]) -> Expression:
     """An op as an expression of its operands; `comb.extract` needs an operand with a name."""
-
-    def text(value: SSAValue) -> str:
-        return of[value].operand
-
-    def signed(value: SSAValue) -> str:
-        return _signed(value, of[value].text)
-
-    match op:
-        case hw.ConstantOp():
-            return Expression(constant(op), simple=True)
-        case comb.ExtractOp():
-            return _extracted(op, text(op.input))
-        case comb.ConcatOp():
-            parts = [of[value].text for value in op.inputs]
-            return Expression(f"{{{', '.join(parts)}}}", simple=True)
-        case comb.ReplicateOp():
-            times = width(op.result.type) // width(op.input.type)
-            return Expression(f"{{{times}{{{of[op.input].text}}}}}", simple=True)
-        case comb.MuxOp():
-            choice = f"{text(op.cond)} ? {text(op.true_value)} : {text(op.false_value)}"
-            return Expression(choice)
-        case comb.ParityOp():
-            return Expression(f"^{text(op.input)}")
-        case comb.ICmpOp():
-            predicate = op.predicate.value.data
-            show = signed if 2 <= predicate <= 5 else text
-            return Expression(f"{show(op.lhs)} {_COMPARE[predicate]} {show(op.rhs)}")
-        case comb.ShrSOp():
-            return Expression(f"{signed(op.lhs)} >>> {text(op.rhs)}")
-        case comb.DivSOp() | comb.ModSOp():
-            return Expression(f"{signed(op.lhs)} {_SIGNED[type(op)]} {signed(op.rhs)}")
-        case comb.XorOp() if len(op.inputs) == 2 and _is_ones(op.inputs[1]):
-            return Expression(f"~{text(op.inputs[0])}", simple=True)
-        case _:
-            sign = f" {_INFIX[type(op)]} "
-            return Expression(sign.join(text(value) for value in op.operands))
+    return EXPRESSIONS[type(op)](op, _Operands(of))
 
 
-def _extracted(op: comb.ExtractOp, name: str) -> Expression:
+def _infix(op: Operation, e: _Operands) -> Expression:
+    return Expression(f" {_INFIX[type(op)]} ".join(e.text(value) for value in op.operands))
+
+
+def _infix_signed(op: comb.DivSOp | comb.ModSOp, e: _Operands) -> Expression:
+    return Expression(f"{e.signed(op.lhs)} {_SIGNED[type(op)]} {e.signed(op.rhs)}")
+
+
+def _shifted(op: comb.ShrSOp, e: _Operands) -> Expression:
+    return Expression(f"{e.signed(op.lhs)} {_SIGNED[type(op)]} {e.text(op.rhs)}")
+
+
+def _xor(op: comb.XorOp, e: _Operands) -> Expression:
+    if len(op.inputs) == 2 and _is_ones(op.inputs[1]):
+        return Expression(f"~{e.text(op.inputs[0])}", simple=True)
+    return _infix(op, e)
+
+
+def _joined(op: comb.ConcatOp, e: _Operands) -> Expression:
+    return Expression(f"{{{', '.join(e.whole(value) for value in op.inputs)}}}", simple=True)
+
+
+def _repeated(op: comb.ReplicateOp, e: _Operands) -> Expression:
+    times = width(op.result.type) // width(op.input.type)
+    return Expression(f"{{{times}{{{e.whole(op.input)}}}}}", simple=True)
+
+
+def _chosen(op: comb.MuxOp, e: _Operands) -> Expression:
+    return Expression(f"{e.text(op.cond)} ? {e.text(op.true_value)} : {e.text(op.false_value)}")
+
+
+def _compared(op: comb.ICmpOp, e: _Operands) -> Expression:
+    predicate = op.predicate.value.data
+    show = e.signed if 2 <= predicate <= 5 else e.text
+    return Expression(f"{show(op.lhs)} {_COMPARE[predicate]} {show(op.rhs)}")
+
+
+def _extracted(op: comb.ExtractOp, e: _Operands) -> Expression:
+    name = e.text(op.input)
     have, bits, low = width(op.input.type), width(op.result.type), op.low_bit.value.data
     if bits == have:
         return Expression(name, simple=True)
@@ -140,3 +154,20 @@ def _is_ones(value: SSAValue) -> bool:
         return False
     bits = width(value.type)
     return value.owner.value.value.data % (1 << bits) == (1 << bits) - 1
+
+
+EXPRESSIONS: dict[type[Operation], Callable[[Any, _Operands], Expression]] = {
+    **dict.fromkeys(_INFIX, _infix),
+    comb.XorOp: _xor,
+    comb.ShrSOp: _shifted,
+    comb.DivSOp: _infix_signed,
+    comb.ModSOp: _infix_signed,
+    comb.ConcatOp: _joined,
+    comb.ExtractOp: _extracted,
+    comb.ICmpOp: _compared,
+    comb.MuxOp: _chosen,
+    comb.ParityOp: lambda op, e: Expression(f"^{e.text(op.input)}"),
+    comb.ReplicateOp: _repeated,
+    hw.ConstantOp: lambda op, e: Expression(constant(op), simple=True),
+}
+"""How each op that is an expression is written."""

@@ -26,13 +26,13 @@ from ...dialects import spike, tensor, ternary
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.spike.types import dense_type
+from ...dialects.traits import MovesElements, has
 from ...ir.interpreter import entry_function
 from ...passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import is_layer, weight_of
 from ...passes.expose_trains import TIMED
 from .circuit.evaluation import identifier, layer_identifier
-from .circuit.rules import MOVES
 
 NAME = "tensor.name"
 
@@ -278,7 +278,7 @@ def _name(ops: Sequence[Operation]) -> str:
     names = list(dict.fromkeys(_product_names(ops)))
     if names:
         return "+".join(names)
-    doing = [op for op in ops if not isinstance(op, MOVES)] or ops
+    doing = [op for op in ops if not has(op, MovesElements)] or ops
     return identifier(doing[0].results[0].name_hint or doing[0].name.rpartition(".")[2])
 
 

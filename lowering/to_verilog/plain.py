@@ -20,12 +20,12 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import interpret, tensor, ternary
+from ...dialects.traits import MovesElements, has
 from ...ir.errors import UnsupportedError
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import input_of, weight_of
-from .circuit.rules import MOVES
 from .interface import Interface
 
 Numbers = NDArray[Any]
@@ -121,7 +121,8 @@ def check_plain(module: ModuleOp) -> None:
     """
     problems: list[tuple[str, str, str]] = []
     for op in entry_function(module, "forward").body.block.ops:
-        if not (isinstance(op, (ReturnOp, *MOVES)) or is_literal(op) or type(op) in _RULES):
+        known = isinstance(op, ReturnOp) or is_literal(op) or type(op) in _RULES
+        if not known and not has(op, MovesElements):
             problems.append((op.name, location_text(op), "it is no arithmetic on one vector"))
     if problems:
         raise UnsupportedError("plain Verilog", problems)

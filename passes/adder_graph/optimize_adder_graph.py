@@ -16,6 +16,7 @@ from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.parameters import module_of
 from ...dialects.shapes import is_float
 from ...dialects.ternary.types import is_trit
+from ...dialects.traits import SelectsElements, has
 from ...ir.errors import OptionError
 from ..analysis.argument_bounds import noted_bounds
 from ..analysis.compile_time import is_literal, literal, literal_value
@@ -232,22 +233,16 @@ def _steps_after(product: SSAValue, op: Product) -> list[InferredOp]:
     return steps
 
 
-_MOVES = (
-    tensor.FlattenOp,
-    tensor.ReshapeToOp,
-    tensor.PermuteOp,
-    tensor.SqueezeOp,
-    tensor.UnsqueezeOp,
-    tensor.MaxPoolOp,
-    tensor.SliceOp,
-)
-"""Ops whose results hold values of their one operand."""
+def _selected(value: SSAValue) -> SSAValue | None:
+    """The one tensor whose elements those of `value` are."""
+    op = value.owner
+    return op.operands[0] if has(op, SelectsElements) and len(op.operands) == 1 else None
 
 
 def input_range(value: SSAValue) -> InputRange:
     """The integers that `value`, a tensor of integers or trits, can hold, by who made it."""
-    while isinstance(value.owner, _MOVES):
-        (value,) = value.owner.operands
+    while (moved := _selected(value)) is not None:
+        value = moved
     if (noted := noted_bounds(value)) is not None:
         return noted.range
     maker = value.owner

@@ -16,21 +16,14 @@ from ...dialects import spike, tensor, ternary
 from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.spike import rebuild
 
-Layer: TypeAlias = (
-    ternary.LinearOp
-    | ternary.ConvOp
-    | ternary.MatmulOp
-    | tensor.LinearOp
-    | tensor.ConvOp
-    | tensor.MatmulOp
-)
-
 Synapse: TypeAlias = spike.LinearOp | spike.ConvOp
 
 PlainLayer: TypeAlias = tensor.LinearOp | tensor.MatmulOp | tensor.ConvOp
 """A product with a weight that may be of floats."""
 
 TernaryLayer: TypeAlias = ternary.LinearOp | ternary.MatmulOp | ternary.ConvOp
+
+Layer: TypeAlias = TernaryLayer | PlainLayer
 
 
 def is_layer(op: object) -> TypeGuard[Layer]:

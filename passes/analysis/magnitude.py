@@ -21,44 +21,15 @@ from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC, axis_index, is_float
 from ...dialects.spike.types import dense_type
 from ...dialects.ternary.types import is_trit
+from ...dialects.traits import SelectsElements, has
 from ...ir.errors import ParameterError
+from .layers import Layer, Synapse
 
 Bound = NDArray[np.float64]
 """A bound for all elements (a scalar), or one that broadcasts to the value's shape."""
 
-_SAME_ELEMENTS = (
-    tensor.ConcatenateOp,
-    tensor.ConvertOp,
-    tensor.ExpandOp,
-    tensor.FlattenOp,
-    tensor.MaxPoolOp,
-    tensor.PermuteOp,
-    tensor.ReduceMaxOp,
-    tensor.ReduceMinOp,
-    tensor.ReluOp,
-    tensor.ReshapeToOp,
-    tensor.SliceOp,
-    tensor.SplitOp,
-    tensor.SqueezeOp,
-    tensor.UnsqueezeOp,
-)
-"""Ops whose results hold elements of their operands, or zeros."""
-
-
 _BOUNDED_BY_PROPERTIES = (tensor.QuantizeOp, tensor.RequantizeOp, tensor.MultiThresholdOp)
 """Ops whose own bounds say it all."""
-
-
-_PRODUCTS = (
-    ternary.FusedOp,
-    ternary.MatmulOp,
-    tensor.LinearOp,
-    tensor.ConvOp,
-    tensor.MatmulOp,
-    spike.LinearOp,
-    spike.ConvOp,
-)
-"""Ops whose bound is made from that of their first operand, and known weights."""
 
 
 def magnitude(value: SSAValue) -> Bound:
@@ -144,7 +115,8 @@ class Magnitudes:
             return limit if DYNAMIC in sizes else np.array(float(most))
         if isinstance(op, tensor.ConvertOp) and _is_unsigned(op.result):
             return limit
-        if isinstance(op, _SAME_ELEMENTS) and len(_sources(op.results[0])) == len(op.operands):
+        same = has(op, SelectsElements) or isinstance(op, tensor.ConvertOp | tensor.ReluOp)
+        if same and len(_sources(op.results[0])) == len(op.operands):
             return np.array(float(max(self.greatest(v) for v in op.operands)))
         return limit
 
@@ -207,7 +179,7 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
         return ()
     if isinstance(op, ternary.FusedOp) and (op.thresholds is not None or op.low is not None):
         return ()
-    if isinstance(op, _PRODUCTS):
+    if isinstance(op, Layer | Synapse):
         candidates: Sequence[SSAValue] = op.operands[:1]
     else:
         candidates = op.operands

@@ -24,6 +24,7 @@ from ...dialects.spike.rebuild import rebuilt
 from ...dialects.spike.types import dense_type, like
 from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.tensor.shape import SLICE_END
+from ...dialects.traits import Elementwise, has
 from ...ir.errors import LoweringError
 
 
@@ -76,17 +77,6 @@ class StepForm:
     stacked: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     after: list[Operation] = field(default_factory=list[Operation])
     last: dict[SSAValue, CarriedState] = field(default_factory=dict[SSAValue, CarriedState])
-
-
-ELEMENTWISE = (
-    *(tensor.AddOp, tensor.SubOp, tensor.MulOp, tensor.DivOp, tensor.MaximumOp, tensor.MinimumOp),
-    *(tensor.AbsOp, tensor.NegOp, tensor.SignOp, tensor.ReluOp, tensor.ClampOp, tensor.ConvertOp),
-    *(tensor.CompareOp, tensor.WhereOp, tensor.AndOp, tensor.OrOp, tensor.NotOp),
-)
-"""Ops that compute a step from the same step of their operands, which broadcast."""
-
-CONVERSIONS = (spike.ToTensorOp, spike.FromTensorOp)
-"""Ops that compute a step from the same step of their operand."""
 
 
 def step_form(op: spike.RecurrentOp) -> StepForm:
@@ -142,7 +132,7 @@ class _Splitter:
             return index in timed
         if isinstance(op, spike.YieldOp):
             return True
-        if isinstance(op, ELEMENTWISE):
+        if has(op, Elementwise):
             rank = dense_type(op.results[0]).get_num_dims()
             return dense_type(value).get_num_dims() == rank
         return any(
@@ -177,7 +167,7 @@ class _Splitter:
         timed = timed_operands(op)
         if timed is not None:
             return runs <= timed
-        if not isinstance(op, (*ELEMENTWISE, *CONVERSIONS)):
+        if not (has(op, Elementwise) or isinstance(op, spike.ToTensorOp | spike.FromTensorOp)):
             return False
         rank = dense_type(op.results[0]).get_num_dims()
         return all(dense_type(op.operands[i]).get_num_dims() == rank for i in runs)
@@ -219,7 +209,7 @@ class _Splitter:
         if timed is not None:
             return True
         rank = dense_type(op.results[0]).get_num_dims()
-        known = isinstance(op, ELEMENTWISE) and len(shape) == rank and bool(shape)
+        known = has(op, Elementwise) and len(shape) == rank and bool(shape)
         return known and shape[0] == self.steps and shape[0] != 1
 
     def _carrying(self, op: Operation, new: Operation) -> Operation:

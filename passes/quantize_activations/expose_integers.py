@@ -22,20 +22,13 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import dense
 from ...dialects.shapes import is_float, with_element
+from ...dialects.traits import MovesElements, has
 from ...ir.interpreter import entry_function
 from ..analysis.compile_time import is_literal, literal_value
 from ..analysis.replacement import erase
 
 QUANTIZED = "tensor.quantized"
 """The attribute of an argument or result: the scale, the zero point and the bounds."""
-
-_MOVES = (
-    tensor.FlattenOp,
-    tensor.PermuteOp,
-    tensor.ReshapeToOp,
-    tensor.SqueezeOp,
-    tensor.UnsqueezeOp,
-)
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,9 @@ def _expose_argument(function: FuncOp, index: int) -> None:
     if not is_float(type):
         return
     held: list[SSAValue] = [argument]
-    while isinstance(move := held[-1].get_user_of_unique_use(), _MOVES):
+    while has(move := held[-1].get_user_of_unique_use(), MovesElements):
+        if not len(move.operands) == len(move.results) == 1:
+            return
         held += move.results
     value = held[-1]
     sign = value.get_user_of_unique_use()

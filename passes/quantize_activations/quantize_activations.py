@@ -31,29 +31,9 @@ from ..calibration.observers import OBSERVERS
 from ..calibration.ranges import Range, recorded_calibration, recorded_range
 from ..requantize.dense_products import DenseIntegerProduct
 from ..requantize.integer_products import IntegerProduct
+from ..requantize.requantize import has_integer_form
 from ..skip_zeros.bias_correction import correct_biases, correctable, mean_sums
 from .calibrate import no_samples
-
-_TRANSPARENT = (
-    tensor.AddOp,
-    tensor.SubOp,
-    tensor.BatchNormOp,
-    tensor.ClampOp,
-    tensor.ConcatenateOp,
-    tensor.FlattenOp,
-    tensor.HardTanhOp,
-    tensor.MaxPoolOp,
-    tensor.MulOp,
-    tensor.PadToOp,
-    tensor.PermuteOp,
-    tensor.Relu6Op,
-    tensor.ReluOp,
-    tensor.ReshapeToOp,
-    tensor.SliceOp,
-    tensor.SqueezeOp,
-    tensor.UnsqueezeOp,
-)
-"""Ops that `requantize` turns into integer ones."""
 
 _AVERAGES = (tensor.AvgPoolOp, tensor.GlobalAvgPoolOp, tensor.ReduceMeanOp)
 
@@ -347,8 +327,9 @@ def _averages_before(product: Product, seen: set[SSAValue]) -> list[Operation]:
         seen.add(value)
         if isinstance(value.owner, _AVERAGES):
             found.append(value.owner)
-        if isinstance(value.owner, (*_TRANSPARENT, *_AVERAGES)):
-            waiting.extend(value.owner.operands)
+        owner = value.owner
+        if isinstance(owner, _AVERAGES) or has_integer_form(owner):
+            waiting.extend(owner.operands)
     return found
 
 

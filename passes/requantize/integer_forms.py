@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log2, prod
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +18,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, axis_index
+from ...dialects.traits import SelectsElements, has
 from ..analysis.compile_time import literal_value
 from ..analysis.magnitude import magnitude
 
 Numbers = NDArray[np.float64]
 
 Mean = tensor.AvgPoolOp | tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp
-
-MOVES = (
-    tensor.ConcatenateOp,
-    tensor.ExpandOp,
-    tensor.FlattenOp,
-    tensor.MaxPoolOp,
-    tensor.PermuteOp,
-    tensor.ReduceMaxOp,
-    tensor.ReduceMinOp,
-    tensor.ReshapeToOp,
-    tensor.SliceOp,
-    tensor.SplitOp,
-    tensor.SqueezeOp,
-    tensor.UnsqueezeOp,
-)
-"""Ops that commute with a monotone function of the elements."""
 
 ACCUMULATOR_LIMIT = 2**31 - 1
 
@@ -247,6 +232,11 @@ def limits(op: Operation) -> tuple[float | None, float | None] | None:
     return None
 
 
+def takes_integers(op: object) -> TypeGuard[Operation]:
+    """Whether an op does the same with the integers of a grid as with what they stand for."""
+    return has(op, SelectsElements) or isinstance(op, tensor.PadToOp)
+
+
 def interval(value: SSAValue) -> tuple[int, int]:
     """Bounds of the integers in `value`."""
     op = value.owner
@@ -254,7 +244,7 @@ def interval(value: SSAValue) -> tuple[int, int]:
         return op.low.value.data, op.high.value.data
     if isinstance(op, ternary.FusedOp) and op.low is not None and op.high is not None:
         return op.low.value.data, op.high.value.data
-    if isinstance(op, MOVES):
+    if has(op, SelectsElements):
         bounds = [interval(operand) for operand in op.operands]
         return min(low for low, _ in bounds), max(high for _, high in bounds)
     size = int(magnitude(value).max())

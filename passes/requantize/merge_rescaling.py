@@ -21,25 +21,11 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, AnyTensor, ShapeError
 from ...dialects.tensor.quantization import check_range
-from ..analysis.compile_time import is_literal, literal, literal_value
+from ...dialects.traits import Elementwise, Increasing
+from ..analysis.compile_time import literal, literal_value
 from ..analysis.magnitude import Magnitudes
 from ..analysis.replacement import erase_unused_except, insert_before, unused_ops
 from .rescaling_fit import Fit, fit_rescaling
-
-_STEPS = (
-    tensor.AddOp,
-    tensor.ClampOp,
-    tensor.CompareOp,
-    tensor.ConvertOp,
-    tensor.MaximumOp,
-    tensor.MinimumOp,
-    tensor.MulOp,
-    tensor.NegOp,
-    tensor.ReluOp,
-    tensor.RequantizeOp,
-    tensor.SubOp,
-)
-"""Ops on the elements of one unknown integer tensor and known numbers."""
 
 _EXACT: dict[type[Operation], Callable[..., Any]] = {
     tensor.AddOp: operator.add,
@@ -48,10 +34,19 @@ _EXACT: dict[type[Operation], Callable[..., Any]] = {
     tensor.NegOp: operator.neg,
     tensor.SubOp: operator.sub,
 }
-"""Those that wrap around, on whole numbers of any size."""
+"""Steps that wrap around, on whole numbers of any size."""
 
 MOST_STEPS = 1 << 12
 """Chains with more different results are left alone."""
+
+
+def is_step(kind: type[Operation]) -> bool:
+    """Whether ops of a class rise or fall with the elements of a tensor of integers, each alone.
+
+    Those with a predicate or a factor may do neither.
+    """
+    increasing = all(kind.get_trait(trait) is not None for trait in (Elementwise, Increasing))
+    return increasing or kind in _EXACT or kind in (tensor.CompareOp, tensor.RequantizeOp)
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ class _Merging:
         """Replace the ends of all chains that one rescaling computes."""
         kept = unused_ops(self.block)
         for op in list(self.block.ops):
-            if type(op) in _STEPS and not is_literal(op):
+            if is_step(type(op)):
                 self._follow(op)
         sizes = Magnitudes()
         ends = [value for value in self.roots if self._is_end(value)]
@@ -137,8 +132,6 @@ class _Merging:
         match op:
             case tensor.SubOp():
                 return _both(given[0], -given[1])
-            case tensor.AddOp() | tensor.MaximumOp() | tensor.MinimumOp():
-                return _both(given[0], given[1])
             case tensor.NegOp():
                 return -given[0]
             case tensor.CompareOp():
@@ -166,7 +159,7 @@ class _Merging:
                     multiplier = multiplier.reshape(-1, *[1] * trailing)
                 return self._signed(given[0], multiplier, root)
             case _:
-                return given[0]
+                return _both(given[0], given[-1])
 
     def _signed(
         self, direction: NDArray[np.int8], factor: Array, root: SSAValue

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from math import ceil, log2
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, is_float, with_element
+from ...dialects.traits import Affine, has
 from ..analysis.compile_time import literal_value
 from ..analysis.layers import is_layer
 from ..analysis.magnitude import magnitude
@@ -28,7 +29,6 @@ from ..fold_constants import fold
 from .integer_emitter import IntegerEmitter, parameter_key
 from .integer_forms import (
     ACCUMULATOR_LIMIT,
-    MOVES,
     Combination,
     Grid,
     Mean,
@@ -44,17 +44,9 @@ from .integer_forms import (
     rescaling,
     scalar,
     shaped,
+    takes_integers,
 )
 from .requantize_fusion import fuse_rescaling
-
-_AFFINE = (
-    tensor.AddOp,
-    tensor.BatchNormOp,
-    tensor.DivOp,
-    tensor.MulOp,
-    tensor.NegOp,
-    tensor.SubOp,
-)
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,7 @@ class _Requantizing:
                 self._try(op, self._quantize)
         erase_unused_except(self.block, kept)
         for op in list(self.block.ops):
-            if isinstance(op, _AFFINE) and not _continues(op.result):
+            if has(op, Affine) and not _continues(op.results[0]):
                 self._try(op, self._dequantize)
         erase_unused_except(self.block, kept)
         fuse_rescaling(self.module, self.block)
@@ -200,7 +192,7 @@ class _Requantizing:
             return self.integers(op.operands[0], grid.limited(*bounds))
         if isinstance(op, tensor.ConvertOp) and is_float(tensor_type(op.operand)):
             return self.integers(op.operand, grid)
-        if isinstance(op, (*MOVES, tensor.PadToOp)):
+        if takes_integers(op):
             return self._move(op, grid).results[cast(OpResult, value).index]
         form = self.combination(value, 0)
         try:
@@ -296,7 +288,7 @@ class _Requantizing:
         if parts is not None and isinstance(op, Operation):
             if isinstance(op, Mean):
                 return self._mean(op, parts)
-            if limits(op) is not None or isinstance(op, (*MOVES, tensor.PadToOp)):
+            if limits(op) is not None or takes_integers(op):
                 return self._rounded(value, parts)
         raise NotIntegerError
 
@@ -320,7 +312,7 @@ class _Requantizing:
                 high = np.inf if bounds[1] is None else bounds[1]
                 reach, before = self.reach(op.operands[0], parts)
                 return float(np.abs(np.clip([-reach, reach], low, high)).max()), before
-            if isinstance(op, (*MOVES, tensor.PadToOp)):
+            if takes_integers(op):
                 pad = abs(op.value.value.data) if isinstance(op, tensor.PadToOp) else 0.0
                 found = [(pad, pad), *(self.reach(operand, parts) for operand in op.operands)]
                 return max(reach for reach, _ in found), max(before for _, before in found)
@@ -428,4 +420,11 @@ def _is_global(op: tensor.AvgPoolOp) -> bool:
 def _continues(value: SSAValue) -> bool:
     """Whether all users of `value` are affine ops, so that a longer chain exists."""
     users = [use.operation for use in value.uses]
-    return bool(users) and all(isinstance(user, _AFFINE) for user in users)
+    return bool(users) and all(has(user, Affine) for user in users)
+
+
+def has_integer_form(op: object) -> TypeGuard[Operation]:
+    """Whether `requantize` computes an op on integers where it stands between them."""
+    if takes_integers(op) or has(op, Affine):
+        return True
+    return isinstance(op, Operation) and limits(op) is not None

@@ -18,7 +18,7 @@ from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, ints
 from ...dialects.spike.types import dense_type
-from ...dialects.tensor.elementwise import UnaryOp
+from ...dialects.traits import Elementwise, has
 from ..analysis.compile_time import evaluate, literal_value
 from .prunable import Mask, new_literal, set_channels
 
@@ -122,9 +122,9 @@ class PathOp:
 
 def _after(op: InferredOp, axis: int, spread: int) -> tuple[int, int] | None:
     """The axis and spread of the result; `None` where channels do not stay apart."""
-    if isinstance(op, tensor.SoftmaxOp | tensor.LogSoftmaxOp):
-        return None
-    if isinstance(op, UnaryOp | tensor.ConvertOp | tensor.BatchNormOp | _Quantizing):
+    if has(op, Elementwise) and len(op.operands) == 1:
+        return axis, spread
+    if isinstance(op, tensor.BatchNormOp | _Quantizing):
         return axis, spread
     if isinstance(op, _Pool):
         return (axis, spread) if axis == 1 else None

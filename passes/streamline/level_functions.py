@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 from ...dialects import tensor
 from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.parameters import Array
-from ...dialects.tensor.elementwise import BinaryOp, UnaryOp
+from ...dialects.traits import Elementwise, has
 from ...ir.errors import TritonError
 from ..analysis.compile_time import evaluate, literal_value
 
@@ -34,22 +34,12 @@ MOST_POINTS = 1 << 24
 _CLOSE = 1e-6
 """How far, relatively, floats may lie from the grid that they stand for."""
 
-_ALONG_AXIS = (tensor.SoftmaxOp, tensor.LogSoftmaxOp)
-
-_STEPS = (
-    UnaryOp,
-    BinaryOp,
-    tensor.BatchNormOp,
-    tensor.ConvertOp,
-    tensor.DequantizeOp,
-    tensor.QuantizeOp,
-    tensor.WhereOp,
-)
-
 
 def is_step(op: Operation) -> bool:
     """Whether each element of the result of `op` depends on one element of each operand."""
-    return isinstance(op, _STEPS) and not isinstance(op, _ALONG_AXIS)
+    return has(op, Elementwise) or isinstance(
+        op, tensor.BatchNormOp | tensor.DequantizeOp | tensor.QuantizeOp
+    )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import is_float
+from ...dialects.traits import SelectsElements, has
 from ...ir.interpreter import entry_function
 from ..analysis.compile_time import is_literal, literal_value
 from ..analysis.layers import channel_axis, input_of, is_layer, is_ternary, weight_of
@@ -33,19 +34,6 @@ from .level_functions import (
 from .level_grids import LevelGrids, plain
 from .level_products import finished, real_sums, sum_bounds
 from .level_results import integer_result
-
-_MOVES = (
-    tensor.ExpandOp,
-    tensor.FlattenOp,
-    tensor.MaxPoolOp,
-    tensor.PermuteOp,
-    tensor.ReduceMaxOp,
-    tensor.ReshapeToOp,
-    tensor.SliceOp,
-    tensor.SqueezeOp,
-    tensor.UnsqueezeOp,
-)
-"""Ops of one operand that commute with a function of the elements that never decreases."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +124,7 @@ class _Streamlining:
                 self._product(op)
             elif isinstance(op, tensor.DequantizeOp) and op.input not in self.functions:
                 self._dequantized(op)
-            elif isinstance(op, _MOVES):
+            elif has(op, SelectsElements) and len(op.operands) == len(op.results) == 1:
                 self._moved(op)
             elif isinstance(op, tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp):
                 self._mean(op)

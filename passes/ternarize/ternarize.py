@@ -20,6 +20,7 @@ from ...dialects.shapes import is_float
 from ...dialects.spike.rebuild import rebuilt
 from ...dialects.spike.types import is_train
 from ...dialects.ternary.storage import RULES, SCALES
+from ...dialects.traits import MovesElements, has
 from ...ir.errors import OptionError, PassError
 from ...ir.interpreter import entry_function
 from ...ir.pipeline import did_you_mean
@@ -311,23 +312,15 @@ def _key(layer: FloatLayer) -> str:
     return parameter.key.data
 
 
-_RESHAPING = (
-    tensor.PermuteOp
-    | tensor.ReshapeToOp
-    | tensor.FlattenOp
-    | tensor.SliceOp
-    | tensor.SqueezeOp
-    | tensor.UnsqueezeOp
-)
-
-
 def _producers(weight: SSAValue) -> list[Operation]:
     """The parameter that `weight` is and the shape changes after it; empty for anything else."""
     chain: list[Operation] = []
     owner = weight.owner
-    while isinstance(owner, _RESHAPING):
+    while has(owner, MovesElements):
+        if len(owner.operands) != 1:
+            return []
         chain.append(owner)
-        owner = owner.operand.owner
+        owner = owner.operands[0].owner
     if not isinstance(owner, tensor.ParameterOp):
         return []
     return [owner, *reversed(chain)]

@@ -13,8 +13,7 @@ from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.elements import element_of, numpy_dtype
 from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.shapes import DYNAMIC
-from triton_dsl.dialects.tensor.activation import LogSoftmaxOp, SoftmaxOp
-from triton_dsl.dialects.tensor.elementwise import ArithmeticOp, FloatUnaryOp, UnaryOp
+from triton_dsl.dialects.tensor.elementwise import ArithmeticOp, UnaryOp
 from triton_dsl.dialects.tensor.reduction import ReduceOp
 from triton_dsl.dialects.ternary.types import TritType
 
@@ -71,7 +70,7 @@ def unary(kind: type[UnaryOp]) -> Maker:
     """An element-wise function of one operand, with its properties where it has some."""
 
     def make(b: Builder) -> Operation | None:
-        fits = is_float if issubclass(kind, FloatUnaryOp) else is_number
+        fits = is_float if kind.FLOAT_ONLY else is_number
         x = b.pick(is_truth if kind is tensor.NotOp else fits)
         if x is None:
             return None
@@ -89,12 +88,6 @@ def unary(kind: type[UnaryOp]) -> Maker:
         if kind is tensor.ClampOp:
             low, high = b.random.choice([(-1.0, 2.0), (None, 1.0), (0.0, None), (-3.0, -1.0)])
             return b.add(lambda: tensor.ClampOp(x, min=low, max=high))
-        if kind in (SoftmaxOp, LogSoftmaxOp):
-            if not rank(x):
-                return None
-            axis = b.random.randrange(-rank(x), rank(x))
-            soft = SoftmaxOp if kind is SoftmaxOp else LogSoftmaxOp
-            return b.add(lambda: soft(x, axis))
         return b.add(lambda: kind(x))
 
     return make
@@ -106,6 +99,19 @@ def predicate(kind: type[tensor.PredicateOp]) -> Maker:
     def make(b: Builder) -> Operation | None:
         x = b.pick(is_float)
         return None if x is None else b.add(lambda: kind(x))
+
+    return make
+
+
+def soft(kind: type[tensor.SoftmaxOp | tensor.LogSoftmaxOp]) -> Maker:
+    """A function of the floats along an axis."""
+
+    def make(b: Builder) -> Operation | None:
+        x = b.pick(is_float)
+        if x is None or not rank(x):
+            return None
+        axis = b.random.randrange(-rank(x), rank(x))
+        return b.add(lambda: kind(x, axis))
 
     return make
 
@@ -674,6 +680,7 @@ MADE: dict[type[Operation], Maker] = {
     tensor.GlobalAvgPoolOp: pooling,
     tensor.LayerNormOp: norm,
     tensor.LinearOp: linear,
+    tensor.LogSoftmaxOp: soft(tensor.LogSoftmaxOp),
     tensor.MatmulOp: matmul,
     tensor.MaxPoolOp: pooling,
     tensor.MultiThresholdOp: thresholds,
@@ -682,6 +689,7 @@ MADE: dict[type[Operation], Maker] = {
     tensor.PowOp: powers,
     tensor.QuantizeOp: quantise,
     tensor.RequantizeOp: requantise,
+    tensor.SoftmaxOp: soft(tensor.SoftmaxOp),
     tensor.ReshapeToOp: reshaping,
     tensor.RmsNormOp: norm,
     tensor.ScaledDotProductAttentionOp: attention,

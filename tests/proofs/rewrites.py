@@ -18,6 +18,7 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 
 from triton_dsl.dialects import spike, tensor, ternary
 from triton_dsl.dialects.tensor.elementwise import UnaryOp
+from triton_dsl.dialects.traits import Affine, SelectsElements
 from triton_dsl.passes import fuse_linear
 from triton_dsl.passes.analysis import layers
 from triton_dsl.passes.requantize import (
@@ -161,7 +162,7 @@ def found_rewrites() -> list[str]:
         *(f"fuse-linear: {op}" for op in fusion_rules()),
         *(f"skip-zeros: channels of {op.name}" for op in get_args(layers.Layer)),
         *(f"skip-zeros: channels through {op.name}" for op in path_ops()),
-        *(f"merge-rescaling: {op.name}" for op in vars(merge_rescaling)["_STEPS"]),
+        *(f"merge-rescaling: {op.name}" for op in chain_steps()),
         *(f"requantize: {name}" for name in _requantize()),
         *(f"streamline: {name}" for name in _streamline()),
     ]
@@ -180,13 +181,25 @@ def path_ops() -> list[type[Operation]]:
     return [
         op
         for op in OPERATIONS
-        if f"{op.__module__.split('.')[2]}.{op.__name__}" in named or issubclass(op, UnaryOp)
+        if f"{op.__module__.split('.')[2]}.{op.__name__}" in named
+        or issubclass(op, UnaryOp | tensor.ConvertOp)
     ]
 
 
+def chain_steps() -> list[type[Operation]]:
+    """The ops on integers that `merge-rescaling` follows."""
+    return [op for op in OPERATIONS if merge_rescaling.is_step(op) and not _is_float_only(op.name)]
+
+
+def selecting() -> list[type[Operation]]:
+    """The ops whose results hold elements of their operands."""
+    return [op for op in OPERATIONS if op.has_trait(SelectsElements)]
+
+
 def _requantize() -> list[str]:
-    moves = (*integer_forms.MOVES, tensor.PadToOp)
-    ops = (*vars(requantize)["_AFFINE"], *moves, *get_args(integer_forms.Mean), *_limits())
+    affine = [op for op in OPERATIONS if op.has_trait(Affine)]
+    moves = (*selecting(), tensor.PadToOp)
+    ops = (*affine, *moves, *get_args(integer_forms.Mean), *_limits())
     fusions = _functions(requantize_fusion)
     rules = _methods(vars(requantize)["_Requantizing"]) + _methods(IntegerEmitter)
     return [*(op.name for op in ops), *rules, *fusions]
@@ -200,7 +213,7 @@ def _limits() -> list[type[Operation]]:
 
 def _streamline() -> list[str]:
     return [
-        *(op.name for op in vars(streamline)["_MOVES"]),
+        *(op.name for op in selecting() if op not in (tensor.ConcatenateOp, tensor.SplitOp)),
         *_methods(vars(streamline)["_Streamlining"]),
         *_methods(level_grids.LevelGrids),
         "integer_result",

@@ -128,6 +128,8 @@ RESCALINGS: list[Step] = [
 
 LAST: list[Step] = [
     plain(tensor.ReluOp),
+    plain(tensor.Relu6Op),
+    plain(tensor.SignOp),
     with_number(tensor.AddOp, [9, -9]),
     with_number(tensor.SubOp, 50, left=True),
     with_number(tensor.MulOp, [2, -3]),

@@ -220,6 +220,7 @@ MOVES: dict[str, tuple[Body, list[int]]] = {
     "tensor.max_pool": (op(tensor.MaxPoolOp, (2, 1), (1, 1), (1, 0, 0, 0)), [1, 1, 2, 1]),
     "tensor.permute": (op(tensor.PermuteOp, (1, 0)), [1, 2]),
     "tensor.reduce_max": (op(tensor.ReduceMaxOp, [1], keepdims=True), [1, 2]),
+    "tensor.reduce_min": (op(tensor.ReduceMinOp, [1], keepdims=True), [1, 2]),
     "tensor.reshape_to": (op(tensor.ReshapeToOp, [2, 1]), [1, 2]),
     "tensor.slice": (op(tensor.SliceOp, [0, 1], [1, 2], [1, 1]), [1, 2]),
     "tensor.squeeze": (op(tensor.SqueezeOp, [1]), [1, 1, 2]),

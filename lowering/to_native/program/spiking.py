@@ -368,16 +368,11 @@ RULES: Mapping[type[Operation], Planner] = {
     spike.LinearOp: linear,
     spike.ToTensorOp: retyped,
     spike.FromTensorOp: retyped,
-    **dict.fromkeys(
-        (
-            spike.LifOp,
-            spike.IntegrateFireOp,
-            spike.CubaLifOp,
-            spike.LeakyIntegratorOp,
-            spike.AdaptiveLifOp,
-            spike.SigmaDeltaOp,
-        ),
-        neuron,
-    ),
+    spike.LifOp: neuron,
+    spike.IntegrateFireOp: neuron,
+    spike.CubaLifOp: neuron,
+    spike.LeakyIntegratorOp: neuron,
+    spike.AdaptiveLifOp: neuron,
+    spike.SigmaDeltaOp: neuron,
 }
 """For each op the function that plans it."""

@@ -15,12 +15,13 @@ from xdsl.ir import Operation, SSAValue
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
+from ....dialects.traits import MovesElements, has
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
 from ....passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from ....passes.analysis.compile_time import literal_value
 from .circuit import Circuit
-from .rules import MOVES, RULES, Signals, moved, numbers
+from .rules import RULES, Signals, moved, numbers
 from .words import KEYWORDS
 
 
@@ -68,7 +69,7 @@ def evaluate(
     """
     name = names.of(op)
     names.note(op, name)
-    if isinstance(op, MOVES):
+    if has(op, MovesElements):
         results = moved(op, operands)
     else:
         circuit.begin(name, words(op))

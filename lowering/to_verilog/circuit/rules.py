@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ....dialects import interpret, tensor, ternary
 from ....dialects.inference import tensor_type
+from ....dialects.traits import MovesElements, has
 from ....passes.adder_graph.graph import AdderGraph
 from ....passes.adder_graph.optimize_adder_graph import Product
 from ....passes.analysis.compile_time import is_literal
@@ -45,22 +46,9 @@ Reduction = tensor.ReduceSumOp | tensor.ReduceMaxOp | tensor.ReduceMinOp
 
 Rule = Callable[[Circuit, Any, Sequence[Signals]], Signals]
 
-MOVES = (
-    tensor.ConcatenateOp,
-    tensor.ExpandOp,
-    tensor.FlattenOp,
-    tensor.PermuteOp,
-    tensor.ReshapeToOp,
-    tensor.SliceOp,
-    tensor.SplitOp,
-    tensor.SqueezeOp,
-    tensor.UnsqueezeOp,
-)
-"""Ops that only move elements: wires."""
-
 
 def moved(op: Operation, operands: Sequence[Signals]) -> Sequence[Signals]:
-    """The results of one of `MOVES`."""
+    """The results of an op that moves elements: wires."""
     results = interpret.RULES[type(op)](op, *operands)
     return results if isinstance(results, tuple) else (results,)
 
@@ -122,7 +110,7 @@ def _takes_offset(user: Operation, index: int) -> bool:
     if isinstance(user, tensor.AddOp | tensor.SubOp):
         others = [operand for operand in user.operands if operand is not user.operands[index]]
         return all(is_literal(o.owner) for o in others) and _takes_offsets(user.result)
-    passed = isinstance(user, (tensor.ConvertOp, tensor.NegOp, *MOVES))
+    passed = has(user, MovesElements) or isinstance(user, tensor.ConvertOp | tensor.NegOp)
     return passed and all(_takes_offsets(result) for result in user.results)
 
 
@@ -326,7 +314,7 @@ def refusal(op: Operation, known: Callable[[Any], bool]) -> str | None:
         op: any op of a function.
         known: whether a value is known before the program runs.
     """
-    if isinstance(op, MOVES):
+    if has(op, MovesElements):
         return None
     if isinstance(op, Product):
         return _product_refusal(op)

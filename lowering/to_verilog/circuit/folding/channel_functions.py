@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from .....dialects import interpret, tensor
 from .....dialects.elements import numpy_dtype
 from .....dialects.inference import tensor_type
+from .....dialects.traits import Elementwise, Increasing, has
 from .....passes.analysis.compile_time import literal_value
 
 Array = NDArray[Any]
@@ -33,19 +34,6 @@ _WIDE: dict[type[Operation], np.ufunc] = {
     tensor.MulOp: np.multiply,
 }
 """Ops whose result could wrap around in its type."""
-
-_MONOTONE = (
-    *_WIDE,
-    tensor.ClampOp,
-    tensor.CompareOp,
-    tensor.ConvertOp,
-    tensor.MaximumOp,
-    tensor.MinimumOp,
-    tensor.MultiThresholdOp,
-    tensor.NegOp,
-    tensor.ReluOp,
-    tensor.RequantizeOp,
-)
 
 
 @dataclass(frozen=True)
@@ -108,11 +96,24 @@ def following(value: SSAValue) -> list[Operation]:
     """The monotone ops with constants that follow a product one after another, each alone."""
     ops: list[Operation] = []
     while (use := value.get_user_of_unique_use()) is not None and not isinstance(use, ReturnOp):
-        if type(use) not in _MONOTONE or not _takes_constants(use, value):
+        if not _is_monotone(use) or not _takes_constants(use, value):
             break
         ops.append(use)
         (value,) = use.results
     return ops
+
+
+def _is_monotone(op: Operation) -> bool:
+    if has(op, Elementwise) and has(op, Increasing):
+        return True
+    return type(op) in _WIDE or isinstance(
+        op,
+        tensor.CompareOp
+        | tensor.ConvertOp
+        | tensor.MultiThresholdOp
+        | tensor.NegOp
+        | tensor.RequantizeOp,
+    )
 
 
 def _takes_constants(op: Operation, value: SSAValue) -> bool:

@@ -18,6 +18,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from .....dialects import tensor, ternary
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import is_float
+from .....dialects.traits import MovesElements, has
 from .....passes.adder_graph import InputRange
 from .....passes.adder_graph.optimize_adder_graph import (
     WEIGHT_ATTRIBUTE,
@@ -30,7 +31,6 @@ from .....passes.analysis.compile_time import literal_value
 from .....passes.analysis.layers import input_of, weight_of
 from .....passes.quantize_activations.expose_integers import QUANTIZED
 from ..evaluation import layer_identifier
-from ..rules import MOVES
 from ..stages.splitting import split_convolutions
 from .channel_functions import Staircase, channel_function, following
 from .choice import FoldableLayer
@@ -135,8 +135,8 @@ def nominal_bounds(op: ProductOp, input_bits: int | None = None) -> tuple[Bounds
 
 def _argument_range(value: SSAValue, input_bits: int | None) -> InputRange | None:
     """What the program's input holds whose elements `value` has; `None` for any other value."""
-    while isinstance(value.owner, MOVES) and len(value.owner.operands) == 1:
-        (value,) = value.owner.operands
+    while has(owner := value.owner, MovesElements) and len(owner.operands) == 1:
+        (value,) = owner.operands
     function = value.owner.parent_op() if isinstance(value, BlockArgument) else None
     if not isinstance(function, FuncOp):
         return None
