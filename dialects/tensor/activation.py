@@ -126,6 +126,7 @@ class PreluOp(BinaryOp):
     """
 
     name = "tensor.prelu"
+    traits = traits_def(Rounds())
 
     def infer(self) -> Sequence[Attribute]:
         lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
