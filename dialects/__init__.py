@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from .parameters import store_of as store_of
     from .registry import parse_module as parse_module
     from .registry import triton_context as triton_context
-    from .registry import verify_module as verify_module
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
             "dialects.interpret": "run_module",
             "dialects.parameters": "attach_store store_of",
-            "dialects.registry": "parse_module triton_context verify_module",
+            "dialects.registry": "parse_module triton_context",
         },
         modules=("spike", "tensor", "ternary"),
     )

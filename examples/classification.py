@@ -5,7 +5,7 @@ What `digits.py` and `mnist.py` share. Training needs PyTorch, deployment ONNX R
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from rich.progress import Progress, TaskID
+from rich.table import Table
 from torch import nn
 from xdsl.dialects.builtin import ModuleOp
 
-from triton_dsl.lowering.artifact import write_artifact
-from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.lowering.stages import Stage, run_stages
-from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.lowering.to_pytorch.load import load_module
+from triton_dsl import import_model
+from triton_dsl.targets import Stage, compile_to_target, load_module, run_stages, write_artifact
 
 Array = NDArray[Any]
 
@@ -59,7 +57,7 @@ def train(
     """Train one layer of a `.tri` file; its `state_dict`, ternary weights as float latents."""
     torch.manual_seed(schedule.seed)
     torch.set_num_threads(schedule.threads)
-    program = import_tri(source, layer=layer, trainable=True)
+    program = import_model(source, layer=layer, trainable=True)
     module = load_module(compile_to_target(program, "pytorch"))
     initialise(module)
     images, labels = torch.from_numpy(data.train_images), torch.from_numpy(data.train_labels)
@@ -108,7 +106,7 @@ def shifted(images: torch.Tensor, pixels: int, generator: torch.Generator) -> to
 
 def deploy(source: Path, layer: str, state: Mapping[str, Array]) -> ModuleOp:
     """The trained layer as IR with packed trits, normalisation folded into the products."""
-    module = import_tri(source, layer=layer, weights=state, trainable=True)
+    module = import_model(source, layer=layer, weights=state, trainable=True)
     run_stages(module, [Stage("deploy", DEPLOY)])
     return module
 
@@ -132,3 +130,13 @@ def write(module: ModuleOp, target: str, path: Path) -> int:
 def accuracy(logits: Array, labels: Array) -> float:
     """The share of rows whose largest logit is at the label."""
     return float((logits.argmax(axis=1) == labels).mean())
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table whose first column names the row; the others stand at the right."""
+    made = Table(title=title, title_justify="left")
+    for index, column in enumerate(columns):
+        made.add_column(column, justify="right" if index else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+    return made

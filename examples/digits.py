@@ -15,16 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from classification import Data, Schedule, accuracy, deploy, quantize, train, write
+from classification import Data, Schedule, accuracy, deploy, quantize, table, train, write
 from rich.console import Console
 from rich.progress import Progress
+from safetensors.numpy import save_file
 
-from triton_dsl.dialects.interpret import run_module
-from triton_dsl.ir.store import save_arrays
-from triton_dsl.tools.commands.info import describe_module
-from triton_dsl.tools.commands.verify import comparison_table
-from triton_dsl.tools.console import table
-from triton_dsl.tools.verify import verify_module
+from triton_dsl import comparison_table, describe_module, verify_module
+from triton_dsl.dialects import run_module
 
 SOURCE = Path(__file__).parent / "models" / "digits.tri"
 NETWORKS = (("MLP", Schedule(epochs=40)), ("CNN", Schedule(epochs=15)))
@@ -59,7 +56,7 @@ def main() -> int:
             floats = train(SOURCE, f"Float{name}", data, schedule, progress)
             baseline = deploy(SOURCE, f"Float{name}", floats)
             state = train(SOURCE, f"Ternary{name}", data, schedule, progress)
-            save_arrays(folder / f"{name.lower()}.latent.safetensors", state)
+            save_file(state, folder / f"{name.lower()}.latent.safetensors")
             ternary = deploy(SOURCE, f"Ternary{name}", state)
             integer = quantize(ternary, data.train_images[:256], folder)
             logits = {}

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from triton_dsl.runtime.models.resnet import TernaryResNet18
+from triton_dsl.runtime import TernaryResNet18
 
 
 class TernaryResNetWithCheckpointing(TernaryResNet18):

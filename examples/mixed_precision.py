@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from triton_dsl.runtime.models.resnet import TernaryResNet18
+from triton_dsl.runtime import TernaryResNet18
 
 CLASSES = 4
 

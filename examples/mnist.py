@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from classification import Array, Data, Schedule, accuracy, deploy, quantize, train, write
+from classification import Array, Data, Schedule, accuracy, deploy, quantize, table, train, write
 from rich.console import Console
 from rich.progress import Progress
 
-from triton_dsl.tools.commands.verify import comparison_table
-from triton_dsl.tools.console import table
-from triton_dsl.tools.verify import verify_module
+from triton_dsl import comparison_table, verify_module
 
 SOURCE = Path(__file__).parent / "models" / "mnist.tri"
 SCHEDULE = Schedule(epochs=20, batch=128, rate=1e-2, shift=1, threads=2)
@@ -90,7 +88,7 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 120)
     agree = True
     scores: list[tuple[object, ...]] = []
-    from triton_dsl.dialects.interpret import run_module
+    from triton_dsl.dialects import run_module
 
     for kind, module in (("ternary", ternary), ("integer", integer)):
         (logits,) = run_module(module, [data.test_images])

@@ -17,26 +17,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from classification import write
+from classification import table, write
 from digits import load_data
 from rich.console import Console
 from torch import Tensor, nn
 from xdsl.dialects.builtin import ModuleOp
 
-from triton_dsl.ir.errors import UnsupportedError
-from triton_dsl.lowering.from_torch import from_torch
-from triton_dsl.lowering.stages import Stage, run_stages
-from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.runtime.engines import run_onnx
-from triton_dsl.runtime.models.vision_transformer import VisionTransformer
-from triton_dsl.runtime.spiking.coding import decode, encode
-from triton_dsl.runtime.spiking.config import SpikingConfig
-from triton_dsl.runtime.spiking.mlp import SpikingMLP
-from triton_dsl.runtime.spiking.spikeformer import SpikeFormer
-from triton_dsl.runtime.training.config import TrainingConfig
-from triton_dsl.runtime.training.spiking_run import SpikingRun
-from triton_dsl.runtime.training.trainer import Trainer
-from triton_dsl.tools.console import table
+from triton_dsl import UnsupportedError, from_torch
+from triton_dsl.runtime import VisionTransformer, run_onnx
+from triton_dsl.spiking import SpikeFormer, SpikingConfig, SpikingMLP, decode, encode
+from triton_dsl.targets import Stage, compile_to_target, run_stages
+from triton_dsl.training import SpikingRun, Trainer, TrainingConfig
 
 SIZE, PATCH, CLASSES = (8, 8), 2, 10
 STEPS = 4

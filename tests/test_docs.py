@@ -1,7 +1,10 @@
-"""Documents point at files and headings that exist."""
+"""Documents point at files and headings that exist, and use public names alone."""
 
+import ast
 import re
+from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -12,6 +15,13 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 
+EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
+PUBLIC = {
+    "triton_dsl",
+    *(f"triton_dsl.{name}" for name in ("dialects", "passes", "runtime")),
+    *(f"triton_dsl.{name}" for name in ("spiking", "targets", "training")),
+}
+PYTHON = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(
     r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|^\[[^\]]+\]:\s*(\S+)", re.MULTILINE
@@ -53,3 +63,32 @@ def test_relative_links_exist(document: Path) -> None:
 
 def test_there_are_documents_to_check() -> None:
     assert {"README.md", "CONTRIBUTING.md"} <= {path.name for path in DOCUMENTS}
+
+
+def imported(document: Path) -> set[tuple[str, str]]:
+    """The modules of this package that a document or program imports from, with each name."""
+    text = document.read_text("utf-8")
+    blocks = [found[2] for found in PYTHON.finditer(text)] if document.suffix == ".md" else [text]
+    names: set[tuple[str, str]] = set()
+    for block in blocks:
+        for node in ast.walk(ast.parse(dedent(block))):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                names |= {(node.module, alias.name) for alias in node.names}
+            elif isinstance(node, ast.Import):
+                names |= {(alias.name, "") for alias in node.names}
+    return {(module, name) for module, name in names if module.split(".")[0] == "triton_dsl"}
+
+
+@pytest.mark.parametrize(
+    "document", [*DOCUMENTS, *EXAMPLES], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_programs_of_documents_use_public_names(document: Path) -> None:
+    for module, name in imported(document):
+        assert module in PUBLIC
+        assert not name or hasattr(import_module(module), name), f"{module} has no {name}"
+
+
+def test_documents_import_from_few_modules() -> None:
+    used = {module for document in (*DOCUMENTS, *EXAMPLES) for module, _ in imported(document)}
+    assert used == PUBLIC
+    assert len(used) <= 10

@@ -21,13 +21,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
+from triton_dsl import FrontEnd, LayerDef, import_tri
 from triton_dsl.dialects import ternary
-from triton_dsl.ir.language.nodes import LayerDef
-from triton_dsl.lowering.artifact import Artifact
-from triton_dsl.lowering.backend import BackendBase
-from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.lowering.frontends import FrontEnd
-from triton_dsl.lowering.targets import Stage, Target, TargetOptions
+from triton_dsl.targets import Artifact, BackendBase, Stage, Target, TargetOptions
 
 
 @dataclass(frozen=True)
