@@ -19,6 +19,8 @@ from xdsl.ir import Attribute, Data, Dialect, Operation, ParametrizedAttribute
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove
 
+from .errors import LoweringError
+from .locations import error_at
 from .upstream import CUSTOM_FORM, upstream_name, upstream_op
 
 
@@ -67,6 +69,15 @@ class TextPrinter(Printer):
             self.print_string(f'"{bytestring.decode("ascii")}"')
         else:
             super().print_bytes_literal(bytestring)
+
+    def print_op_with_default_format(self, op: Operation) -> None:
+        clash = op.attributes.keys() & op.properties.keys()
+        if clash and self.print_properties_as_attributes:
+            names = "', '".join(sorted(clash))
+            raise LoweringError(
+                error_at(op, f"has an attribute and a property '{names}'; rename the attribute")
+            )
+        super().print_op_with_default_format(op)
 
 
 class ElidingPrinter(TextPrinter):

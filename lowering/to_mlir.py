@@ -20,7 +20,6 @@ from tempfile import TemporaryDirectory
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.parameters import attach_store
-from ..ir.errors import LoweringError
 from ..ir.printing import PrintOptions, module_text
 from ..ir.store import ParameterStore
 from .artifact import Artifact
@@ -63,8 +62,4 @@ class MlirTarget(Target):
                 attach_store(module, ParameterStore(replace(reference, path=path)))
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
         main = f"{name}.mlir"
-        try:
-            text = module_text(module, FORM)
-        except ValueError as error:
-            raise LoweringError(f"target 'mlir' cannot write this module: {error}") from None
-        return Artifact(name, {main: text.encode(), **files}, primary=main)
+        return Artifact(name, {main: module_text(module, FORM).encode(), **files}, primary=main)
