@@ -35,31 +35,23 @@ UNDER = "tf."
 """Before our ops, for readers that take unknown ops in TensorFlow's dialect alone."""
 OUR_DIALECTS = (OURS, "ternary.", "spike.")
 
+_MATH = """acos acosh asin asinh atan atanh ceil cos cosh erf exp exp2 expm1 floor log log1p log2
+    rsqrt sin sinh sqrt tan tanh trunc"""
 SAME_MEANING: dict[str, tuple[str | None, str | None]] = {
+    **{f"tensor.{name}": (f"math.{name}", None) for name in _MATH.split()},
     "tensor.abs": ("math.absf", None),
     "tensor.add": ("arith.addf", "arith.addi"),
     "tensor.and": (None, "arith.andi"),
-    "tensor.ceil": ("math.ceil", None),
     "tensor.constant": ("arith.constant", "arith.constant"),
-    "tensor.cos": ("math.cos", None),
     "tensor.div": ("arith.divf", None),
-    "tensor.erf": ("math.erf", None),
-    "tensor.exp": ("math.exp", None),
-    "tensor.floor": ("math.floor", None),
-    "tensor.log": ("math.log", None),
     "tensor.maximum": ("arith.maximumf", "arith.maxsi"),
     "tensor.minimum": ("arith.minimumf", "arith.minsi"),
     "tensor.mul": ("arith.mulf", "arith.muli"),
     "tensor.neg": ("arith.negf", None),
     "tensor.or": (None, "arith.ori"),
+    "tensor.pow": ("math.powf", None),
     "tensor.round": ("math.roundeven", None),
-    "tensor.rsqrt": ("math.rsqrt", None),
-    "tensor.sin": ("math.sin", None),
-    "tensor.sqrt": ("math.sqrt", None),
     "tensor.sub": ("arith.subf", "arith.subi"),
-    "tensor.tan": ("math.tan", None),
-    "tensor.tanh": ("math.tanh", None),
-    "tensor.trunc": ("math.trunc", None),
     "tensor.where": ("arith.select", "arith.select"),
 }
 """Ours: upstream's for floats, and for integers. Left out is what upstream leaves undefined:
