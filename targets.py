@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from .lowering.backend import BackendBase as BackendBase
     from .lowering.backend import CompiledModel as CompiledModel
     from .lowering.backend import register_backend as register_backend
+    from .lowering.engine import ArtifactEngine as ArtifactEngine
+    from .lowering.engine import Engine as Engine
+    from .lowering.engine import run_target as run_target
     from .lowering.options import TargetOptions as TargetOptions
     from .lowering.options import option as option
     from .lowering.stages import Stage as Stage
@@ -38,6 +41,7 @@ else:
         {
             "lowering.artifact": "Artifact write_artifact",
             "lowering.backend": "BackendBase CompiledModel register_backend",
+            "lowering.engine": "ArtifactEngine Engine run_target",
             "lowering.options": "TargetOptions option",
             "lowering.stages": "Stage run_stages",
             "lowering.target": "Target",

@@ -10,7 +10,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +21,9 @@ from .artifact import Artifact
 from .options import TargetOptions
 from .stages import Stage, located_text
 
+if TYPE_CHECKING:
+    from .engine import Engine
+
 
 class Target(ABC):
     """Something a program can be compiled to.
@@ -29,11 +32,14 @@ class Target(ABC):
         name: as written on the command line.
         description: one line for `--list-targets`.
         Options: a frozen dataclass of the target's options, see `lowering.options`.
+        engine: what runs what it makes (`engine.Engine`), or where that stands,
+            `package.module:Class`; `None` where nothing does.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
     Options: ClassVar[type[TargetOptions]] = TargetOptions
+    engine: ClassVar[type[Engine] | str | None] = None
 
     def options_for(self, options: Any, output: Path) -> Any:
         """The options for an artefact that goes to `output`, whose suffix may say something.

@@ -7,18 +7,17 @@ inputs (`draws`), and where a difference begins (`tracing`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dialects.interpret import run_module
 from ..dialects.traits import BitExact, has
-from ..ir.errors import BackendError, LoweringError, OptionError, PassError, TritonError
+from ..ir.errors import BackendError, LoweringError, PassError, TritonError
 from ..lowering.comparison import computed_types, has_steps
+from ..lowering.engine import engine_of
 from .rounding import Carried, carried
 from .sources.choice import source_of
 from .sources.source import Source
@@ -27,7 +26,6 @@ from .tracing import FirstDifference, against_source, form, gaps, on_target
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from ..lowering.artifact import Artifact
 
 Array = NDArray[Any]
 
@@ -189,7 +187,7 @@ class _Judge:
 
     def of_target(self, target: str) -> Comparison:
         """The row of a target."""
-        engine = Engine(self.module, target)
+        engine = engine_of(self.module, target)
         actual, note = [engine.run(self.draws[0])], ""
         for inputs in self.draws[1:]:
             try:
@@ -206,7 +204,7 @@ class _Judge:
         inputs = self.draws[self._first_off(self.interpreted, actual)]
         found = on_target(
             self.module,
-            lambda part, given: Engine(part, target).run(given),
+            lambda part, given: engine_of(part, target).run(given),
             inputs,
             self._close,
             (INTERPRETER, engine.name),
@@ -303,120 +301,6 @@ def _as_spikes(value: Array, like: Array) -> Array:
     if like.dtype == np.bool_ and value.dtype.kind == "f" and np.isin(value, (0, 1)).all():
         return value.astype(np.bool_)
     return value
-
-
-class Engine:
-    """A program compiled to a target, and what runs it.
-
-    Args:
-        module: the program.
-        target: with its options. Checks that it makes of what it writes are left out: they are
-            made here, with the difference told.
-
-    Attributes:
-        name: of the engine with its version; known after a run.
-        size: of the artefact in bytes; for `native` of code and constants.
-
-    Raises:
-        TritonError: the program does not compile.
-    """
-
-    def __init__(self, module: ModuleOp, target: str) -> None:
-        from ..lowering.options import parse_options, parse_target_spec
-        from ..lowering.targets import compile_to_target, get_target
-
-        self.name, self.target = "none", target
-        spec = parse_target_spec(target)
-        if spec.name == "native":
-            from ..lowering.to_native.callables import program_content
-            from ..lowering.to_native.target import NativeOptions
-            from ..runtime.native.program import load_program
-
-            content = program_content(module, parse_options(NativeOptions, "native", spec.options))
-            self._program: Any = load_program(content)
-            self.size = len(content)
-            return
-        known = {field.name for field in fields(get_target(spec.name).Options)}
-        off = {"self_check": False} if "self_check" in known else None
-        self._artifact = compile_to_target(module.clone(), target, off)
-        self._program = None
-        self.size = sum(len(content) for content in self._artifact.files.values())
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs.
-
-        Raises:
-            OptionError: no engine runs this target.
-            TritonError: the program does not run.
-        """
-        if self._program is not None:
-            self.name = f"native ({self._program.interface.recipe})"
-            return self._program.run(inputs)
-        self.name, outputs = run_artifact(self.target, self._artifact, inputs)
-        return outputs
-
-
-def run_target(
-    module: ModuleOp, target: str, inputs: Sequence[Array]
-) -> tuple[str, list[Array], int]:
-    """Compile `module` to a target and run it: the engine's name, the outputs, the artefact's size.
-
-    Raises:
-        OptionError: no engine runs this target.
-        TritonError: the program does not compile or run.
-    """
-    engine = Engine(module, target)
-    outputs = engine.run(inputs)
-    return engine.name, outputs, engine.size
-
-
-def run_artifact(
-    target: str, artifact: Artifact, inputs: Sequence[Array]
-) -> tuple[str, list[Array]]:
-    """Run an artefact on its engine; the engine's name and version, and the outputs.
-
-    Raises:
-        OptionError: no engine runs this target.
-    """
-    from importlib.metadata import version
-
-    name = target.partition("{")[0]
-    if name == "pytorch":
-        from ..lowering.to_pytorch.load import load_module
-        from ..runtime.engines import run_torch
-
-        outputs = run_torch(load_module(artifact), inputs)
-        return f"torch {version('torch')}", outputs
-    if name == "onnx":
-        from ..lowering.artifact import write_artifact
-        from ..runtime.engines import run_onnx
-
-        if len(artifact.files) == 1:
-            outputs = run_onnx(next(iter(artifact.files.values())), inputs)
-        else:  # weights beside the model are found by the model's path
-            with TemporaryDirectory() as folder:
-                outputs = run_onnx(write_artifact(artifact, Path(folder))[0], inputs)
-        return f"onnxruntime {version('onnxruntime')}", outputs
-    if name == "verilog":
-        from ..lowering.to_verilog.simulation import run_verilog
-
-        return run_verilog(artifact, inputs)
-    if name == "tflite":
-        return f"litert {version('ai-edge-litert')}", _run_litert(artifact, inputs)
-    raise OptionError(f"target '{name}' has no engine to verify it on")
-
-
-def _run_litert(artifact: Artifact, inputs: Sequence[Array]) -> list[Array]:
-    """Images go in and come out in the order of the file; the manifest says which."""
-    from ..lowering.to_tflite.engine import run_faithfully
-
-    given, made = (
-        cast("list[Any]", artifact.manifest[f"{end}_axes"]) for end in ("input", "output")
-    )
-    laid = [x.transpose(axes) for x, axes in zip(inputs, given, strict=True)]
-    reference = artifact.manifest.get("kernels") == "reference"
-    outputs, _ = run_faithfully(next(iter(artifact.files.values())), laid, reference=reference)
-    return [y.transpose(np.argsort(axes)) for y, axes in zip(outputs, made, strict=True)]
 
 
 def compare(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,10 @@ from xdsl.dialects.func import FuncOp
 
 from ...dialects.interpret import run_module
 from ...ir.errors import BackendError, LoweringError, TritonError
+from ...runtime.engines import run_onnx
+from ..artifact import write_artifact
 from ..comparison import disagreement, products, sample_inputs
+from ..engine import ArtifactEngine
 
 Array = NDArray[Any]
 
@@ -28,6 +32,20 @@ EXACT_BYTES = {"session.x64quantprecision": "1"}
 
 MOST_PRODUCTS = 10**10
 """Programs with more multiplications are loaded, and not run."""
+
+
+class OnnxEngine(ArtifactEngine):
+    """An ONNX model in ONNX Runtime."""
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """See `Engine.run`."""
+        if len(self.artifact.files) == 1:
+            outputs = run_onnx(next(iter(self.artifact.files.values())), inputs)
+        else:  # weights beside the model are found by the model's path
+            with TemporaryDirectory() as folder:
+                outputs = run_onnx(write_artifact(self.artifact, Path(folder))[0], inputs)
+        self.name = f"onnxruntime {version('onnxruntime')}"
+        return outputs
 
 
 def require_runtime() -> Any:

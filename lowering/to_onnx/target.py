@@ -106,6 +106,7 @@ class OnnxTarget(Target):
     name = "onnx"
     description = "ONNX model, standard operators, ternary weights packed 2 bits each"
     Options = OnnxOptions
+    engine = f"{__package__}.engine:OnnxEngine"
 
     def stages(self, options: OnnxOptions) -> Sequence[Stage]:
         """Decompose, simplify, compute what is constant, fuse what follows a ternary product."""

@@ -44,6 +44,7 @@ class PyTorchTarget(Target):
     name: ClassVar[str] = TARGET
     description: ClassVar[str] = "Python source of a torch.nn.Module, packed ternary weights"
     Options: ClassVar[type[TargetOptions]] = PyTorchOptions
+    engine = f"{__package__}.engine:PyTorchEngine"
 
     def prepare(self, module: ModuleOp, options: PyTorchOptions) -> None:
         """Note the program's parameters before a pass removes unused ones."""

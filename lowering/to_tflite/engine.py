@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from importlib.metadata import version
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import BackendError, LoweringError, TritonError
 from ..comparison import BATCH, disagreement, products, sample_inputs
+from ..engine import ArtifactEngine
 
 Array = NDArray[Any]
 
@@ -129,6 +131,24 @@ def run_faithfully(
             if "Didn't find op" not in str(error):
                 raise
     return run_tflite(model, inputs), not reference
+
+
+class TFLiteEngine(ArtifactEngine):
+    """A TFLite model in LiteRT, on the kernels on which it is exact.
+
+    Images go in and come out in the order of the file; the manifest says which.
+    """
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """See `Engine.run`."""
+        manifest = self.artifact.manifest
+        given, made = (cast("list[Any]", manifest[f"{end}_axes"]) for end in ("input", "output"))
+        laid = [x.transpose(axes) for x, axes in zip(inputs, given, strict=True)]
+        reference = manifest.get("kernels") == "reference"
+        model = next(iter(self.artifact.files.values()))
+        outputs, _ = run_faithfully(model, laid, reference=reference)
+        self.name = f"litert {version('ai-edge-litert')}"
+        return [y.transpose(np.argsort(axes)) for y, axes in zip(outputs, made, strict=True)]
 
 
 def _first_line(error: BaseException) -> str:

@@ -114,6 +114,7 @@ class TFLiteTarget(Target):
     name: ClassVar[str] = "tflite"
     description: ClassVar[str] = "TFLite model for LiteRT, ternary weights packed 2 bits each"
     Options: ClassVar[type[TargetOptions]] = TFLiteOptions
+    engine = f"{__package__}.engine:TFLiteEngine"
 
     def stages(self, options: TFLiteOptions) -> Sequence[Stage]:
         """Simplify, compute what is constant, fuse what follows a product; look at samples."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ...ir.errors import BackendError
 from ...runtime.verilog import simulate
 from ..artifact import Artifact
+from ..engine import ArtifactEngine
 from .interface import Interface, Port, frames_of, pack, shaped, unpack
 from .testbench import vector_files
 
@@ -52,6 +53,19 @@ def run_verilog(
     results = _results(artifact, interface, words, simulator)
     outputs = unpack(interface.outputs, results[1])
     return results[0], received(interface, outputs, data["left_out"])
+
+
+class VerilogEngine(ArtifactEngine):
+    """A circuit in a simulator."""
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """See `Engine.run`.
+
+        Raises:
+            LoweringError: an input is out of the range that the circuit was made for.
+        """
+        self.name, outputs = run_verilog(self.artifact, inputs)
+        return outputs
 
 
 def received(

@@ -98,6 +98,7 @@ class VerilogTarget(Target):
     name: ClassVar[str] = "verilog"
     description: ClassVar[str] = "Verilog-2001 for FPGAs, with AXI streams, test bench and report"
     Options: ClassVar[type[TargetOptions]] = VerilogOptions
+    engine = f"{__package__}.simulation:VerilogEngine"
 
     def __init__(self) -> None:
         self._program: ModuleOp | None = None

@@ -25,8 +25,9 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError, TritonError, VerifyError
 from triton_dsl.ir.printing import module_text
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.stages import Stage, run_stages
-from triton_dsl.tools.verify import is_integer_program, run_target
+from triton_dsl.tools.verify import is_integer_program
 
 from .promises import promised
 
@@ -386,7 +387,7 @@ def _test_source(case: Case, finding: Finding, expected: Expected | None) -> str
             imports.append("from triton_dsl.dialects.interpret import run_module")
             lines.append("    actual = run_module(module, inputs)")
         else:
-            imports.append("from triton_dsl.tools.verify import run_target")
+            imports.append("from triton_dsl.lowering.engine import run_target")
             lines.append(f"    _, actual, _ = run_target(module, {check.engine!r}, inputs)")
         lines += _comparison(expected, bool(check.approximate))
     body = "\n".join(lines)

@@ -11,8 +11,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.tools.verify import run_target
 
 from . import digits, onnx_oracle, oracle
 from .cases import Expected, difference

@@ -22,10 +22,10 @@ from triton_dsl.dialects.registry import triton_context, verify_module
 from triton_dsl.ir.errors import LoweringError, UnsupportedError
 from triton_dsl.ir.instrument import run_passes
 from triton_dsl.ir.pipeline import parse_pipeline
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx.calls import element_type
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.passes.universe import everything
-from triton_dsl.tools.verify import run_target
 
 Array = NDArray[Any]
 RequireTool = Callable[[str, str], str]

@@ -33,8 +33,8 @@ from triton_dsl.dialects import tensor
 from triton_dsl.dialects.elements import nearest, numpy_dtype
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.printing import module_text
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.to_pytorch.literals import literal
-from triton_dsl.tools.verify import run_target
 
 Array = np.ndarray[Any, Any]
 Build = Callable[..., ModuleOp]

@@ -21,11 +21,11 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import dense_constant
 from triton_dsl.dialects.registry import verify_module
 from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx.calls import element_type
 from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.passes.analysis.magnitude import magnitude
-from triton_dsl.tools.verify import run_target
 
 Array = NDArray[Any]
 Write = Callable[[Builder, SSAValue], Sequence[SSAValue]]

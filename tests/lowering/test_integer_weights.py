@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.shapes import DYNAMIC
+from triton_dsl.lowering.engine import run_artifact
 from triton_dsl.lowering.integer_weights import symmetric
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.tools.verify import run_artifact
 
 
 def test_no_scale_is_below_the_least() -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.tools.verify import run_target
 
 LAYERS = ("forward", "class", "module", "int", "torch", "main", "inf")
 WEIGHTS = (

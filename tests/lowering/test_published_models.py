@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import triton_context
 from triton_dsl.ir.errors import PassError
+from triton_dsl.lowering.engine import run_artifact
 from triton_dsl.lowering.from_nir import import_nir
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.passes.network.build_network import BuildNetworkPass
 from triton_dsl.runtime.native.program import load_shared
 from triton_dsl.tools.translate import main as translate
-from triton_dsl.tools.verify import run_artifact
 
 Array = NDArray[Any]
 Run = Callable[[Array], Array]

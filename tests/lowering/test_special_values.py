@@ -32,7 +32,7 @@ from triton_dsl.dialects.elements import element_of
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.trits import pack_trits
-from triton_dsl.tools.verify import run_target
+from triton_dsl.lowering.engine import run_target
 
 Array = np.ndarray[Any, Any]
 

@@ -117,10 +117,10 @@ def test_a_float_program_is_not_held_to_bits() -> None:
 
 def test_a_target_without_an_engine_is_refused() -> None:
     from triton_dsl.lowering.artifact import Artifact
-    from triton_dsl.tools.verify import run_artifact
+    from triton_dsl.lowering.engine import run_artifact
 
     with pytest.raises(OptionError, match="no engine"):
-        run_artifact("census", Artifact("a", {"a.txt": b""}), [])
+        run_artifact("nir", Artifact("a", {"a.nir": b""}), [])
 
 
 def test_bfloat16_goes_in_and_out_of_torch() -> None:

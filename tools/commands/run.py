@@ -140,7 +140,7 @@ def _run(
 
         activity = record(lowered(module), arrays, potentials=potentials)
         return "the reference interpreter", list(activity.outputs), activity
-    from ..verify import run_target
+    from ...lowering.engine import run_target
 
     name, outputs, _ = run_target(module, engine, arrays)
     return name, outputs, None

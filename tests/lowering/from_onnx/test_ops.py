@@ -16,10 +16,10 @@ from onnx.reference import ReferenceEvaluator
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.from_onnx.sizes import Free, fitted, probes
 from triton_dsl.lowering.from_torch.sizes import ProblemError
-from triton_dsl.tools.verify import run_target
 
 make = helper.make_node
 RNG = np.random.default_rng(2)

@@ -14,10 +14,10 @@ from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.shapes import is_float
 from triton_dsl.ir.interpreter import entry_function
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.passes.analysis.layers import is_layer
-from triton_dsl.tools.verify import run_target
 
 from .zoo_models import MODELS
 

@@ -12,9 +12,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.tools.verify import run_target
 
 FOLDER = Path(__file__).resolve().parent / "converted"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.tflite"))

@@ -9,9 +9,9 @@ import pytest
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.tools.verify import run_target
 
 INTEGERS, FLOATS = "kws_ref_model.tflite", "kws_ref_model_float32.tflite"
 STEPS = "tensor.requantize"

@@ -1,0 +1,106 @@
+"""Engines that targets name: what they run is compared with NumPy, and plug-ins bring their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.ir.errors import OptionError
+from triton_dsl.lowering import targets
+from triton_dsl.lowering.artifact import Artifact
+from triton_dsl.lowering.engine import ArtifactEngine, engine_of, run_artifact, run_target
+from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.target import Target
+from triton_dsl.lowering.targets import compile_to_target, register_target
+from triton_dsl.tools.verify import verify_module
+
+RequireTool = Callable[[str, str], str]
+
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.integers(-1, 2, (12, 5)).astype(np.int8)
+X = RNG.integers(-100, 100, (1, 12)).astype(np.int8)
+
+
+def product() -> ModuleOp:
+    """A product of integers and trits, which every engine computes exactly."""
+    return import_tri(
+        "layer L { param w: TernaryTensor[12, 5]\n"
+        "fn forward(x: Tensor<int8>[1, 12]) -> Tensor<int32>[1, 5] { return x @ w } }",
+        weights={"w": WEIGHTS},
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("pytorch", "torch"),
+        ("onnx{opset=17}", "onnxruntime"),
+        ("native", "native"),
+        ("tflite", "litert"),
+        ("verilog", ""),
+    ],
+)
+def test_a_target_names_its_engine(target: str, name: str, require_tool: RequireTool) -> None:
+    if target == "verilog":
+        require_tool("iverilog", "apt-get install iverilog")
+    found, (y,), size = run_target(product(), target, [X])
+    assert found.startswith(name) and found != "none" and size > 0
+    np.testing.assert_array_equal(y, X.astype(np.int64) @ WEIGHTS)
+
+
+def test_a_target_without_an_engine_is_refused() -> None:
+    with pytest.raises(OptionError, match="target 'nir' has no engine"):
+        engine_of(product(), "nir")
+    with pytest.raises(OptionError, match="the engine of target 'native' compiles"):
+        run_artifact("native", compile_to_target(product(), "native{form=object}"), [X])
+
+
+class ArrayEngine(ArtifactEngine):
+    """Runs the artefacts of the target below."""
+
+    name = "arrays"
+
+    def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        weights = np.frombuffer(self.artifact.files["w"], np.int8).reshape(12, 5)
+        return [inputs[0].astype(np.int32) @ weights.astype(np.int32)]
+
+
+class ArrayTarget(Target):
+    """The weights of `product` as bytes, plus a number."""
+
+    name = "array"
+    description = "bytes"
+    engine = ArrayEngine
+    added = 0
+
+    def emit(self, module: ModuleOp, options: Any) -> Artifact:
+        return Artifact("array", {"w": (WEIGHTS + self.added).astype(np.int8).tobytes()})
+
+
+class WrongTarget(ArrayTarget):
+    """The same with other weights."""
+
+    name = "wrong"
+    added = 1
+
+
+@pytest.fixture
+def plugins() -> Iterator[None]:
+    register_target("array", ArrayTarget)
+    register_target("wrong", WrongTarget)
+    yield
+    targets._registered.clear()  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.usefixtures("plugins")
+def test_a_target_from_outside_brings_its_engine() -> None:
+    rows = verify_module(product(), [X], ["array", "wrong"], trace=False)
+    assert [(row.engine, row.agrees, row.bytes) for row in rows] == [
+        ("arrays", True, 60),
+        ("arrays", False, 60),
+    ]
