@@ -13,6 +13,13 @@ from ..ir.pipeline import did_you_mean
 from ..ir.printing import PrintOptions, module_text
 from ..ir.upstream import our_name, upstream_name
 
+FORMS = {
+    "custom": PrintOptions(),
+    "generic": PrintOptions(generic=True),
+    "upstream": PrintOptions(upstream_names=True),
+}
+"""The forms of a module that can be read back."""
+
 _UNREGISTERED = re.compile(r"(Operation )?'?([A-Za-z_]\w*)(\.[\w.$-]+)?'? is not registered")
 _REPRODUCER = re.compile(r"\{-#\s*external_resources.*?mlir_reproducer.*?#-\}", re.DOTALL)
 _PIPELINE = re.compile(r'\bpipeline\s*:\s*"((?:[^"\\]|\\.)*)"')
@@ -73,14 +80,14 @@ def with_hint(message: str, context: Context) -> str:
 
 
 def check_roundtrip(module: ModuleOp, parse: Callable[[str], ModuleOp], context: Context) -> None:
-    """Print the module in both forms, read it, and compare the texts.
+    """Print the module in each form, read it, and compare the texts.
 
     Raises:
         VerifyError: a form cannot be read, or reads as another module.
     """
     expected = module_text(module, dialects=context.loaded_dialects)
-    for form, generic in (("custom", False), ("generic", True)):
-        text = module_text(module, PrintOptions(generic=generic), context.loaded_dialects)
+    for form, options in FORMS.items():
+        text = module_text(module, options, context.loaded_dialects)
         try:
             again = module_text(parse(text), dialects=context.loaded_dialects)
         except TritonError as error:
