@@ -10,11 +10,9 @@ from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Array
 from .errors import ParameterError
-
-Array = NDArray[Any]
 
 _PLAIN, _RATIO = 1 << 28, 64
 """An archive may unpack to so many bytes, or to so many times its own."""

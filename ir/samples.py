@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
-
+from .arrays import Array
 from .errors import OptionError, ParameterError
 from .numpy_file import read_numpy
 from .store import read_arrays
-
-Array = NDArray[Any]
 
 
 def read_samples(path: Path) -> dict[str, Array]:

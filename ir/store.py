@@ -18,12 +18,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Array
 from .errors import ParameterError
 from .safe_write import PendingFiles
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 
+from ..ir.arrays import Array
 from ..ir.errors import OptionError
 from ..passes.calibration.observation import loaded
 from .emission import argument_names
@@ -33,7 +33,7 @@ def save_calibration(function: FuncOp, loader: Iterable[Any], folder: Path) -> P
         OptionError: no samples, or batches that do not fit the arguments.
     """
     names = argument_names(function)
-    columns: list[list[NDArray[Any]]] = [[] for _ in names]
+    columns: list[list[Array]] = [[] for _ in names]
     count = 0
     for batch in loaded(function, loader):
         for column, value in zip(columns, batch, strict=True):

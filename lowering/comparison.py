@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -22,10 +20,9 @@ from ..dialects.elements import numpy_dtype
 from ..dialects.shapes import DYNAMIC, AnyTensor, Shape, is_float
 from ..dialects.spike.types import dense_type
 from ..dialects.traits import HasSteps, has
+from ..ir.arrays import Array
 from ..ir.samples import read_samples
 from ..passes.calibration.observation import bind_samples
-
-Array = NDArray[Any]
 
 TOLERANCE = 1e-3
 """Of float programs, relative to the largest value of an output."""

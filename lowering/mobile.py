@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from ..ir.arrays import Array
 from ..ir.errors import OptionError
 from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..passes.universe import everything
@@ -27,7 +27,6 @@ from .stages import Stage
 from .target import Target
 from .targets import compile_to_target, get_target, read_options
 
-Array = NDArray[Any]
 Backend = Literal["onnx", "tflite"]
 
 _PRECISIONS = {None: "float32", "dynamic": "dynamic-int8", "static": "int8"}

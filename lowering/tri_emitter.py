@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -32,6 +31,7 @@ from ..dialects.parameters import dense_constant
 from ..dialects.shapes import DYNAMIC
 from ..dialects.tensor.storage import INLINE_LIMIT
 from ..dialects.ternary.types import trit
+from ..ir.arrays import Array
 from ..ir.language import elaborated
 from ..ir.language.nodes import Span
 from ..ir.language.types import TensorType as LanguageType
@@ -77,7 +77,7 @@ class Emitter:
         self.block.add_op(op)
         return op.results[0]
 
-    def constant(self, values: np.ndarray[Any, Any], element: Attribute) -> SSAValue:
+    def constant(self, values: Array, element: Attribute) -> SSAValue:
         """A constant of any size: inline where small or uniform, else in the parameter store."""
         array = np.asarray(values, dtype=numpy_dtype(element), order="C")
         type = TensorType(element, array.shape)

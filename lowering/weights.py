@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects import ternary
 from ..dialects.elements import holds_nan, numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import ParameterLike, attach_store, parameters, store_of
+from ..ir.arrays import Array
 from ..ir.errors import ParameterError
 from ..ir.numpy_file import check_archive, read_numpy
 from ..ir.store import ParameterStore, read_arrays
 from ..ir.trits import pack_trits, packed_size, unpack_trits
-
-Array = NDArray[Any]
 
 
 def load_weights(path: Path, *, largest: int | None = None) -> dict[str, Array]:

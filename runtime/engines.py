@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..ir.arrays import Array
 from ..ir.errors import BackendError
-
-Array = NDArray[Any]
 
 
 def run_torch(module: Any, inputs: Sequence[Array]) -> list[Array]:

@@ -13,17 +13,16 @@ from typing import Any, cast
 
 import numpy as np
 from ml_dtypes import finfo
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from ..dialects.interpret import run_module
+from ..ir.arrays import Array
 from ..ir.errors import PassError, TritonError, UnsupportedError
 from ..ir.instrument import Instrument
 from .random_values import fill_parameters, random_inputs
 
-Array = NDArray[Any]
 Results = tuple[Array, ...]
 
 ATTEMPTS = (((3, 4, 5, 6), 16), ((4, 4, 4, 4), 4), ((8, 8, 8, 8), 2), ((1, 1, 1, 1), 1))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, i1
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
@@ -23,12 +22,10 @@ from ..dialects.parameters import attach_store, parameters
 from ..dialects.spike.types import TrainType
 from ..dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
 from ..dialects.ternary.types import TritType
+from ..ir.arrays import Array
 from ..ir.errors import TritonError
 from ..ir.store import ParameterStore
 from ..ir.trits import pack_trits
-
-Array = NDArray[Any]
-
 
 Make = Callable[[Attribute, Sequence[int], np.random.Generator], Array]
 """Values of an element type and a shape."""

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import SourceError
 
-Array = NDArray[Any]
 Edge = tuple[str, str]
 Value = Array | str
 """A field of a node: numbers, or a word such as the padding `same`."""

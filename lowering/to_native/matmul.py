@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from ...runtime.native.abi.bitplanes import Operand, Values
 from ...runtime.native.bitplanes import BitplaneKernels, PackedColumns, bitplane_matmul
@@ -66,7 +66,7 @@ def _library(scheme: Scheme, operand: Operand, cache_folder: Path | None) -> Lib
 
 
 def pack_columns(
-    b: NDArray[Any], shape: tuple[int, int] | None = None, *, scheme: str | None = None
+    b: Array, shape: tuple[int, int] | None = None, *, scheme: str | None = None
 ) -> PackedColumns:
     """The right-hand matrix of a product, in the layout of the kernels.
 

@@ -59,7 +59,7 @@ def kind_of(element: Attribute, precision: Precision = "float32") -> Kind | None
     elif isinstance(element, ternary.TritType):
         name = "i8"
     elif isinstance(element, IntegerType):
-        integer = cast("IntegerType[Any]", element)
+        integer = cast("IntegerType", element)
         name = _INTEGERS.get((integer.width.data, integer.signedness.data))
     return None if name is None else KIND_NAMED[name]
 
@@ -71,7 +71,7 @@ def takes_epilogue(op: ternary.FusedOp) -> bool:
         return False
     result = tensor_type(op.result).element_type
     if isinstance(result, IntegerType):
-        return cast("IntegerType[Any]", result).width.data in _WIDTHS
+        return cast("IntegerType", result).width.data in _WIDTHS
     return isinstance(result, Float32Type)
 
 

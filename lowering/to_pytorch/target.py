@@ -5,13 +5,13 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.parameters import parameter_value, parameters, store_of
+from ...ir.arrays import Array
 from ...ir.errors import LoweringError, ParameterError
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
@@ -98,7 +98,7 @@ def file_stem(class_name: str) -> str:
     return "".join(letters)
 
 
-def _stored(module: ModuleOp) -> dict[str, NDArray[Any]]:
+def _stored(module: ModuleOp) -> dict[str, Array]:
     """Every parameter's stored array (trits packed), checked; empty when there are no weights.
 
     Raises:
@@ -117,13 +117,13 @@ def _stored(module: ModuleOp) -> dict[str, NDArray[Any]]:
     return {key: store.read(key) for key in keys}
 
 
-def _safetensors(arrays: Mapping[str, NDArray[Any]], source: ModuleSource) -> bytes:
+def _safetensors(arrays: Mapping[str, Array], source: ModuleSource) -> bytes:
     from safetensors.numpy import save
 
     return save({source.state_keys[key]: _narrow(arrays[key]) for key in sorted(arrays)})
 
 
-def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+def _narrow(array: Array) -> Array:
     """Integers that 8 bits hold in 8 bits: `load_state_dict` widens them to what the buffer has."""
     array = np.asarray(array, order="C")
     if array.dtype.kind != "i" or not array.size or array.min() < -128 or array.max() > 127:

@@ -7,20 +7,20 @@ stages of the target (`target`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ...ir.errors import OptionError
 from .circuit.folding.rom_styles import LUTS_OF_A_BLOCK
 from .estimate.devices import Device, needs
 from .estimate.estimate import Estimate
+from .folding import ProductForm
 
 _TRIES = 4
 _MARGIN = 0.9
 """Of what the formulas leave: they are not exact."""
 
-Choose = Callable[[int | None], dict[str, Any]]
-"""From LUTs for all products (all unrolled where `None`) to the forms, as `noted_folding`."""
+Choose = Callable[[int | None], Sequence[ProductForm]]
+"""From LUTs for all products (all unrolled where `None`) to their forms."""
 
 Build = Callable[[str], Estimate]
 """From forms as the option `folding` takes them to the size of the circuit."""
@@ -40,15 +40,15 @@ def folding_advice(choose: Choose, build: Build, found: Estimate, device: Device
     for _ in range(_TRIES):
         budget = int(budget * _MARGIN / _excess(size, device))
         try:
-            folding = choose(budget)
+            forms = choose(budget)
         except OptionError:
             return "no folding of its products fits either; narrow the numbers, or take another one"
-        text = folding_text(folding)
+        text = folding_text(forms)
         if text == tried:
             continue
         size, tried = build(text), text
         if _excess(size, device) <= 1:
-            cycles = max(layer["cycles"] for layer in folding["layers"])
+            cycles = max(layer["cycles"] for layer in forms)
             shown = ", ".join(
                 f"{need.needs:,} {need.resource}" for need in needs(size.total, device)
             )
@@ -56,10 +56,10 @@ def folding_advice(choose: Choose, build: Build, found: Estimate, device: Device
     return f"no folding that fits was found in {_TRIES} tries; set one with folding, or lut-budget"
 
 
-def folding_text(folding: dict[str, Any]) -> str:
+def folding_text(forms: Sequence[ProductForm]) -> str:
     """Forms as the option `folding` takes them."""
     parts: list[str] = []
-    for layer in folding["layers"]:
+    for layer in forms:
         match layer["form"]:
             case "folded":
                 form = f"pe={layer['pe']},simd={layer['simd']}"
@@ -71,9 +71,8 @@ def folding_text(folding: dict[str, Any]) -> str:
     return ";".join(parts)
 
 
-def _area(folding: dict[str, Any]) -> int:
-    layers = folding["layers"]
-    return sum(layer["luts"] + LUTS_OF_A_BLOCK * layer["block_memories"] for layer in layers)
+def _area(forms: Sequence[ProductForm]) -> int:
+    return sum(layer["luts"] + LUTS_OF_A_BLOCK * layer["block_memories"] for layer in forms)
 
 
 def _excess(size: Estimate, device: Device) -> float:

@@ -5,44 +5,49 @@ Not here: the choice (`to_verilog.circuit.folding`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import NotRequired, TypedDict
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
-    ModuleOp,
-    StringAttr,
-)
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 
 from .choose_folding import FOLDING
+from .interface import json_data
+
+
+class ProductForm(TypedDict):
+    """The form of a product: `unrolled`, `folded` on `pe` · `simd`, or `serial` by `digit` bits."""
+
+    layer: str
+    form: str
+    inputs: int
+    outputs: int
+    pe: int
+    simd: int
+    digit: int
+    cycles: int
+    luts: int
+    flip_flops: int
+    block_memories: int
+
+
+class Folding(TypedDict):
+    """A choice: MHz, the forms, the cycles a frame that were allowed and those of the circuit."""
+
+    clock: float
+    layers: list[ProductForm]
+    cycles: NotRequired[int]
+    interval: NotRequired[int]
+
 
 COLUMNS = ("layer", "form", "PE", "SIMD", "cycles a frame", "LUT", "FF", "BRAM18")
 
 
-def noted_folding(module: ModuleOp) -> dict[str, Any] | None:
+def noted_folding(module: ModuleOp) -> Folding | None:
     """The choice that `choose-folding` noted on a module, as JSON data; `None` if there is none."""
     noted = module.attributes.get(FOLDING)
-    return _plain(noted) if isinstance(noted, DictionaryAttr) else None
+    return json_data(noted) if isinstance(noted, DictionaryAttr) else None
 
 
-def _plain(value: Any) -> Any:
-    match value:
-        case StringAttr():
-            return value.data
-        case IntegerAttr() | FloatAttr():
-            return value.value.data
-        case ArrayAttr():
-            return [_plain(item) for item in cast("ArrayAttr[Any]", value)]
-        case DictionaryAttr():
-            return {key: _plain(item) for key, item in value.data.items()}
-        case _:
-            raise TypeError(f"{type(value).__name__} in a choice of forms")
-
-
-def folding_rows(folding: Mapping[str, Any]) -> list[tuple[object, ...]]:
+def folding_rows(folding: Folding) -> list[tuple[object, ...]]:
     """A row of `COLUMNS` a layer, and one for all: the slowest, and sums."""
     layers = folding["layers"]
     rows: list[tuple[object, ...]] = [
@@ -63,7 +68,7 @@ def folding_rows(folding: Mapping[str, Any]) -> list[tuple[object, ...]]:
     return [*rows, ("all", "", "", "", slowest, *sums)]
 
 
-def folding_title(folding: Mapping[str, Any]) -> str:
+def folding_title(folding: Folding) -> str:
     """What was asked and what comes of it, in a line."""
     slowest = max((layer["cycles"] for layer in folding["layers"]), default=1)
     interval = folding.get("interval", slowest)
@@ -72,7 +77,7 @@ def folding_title(folding: Mapping[str, Any]) -> str:
     return f"Folding: {rate}{asked}"
 
 
-def folding_markdown(folding: Mapping[str, Any] | None) -> str:
+def folding_markdown(folding: Folding | None) -> str:
     """A section of the report."""
     if folding is None:
         return ""

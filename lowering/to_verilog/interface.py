@@ -5,30 +5,34 @@ Not here: quantisation and simulation, which are the caller's (`to_verilog.simul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
+    FloatAttr,
     IntegerAttr,
     ModuleOp,
     StringAttr,
 )
+from xdsl.ir import Attribute
 
 from ...dialects.elements import numpy_dtype
+from ...ir.arrays import Array
 from ...ir.errors import LoweringError
 from ...passes.adder_graph.graph import width_of
 from .circuit import INTERFACE
 from .circuit.ports import stream_width
 
-Array = NDArray[Any]
-Quantization = Mapping[str, Any]
+Record = dict[str, Any]
+"""JSON data: strings, numbers, truth values, lists of them, and further records."""
+
+Quantization = Record
 """`scale` and `zero_point` (numbers or lists), `axis`, for inputs `low` and `high`, and `of_sign`
 where the sign of an input is quantised."""
 
@@ -65,7 +69,7 @@ class Port:
         """The bits of each element."""
         return [width_of(*bounds) for bounds in zip(self.low, self.high, strict=True)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """JSON data."""
         widths = self.widths
         offsets = [sum(widths[:i]) for i in range(len(widths))] if len(widths) <= 4096 else []
@@ -84,7 +88,7 @@ class Port:
         }
 
     @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Port:
+    def from_dict(data: Record) -> Port:
         """The inverse of `to_dict`."""
         return Port(
             data["name"],
@@ -153,7 +157,7 @@ class Interface:
     pipeline: int
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    layers: tuple[Mapping[str, Any], ...]
+    layers: tuple[Record, ...]
 
     @property
     def streams(self) -> dict[str, int]:
@@ -170,7 +174,7 @@ class Interface:
         """The bits of `m_axis_tdata`."""
         return stream_width(sum(sum(port.widths) for port in self.outputs))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """JSON data."""
         return {
             "name": self.name,
@@ -188,7 +192,7 @@ class Interface:
         }
 
     @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Interface:
+    def from_dict(data: Record) -> Interface:
         """The inverse of `to_dict`; other entries are left out."""
         return Interface(
             data["name"],
@@ -215,7 +219,7 @@ def noted_interface(module: ModuleOp) -> Interface:
         raise LoweringError(
             f"the module has no attribute '{INTERFACE}'; run convert-ternary-to-hw first"
         )
-    entries = {key: _plain(value) for key, value in noted.data.items()}
+    entries = {key: json_data(value) for key, value in noted.data.items()}
     ports = {
         side: tuple(port_of(port) for port in cast("ArrayAttr[DictionaryAttr]", noted.data[side]))
         for side in ("inputs", "outputs")
@@ -237,7 +241,7 @@ def noted_interface(module: ModuleOp) -> Interface:
 
 def port_of(noted: DictionaryAttr) -> Port:
     """A port as `convert-ternary-to-hw` notes it."""
-    data = {key: _plain(value) for key, value in noted.data.items()}
+    data = {key: json_data(value) for key, value in noted.data.items()}
     return Port(
         data["name"],
         tuple(data["shape"]),
@@ -251,19 +255,19 @@ def port_of(noted: DictionaryAttr) -> Port:
     )
 
 
-def _plain(value: Any) -> Any:
+def json_data(value: Attribute) -> Any:
     """An attribute as JSON data; types stay as they are."""
     match value:
         case StringAttr():
             return value.data
-        case IntegerAttr():
+        case IntegerAttr() | FloatAttr():
             return value.value.data
         case ArrayAttr():
-            return [_plain(item) for item in cast("ArrayAttr[Any]", value)]
+            return [json_data(item) for item in value]
         case DictionaryAttr():
-            return {key: _plain(item) for key, item in value.data.items()}
+            return {key: json_data(item) for key, item in value.data.items()}
         case DenseIntOrFPElementsAttr():
-            values = list(cast("Any", value).get_values())
+            values = list(value.get_values())
             return values if value.get_shape() else values[0]
         case _:
             return value

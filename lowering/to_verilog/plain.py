@@ -24,11 +24,13 @@ from ...dialects.traits import MovesElements, has
 from ...ir.errors import UnsupportedError
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
+from ...passes.adder_graph.optimize_adder_graph import Product
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import input_of, weight_of
+from .circuit.rules import Reduction
 from .interface import Interface
 
-Numbers = NDArray[Any]
+Numbers = NDArray[np.object_]
 """An array of `Number`s, of the shape of a tensor with a free axis of 1."""
 
 
@@ -225,7 +227,7 @@ class _Writer:
         found = interpret.RULES[type(op)](op, *operands)
         return cast("Sequence[Numbers]", found if isinstance(found, tuple) else (found,))
 
-    def product(self, op: Any, operands: Sequence[Numbers]) -> Numbers:
+    def product(self, op: Product, operands: Sequence[Numbers]) -> Numbers:
         """A product with one matrix, and what a fused op does after it."""
         given = dict(zip(op.operands, operands, strict=True))
         x, weight = given[input_of(op)], literal_value(weight_of(op))
@@ -313,7 +315,7 @@ class _Writer:
             one, x, _along(multiplier, x.ndim, axis), _along(shift, x.ndim, axis), zero
         )
 
-    def reduced(self, op: Any, x: Numbers, combine: Callable[..., Number]) -> Numbers:
+    def reduced(self, op: Reduction, x: Numbers, combine: Callable[..., Number]) -> Numbers:
         """All numbers on some axes as one."""
         axes = sorted({axis % x.ndim for axis in op.axes.get_values()})
         kept = [axis for axis in range(x.ndim) if axis not in axes]

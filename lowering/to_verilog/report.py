@@ -6,12 +6,11 @@ Not here: the estimate itself (`to_verilog.estimate`).
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from .estimate.devices import Device, needs
 from .estimate.elaborate import Part
 from .estimate.estimate import Estimate, Resources
-from .interface import Interface
+from .interface import Interface, Record
 
 COUNTS = (
     "adders",
@@ -28,7 +27,7 @@ SIZES = ("luts", "shift_luts", "memory_luts", "flip_flops", "carries", "block_me
 
 def report(
     interface: Interface, found: Estimate, device: Device | None, clock: float | None = None
-) -> dict[str, Any]:
+) -> Record:
     """The interface, sums over the layers, and the estimated size and speed.
 
     Args:
@@ -60,7 +59,7 @@ def report(
     }
 
 
-def _layer(layer: dict[str, Any], found: Estimate) -> dict[str, Any]:
+def _layer(layer: Record, found: Estimate) -> Record:
     comment = f"{layer['name']}: {layer['source']}"
     size = sum((s for part, s in found.parts.items() if part.layer == comment), Resources())
     times = [time for part, time in found.periods.items() if part.layer == comment]
@@ -80,7 +79,7 @@ def _slowest(found: Estimate) -> str:
     return part.layer.partition(":")[0] or part.module
 
 
-def _device(device: Device, total: Resources) -> dict[str, Any]:
+def _device(device: Device, total: Resources) -> Record:
     return {
         "name": device.name,
         "part": device.part,
@@ -92,12 +91,12 @@ def _device(device: Device, total: Resources) -> dict[str, Any]:
     }
 
 
-def json_text(data: dict[str, Any]) -> str:
+def json_text(data: Record) -> str:
     """The report as JSON."""
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
-def markdown(data: dict[str, Any]) -> str:
+def markdown(data: Record) -> str:
     """The report as a page to read."""
     size = data["estimate"]
     lines = [
@@ -133,7 +132,7 @@ def markdown(data: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _left_out(data: dict[str, Any]) -> list[str]:
+def _left_out(data: Record) -> list[str]:
     """What the receiver does with the results, behind the integers."""
     return [
         f"\nLeft to the receiver of `{port['name']}`, on the numbers that its integers stand for: "
@@ -144,7 +143,7 @@ def _left_out(data: dict[str, Any]) -> list[str]:
 
 
 def _table(
-    first: tuple[str, ...], names: tuple[str, ...], rows: list[tuple[str, str, dict[str, Any]]]
+    first: tuple[str, ...], names: tuple[str, ...], rows: list[tuple[str, str, Record]]
 ) -> list[str]:
     clock = "clock_mhz" if "luts" in names and len(first) > 1 else None
     head = [*first, *(name.replace("_", " ") for name in names), *(["MHz"] if clock else [])]
@@ -156,7 +155,7 @@ def _table(
     return lines
 
 
-def _device_table(device: dict[str, Any] | None) -> list[str]:
+def _device_table(device: Record | None) -> list[str]:
     if device is None:
         return []
     lines = [f"| {device['part']} | needs | has | share |", "| --- | --- | --- | --- |"]
@@ -166,7 +165,7 @@ def _device_table(device: dict[str, Any] | None) -> list[str]:
     return [*lines, ""]
 
 
-def _port_row(port: dict[str, Any], side: str) -> str:
+def _port_row(port: Record, side: str) -> str:
     shape = "×".join(str(n) for n in port["shape"]) or "scalar"
     widths = sorted(set(port["widths"]))
     bits = str(widths[0]) if len(widths) == 1 else f"{widths[0]} to {widths[-1]}"
@@ -180,5 +179,5 @@ def _port_row(port: dict[str, Any], side: str) -> str:
     return f"| {name} | {shape} | {values} | {bits} | {sum(port['widths'])} | {meaning} |"
 
 
-def _short(value: Any) -> str:
+def _short(value: float | list[float]) -> str:
     return "one a channel" if isinstance(value, list) else f"{value:g}"

@@ -11,19 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError
 from ...runtime.verilog import simulate
 from ..artifact import Artifact
 from ..engine import ArtifactEngine
-from .interface import Interface, Port, frames_of, pack, shaped, unpack
+from .interface import Interface, Port, Quantization, Record, frames_of, pack, shaped, unpack
 from .testbench import vector_files
-
-Array = NDArray[Any]
 
 
 def run_verilog(
@@ -69,7 +66,7 @@ class VerilogEngine(ArtifactEngine):
 
 
 def received(
-    interface: Interface, outputs: Sequence[Array], left_out: Sequence[Sequence[Mapping[str, Any]]]
+    interface: Interface, outputs: Sequence[Array], left_out: Sequence[Sequence[Record]]
 ) -> list[Array]:
     """What the receiver makes of results: the values of the program.
 
@@ -85,7 +82,7 @@ def received(
     ]
 
 
-def _finished(x: Array, steps: Sequence[Mapping[str, Any]]) -> Array:
+def _finished(x: Array, steps: Sequence[Record]) -> Array:
     """What the receiver does with a result, see `passes.expose_logits`."""
     for step in steps:
         match step["op"]:
@@ -198,7 +195,7 @@ def dequantized(port: Port, frames: Array) -> Array:
     return (x - zero_point).astype(np.float32) * scale
 
 
-def _along(how: Mapping[str, Any], rank: int, zero_type: type[Any]) -> tuple[Array, Array]:
+def _along(how: Quantization, rank: int, zero_type: type[np.generic]) -> tuple[Array, Array]:
     """Scale and zero point, in shapes that broadcast along the axis."""
     shape = [1] * rank
     if isinstance(how["scale"], list) or isinstance(how["zero_point"], list):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.interpret import run_module
+from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from ...passes.expose_logits import left_out
 from ...passes.quantize_activations.integer_pipeline import integer_pipeline
@@ -24,14 +24,12 @@ from .cocotb import cocotb_files
 from .estimate.devices import Device, check_fits, find_device
 from .estimate.estimate import Estimate, estimate
 from .fitting import folding_advice
-from .folding import folding_markdown, noted_folding
+from .folding import ProductForm, folding_markdown, noted_folding
 from .interface import Interface, frames_of, noted_interface, pack, shaped
 from .printer import check_printable, modules, verilog
 from .project import Project, project_files
 from .report import json_text, markdown, report
 from .testbench import vector_files
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -178,12 +176,13 @@ class VerilogTarget(Target):
             return ""
         program = self._program
 
-        def choose(budget: int | None) -> dict[str, Any]:
+        def choose(budget: int | None) -> Sequence[ProductForm]:
             module = program.clone()
             goal = replace(options, lut_budget=budget, fold=None)
             before = _before_folding(options)
             run_stages(module, [*before, Stage("folding", _choice(goal))])
-            return noted_folding(module) or {"layers": []}
+            folding = noted_folding(module)
+            return folding["layers"] if folding else []
 
         def build(folding: str) -> Estimate:
             module = program.clone()
@@ -191,7 +190,7 @@ class VerilogTarget(Target):
             run_stages(module, self.stages(goal))
             return _size(module, noted_interface(module), device)
 
-        return folding_advice(choose, build, found, device) if choose(None)["layers"] else ""
+        return folding_advice(choose, build, found, device) if choose(None) else ""
 
 
 def integer_stages(options: VerilogOptions) -> list[Stage]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ctypes import c_void_p
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from .abi.linear import ARRAY_DATA
 
 _at = c_void_p.from_address
 
 
-def _from_interface(array: NDArray[Any]) -> int:
+def _from_interface(array: Array) -> int:
     return array.__array_interface__["data"][0]
 
 
-def _from_object(array: NDArray[Any]) -> int:
+def _from_object(array: Array) -> int:
     # NumPy's C interface shows arrays as structures whose first field is this address.
     return _at(id(array) + ARRAY_DATA).value or 0
 
@@ -33,9 +32,7 @@ def _agree() -> bool:
 ARRAYS_HOLD_ADDRESSES = _agree()
 """Whether array objects hold the address of their data, `ARRAY_DATA` bytes from `id(array)`."""
 
-address_of: Callable[[NDArray[Any]], int] = (
-    _from_object if ARRAYS_HOLD_ADDRESSES else _from_interface
-)
+address_of: Callable[[Array], int] = _from_object if ARRAYS_HOLD_ADDRESSES else _from_interface
 """The address of the first element of an array; valid while the array lives.
 
 NumPy's own ways to ask (`ctypes.data`, `__array_interface__`) take longer than the product of a

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError, ParameterError
 from ...ir.trits import packed_size
 from .abi.bitplanes import (
@@ -95,9 +96,7 @@ class PackedColumns:
         kernels: those whose layout it is.
     """
 
-    def __init__(
-        self, trits: NDArray[Any], kernels: BitplaneKernels, *, check: bool = True
-    ) -> None:
+    def __init__(self, trits: Array, kernels: BitplaneKernels, *, check: bool = True) -> None:
         """Pack an array with values in {-1, 0, 1}.
 
         Args:
@@ -166,7 +165,7 @@ class PackedColumns:
 
 
 def bitplane_matmul(
-    a: NDArray[Any],
+    a: Array,
     b: PackedColumns,
     *,
     values: Values = "trits",
@@ -227,7 +226,7 @@ def _multiply(
     share(work, split(round_up(rows, OCTET) // OCTET, parts))
 
 
-def _integers(array: NDArray[Any], values: Values, check: bool) -> NDArray[np.int8]:
+def _integers(array: Array, values: Values, check: bool) -> NDArray[np.int8]:
     """The array as int8, contiguous."""
     if array.dtype == np.bool_:
         array = array.view(np.int8)

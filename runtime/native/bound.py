@@ -9,11 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError
-
-Array = NDArray[Any]
 
 
 class BoundProgram:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import mmap
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from .abi.linear import PANEL, STEP, round_up, weight_bytes
 
 Bytes = NDArray[np.uint8]
@@ -53,7 +53,7 @@ def _fresh(size: int) -> Bytes:
     return np.frombuffer(memory, np.uint8)
 
 
-def panels_of_columns(packed: NDArray[Any], ins: int, outs: int) -> Bytes:
+def panels_of_columns(packed: Array, ins: int, outs: int) -> Bytes:
     """The panels of Wᵀ, for W `[ins, outs]` packed row-major.
 
     Args:

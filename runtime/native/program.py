@@ -17,9 +17,9 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import TypeIs
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
 from .abi.interface import (
     ARRAYS,
@@ -35,8 +35,6 @@ from .bound import BoundProgram, check_bound
 from .jit import Library
 from .memory import Memory, aligned
 from .threads import WORTH_A_THREAD, share, split
-
-Array = NDArray[Any]
 
 _MOST_PLANS = 256
 """Combinations of shapes for which a program remembers what to do."""

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
 from .abi.linear import (
     ARRAYS,
@@ -68,7 +69,7 @@ class _Call(NamedTuple):
     rest: bytes
 
 
-Plan = Callable[[NDArray[Any]], NDArray[Any]] | _Call
+Plan = Callable[[Array], Array] | _Call
 
 
 class Provider(Protocol):
@@ -161,7 +162,7 @@ class TernaryLinear:
         self._corrections: dict[int, NDArray[np.int32]] = {}
         self._bound: dict[tuple[Layout, Activations], tuple[_Kernels, int]] = {}
 
-    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+    def __call__(self, x: Array) -> Array:
         """Multiply x [..., ins]; gives [..., outs], float32 for float32 and int32 for integers.
 
         Raises:
@@ -179,13 +180,13 @@ class TernaryLinear:
         call(_pack(_place(x), weights, _place(y), scratch) + rest)
         return y
 
-    def _refusal(self, x: NDArray[Any]) -> str:
+    def _refusal(self, x: Array) -> str:
         if x.dtype not in self._activations:
             names = ", ".join(str(dtype) for dtype in self._activations)
             return f"expected activations of {names}, got {x.dtype}"
         return f"expected activations [..., {self.weights.ins}], got {list(x.shape)}"
 
-    def _plan(self, x: NDArray[Any]) -> Plan:
+    def _plan(self, x: Array) -> Plan:
         """What multiplies activations of one shape and type."""
         activations = self._activations.get(x.dtype)
         if activations is None or not x.shape or x.shape[-1] != self.weights.ins:
@@ -212,7 +213,7 @@ class TernaryLinear:
         if parts < 2 or kernels.task is None:
             return _Call(shape, dtype, kernels.call, weights, size, rest)
 
-        def together(x: NDArray[Any]) -> NDArray[Any]:
+        def together(x: Array) -> Array:
             y = _empty(shape, dtype)
             x = _contiguous(x)
             scratch = _MEMORY.address if _MEMORY.size >= size else _MEMORY.hold(size)

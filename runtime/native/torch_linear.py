@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from .abi.linear import (
     KIND_NAMED,
@@ -366,5 +366,5 @@ def _find(tensor: Tensor, ins: int, outs: int) -> _Weights | None:
 
 
 def _panels(tensor: Tensor, ins: int, outs: int) -> _Weights:
-    packed: NDArray[Any] = tensor.contiguous().numpy()
+    packed: Array = tensor.contiguous().numpy()
     return _Weights(panels_of_columns(packed, ins, outs), ins, outs)

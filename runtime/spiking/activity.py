@@ -13,7 +13,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, NameLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -23,10 +22,9 @@ from ...dialects.interpret import evaluate, run_module, widened
 from ...dialects.spike.interpret_neurons import potentials
 from ...dialects.spike.synapse_counts import Synapse, count_additions
 from ...dialects.spike.types import dense_type, is_train
+from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,21 +7,18 @@ decoder then reads them. Only what comes after the decoders is computed once for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialects import spike
 from ...dialects.interpret import evaluate, run_module
+from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
-
-Array = NDArray[Any]
 
 
 def answers(module: ModuleOp, inputs: Sequence[Array], function: str = "forward") -> Array:

@@ -15,14 +15,13 @@ from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError, ParameterError
 from ...ir.store import ParameterStore, save_arrays
 from ..native.program import NativeProgram
 from ..native.threads import share, split
 
-Array = NDArray[Any]
 Engine = Literal["auto", "event", "dense"]
 ENGINES: tuple[Engine, ...] = ("auto", "event", "dense")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import llvm
@@ -72,9 +72,13 @@ def element_of(kind: Attribute) -> Attribute | None:
 
 
 def _attribute(value: int | float, kind: Attribute) -> Attribute:
-    if isinstance(kind, VectorType):
-        type_ = cast("VectorType[Any]", kind)
-        return DenseIntOrFPElementsAttr.from_list(type_, [value] * type_.get_shape()[0])
+    element = element_of(kind)
+    if isinstance(element, IntegerType):
+        numbers = [int(value)] * lanes(kind)
+        return DenseIntOrFPElementsAttr.from_list(cast("VectorType[IntegerType]", kind), numbers)
+    if element is not None:
+        floats = [float(value)] * lanes(kind)
+        return DenseIntOrFPElementsAttr.from_list(cast("VectorType[AnyFloat]", kind), floats)
     if isinstance(kind, IntegerType):
         return IntegerAttr(int(value), cast("IntegerType", kind))
     return FloatAttr(float(value), cast("AnyFloat", kind))

@@ -51,7 +51,7 @@ class NeuronStep:
     def bytes(self) -> int:
         """Bytes of an element."""
         if isinstance(self.element, IntegerType):
-            return cast("IntegerType[Any]", self.element).width.data // 8
+            return cast("IntegerType", self.element).width.data // 8
         return 8 if self.element == f64 else 4
 
     def step(
@@ -180,7 +180,7 @@ class _Step:
         return self.select(where, self.number(1.0), self.number(0.0))
 
 
-def _dtype(element: Attribute) -> type[np.floating[Any]]:
+def _dtype(element: Attribute) -> type[np.floating]:
     return np.float32 if element == f32 else np.float64
 
 

@@ -7,7 +7,7 @@ they are known, else values of type `index` (`Size`). Not here: what an op of ou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
@@ -126,7 +126,7 @@ class Emitter(Scalars):
         """Whether `type` is an unsigned integer."""
         if not isinstance(type, IntegerType):
             return False
-        return cast("IntegerType[Any]", type).signedness.data == Signedness.UNSIGNED
+        return cast("IntegerType", type).signedness.data == Signedness.UNSIGNED
 
     @staticmethod
     def signless(type: Attribute) -> Attribute:
@@ -134,7 +134,7 @@ class Emitter(Scalars):
         if isinstance(type, TritType):
             return i8
         if isinstance(type, IntegerType):
-            return IntegerType(cast("IntegerType[Any]", type).width.data)
+            return IntegerType(cast("IntegerType", type).width.data)
         return type
 
     def library_function(self, name: str, arity: int, type: Attribute) -> str:
@@ -326,7 +326,7 @@ class Emitter(Scalars):
             DYNAMIC if n == DYNAMIC else n + a + b
             for n, a, b in zip(type.get_shape(), low, high, strict=True)
         ]
-        result: TensorType[Any] = TensorType(type.element_type, shape)
+        result: TensorType = TensorType(type.element_type, shape)
         sizes = [
             self.plus(size, a + b) for size, a, b in zip(self.sizes(value), low, high, strict=True)
         ]

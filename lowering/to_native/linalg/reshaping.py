@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from xdsl.dialects import tensor as upstream
 from xdsl.dialects.builtin import (
@@ -173,7 +172,7 @@ def _product_or_dynamic(sizes: Sequence[Size]) -> int:
     return DYNAMIC if _count_free(sizes) else _number(sizes)
 
 
-def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr[Any]]]:
+def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
     return ArrayAttr(ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ldexp
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
@@ -56,7 +56,7 @@ class Scalars:
             )
         if isinstance(type, IndexType):
             return self.insert(arith.ConstantOp(IntegerAttr(int(number), type)))
-        integer = cast("IntegerType[Any]", type)
+        integer = cast("IntegerType", type)
         value = bool(number) if type == i1 else int(number)
         return self.insert(arith.ConstantOp(IntegerAttr(value, integer)))
 
@@ -182,7 +182,7 @@ class Scalars:
             return self.saturate(x, target)
         if isinstance(target, AnyFloat):
             return self.insert((arith.UIToFPOp if unsigned else arith.SIToFPOp)(x, target))
-        return self._resize_integer(x, cast("IntegerType[Any]", target), unsigned)
+        return self._resize_integer(x, cast("IntegerType", target), unsigned)
 
     def _from_index(self, x: SSAValue, target: Attribute) -> SSAValue:
         if isinstance(target, AnyFloat):
@@ -196,7 +196,7 @@ class Scalars:
             x, have = self.insert(arith.ExtFOp(x, f32)), 32
         return self.insert((arith.ExtFOp if want > have else arith.TruncFOp)(x, target))
 
-    def _resize_integer(self, x: SSAValue, target: IntegerType[Any], unsigned: bool) -> SSAValue:
+    def _resize_integer(self, x: SSAValue, target: IntegerType, unsigned: bool) -> SSAValue:
         have, want = bit_width(x.type) or 0, bit_width(target) or 0
         if want < have:
             return self.insert(arith.TruncIOp(x, target))
@@ -215,7 +215,7 @@ class Scalars:
         inside = self.both(self.compare("ge", x, float(least)), self.compare("lt", x, end))
         safe = self.select(inside, x, 0.0)
         make = arith.FPToUIOp if unsigned else arith.FPToSIOp
-        result = self.insert(make(safe, cast("IntegerType[Any]", target)))
+        result = self.insert(make(safe, cast("IntegerType", target)))
         result = self.select(self.compare("ge", x, end), signed_bits(most, bits), result)
         return self.select(self.compare("lt", x, float(least)), least, result)
 

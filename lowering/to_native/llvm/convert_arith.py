@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, llvm
 from xdsl.dialects.builtin import (
+    AnyDenseElement,
     BFloat16Type,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -81,18 +82,18 @@ def constant(e: Emitter, op: arith.ConstantOp, _: Values) -> SSAValue:
 def constant_value(value: Attribute, type: Attribute) -> Attribute:
     """The value of an `arith.constant` as that of a constant of an `llvm` type."""
     if isinstance(value, DenseIntOrFPElementsAttr):
-        dense = cast("DenseIntOrFPElementsAttr[Any]", value)
+        dense = cast("DenseIntOrFPElementsAttr", value)
         if dense.type == type:
             return dense
-        return DenseIntOrFPElementsAttr(cast("VectorType[Any]", type), dense.data)
+        return DenseIntOrFPElementsAttr(cast("VectorType[AnyDenseElement]", type), dense.data)
     if isinstance(value, FloatAttr):
-        number = cast("FloatAttr[Any]", value)
+        number = cast("FloatAttr", value)
         if not isinstance(number.type, BFloat16Type):
             return number
         bits = int.from_bytes(number.type.pack([number.value.data]), "little", signed=True)
-        return IntegerAttr(bits, cast("IntegerType[Any]", type))
-    integer = cast("IntegerAttr[Any]", value)
-    return IntegerAttr(integer.value.data, cast("IntegerType[Any]", type))
+        return IntegerAttr(bits, cast("IntegerType", type))
+    integer = cast("IntegerAttr", value)
+    return IntegerAttr(integer.value.data, cast("IntegerType", type))
 
 
 def _overflowing(kind: type[llvm.ArithmeticBinOpOverflow]) -> Rule:

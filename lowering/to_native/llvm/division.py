@@ -6,8 +6,6 @@ processors. Here the divisor is taken as 1 then: the least integer by -1 wraps, 
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
 from xdsl.ir import SSAValue
@@ -80,8 +78,7 @@ def _may_be(y: SSAValue, numbers: tuple[int, ...]) -> bool:
         return True
     value = y.owner.value
     if isinstance(value, IntegerAttr):
-        return cast("IntegerAttr[Any]", value).value.data in numbers
+        return value.value.data in numbers
     if isinstance(value, DenseIntOrFPElementsAttr):
-        values = cast("DenseIntOrFPElementsAttr[Any]", value).get_values()
-        return any(number in numbers for number in values)
+        return any(number in numbers for number in value.get_values())
     return True

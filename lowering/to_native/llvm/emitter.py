@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -103,7 +103,8 @@ class Emitter:
 
     def listed(self, values: Sequence[int], type: Attribute) -> SSAValue:
         """A vector of integers, one by one."""
-        content = DenseIntOrFPElementsAttr.from_list(cast("VectorType[Any]", type), list(values))
+        integers = cast("VectorType[IntegerType]", type)
+        content = DenseIntOrFPElementsAttr.from_list(integers, list(values))
         return self.insert(llvm.ConstantOp(content, type))
 
     def same(self, value: Number, x: SSAValue) -> SSAValue:
@@ -335,12 +336,13 @@ def attribute(value: Number, type: Attribute) -> Attribute:
     count = lanes(type)
     if isinstance(scalar, IntegerType):
         bits = cast("IntegerType[int]", scalar).width.data
-        number: Any = int(value) & ((1 << bits) - 1)
+        number = int(value) & ((1 << bits) - 1)
         number -= (1 << bits) if bits > 1 and number >> (bits - 1) else 0
-        single: Attribute = IntegerAttr(number, cast(Any, scalar))
-    else:
-        number = float(value)
-        single = FloatAttr(number, cast("AnyFloat", scalar))
+        if count is None:
+            return IntegerAttr(number, cast("IntegerType", scalar))
+        integers = cast("VectorType[IntegerType]", type)
+        return DenseIntOrFPElementsAttr.from_list(integers, [number] * count)
     if count is None:
-        return single
-    return DenseIntOrFPElementsAttr.from_list(cast("VectorType[Any]", type), [number] * count)
+        return FloatAttr(float(value), cast("AnyFloat", scalar))
+    floats = cast("VectorType[AnyFloat]", type)
+    return DenseIntOrFPElementsAttr.from_list(floats, [float(value)] * count)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import Float32Type, IntegerType, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -19,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ....dialects import ternary
 from ....dialects.inference import tensor_type
 from ....dialects.parameters import constant_value
+from ....ir.arrays import Array
 from ....passes.analysis.compile_time import defining_literal
 from ....runtime.native.abi.layouts import weights_in
 from ....runtime.native.abi.linear import Kind, Layout, scratch_bytes
@@ -36,7 +36,6 @@ from .structured import packed
 from .views import Buffer, View
 from .writer import Writer
 
-Array = NDArray[Any]
 _Variant = tuple[Kind, Layout, Epilogue]
 _PERIOD = 16
 """Rows after which the size of scratch memory grows evenly."""
@@ -237,7 +236,7 @@ class Tables:
 
 def _width(element: Attribute) -> int:
     if isinstance(element, IntegerType):
-        return cast("IntegerType[Any]", element).width.data
+        return cast("IntegerType", element).width.data
     assert isinstance(element, Float32Type)
     return 32
 

@@ -11,18 +11,18 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ....dialects.elements import numpy_dtype
 from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
+from ....ir.arrays import Array
 from ....runtime.native.abi.linear import Precision
 from ..kernels.recipes import Recipe
 from .nests import RefusedError
@@ -119,8 +119,7 @@ class Program:
         """
         owner = value.owner
         if isinstance(owner, arith.ConstantOp):
-            content: Any = owner.value
-            return Size.of(int(content.value.data))
+            return Size.of(int(cast("IntegerAttr", owner.value).value.data))
         known = self.sizes.get(value)
         if known is None:
             raise RefusedError("uses a number that is computed from data")
@@ -130,7 +129,7 @@ class Program:
         """A new contiguous tensor in the workspace."""
         return whole_view(Buffer(element, product(sizes)), sizes)
 
-    def constant(self, values: NDArray[Any], element: Attribute) -> View:
+    def constant(self, values: Array, element: Attribute) -> View:
         """A tensor among the constants; one with the same bytes is used again."""
         array = np.asarray(values, dtype=numpy_dtype(element), order="C")
         sizes = [Size.of(n) for n in array.shape]

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i1, i8
 from xdsl.ir import Operation, SSAValue
@@ -21,6 +20,7 @@ from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.parameters import constant_value
 from ....dialects.spike.types import dense_type, is_train
+from ....ir.arrays import Array
 from ....passes.analysis.compile_time import defining_literal, is_literal
 from ....passes.analysis.event_products import event_kind, is_native_number
 from ....runtime.native.abi.events import byte_rows, float_rows, trit_rows
@@ -40,8 +40,6 @@ from .sizes import ONE, ZERO, Size, product
 from .structured import packed
 from .views import Buffer, View
 from .writer import Writer
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

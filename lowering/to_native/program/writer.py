@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects import arith, llvm
 from xdsl.dialects.builtin import (
@@ -143,7 +143,9 @@ class Writer(Code):
                 return op
         return None
 
-    def move(self, base: SSAValue, terms: Sequence[tuple[SSAValue, Size]], kind: Attribute) -> Any:
+    def move(
+        self, base: SSAValue, terms: Sequence[tuple[SSAValue, Size]], kind: Attribute
+    ) -> SSAValue:
         """The address of base[Σ index·stride], for elements of a stored type."""
         for index, stride in terms:
             if stride.number == 0:
@@ -199,7 +201,7 @@ class Writer(Code):
         kind = converted(op.result.type)
         content = constant_value(op.value, kind)
         assert isinstance(content, IntegerAttr | FloatAttr)
-        number = cast("IntegerAttr[Any] | FloatAttr[Any]", content).value.data
+        number = cast("IntegerAttr | FloatAttr", content).value.data
         return self.constant(number, wide_type(kind, width))
 
     def neutral(self, value: int | float, type: Attribute) -> SSAValue:

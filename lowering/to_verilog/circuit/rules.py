@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from ....dialects import interpret, tensor, ternary
 from ....dialects.inference import tensor_type
 from ....dialects.traits import MovesElements, has
+from ....ir.arrays import Array
 from ....passes.adder_graph.graph import AdderGraph
 from ....passes.adder_graph.optimize_adder_graph import Product
 from ....passes.analysis.compile_time import is_literal
@@ -39,7 +40,7 @@ from .products import graph_row
 from .rescaling import Rescaling
 from .signals import Signal
 
-Signals = NDArray[Any]
+Signals = NDArray[np.object_]
 """An array of `Signal`s."""
 
 Reduction = tensor.ReduceSumOp | tensor.ReduceMaxOp | tensor.ReduceMinOp
@@ -53,7 +54,7 @@ def moved(op: Operation, operands: Sequence[Signals]) -> Sequence[Signals]:
     return results if isinstance(results, tuple) else (results,)
 
 
-def numbers(values: NDArray[Any]) -> Signals:
+def numbers(values: Array) -> Signals:
     """Constants for the elements of an integer array."""
     flat = [Signal.constant(int(value)) for value in values.reshape(-1)]
     return _array(flat, values.shape)
@@ -307,7 +308,7 @@ RULES: dict[type[Operation], Rule] = {
 }
 
 
-def refusal(op: Operation, known: Callable[[Any], bool]) -> str | None:
+def refusal(op: Operation, known: Callable[[SSAValue], bool]) -> str | None:
     """Why an op cannot become hardware; `None` if it can.
 
     Args:
@@ -344,11 +345,11 @@ def _product_refusal(op: Product) -> str:
     return "only products with one known matrix of integers become adders"
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: SSAValue) -> bool:
     return isinstance(value.type, TensorType)
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: SSAValue) -> bool:
     from ....dialects.elements import numpy_dtype
 
     return numpy_dtype(tensor_type(value).element_type).kind in "iub"

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ....ir.arrays import Array
 from .layouts import weights_in
 from .linear import MAX_INS, PANEL, STEP, round_up
 
@@ -190,7 +190,7 @@ def _pair(values: Sequence[int], missing: int) -> Pair:
     return (values[0], values[1]) if len(values) == 2 else (missing, values[0])
 
 
-def conv_weights(geometry: ConvGeometry, trits: NDArray[Any]) -> NDArray[np.uint8]:
+def conv_weights(geometry: ConvGeometry, trits: Array) -> NDArray[np.uint8]:
     """The bytes that kernels read for weights [O, C/groups, …] with values -1, 0, 1."""
     if geometry.depthwise:
         return np.ascontiguousarray(trits, np.int8).view(np.uint8).reshape(-1)

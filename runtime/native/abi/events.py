@@ -14,14 +14,11 @@ Not here: the kernels (`to_native.kernels.events`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ....ir.arrays import Array
 from .linear import round_up
-
-Array = NDArray[Any]
 
 
 def _padded(weights: Array, column: int) -> Array:

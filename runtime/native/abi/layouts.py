@@ -7,11 +7,10 @@ Not here: storage (`ir.trits`), packed matrices with a memory of their layouts
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ....ir.arrays import Array
 from .linear import PANEL, STEP, Layout, round_up, row_bytes, weight_bytes
 from .sparse import sparse_panels
 
@@ -19,7 +18,7 @@ Bytes = NDArray[np.uint8]
 _SHIFTS = np.array([0, 2, 4, 6], np.uint8)
 
 
-def weights_in(layout: Layout, trits: NDArray[Any]) -> Bytes:
+def weights_in(layout: Layout, trits: Array) -> Bytes:
     """The bytes of a matrix [outs, ins] with values in {-1, 0, 1} in one layout."""
     outs, ins = trits.shape
     if layout == "sparse":
@@ -29,20 +28,20 @@ def weights_in(layout: Layout, trits: NDArray[Any]) -> Bytes:
     return made
 
 
-def _codes(trits: NDArray[Any], rows: int, columns: int, *, biased: bool) -> Bytes:
+def _codes(trits: Array, rows: int, columns: int, *, biased: bool) -> Bytes:
     outs, ins = trits.shape
     codes = np.full((rows, columns), 1 if biased else 0, np.uint8)
     codes[:outs, :ins] = trits + 1 if biased else np.where(trits < 0, 2, trits)
     return codes
 
 
-def _rows(trits: NDArray[Any], *, biased: bool) -> Bytes:
+def _rows(trits: Array, *, biased: bool) -> Bytes:
     outs, ins = trits.shape
     codes = _codes(trits, outs, 4 * row_bytes(ins), biased=biased)
     return np.bitwise_or.reduce(codes.reshape(-1, 4) << _SHIFTS, axis=1)
 
 
-def _panels(trits: NDArray[Any]) -> Bytes:
+def _panels(trits: Array) -> Bytes:
     outs, ins = trits.shape
     panels, steps = round_up(outs, PANEL) // PANEL, round_up(ins, STEP) // STEP
     codes = _codes(trits, panels * PANEL, steps * STEP, biased=True)

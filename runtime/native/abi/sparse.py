@@ -13,11 +13,10 @@ Each part starts at a multiple of 64 bytes. Not here: the kernel that reads them
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ....ir.arrays import Array
 from .linear import GROUP, PANEL, STEP, round_up
 
 Bytes = NDArray[np.uint8]
@@ -27,7 +26,7 @@ _PAYS_BELOW, _PAYS_BELOW_FOR_MANY, _MANY_ROWS = 0.85, 0.75, 5
 _LEAST_TRITS = 1 << 16
 
 
-def kept_blocks(trits: NDArray[Any]) -> NDArray[np.bool_]:
+def kept_blocks(trits: Array) -> NDArray[np.bool_]:
     """Which blocks [groups, steps] of a matrix [outs, ins] have a trit that is not 0."""
     outs, ins = trits.shape
     groups, steps = round_up(outs, GROUP) // GROUP, round_up(ins, STEP) // STEP
@@ -36,7 +35,7 @@ def kept_blocks(trits: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(nonzero.reshape(groups, GROUP, steps, STEP).any(axis=(1, 3)))
 
 
-def worthwhile(trits: NDArray[Any], rows: int = 1) -> bool:
+def worthwhile(trits: Array, rows: int = 1) -> bool:
     """Whether the layout `sparse` is quicker than `panels` for a matrix [outs, ins].
 
     Args:
@@ -49,7 +48,7 @@ def worthwhile(trits: NDArray[Any], rows: int = 1) -> bool:
     return bool(kept_blocks(trits).mean() < limit)
 
 
-def sparse_panels(trits: NDArray[Any]) -> Bytes:
+def sparse_panels(trits: Array) -> Bytes:
     """The bytes of a matrix [outs, ins] with values in {-1, 0, 1} in the layout `sparse`."""
     outs, ins = trits.shape
     groups, steps = round_up(outs, GROUP) // GROUP, round_up(ins, STEP) // STEP

@@ -5,15 +5,15 @@ Not here: weights (`abi.linear` states their layouts), what a kernel does with t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+
+from ....ir.arrays import Array
 
 _POSITIVE = np.int32(0x7FFFFFFF)
 
 
-def threshold_table(thresholds: NDArray[Any]) -> NDArray[np.int32]:
+def threshold_table(thresholds: Array) -> NDArray[np.int32]:
     """Thresholds [C, K] or [1, K] as a kernel compares them: int32 [K, C] or [K, 1].
 
     Integers stay as they are. Floats become integers in the same order, with -0 equal to 0; a NaN

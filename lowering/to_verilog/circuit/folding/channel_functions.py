@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -21,9 +19,8 @@ from .....dialects import interpret, tensor
 from .....dialects.elements import numpy_dtype
 from .....dialects.inference import tensor_type
 from .....dialects.traits import Elementwise, Increasing, has
+from .....ir.arrays import Array
 from .....passes.analysis.compile_time import literal_value
-
-Array = NDArray[Any]
 
 MOST_STEPS = 255
 """Staircases with more steps are left to ordinary arithmetic."""

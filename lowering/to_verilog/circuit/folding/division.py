@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from .....ir.arrays import Array
 
 MOST_FRACTION = 24
 """The most bits of fraction that are tried."""

@@ -20,17 +20,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .....ir.arrays import Array
 from .....ir.errors import OptionError
 from .....passes.adder_graph.graph import width_of
 from .channel_functions import ChannelFunction, Staircase
 from .division import Division, division
 
-Array = NDArray[Any]
 Bounds = tuple[int, int]
 
 FEWEST_DIVIDED = 32

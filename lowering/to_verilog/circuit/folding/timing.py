@@ -10,7 +10,7 @@ _PART, _BEAT = 1, 2
 """What stands at a fold: a part of the result is on its way behind it; the beat ends."""
 
 
-class SteppedTiming(Counting):
+class SteppedTiming(Counting[tuple[bool, int, bool]]):
     """Steps through the folds of a beat; parts of a result come out of a pipeline.
 
     The state is whether there is a beat, a bit for each step of the pipeline, the first one lowest,
@@ -23,8 +23,6 @@ class SteppedTiming(Counting):
         keep_beat: whether a beat is taken before its first step, and not with its last.
         at_once: as in `control.SteppedBody.end`.
     """
-
-    state: tuple[bool, int, bool]
 
     def __init__(
         self, inputs: int, parts: int, depth: int, *, keep_beat: bool, at_once: bool

@@ -18,7 +18,7 @@ from .stage import Layout, Stage
 from .timing import Counting, Timing
 
 
-class FrameTiming(Counting):
+class FrameTiming(Counting[None]):
     """Takes `taken` beats, then gives `given`; the first may come in while the last one goes."""
 
     def __init__(self, taken: int, given: int) -> None:

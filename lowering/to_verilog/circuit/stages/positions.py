@@ -6,14 +6,12 @@ operands that broadcast.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Operation
 
 from .....dialects import tensor, ternary
 from .....dialects.inference import tensor_type
+from .....ir.arrays import Array
 from ..rules import RULES
 
 Spatial = tuple[int, ...]
@@ -24,14 +22,14 @@ def broadcasts(op: Operation) -> bool:
     return not isinstance(op, tensor.RequantizeOp | tensor.MultiThresholdOp)
 
 
-def is_uniform(values: NDArray[Any] | None, spatial: Spatial) -> bool:
+def is_uniform(values: Array | None, spatial: Spatial) -> bool:
     """Whether known values are the same at all positions."""
     if values is None:
         return False
     return bool(np.all(values == at_one_position(values, spatial)))
 
 
-def at_one_position(values: NDArray[Any], spatial: Spatial) -> NDArray[Any]:
+def at_one_position(values: Array, spatial: Spatial) -> Array:
     """Values with the first position alone."""
     places = {axis + values.ndim for axis in spatial if axis + values.ndim >= 0}
     return values[tuple(slice(0, 1) if a in places else slice(None) for a in range(values.ndim))]

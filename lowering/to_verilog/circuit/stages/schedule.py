@@ -12,10 +12,9 @@ far as those cycles looked. Eight such runs are a longer one, and so on, after G
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any
 
 from .....ir.errors import LoweringError
 from .timing import FifoTiming, Timing
@@ -31,6 +30,18 @@ _FACTOR = 8
 
 _LEVELS = 5
 """Lengths of runs."""
+
+_States = tuple[Hashable, ...]
+"""Of all models."""
+
+_Extents = tuple[int, ...]
+"""How far each table was looked at."""
+
+_Seen = tuple[bytes, ...]
+"""What stood there."""
+
+_Noted = tuple[_States, list[int], tuple[int, int, list[int], list[int]]]
+"""States and positions; the cycle, when the first beat came, the ends of frames, what was held."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,7 @@ class _Run:
     """
 
     cycles: int
-    states: tuple[Any, ...]
+    states: _States
     moves: tuple[int, ...]
     most: tuple[int, ...]
     taken: int | None
@@ -146,9 +157,11 @@ class _Network:
         self.ends: list[int] = []
         self.most = [0] * len(self.fifos)
         # By level and states, then by how far tables were looked at: what stood there.
-        self._known: list[dict[Any, dict[Any, dict[Any, _Run]]]] = [{} for _ in range(_LEVELS)]
+        self._known: list[dict[_States, dict[_Extents, dict[_Seen, _Run]]]] = [
+            {} for _ in range(_LEVELS)
+        ]
 
-    def _states(self) -> tuple[Any, ...]:
+    def _states(self) -> _States:
         return tuple([timing.state for timing in self.timings])
 
     def _positions(self) -> list[int]:
@@ -156,18 +169,18 @@ class _Network:
         found.append(self.sent)
         return found
 
-    def noted(self) -> tuple[Any, ...]:
+    def noted(self) -> _Noted:
         """All that `restore` needs to go back to this cycle."""
         own = self.cycle, self.began, [*self.ends], [*self.most]
         return self._states(), self._positions(), own
 
-    def restore(self, noted: tuple[Any, ...]) -> None:
+    def restore(self, noted: _Noted) -> None:
         """Go back."""
         states, positions, own = noted
         self._set(states, positions)
         self.cycle, self.began, self.ends, self.most = own
 
-    def _set(self, states: Sequence[Any], positions: Sequence[int]) -> None:
+    def _set(self, states: _States, positions: Sequence[int]) -> None:
         for timing, state in zip(self.timings, states, strict=True):
             timing.state = state
         start = 0
@@ -195,7 +208,7 @@ class _Network:
         known.setdefault(extents, {})[self._seen(before, extents)] = found
         return found
 
-    def _seen(self, positions: Sequence[int], extents: Sequence[int]) -> tuple[bytes, ...]:
+    def _seen(self, positions: Sequence[int], extents: _Extents) -> _Seen:
         """What stands in the tables from positions on, so far; all that goes round, at most."""
         found: list[bytes] = []
         for table, position, extent in zip(self.twice, positions, extents, strict=True):

@@ -12,7 +12,9 @@ there on, are followed by the same cycles, and `schedule` runs them once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
+
+State = TypeVar("State")
 
 
 class Timing(Protocol):
@@ -48,7 +50,7 @@ class Timing(Protocol):
         ...
 
 
-class Counting:
+class Counting(Generic[State]):
     """What models have in common: positions in tables.
 
     Args:
@@ -56,8 +58,8 @@ class Counting:
         tables: as in `Timing`.
     """
 
-    def __init__(self, state: Any, *tables: bytes) -> None:
-        self.state = state
+    def __init__(self, state: State, *tables: bytes) -> None:
+        self.state: State = state
         self.tables = tables
         self.positions = [0] * len(tables)
 
@@ -67,7 +69,7 @@ class Counting:
         return table[self.positions[index] % len(table)]
 
 
-class PipelineTiming(Counting):
+class PipelineTiming(Counting[int]):
     """Registers that all take a step together, unless the last one holds a beat that cannot go.
 
     The state is a bit for each register, the first one lowest.
@@ -97,7 +99,7 @@ class PipelineTiming(Counting):
             self.state = (self.state & ~self.last) << 1 | inputs[0]
 
 
-class FifoTiming(Counting):
+class FifoTiming(Counting[int]):
     """A queue; a beat can go out in the cycle after it came in. The state is how many it holds."""
 
     def __init__(self, depth: int | None) -> None:
@@ -126,7 +128,7 @@ class FifoTiming(Counting):
         self.most = max(self.most, self.state)
 
 
-class ForkTiming(Counting):
+class ForkTiming(Counting[tuple[bool, ...]]):
     """Each output takes the beat when it can; the input moves on when all have taken it.
 
     The state is who has taken it.
@@ -155,7 +157,7 @@ class ForkTiming(Counting):
             self.state = (False,) * len(have) if all(have) else tuple(have)
 
 
-class JoinTiming(Counting):
+class JoinTiming(Counting[None]):
     """One beat of each input at once."""
 
     def __init__(self, inputs: int) -> None:

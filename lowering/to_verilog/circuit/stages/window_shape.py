@@ -89,7 +89,7 @@ def _pair(numbers: Iterable[int]) -> Pair:
     return first, second
 
 
-class WindowTiming(Counting):
+class WindowTiming(Counting[bool]):
     """One slot a cycle: a pixel, a slot without one, or what empties the delay line.
 
     The state is whether a window waits. One position is the slot that comes in, the other one the

@@ -1,0 +1,9 @@
+"""`Array`: a NumPy array of the element type that a program says, which no checker knows."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
