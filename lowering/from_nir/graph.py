@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ...ir.errors import SourceError
 Edge = tuple[str, str]
 Value = Array | str
 """A field of a node: numbers, or a word such as the padding `same`."""
+
+NirData = Mapping[str, object]
+"""A node as `nir` writes it: nested dictionaries of numbers and words, of strangers."""
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "Input": ("shape",),
@@ -74,7 +77,7 @@ class Graph:
 
     nodes: dict[str, Node]
     edges: list[Edge]
-    metadata: Mapping[str, object] = field(default_factory=dict[str, object])
+    metadata: NirData = field(default_factory=dict[str, object])
 
     def free_name(self, wish: str) -> str:
         """A name that no node has."""
@@ -98,7 +101,7 @@ class Graph:
         return found
 
 
-def flat_graph(data: Mapping[str, Any], where: str) -> tuple[Graph, list[str]]:
+def flat_graph(data: NirData, where: str) -> tuple[Graph, list[str]]:
     """The graph of a NIR dictionary, as `NIRGraph.to_dict` gives it, without subgraphs.
 
     The nodes of a subgraph get its name and a dot before their own. Dangling and repeated edges
@@ -119,9 +122,9 @@ def flat_graph(data: Mapping[str, Any], where: str) -> tuple[Graph, list[str]]:
     reader = _Reader(where)
     reader.read(data, "", 0)
     metadata = data.get("metadata")
-    graph = Graph(
-        reader.nodes, reader.edges, cast("Any", metadata) if isinstance(metadata, dict) else {}
-    )
+    graph = Graph(reader.nodes, reader.edges)
+    if isinstance(metadata, dict):
+        graph.metadata = cast("NirData", metadata)
     _dissolve(graph, reader.inner, where)
     return graph, reader.notes
 
@@ -136,23 +139,24 @@ class _Reader:
         self.inner: list[str] = []
         self.notes: list[str] = []
 
-    def read(self, data: Mapping[str, Any], prefix: str, depth: int) -> None:
-        raw: Any = data.get("nodes")
+    def read(self, data: NirData, prefix: str, depth: int) -> None:
+        raw = data.get("nodes")
         if not isinstance(raw, dict) or not raw:
             raise SourceError(f"{self.where}: the graph '{prefix[:-1]}' has no nodes")
         if depth > DEPTH_LIMIT:
             raise SourceError(f"{self.where}: graphs stand in each other deeper than {DEPTH_LIMIT}")
-        members = cast("dict[str, Any]", raw)
+        members = cast("dict[str, object]", raw)
         for key in sorted(members):
             name, member = f"{prefix}{key}", members[key]
             if not isinstance(member, dict):
                 raise SourceError(f"{self.where}: '{name}' is no node")
-            if cast("dict[str, Any]", member).get("type") == "NIRGraph":
-                self.read(cast("dict[str, Any]", member), f"{name}.", depth + 1)
+            inner = cast("NirData", member)
+            if inner.get("type") == "NIRGraph":
+                self.read(inner, f"{name}.", depth + 1)
                 continue
             if name in self.nodes:
                 raise SourceError(f"{self.where}: two nodes are called '{name}'; rename one")
-            self.nodes[name] = node = _node(cast("dict[str, Any]", member), name, self.where)
+            self.nodes[name] = node = _node(inner, name, self.where)
             if prefix and node.kind in ("Input", "Output"):
                 self.inner.append(name)
         for source, target in self._edges(data, prefix):
@@ -182,11 +186,10 @@ class _Reader:
             )
         return found[0]
 
-    def _edges(self, data: Mapping[str, Any], prefix: str) -> list[Edge]:
+    def _edges(self, data: NirData, prefix: str) -> list[Edge]:
         """The edges as written, each once."""
         found: dict[Edge, None] = {}
-        pairs: Iterable[Any] = data.get("edges", ())
-        for pair in pairs:
+        for pair in cast("Iterable[Iterable[object]]", data.get("edges", ())):
             ends = [_text(item) for item in pair]
             if len(ends) != 2:
                 raise SourceError(
@@ -204,7 +207,7 @@ def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _node(data: Mapping[str, Any], name: str, where: str) -> Node:
+def _node(data: NirData, name: str, where: str) -> Node:
     """A primitive with all its fields, numbers as arrays."""
     kind = _text(data.get("type", ""))
     if kind not in FIELDS:

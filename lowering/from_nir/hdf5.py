@@ -7,9 +7,11 @@ beyond those built into HDF5 and h5py, no more bytes than the limit. `nir` itsel
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from ...ir.errors import BackendError, SourceError
+from .graph import NirData
 
 BYTE_LIMIT = 4 << 30
 """The most bytes that the values of a file may take in memory."""
@@ -22,7 +24,7 @@ _FILTERS = {1, 2, 3, 4, 32000}
 """deflate, shuffle, fletcher32, szip, lzf"""
 
 
-def h5py_module() -> Any:
+def h5py_module() -> ModuleType:
     """The `h5py` package.
 
     Raises:
@@ -38,7 +40,7 @@ def h5py_module() -> Any:
         ) from None
 
 
-def read_hdf5(path: Path, *, byte_limit: int = BYTE_LIMIT) -> dict[str, Any]:
+def read_hdf5(path: Path, *, byte_limit: int = BYTE_LIMIT) -> NirData:
     """The node in a NIR file: nested dictionaries of arrays, strings and lists of edges.
 
     Raises:
@@ -52,7 +54,7 @@ def read_hdf5(path: Path, *, byte_limit: int = BYTE_LIMIT) -> dict[str, Any]:
         with h5py.File(path, "r") as file:
             if file.get("node", getlink=True) is None:
                 raise SourceError(f"{path}: no NIR graph, it has no entry 'node'")
-            return _Reader(h5py, path, byte_limit).child(file, "node", 0)
+            return cast("NirData", _Reader(h5py, path, byte_limit).child(file, "node", 0))
     except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
         raise SourceError(f"{path}: not a readable HDF5 file: {error}") from None
 
@@ -60,13 +62,13 @@ def read_hdf5(path: Path, *, byte_limit: int = BYTE_LIMIT) -> dict[str, Any]:
 class _Reader:
     """Counts what it reads."""
 
-    def __init__(self, h5py: Any, path: Path, byte_limit: int) -> None:
+    def __init__(self, h5py: ModuleType, path: Path, byte_limit: int) -> None:
         self.h5py = h5py
         self.path = path
         self.bytes_left = byte_limit
         self.entries_left = ENTRY_LIMIT
 
-    def child(self, group: Any, name: str, depth: int) -> Any:
+    def child(self, group: Any, name: str, depth: int) -> object:
         where = f"{self.path}: {group.name.rstrip('/')}/{name}"
         self.entries_left -= 1
         if self.entries_left < 0 or depth > _DEPTH_LIMIT:
@@ -82,7 +84,7 @@ class _Reader:
             raise SourceError(f"{where}: expected a group or values")
         return self.values(item, where)
 
-    def values(self, item: Any, where: str) -> Any:
+    def values(self, item: Any, where: str) -> object:
         plist = item.id.get_create_plist()
         filters = {plist.get_filter(i)[0] for i in range(plist.get_nfilters())}
         if item.is_virtual or item.external or not filters <= _FILTERS:
@@ -102,5 +104,5 @@ class _Reader:
         return value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ...dialects.spike.models import INTEGRATIONS
 from ...ir.errors import OptionError, SourceError, VerifyError
-from .graph import Graph, close_ends, flat_graph
+from .graph import Graph, NirData, close_ends, flat_graph
 from .hdf5 import read_hdf5
 from .network import Timing, network_module
 from .shapes import infer_shapes
+
+if TYPE_CHECKING:
+    from nir import NIRNode
 
 DEFAULT_DT = 1e-4
 """Seconds in a step where neither the caller nor the file says; that of nirtorch and snnTorch."""
@@ -24,7 +27,7 @@ class NirWarning(UserWarning):
 
 
 def import_nir(
-    source: Path | str | Any, *, dt: float | None = None, integration: str | None = None
+    source: Path | str | NIRNode, *, dt: float | None = None, integration: str | None = None
 ) -> ModuleOp:
     """A NIR graph as a module: `spike.network @net`, and `@forward`, which simulates it.
 
@@ -53,10 +56,10 @@ def import_nir(
         raise OptionError(f"integration expects {' or '.join(INTEGRATIONS)}, got '{integration}'")
     file = isinstance(source, Path | str)
     where = str(source) if file else "NIR graph"
-    data: Any = read_hdf5(Path(source)) if file else source.to_dict()
+    data: object = read_hdf5(Path(source)) if file else source.to_dict()
     if not isinstance(data, dict):
         raise SourceError(f"{where}: no NIR graph")
-    graph, notes = flat_graph(cast("dict[str, Any]", data), where)
+    graph, notes = flat_graph(cast("NirData", data), where)
     notes += close_ends(graph, where)
     shapes = infer_shapes(graph, where)
     timing = _timing(graph, dt, integration, where)

@@ -6,9 +6,9 @@ to relays where a node between has several ends or no neuron beside it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -49,6 +49,21 @@ NODE = "nir.node"
 NETWORK = "net"
 
 _STEP_LIMIT = 1 << 31
+
+
+class ProjectionOptions(TypedDict, total=False):
+    """What `ProjectionOp` takes besides its name and ends."""
+
+    weights: SSAValue
+    bias: SSAValue
+    connection: str
+    delay: int
+    delays: SSAValue
+    kernel: Sequence[int]
+    strides: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+    groups: int
 
 
 @dataclass(frozen=True)
@@ -256,15 +271,15 @@ class _Builder:
         end = self.relay(name, "out") if end is None else end
         options, marks = self.projection(name)
         options["delay"] = options.get("delay", 0) + delay
-        op = ProjectionOp(name, start, end, options.pop("weights", None), **options)
+        op = ProjectionOp(name, start, end, **options)
         if marks:
             op.attributes[NODE] = DictionaryAttr(marks)
         self.add(name, op)
 
-    def projection(self, name: str) -> tuple[dict[str, Any], dict[str, Attribute]]:
+    def projection(self, name: str) -> tuple[ProjectionOptions, dict[str, Attribute]]:
         """The arguments of a node's projection, and what to remember of the node."""
         node, taken, says = self.graph.nodes[name], self.shapes[name][0], self.says(name)
-        kind, options, marks = node.kind, dict[str, Any](), dict[str, Attribute]()
+        kind, options, marks = node.kind, ProjectionOptions(), dict[str, Attribute]()
         if kind in ("Affine", "Linear"):
             matrix = weights(node.array("weight"), f"{says}: weight")
             options["weights"] = self.parameter(name, "weight", matrix.T)
@@ -310,10 +325,10 @@ class _Builder:
                 f"{self.says(name)}: expected a bias of {channels[0]}, got {list(given.shape)}"
             ) from None
 
-    def delay(self, name: str) -> tuple[dict[str, Any], dict[str, Attribute]]:
+    def delay(self, name: str) -> tuple[ProjectionOptions, dict[str, Attribute]]:
         steps, given = self.steps[name], self.graph.nodes[name].array("delay")
         least = int(steps.min())
-        options: dict[str, Any] = {"connection": "one_to_one", "delay": least}
+        options: ProjectionOptions = {"connection": "one_to_one", "delay": least}
         if (steps != least).any():
             options["delays"] = self.parameter(name, "delay", steps - least)
         single = given.dtype == np.float32

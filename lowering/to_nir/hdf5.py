@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from io import BytesIO
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from ..from_nir.graph import Graph
 from ..from_nir.hdf5 import h5py_module
+
+if TYPE_CHECKING:
+    import h5py
 
 VERSION = "1.0.8"
 """The release of NIR whose layout the file has."""
@@ -34,13 +38,13 @@ def write_hdf5(graph: Graph) -> bytes:
     return buffer.getvalue()
 
 
-def _write(h5py: Any, group: Any, content: Mapping[str, Any]) -> None:
+def _write(h5py: ModuleType, group: h5py.Group, content: Mapping[str, object]) -> None:
     for name, value in content.items():
         if isinstance(value, Mapping):
-            _write(h5py, group.create_group(name), value)  # pyright: ignore[reportUnknownArgumentType]
+            _write(h5py, group.create_group(name), cast("Mapping[str, object]", value))
             continue
-        array: Any = np.asarray(value)
-        options: dict[str, Any] = {"track_times": False}
+        array = np.asarray(value)
+        options: dict[str, object] = {"track_times": False}
         if isinstance(value, str) or array.dtype == object:
             options["dtype"] = h5py.string_dtype()
         elif array.nbytes >= _PACKED_FROM:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, FloatAttr, IntegerAttr, StringAttr, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects.parameters import constant_value
 from ...dialects.spike import PopulationOp, ProjectionOp
 from ...dialects.spike.models import FIRING_MODELS
 from ...dialects.spike.models import MODELS as PARAMETERS
+from ...ir.arrays import Array
 from ...ir.errors import LoweringError
-from ..from_nir.graph import FIELDS, MODELS, Array, Node
+from ..from_nir.graph import FIELDS, MODELS, Node, Value
 from ..from_nir.network import NODE
 from ..from_nir.shapes import named_padding
 
@@ -61,18 +62,18 @@ def neuron(op: PopulationOp) -> Node:
             '"to_value"'
         )
     each, shape = op.values_by_name(), op.shape.get_values()
-    values: dict[str, Any] = {}
+    values: dict[str, Value] = {}
     for key in FIELDS[KINDS[model]]:
         number = op.parameters.data.get(key)
-        default: Any = PARAMETERS[model][key].default
-        found = values_of(each[key]) if key in each else np.float64(default or 0.0)
+        default = np.float64(PARAMETERS[model][key].default or 0.0)
+        found = values_of(each[key]) if key in each else default
         if isinstance(number, FloatAttr):
             found = np.float64(number.value.data)
         values[key] = np.array(np.broadcast_to(found, shape))
     return Node(KINDS[model], values)
 
 
-def marks(op: ProjectionOp) -> dict[str, Any]:
+def marks(op: ProjectionOp) -> dict[str, Attribute]:
     """What the importer noted of the node that a projection was."""
     given = op.attributes.get(NODE)
     return dict(given.data) if isinstance(given, DictionaryAttr) else {}
@@ -171,7 +172,8 @@ def _one_to_one(op: ProjectionOp) -> list[Node]:
         nodes.append(Node("Scale", {"scale": np.array(np.broadcast_to(values, source))}))
     marked = marks(op)
     if marked.get("kind") == StringAttr("Flatten"):
-        nodes.append(_flatten(source, marked["start"].value.data, marked["end"].value.data))
+        start, end = (cast("IntegerAttr", marked[key]).value.data for key in ("start", "end"))
+        nodes.append(_flatten(source, start, end))
     elif source != target:
         for start in range(len(source)):
             for end in range(start, len(source)):
@@ -211,7 +213,7 @@ def _window(op: ProjectionOp) -> Node:
         return Node(kind, {key: np.array(value, np.int64) for key, value in values.items()})
     weight = _weights(op, 0)
     named = marks(op).get("padding")
-    pads: Any = padding[:axes]
+    pads: tuple[int, ...] | str = padding[:axes]
     for name in (named.data,) if isinstance(named, StringAttr) else () if alike else ("same",):
         size = tuple(weight.shape[2:])
         if named_padding(name, source[1:], size, strides, dilation, "") == padding:
@@ -223,12 +225,10 @@ def _window(op: ProjectionOp) -> Node:
         )
     one = axes == 1
     numbers = {"input_shape": source[1:], "stride": strides, "dilation": dilation}
-    found: dict[str, Any] = {key: np.array(v[0] if one else v) for key, v in numbers.items()}
-    if not isinstance(pads, str):
-        pads = np.array(pads[0] if one else pads)
+    found: dict[str, Value] = {key: np.array(v[0] if one else v) for key, v in numbers.items()}
+    found["padding"] = pads if isinstance(pads, str) else np.array(pads[0] if one else pads)
     zeros = np.zeros(len(weight), weight.dtype if weight.dtype.kind == "f" else np.float32)
     bias = zeros if op.bias is None else values_of(op.bias)
-    groups = np.array(op.group_count())
-    found |= {"weight": weight, "padding": pads, "groups": groups, "bias": bias}
+    found |= {"weight": weight, "groups": np.array(op.group_count()), "bias": bias}
     kind = "Conv1d" if one else "Conv2d"
     return Node(kind, {key: found[key] for key in FIELDS[kind]})
