@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .lowering.mobile import MobileModel as MobileModel
     from .lowering.mobile import optimize_for_mobile as optimize_for_mobile
     from .lowering.module_file import save_module as save_module
+    from .lowering.sources.torch import TorchSource as TorchSource
     from .lowering.ternarization import ternarize_module as ternarize_module
     from .lowering.to_onnx import export_to_onnx as export_to_onnx
     from .lowering.to_onnx import optimize_onnx_model as optimize_onnx_model
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from .runtime.ternary_tensor import ternary_matmul as ternary_matmul
     from .tools.commands.info import describe_module as describe_module
     from .tools.commands.verify import comparison_table as comparison_table
-    from .tools.sources.torch import TorchSource as TorchSource
     from .tools.verify import verify_module as verify_module
 else:
     __getattr__, __dir__, _ = lazy_names(
@@ -106,7 +106,7 @@ else:
             "runtime.ternary_tensor": "TernaryTensor ternary_matmul",
             "tools.commands.info": "describe_module",
             "tools.commands.verify": "comparison_table",
-            "tools.sources.torch": "TorchSource",
+            "lowering.sources.torch": "TorchSource",
             "tools.verify": "verify_module",
         },
         modules=("dialects", "passes", "runtime", "spiking", "targets", "training"),

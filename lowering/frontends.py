@@ -24,6 +24,7 @@ from .weights import attach_weights
 
 if TYPE_CHECKING:
     from .from_torch.exporting import DynamicSizes
+    from .sources.source import Source
 
 ENTRY_POINTS = "triton_dsl.frontends"
 
@@ -40,11 +41,14 @@ class FrontEnd:
             where it stands: `package.module:function`.
         options: which of `layer`, `weights` and `trainable` it takes.
         reads_text: whether `read` takes the text of a file, a `str`, in place of its path too.
+        source: an engine that is not ours for such files, called with the path; or where it stands.
+            `None` where there is none.
     """
 
     read: Callable[..., ModuleOp] | str
     options: frozenset[str] = frozenset()
     reads_text: bool = False
+    source: Callable[[Any], Source] | str | None = None
 
     def reader(self) -> Callable[..., ModuleOp]:
         """`read`, loaded."""
@@ -81,9 +85,18 @@ BUILT_IN = {
         reads_text=True,
     ),
     ".mlir": _IR,
-    ".nir": FrontEnd(f"{__package__}.from_nir:import_nir"),
-    ".onnx": FrontEnd(f"{__package__}.from_onnx:from_onnx"),
-    ".tflite": FrontEnd(f"{__package__}.from_tflite:from_tflite"),
+    ".nir": FrontEnd(
+        f"{__package__}.from_nir:import_nir",
+        source=f"{__package__}.sources.nir:NIRSource",
+    ),
+    ".onnx": FrontEnd(
+        f"{__package__}.from_onnx:from_onnx",
+        source=f"{__package__}.sources.onnx:OnnxSource",
+    ),
+    ".tflite": FrontEnd(
+        f"{__package__}.from_tflite:from_tflite",
+        source=f"{__package__}.sources.tflite:TFLiteSource",
+    ),
 }
 """Our own front ends by suffix; `triton-opt` reads `.mlir` itself, in parts if asked to."""
 

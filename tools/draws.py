@@ -22,8 +22,8 @@ from ..dialects.shapes import is_integer
 from ..dialects.spike.types import dense_type
 from ..ir.errors import BackendError, TritonError
 from ..ir.interpreter import entry_function
+from ..lowering.sources.source import Source
 from ..runtime.random_values import Make, edge_array, random_array, random_inputs, special_array
-from .sources.source import Source
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

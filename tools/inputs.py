@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
 
-    from .sources.source import Source
+    from ..lowering.sources.source import Source
 
 
 def changes_results(pipeline: str) -> bool:

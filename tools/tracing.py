@@ -18,8 +18,8 @@ from ..dialects.interpret import run_module
 from ..ir.errors import TritonError
 from ..ir.interpreter import entry_function
 from ..lowering.emission import source_place
+from ..lowering.sources.source import Source, place_of
 from .bisection import beginning, body_ops, first_wrong, live_values
-from .sources.source import Source, place_of
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

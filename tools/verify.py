@@ -18,9 +18,9 @@ from ..dialects.traits import BitExact, has
 from ..ir.errors import BackendError, LoweringError, PassError, TritonError
 from ..lowering.comparison import computed_types, has_steps
 from ..lowering.engine import engine_of
+from ..lowering.sources.choice import source_of
+from ..lowering.sources.source import Source
 from .rounding import Carried, carried
-from .sources.choice import source_of
-from .sources.source import Source
 from .tracing import FirstDifference, against_source, form, gaps, on_target
 
 if TYPE_CHECKING:

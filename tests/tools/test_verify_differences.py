@@ -23,11 +23,11 @@ from triton_dsl.lowering.from_onnx.rules import RULES
 from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.lowering.from_tflite import rules as tflite_rules
 from triton_dsl.lowering.from_torch.rules import RULES as TORCH_RULES
+from triton_dsl.lowering.sources.source import NoEngine
 from triton_dsl.lowering.to_onnx import elementwise
 from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.cli import main
 from triton_dsl.tools.draws import EDGE, ORDINARY, draw
-from triton_dsl.tools.sources.source import NoEngine
 from triton_dsl.tools.verify import verify_module
 
 Patch = pytest.MonkeyPatch

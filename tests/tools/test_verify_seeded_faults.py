@@ -26,6 +26,7 @@ from triton_dsl.lowering.from_onnx.rules import RULES as FROM_ONNX
 from triton_dsl.lowering.from_tflite import fixed_point, from_tflite, importer
 from triton_dsl.lowering.from_torch.rules import RULES as FROM_TORCH
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.sources.choice import source_of
 from triton_dsl.lowering.to_native.linalg import RULES as TO_LINALG
 from triton_dsl.lowering.to_onnx import elementwise as onnx_elementwise
 from triton_dsl.lowering.to_onnx.rules import RULES as TO_ONNX
@@ -34,7 +35,6 @@ from triton_dsl.lowering.to_tflite import elementwise as tflite_elementwise
 from triton_dsl.passes import fold_constants, fuse_linear
 from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.draws import EDGE, ORDINARY, draw
-from triton_dsl.tools.sources.choice import source_of
 from triton_dsl.tools.verify import verify_module
 
 torch: Any = pytest.importorskip("torch")

@@ -14,8 +14,8 @@ from .options import Inputs, Json, Layer, Passes, Program, RandomWeights, Sample
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ...lowering.sources.source import Source
     from ..layer_results import LayerReport
-    from ..sources.source import Source
     from ..verify import Comparison
 
 
@@ -90,10 +90,10 @@ def verify(
     if prove is not None:
         raise OptionError("--prove needs --layers: proofs are of the circuits of single layers")
     from ...lowering.frontends import import_model
+    from ...lowering.sources.choice import source_of
     from ..console import note, print_json, progress, show
     from ..draws import EDGE, SPECIAL, draw
     from ..inputs import changes_results, prepare
-    from ..sources.choice import source_of
     from ..verify import verify_module
 
     refused: list[str] = []

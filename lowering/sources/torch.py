@@ -9,9 +9,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ...ir.errors import BackendError
-from ...lowering.from_torch.exporting import evaluating
-from ...lowering.from_torch.places import location
 from ...runtime.engines import from_array, to_array
+from ..from_torch.exporting import evaluating
+from ..from_torch.places import location
 from .source import Source, Values, place_of
 
 Array = NDArray[Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...lowering.to_onnx.engine import saturates
+from ..to_onnx.engine import saturates
 
 PRODUCTS = frozenset(
     {"ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QGemm",

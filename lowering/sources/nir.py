@@ -18,8 +18,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ...ir.errors import BackendError
-from ...lowering.from_nir.importer import DEFAULT_DT
 from ...runtime.engines import from_array, to_array
+from ..from_nir.importer import DEFAULT_DT
 from .source import Source
 
 Array = NDArray[Any]

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.errors import BackendError
-from ...lowering.from_tflite.model import read_model
-from ...lowering.to_tflite.engine import run_tflite, tensors_of
-from ...lowering.to_tflite.graph import Element
+from ..from_tflite.model import read_model
+from ..to_tflite.engine import run_tflite, tensors_of
+from ..to_tflite.graph import Element
 from .source import Source, Values
 
 Array = NDArray[Any]

@@ -20,12 +20,12 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import BackendError, OptionError
 from triton_dsl.lowering.from_nir import import_nir
 from triton_dsl.lowering.from_tflite import from_tflite
+from triton_dsl.lowering.sources import nir as nir_source
+from triton_dsl.lowering.sources import onnx_faults
+from triton_dsl.lowering.sources.choice import source_of
+from triton_dsl.lowering.sources.onnx import OnnxSource
+from triton_dsl.lowering.sources.torch import TorchSource
 from triton_dsl.tools.draws import EDGE, ORDINARY, draw
-from triton_dsl.tools.sources import nir as nir_source
-from triton_dsl.tools.sources import onnx_faults
-from triton_dsl.tools.sources.choice import source_of
-from triton_dsl.tools.sources.onnx import OnnxSource
-from triton_dsl.tools.sources.torch import TorchSource
 from triton_dsl.tools.verify import verify_module
 
 torch: Any = pytest.importorskip("torch")
@@ -143,7 +143,7 @@ def test_this_processor_is_asked_whether_products_saturate() -> None:
 def test_a_processor_that_saturates_is_noticed(require_tool: Callable[[str, str], str]) -> None:
     """A Haswell has AVX2 and no VNNI."""
     qemu = require_tool("qemu-x86_64", "apt-get install qemu-user")
-    code = "from triton_dsl.tools.sources.onnx_faults import saturates; print(saturates())"
+    code = "from triton_dsl.lowering.sources.onnx_faults import saturates; print(saturates())"
     command = [qemu, "-cpu", "Haswell", sys.executable, "-c", code]
     made = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert made.stdout.split() == ["True"]
@@ -191,7 +191,7 @@ def test_the_standard_infers_with_old_normalisations_too(monkeypatch: pytest.Mon
     model = onnx_model(
         [node], {"y": TensorProto.FLOAT}, 9, x=(TensorProto.FLOAT, ["N", 3]), **arrays
     )
-    monkeypatch.setattr("triton_dsl.tools.sources.onnx.runtime_fault", lambda model: "a fault")
+    monkeypatch.setattr("triton_dsl.lowering.sources.onnx.runtime_fault", lambda model: "a fault")
     source = OnnxSource(model)
     x = np.random.default_rng(1).standard_normal((5, 3)).astype(np.float32)
     (y,) = source.run([x])
