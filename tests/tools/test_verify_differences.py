@@ -192,7 +192,7 @@ func.func @forward(%x: tensor<?x4xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>) {
 
 
 def test_the_first_op_that_a_target_computes_otherwise(monkeypatch: Patch) -> None:
-    monkeypatch.setitem(elementwise._BINARY, tensor.SubOp, "Add")  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setitem(elementwise.BINARY, tensor.SubOp, "Add")
     x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
     rows = verify_module(parse_module(PROGRAM, "p.mlir"), [x], ["onnx", "pytorch"])
     found = rows[0].first_difference
@@ -207,7 +207,7 @@ def test_the_first_op_that_a_target_computes_otherwise(monkeypatch: Patch) -> No
 
 def test_a_file_that_fails_its_own_check_differs(monkeypatch: Patch) -> None:
     """It is no target that cannot express the program, which would be left out."""
-    monkeypatch.setitem(elementwise._BINARY, tensor.SubOp, "Add")  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setitem(elementwise.BINARY, tensor.SubOp, "Add")
     x = np.ones((3, 4), np.float32)
     refused: list[str] = []
     rows = verify_module(parse_module(PROGRAM), [x], on_refusal=lambda t, e: refused.append(t))

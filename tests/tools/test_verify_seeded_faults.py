@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import i8, i32
 
 from triton_dsl import from_onnx, from_torch
 from triton_dsl.dialects import tensor
+from triton_dsl.dialects.canonicalization_patterns import tensor as canonicalize
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.dialects.tensor import canonicalize
 from triton_dsl.ir.errors import TritonError
 from triton_dsl.lowering.from_onnx.rules import RULES as FROM_ONNX
 from triton_dsl.lowering.from_tflite import fixed_point, from_tflite, importer
@@ -423,7 +423,7 @@ FAULTS = [
     Fault("onnx: sigmoid for tanh", "arithmetic", ("onnx",),
           entry(TO_ONNX, tensor.TanhOp, tensor.SigmoidOp)),
     Fault("onnx: Sub for Add", "arithmetic", ("onnx",),
-          entry(onnx_elementwise._BINARY, tensor.AddOp, tensor.SubOp)),  # pyright: ignore[reportPrivateUsage]
+          entry(onnx_elementwise.BINARY, tensor.AddOp, tensor.SubOp)),
     Fault("tflite: minimum for maximum", "arithmetic", ("tflite",),
           entry(tflite_elementwise._BINARY, tensor.MaximumOp, tensor.MinimumOp)),  # pyright: ignore[reportPrivateUsage]
     Fault("tflite: the greater ones", "arithmetic", ("tflite",),
