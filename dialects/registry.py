@@ -30,7 +30,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLit
 
 from ..ir.errors import ParameterError, SourceError, TritonError, VerifyError
 from ..ir.locations import error_at, file_location, location_text, one_line
-from ..ir.upstream import our_name, restored_name
+from ..ir.upstream import NAMES, our_name, restored_names
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
@@ -127,7 +127,7 @@ class LocatingParser(Parser):
             at = text.find("\n", at + 1)
         super().__init__(ctx, "", name)
         self._parser_state = ParserState(LinearLexer(Input(text, name)))
-        self._restored: list[tuple[Operation, str]] = []
+        self._foreign: list[Operation] = []
 
     def line_and_column(self, position: int) -> tuple[int, int]:
         """The 1-based line and column of an offset into the text."""
@@ -162,14 +162,15 @@ class LocatingParser(Parser):
         if isinstance(op.location, UnknownLoc):
             line, column = self.line_and_column(start)
             op.location = file_location(self._file, line, column)
-        if (name := restored_name(op)) is not None:
-            self._restored.append((op, name))
+        if NAMES in op.attributes:
+            self._foreign.append(op)
         return op
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         module = super().parse_module(allow_implicit_module)
-        for op, name in self._restored:
-            _restore(op, self.ctx.get_op(name), name)
+        for part in self._foreign:
+            for op, name in restored_names(part):
+                _restore(op, self.ctx.get_op(name))
         return module
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
@@ -193,19 +194,24 @@ class LocatingParser(Parser):
         return our_name(name), attribute
 
 
-def _restore(op: Operation, ours: type[Operation], name: str) -> None:
-    """Put the op of ours in the place of upstream's that stands for it."""
+def _restore(op: Operation, ours: type[Operation]) -> None:
+    """Put the op of ours in the place of upstream's that stands for it, if it takes its types."""
     known = ours.get_irdl_definition().properties if issubclass(ours, IRDLOperation) else {}
     restored = ours.create(
         operands=op.operands,
         result_types=op.result_types,
         properties={key: op.properties[key] for key in known if key in op.properties},
-        attributes={key: value for key, value in op.attributes.items() if key != name},
+        attributes=op.attributes,
     )
     restored.location = op.location
     for old, new in zip(op.results, restored.results, strict=True):
         new.name_hint = old.name_hint
-    Rewriter.replace_op(op, restored)
+    try:
+        restored.verify()
+    except VerifyException:
+        restored.erase()
+    else:
+        Rewriter.replace_op(op, restored)
 
 
 def parse_module(

@@ -106,7 +106,7 @@ class UpstreamPrinter(ElidingPrinter):
             super().print_op(op)
             self.print_generic_format = True
             return
-        name, ours = upstream_op(op, self.under)
+        name, mark = upstream_op(op, self.under)
         scope = bool(op.get_traits_of_type(IsolatedFromAbove))
         self._print_results(op)
         if scope:
@@ -115,8 +115,8 @@ class UpstreamPrinter(ElidingPrinter):
         written = dict(op.attributes)
         if isinstance(op, UnregisteredOp):
             del op.attributes["op_name__"]
-        elif ours is not None:
-            op.attributes[ours] = UnitAttr()
+        if mark is not None:
+            op.attributes[mark] = UnitAttr()
         try:
             self.print_op_with_default_format(op)
         finally:

@@ -5,9 +5,9 @@ with `--allow-unregistered-dialect` they take any op, attribute and type of a di
 never heard of. So `tensor.relu`, `#tensor.store` and the attribute `tensor.range` are written as
 `triton_tensor.relu`, `#triton_tensor.store` and `triton_tensor.range`, while upstream's own
 `tensor.cast` keeps its name, and so do `ternary` and `spike`. An op that upstream has too, with the
-same meaning, is written as upstream's, with the name of ours beside it:
-
-    %2 = "arith.addf"(%0, %1) {triton_tensor.add} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+same meaning, is written as upstream's: `tensor.add` of equal types as `arith.addf`, which reads as
+`tensor.add` again, also where a pass of upstream's made it. The module says so by `NAMES`, and an
+`arith.addf` of tensors that is no `tensor.add` says so by `THEIRS`.
 
 Not here: the text (`printing`) and its reading (`dialects.registry`).
 """
@@ -20,9 +20,9 @@ from typing import cast
 from xdsl.dialects.builtin import (
     AnyFloat,
     IntegerType,
+    ModuleOp,
     Signedness,
     TensorType,
-    UnitAttr,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation
@@ -57,6 +57,11 @@ SAME_MEANING: dict[str, tuple[str | None, str | None]] = {
 """Ours: upstream's for floats, and for integers. Left out is what upstream leaves undefined:
 integer `div` by 0, `abs` of the least integer, `convert` of what does not fit."""
 
+NAMES = "tensor.upstream_names"
+"""The attribute of a module in which upstream's ops stand for ours."""
+THEIRS = "tensor.upstream"
+"""The attribute of an op in it that stands for itself."""
+
 CUSTOM_FORM = frozenset(
     f"llvm.{name}" for name in ("add", "getelementptr", "mul", "shl", "sub", "trunc")
 ) | {"vector.shuffle"}
@@ -88,22 +93,31 @@ def our_name(name: str) -> str:
 
 
 def upstream_op(op: Operation, under: bool) -> tuple[str, str | None]:
-    """What upstream's tools call an op, and the name to write beside upstream's own.
+    """What upstream's tools call an op, and the attribute that it needs to be read back.
 
     `under` puts ours under `UNDER`, for readers that know no `math` either.
     """
     name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
     theirs = _same_meaning(op)
     if theirs is not None and not (under and theirs.startswith("math.")):
-        return theirs, name
+        return theirs, None
+    if isinstance(op, ModuleOp) and op.parent is None:
+        return name, NAMES
     foreign = upstream_name(name)
-    return (UNDER + foreign if under and foreign.startswith(OUR_DIALECTS) else foreign), None
+    foreign = UNDER + foreign if under and foreign.startswith(OUR_DIALECTS) else foreign
+    return foreign, THEIRS if _is_of_tensors(op) else None
 
 
-def restored_name(op: Operation) -> str | None:
-    """The op of ours that `op`, read as upstream's, stands for."""
-    ours = _FROM_UPSTREAM.get(op.name)
-    return ours if ours is not None and op.attributes.get(ours) == UnitAttr() else None
+def restored_names(module: Operation) -> list[tuple[Operation, str]]:
+    """The ops in a module with `NAMES` that stand for ours, which; the attributes are gone then."""
+    del module.attributes[NAMES]
+    ops = [op for op in module.walk() if _is_of_tensors(op)]
+    return [(op, _FROM_UPSTREAM[op.name]) for op in ops if op.attributes.pop(THEIRS, None) is None]
+
+
+def _is_of_tensors(op: Operation) -> bool:
+    """Whether an op of upstream's may stand for ours."""
+    return op.name in _FROM_UPSTREAM and all(isinstance(v.type, TensorType) for v in op.results)
 
 
 def _same_meaning(op: Operation) -> str | None:

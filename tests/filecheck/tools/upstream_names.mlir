@@ -17,13 +17,13 @@ builtin.module attributes {tensor.parameters = #tensor.store<"w.safetensors", sh
 
 // CHECK: arg_attrs = [{triton_tensor.name = "pixels"}, {}]
 // CHECK-NEXT: ^bb0(%x: tensor<?x4xf32>, %t: tensor<4x!ternary.trit>):
-// CHECK-NEXT: %c = "arith.constant"() <{value = {{.*}}}> {triton_tensor.constant} : () -> tensor<4xf32>
-// CHECK-NEXT: %d = "arith.mulf"(%c, %c) {triton_tensor.range = 2.000000e+00 : f64, triton_tensor.mul} :
+// CHECK-NEXT: %c = "arith.constant"() <{value = {{.*}}}> : () -> tensor<4xf32>
+// CHECK-NEXT: %d = "arith.mulf"(%c, %c) {triton_tensor.range = 2.000000e+00 : f64} :
 // CHECK-NEXT: %s = "triton_tensor.softmax"(%x) <{axis = 1 : i64}> :
 // CHECK-NEXT: %y = "triton_tensor.add"(%s, %d) :
 // CHECK-NEXT: %n = "arith.constant"() <{value = 3 : i32}> : () -> i32
 // CHECK-NEXT: %o = llvm.add %n, %n overflow<nsw> : i32
-// CHECK: {triton_tensor.parameters = #triton_tensor.store<"w.safetensors", sha256 = "00ff">}
+// CHECK: {triton_tensor.parameters = #triton_tensor.store<"w.safetensors", sha256 = "00ff">, triton_tensor.upstream_names}
 
 // BACK: builtin.module attributes {tensor.parameters = #tensor.store<"w.safetensors", sha256 = "00ff">} {
 // BACK-NEXT: func.func @f(%x: tensor<?x4xf32> {tensor.name = "pixels"}, %t: tensor<4x!ternary.trit>)
@@ -40,4 +40,4 @@ builtin.module attributes {tensor.parameters = #tensor.store<"w.safetensors", sh
 // THROUGH-NEXT: [[N:%.*]] = arith.constant 3 : i32
 // THROUGH-NEXT: llvm.add [[N]], [[N]] overflow<nsw> : i32
 
-// ELIDED: "arith.constant"() <{value = dense_resource<__elided__> : tensor<4xf32>}> {triton_tensor.constant}
+// ELIDED: "arith.constant"() <{value = dense_resource<__elided__> : tensor<4xf32>}> :
