@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import BackendError, OptionError
 from ..ir.pipeline import did_you_mean
-from .frontends import import_model
+from .frontends import Model, import_model
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -109,7 +109,7 @@ def get_all_backends() -> dict[str, type[BackendBase]]:
 
 
 def compile_model(
-    source_file: str | Path | Any,
+    source_file: Model,
     backend: str = "pytorch",
     backend_options: Mapping[str, Any] | None = None,
     *,

@@ -24,6 +24,7 @@ from ..passes.calibration.observation import bind_samples, returning
 from ..passes.convert_ann_to_snn import ConvertAnnToSnnPass, LayerConverter, convert
 from ..passes.fold_constants import FoldConstantsPass
 from ..passes.fuse_linear import FuseLinearPass
+from .frontends import Model, import_for
 
 BATCH = 128
 """Samples run at a time when thresholds are looked for."""
@@ -36,7 +37,7 @@ COUNTED = ("spike.integrate_fire", "spike.attention")
 
 
 def convert_to_snn(
-    program: ModuleOp,
+    program: Model,
     samples: Array | Sequence[Array] | Mapping[str, Array],
     timesteps: int = 32,
     *,
@@ -49,7 +50,8 @@ def convert_to_snn(
     """A spiking program for a float one, calibrated on samples without labels.
 
     Args:
-        program: the float program, with weights; it stays as it is.
+        program: the float program, with weights, which stays as it is; or what it is imported from,
+            see `frontends.import_model`.
         samples: inputs [count, …]: an array for the one argument, one for each, or by name.
         timesteps: T.
         calibrator: how thresholds are found; by default `qcfs`, one a layer, for T steps.
@@ -66,7 +68,9 @@ def convert_to_snn(
     options = ConvertAnnToSnnPass(
         timesteps=timesteps, correct=correct, readout=readout, function=function
     )
-    result = program.clone()
+    named = isinstance(samples, Mapping)
+    examples = samples if named else [samples] if isinstance(samples, np.ndarray) else samples
+    result = import_for(program, examples).clone()
     before: tuple[ModulePass, ...] = (FoldConstantsPass(), FuseLinearPass(), FoldConstantsPass())
     for step in before:
         step.apply(triton_context(), result)

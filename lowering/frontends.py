@@ -14,22 +14,32 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.registry import parse_module
 from ..ir.errors import BackendError, OptionError, SourceError
+from ..runtime.engines import from_array
 from .weights import attach_weights
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from .from_torch.exporting import DynamicSizes
     from .sources.source import Source
+
+Array = NDArray[Any]
 
 ENTRY_POINTS = "triton_dsl.frontends"
 
 STDIN = "-"
 """The path that stands for IR from standard input."""
+
+
+Model: TypeAlias = "ModuleOp | str | Path | nn.Module"
+"""What a model is given as: IR, the path of a file, or a module of PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +163,7 @@ def front_end_of(path: Path) -> FrontEnd:
 
 
 def import_model(
-    model: Any,
+    model: Model,
     *,
     layer: str | None = None,
     weights: str | Path | Mapping[str, Any] | None = None,
@@ -213,6 +223,20 @@ def import_model(
     return from_torch(model, example_inputs, dynamic=dynamic)
 
 
+def import_for(model: Model, inputs: Sequence[Array] | Mapping[str, Array]) -> ModuleOp:
+    """A model as IR, to run on such inputs: of a module of PyTorch they are the example inputs.
+
+    Raises:
+        TritonError: see `import_model`.
+    """
+    example: Any = None
+    if hasattr(model, "state_dict"):
+        named = isinstance(inputs, Mapping)
+        tensors = [from_array(x) for x in (inputs.values() if named else inputs)]
+        example = dict(zip(inputs, tensors, strict=True)) if named else tensors
+    return import_model(model, example_inputs=example)
+
+
 def _zeros(shape: Sequence[int]) -> Any:
     try:
         import torch
@@ -221,7 +245,7 @@ def _zeros(shape: Sequence[int]) -> Any:
     return (torch.zeros([int(size) for size in shape]),)
 
 
-def _said(model: Any) -> str:
+def _said(model: Model) -> str:
     return f"'{model}'" if isinstance(model, str | Path) else "IR"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import StringAttr, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -26,6 +26,7 @@ from ..passes.expose_state import state_count
 from ..passes.infer_shapes import InferShapesPass
 from ..runtime.native.program import NativeProgram
 from ..runtime.spiking.simulator import Engine, Port, Signature, Simulator
+from .frontends import Model, import_model
 from .stages import Stage, run_stages
 from .to_native.callables import native_program
 
@@ -37,18 +38,21 @@ _NAME = "tensor.name"
 
 
 def simulator(
-    module: ModuleOp,
+    model: Model,
     engine: Engine = "auto",
     *,
+    example_inputs: Any = None,
     threads: int = 1,
     cache_folder: Path | None = None,
 ) -> Simulator:
-    """A simulator of a program for this processor; the module stays as it is.
+    """A simulator of a program for this processor.
 
     Args:
-        module: with a public `@forward`; its trains are [steps, samples, …]. With both sizes free
+        model: IR with a public `@forward`, which stays as it is, or what it is imported from (see
+            `frontends.import_model`); its trains are [steps, samples, …]. With both sizes free
             a call takes any number of either; a program that fixes its steps runs that many a call.
         engine: see `Simulator`.
+        example_inputs: of a module of PyTorch.
         threads: most threads among which samples are shared.
         cache_folder: where compiled programs are kept; the user's cache folder when not given.
 
@@ -57,7 +61,7 @@ def simulator(
         PassError, UnsupportedError: the program cannot be compiled, when it is first run.
         BackendError: llvmlite is missing.
     """
-    work = module.clone()
+    work = import_model(model, example_inputs=example_inputs).clone()
     run_stages(work, _EXPOSE)
     function = entry_function(work, "forward")
     signature = _signature(function)

@@ -18,6 +18,7 @@ from ..dialects.traits import BitExact, has
 from ..ir.errors import BackendError, LoweringError, PassError, TritonError
 from ..lowering.comparison import computed_types, has_steps
 from ..lowering.engine import engine_of
+from ..lowering.frontends import Model, import_for
 from ..lowering.sources.choice import source_of
 from ..lowering.sources.source import Source
 from .rounding import Carried, carried
@@ -85,7 +86,7 @@ def default_targets() -> tuple[str, ...]:
 
 
 def verify_module(
-    module: ModuleOp,
+    model: Model,
     inputs: Sequence[Array],
     targets: Sequence[str] | None = None,
     *,
@@ -96,17 +97,18 @@ def verify_module(
     trace: bool = True,
     on_refusal: Callable[[str, TritonError], None] | None = None,
 ) -> list[Comparison]:
-    """Compile `module` to each target, run it there and compare.
+    """Compile a model to each target, run it there and compare.
 
     With a source its values are the expected ones, rows for it and for the interpreter come first,
     and a fault of the importer is a difference. Without one, or where nothing can run it, the
     interpreter's values are.
 
     Args:
-        module: the program.
+        model: IR, or what it is imported from, see `frontends.import_model`.
         inputs: of `@forward`, in order.
         targets: with their options; `default_targets` when not given.
-        source: what the program was imported from; see `sources.choice.source_of`.
+        source: what IR was imported from, see `sources.choice.source_of`; by default the model,
+            where that is none.
         more_inputs: other ones, each compared by itself, so that large values in one do not widen
             what another one allows.
         rtol: relative tolerance of float programs.
@@ -119,6 +121,9 @@ def verify_module(
         OptionError: a target without an engine here.
         TritonError: the program does not compile or run.
     """
+    module = import_for(model, inputs)
+    if source is None and module is not model:
+        source = model
     judge = _Judge(module, [inputs, *more_inputs], rtol, atol, trace)
     rows: list[Comparison] = [] if source is None else judge.anchored(source_of(source))
     refusals: list[TritonError] = []

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from ...runtime.native.packed import PackedWeights
 from ...runtime.native.processor import host_features
 from ...runtime.native.program import NativeProgram, load_program, program_bytes
 from ...runtime.native.ternary_linear import Provider, TernaryLinear
+from ..frontends import Model, import_model
 from ..options import parse_options
 from ..stages import run_stages
 from ..target import source_hash
@@ -43,17 +44,20 @@ if TYPE_CHECKING:
 
 
 def native_program(
-    module: ModuleOp,
+    model: Model,
     options: NativeOptions | Mapping[str, object] | None = None,
     *,
+    example_inputs: Any = None,
     threads: int = 1,
     cache_folder: Path | None = None,
 ) -> NativeProgram:
     """A program compiled for this process; what was compiled before comes from the cache.
 
     Args:
-        module: any module with a public `@forward`; it stays as it is.
+        model: IR with a public `@forward`, which stays as it is; or what it is imported from, see
+            `frontends.import_model`.
         options: of the target `native`: those that do not concern files.
+        example_inputs: of a module of PyTorch.
         threads: most threads that a call uses.
         cache_folder: where compiled programs are kept; the user's cache folder when not given.
 
@@ -64,6 +68,7 @@ def native_program(
     """
     if not isinstance(options, NativeOptions):
         options = parse_options(NativeOptions, NativeTarget.name, options or {})
+    module = import_model(model, example_inputs=example_inputs)
     content = program_content(module, options, cache_folder=cache_folder)
     return load_program(content, threads=threads)
 

@@ -22,14 +22,18 @@ from triton_dsl import compile_model, export_to_onnx, optimize_for_mobile
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import BackendError, OptionError, ParameterError, SourceError
 from triton_dsl.lowering import frontends
+from triton_dsl.lowering.conversion import convert_to_snn, run_spiking
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.frontends import FrontEnd, import_model, register_front_end
 from triton_dsl.lowering.module_file import save_module
+from triton_dsl.lowering.simulator import simulator
+from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.lowering.to_tflite import export_to_tflite
 from triton_dsl.runtime.engines import run_onnx
 from triton_dsl.tools.cli import main as triton
 from triton_dsl.tools.opt import main as triton_opt
 from triton_dsl.tools.translate import main as triton_translate
+from triton_dsl.tools.verify import verify_module
 
 RNG = np.random.default_rng(5)
 WEIGHTS = RNG.standard_normal((6, 3)).astype(np.float32)
@@ -126,6 +130,49 @@ def test_exports_take_every_kind_of_model(export: Any, kind: str, tmp_path: Path
     else:
         (y,) = run_onnx(made, [X]) if isinstance(made, Path) else [made(X)]
     np.testing.assert_allclose(y, EXPECTED, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [".mlir", ".onnx", "IR", "nn.Module"])
+def test_programs_of_this_processor_take_every_kind_of_model(kind: str, tmp_path: Path) -> None:
+    make, options = KINDS[kind]
+    y = native_program(make(tmp_path), **options)(X)
+    np.testing.assert_allclose(y, EXPECTED, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine"),
+    [(".onnx", "onnx"), ("nn.Module", "torch"), ("IR", None), (".mlir", "none")],
+)
+def test_a_model_is_verified_against_its_own_engine(
+    kind: str, engine: str | None, tmp_path: Path
+) -> None:
+    rows = verify_module(KINDS[kind][0](tmp_path), [X], ["onnx"])
+    assert all(row.agrees for row in rows)
+    assert [row.target for row in rows if row.target == "source"] == ["source"] * bool(engine)
+    assert rows[0].engine.startswith(engine or "onnxruntime")
+
+
+def test_conversion_takes_a_pytorch_module() -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 20), torch.nn.ReLU(), torch.nn.Linear(20, 3))
+    samples = RNG.random((64, 6)).astype(np.float32)
+    (y,) = run_spiking(convert_to_snn(net, samples, 64), [samples]).results
+    with torch.no_grad():
+        np.testing.assert_allclose(y, net(torch.from_numpy(samples)), atol=0.1)
+
+
+def test_a_simulator_takes_a_file(tmp_path: Path) -> None:
+    """Integrate and fire with weight 1: a spike at each step with input, none without."""
+    path = tmp_path / "network.tri"
+    path.write_text(
+        "layer L { param w: Tensor[3, 3]\n"
+        "fn forward(s: SpikeTensor[T, N, 3]) -> SpikeTensor[T, N, 3] "
+        "{ return integrate_fire(s @ w) } }"
+    )
+    train = RNG.random((10, 2, 3)) < 0.4
+    module = import_model(path, weights={"w": np.eye(3, dtype=np.float32)})
+    save_module(module, tmp_path / "network.mlir")
+    np.testing.assert_array_equal(simulator(tmp_path / "network.mlir")(train), train)
 
 
 def test_compile_model_takes_nir_graphs(tmp_path: Path) -> None:
