@@ -10,13 +10,13 @@ from .console import table
 
 def folding_table(artifact: Artifact) -> Any:
     """A table a layer: its form, its cycles and its area; `None` where nothing was chosen."""
-    from ..lowering.to_verilog.folding import COLUMNS, folding_rows, folding_title
+    from ..lowering.to_verilog.folding import COLUMNS, Folding, folding_rows, folding_title
 
-    report: Any = artifact.manifest.get("report")
-    folding = report.get("folding") if isinstance(report, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(folding, dict):
+    report: Any = artifact.manifest.get("report") or {}
+    folding: Folding | None = report.get("folding")
+    if folding is None:
         return None
-    return table(folding_title(folding), COLUMNS, folding_rows(folding))  # pyright: ignore[reportUnknownArgumentType]
+    return table(folding_title(folding), COLUMNS, folding_rows(folding))
 
 
 def show_folding(artifact: Artifact) -> None:
