@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import cast
 
 from ..ir.errors import LoweringError, OptionError
 from ..ir.safe_write import PendingFiles
@@ -172,8 +172,8 @@ def _listed(manifest: Path) -> set[str]:
         data: object = json.loads(manifest.read_bytes())
     except (OSError, ValueError):
         return set()
-    files = cast("dict[str, Any]", data).get("files") if isinstance(data, dict) else None
+    files = cast("dict[str, object]", data).get("files") if isinstance(data, dict) else None
     if not isinstance(files, dict):
         return set()
-    names = cast("dict[str, Any]", files)
+    names = cast("dict[str, object]", files)
     return {n for n in names if not PurePosixPath(n).is_absolute() and ".." not in n.split("/")}

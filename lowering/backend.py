@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import BackendError, OptionError
 from ..ir.pipeline import did_you_mean
-from .frontends import Model, import_model
+from .frontends import ExampleInputs, Model, import_model
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ..ir.language.nodes import LayerDef
     from .artifact import Artifact
+    from .weights import Weights
 
 ENTRY_POINTS = "triton_dsl.backends"
 """Entry-point group whose entries are `BackendBase` subclasses, by back-end name."""
@@ -58,7 +59,7 @@ class CompiledModel:
     target: str
     module: ModuleOp = field(repr=False)
     artifact: Artifact = field(repr=False)
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
 
     def save(self, path: str | Path) -> list[Path]:
         """Write the artefact to `path`; the files written.
@@ -111,12 +112,12 @@ def get_all_backends() -> dict[str, type[BackendBase]]:
 def compile_model(
     source_file: Model,
     backend: str = "pytorch",
-    backend_options: Mapping[str, Any] | None = None,
+    backend_options: Mapping[str, object] | None = None,
     *,
     layer: str | None = None,
-    weights: str | Path | Mapping[str, Any] | None = None,
+    weights: str | Weights | None = None,
     trainable: bool = False,
-    example_inputs: Any = None,
+    example_inputs: ExampleInputs | None = None,
 ) -> Any:
     """Compile a model: a file, a PyTorch module, or IR.
 
@@ -169,7 +170,7 @@ def compile_model(
 
 
 def _run_backend(
-    kind: type[BackendBase], name: str, options: dict[str, Any], path: Path, layer: str | None
+    kind: type[BackendBase], name: str, options: Mapping[str, object], path: Path, layer: str | None
 ) -> Any:
     from ..ir.language.checker import TypeChecker
     from ..ir.language.parser import read_source

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
 
 from ..ir.arrays import Array
 from ..ir.errors import OptionError
-from ..passes.calibration.observation import loaded
+from ..passes.calibration.observation import Batch, loaded
 from .emission import argument_names
 
 SAMPLES = 1024
 """Samples of a calibration that are used at most."""
 
 
-def save_calibration(function: FuncOp, loader: Iterable[Any], folder: Path) -> Path:
+def save_calibration(function: FuncOp, loader: Iterable[Batch], folder: Path) -> Path:
     """Write the first samples of a loader under the names of the arguments; the `.npz` file.
 
     Args:
@@ -45,5 +44,5 @@ def save_calibration(function: FuncOp, loader: Iterable[Any], folder: Path) -> P
         raise OptionError("there are no samples to calibrate with: the data set is empty")
     path = folder / "samples.npz"
     arrays = {n: np.concatenate(c)[:SAMPLES] for n, c in zip(names, columns, strict=True)}
-    np.savez(path, **cast("dict[str, Any]", arrays))
+    np.savez(path, allow_pickle=False, **arrays)
     return path

@@ -10,10 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from numpy.typing import NDArray
-
+from ..ir.arrays import Array
 from ..ir.errors import OptionError
 from .options import parse_target_spec
 from .targets import compile_to_target, get_target
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from .artifact import Artifact
     from .target import Target
-
-Array = NDArray[Any]
 
 
 class Engine(ABC):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -31,13 +30,14 @@ from ..dialects.inference import tensor_type
 from ..dialects.parameters import attach_store
 from ..ir.errors import LoweringError
 from ..ir.language import elaborated
+from ..ir.language.elaborate import GenericValue
 from ..ir.language.types import TensorType as LanguageType
 from ..ir.printing import value_name
 from ..ir.store import ParameterStore
 from .tri_emitter import Emitter, ir_type, location
 from .tri_spiking import dense, state_time_step
 from .tri_trains import rule_of, time_first_values
-from .weights import attach_weights
+from .weights import Weights, attach_weights
 
 NAME = "tensor.name"
 """Argument and result attribute: the name in the source."""
@@ -50,8 +50,8 @@ def import_tri(
     source: str | Path,
     *,
     layer: str | None = None,
-    generics: Mapping[str, Any] | None = None,
-    weights: Path | Mapping[str, Any] | None = None,
+    generics: Mapping[str, GenericValue] | None = None,
+    weights: Weights | None = None,
     trainable: bool = False,
     dt: float | None = None,
 ) -> ModuleOp:

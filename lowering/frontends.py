@@ -9,28 +9,26 @@ programs by `register_front_end`. Not here: the readers (`from_*`), and options 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.registry import parse_module
+from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError, SourceError
 from ..runtime.engines import from_array
-from .weights import attach_weights
+from .weights import Weights, attach_weights
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from .from_torch.exporting import DynamicSizes
     from .sources.source import Source
-
-Array = NDArray[Any]
 
 ENTRY_POINTS = "triton_dsl.frontends"
 
@@ -40,6 +38,9 @@ STDIN = "-"
 
 Model: TypeAlias = "ModuleOp | str | Path | nn.Module"
 """What a model is given as: IR, the path of a file, or a module of PyTorch."""
+
+ExampleInputs: TypeAlias = "Tensor | Sequence[object] | Mapping[str, object]"
+"""Of a module of PyTorch: a tensor, or the arguments of `forward` by position or by name."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,14 @@ class FrontEnd:
     read: Callable[..., ModuleOp] | str
     options: frozenset[str] = frozenset()
     reads_text: bool = False
-    source: Callable[[Any], Source] | str | None = None
+    source: Callable[[Path], Source] | str | None = None
 
     def reader(self) -> Callable[..., ModuleOp]:
         """`read`, loaded."""
         return resolve_name(self.read) if isinstance(self.read, str) else self.read
 
 
-def read_ir(path: Path, *, weights: Path | Mapping[str, Any] | None = None) -> ModuleOp:
+def read_ir(path: Path, *, weights: Weights | None = None) -> ModuleOp:
     """Textual IR of a file, or of standard input for `-`.
 
     Raises:
@@ -166,9 +167,9 @@ def import_model(
     model: Model,
     *,
     layer: str | None = None,
-    weights: str | Path | Mapping[str, Any] | None = None,
+    weights: str | Weights | None = None,
     trainable: bool = False,
-    example_inputs: Any = None,
+    example_inputs: ExampleInputs | None = None,
     input_shape: Sequence[int] | None = None,
     dynamic: DynamicSizes | None = None,
 ) -> ModuleOp:
@@ -207,10 +208,11 @@ def import_model(
         _check(options, front_end.options, _said(model))
         if is_file:
             return front_end.reader()(Path(model), **options)
-        if weights is not None:
-            model = model.clone()
-            attach_weights(model, weights)
-        return model
+        if weights is None:
+            return model
+        filled = model.clone()
+        attach_weights(filled, weights)
+        return filled
     if not hasattr(model, "state_dict"):
         kind = type(model).__name__
         raise OptionError(f"expected a path, IR or an nn.Module as the model, got {kind}")
@@ -229,7 +231,7 @@ def import_for(model: Model, inputs: Sequence[Array] | Mapping[str, Array]) -> M
     Raises:
         TritonError: see `import_model`.
     """
-    example: Any = None
+    example: ExampleInputs | None = None
     if hasattr(model, "state_dict"):
         named = isinstance(inputs, Mapping)
         tensors = [from_array(x) for x in (inputs.values() if named else inputs)]
@@ -237,7 +239,7 @@ def import_for(model: Model, inputs: Sequence[Array] | Mapping[str, Array]) -> M
     return import_model(model, example_inputs=example)
 
 
-def _zeros(shape: Sequence[int]) -> Any:
+def _zeros(shape: Sequence[int]) -> tuple[Tensor]:
     try:
         import torch
     except ModuleNotFoundError:
@@ -249,7 +251,7 @@ def _said(model: Model) -> str:
     return f"'{model}'" if isinstance(model, str | Path) else "IR"
 
 
-def _check(options: Mapping[str, Any], taken: frozenset[str], what: str) -> None:
+def _check(options: Iterable[str], taken: frozenset[str], what: str) -> None:
     """Refuse options that a front end does not take."""
     wrong = sorted(set(options) - taken)
     if wrong:

@@ -18,11 +18,13 @@ from xdsl.dialects.builtin import ModuleOp
 from ..ir.arrays import Array
 from ..ir.errors import OptionError
 from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
+from ..passes.calibration.observation import Batch
 from ..passes.universe import everything
 from .artifact import Artifact, write_artifact
 from .calibration_file import save_calibration
 from .emission import argument_names, entry_function
-from .frontends import import_model
+from .frontends import ExampleInputs, Model, import_model
+from .options import TargetOptions
 from .stages import Stage
 from .target import Target
 from .targets import compile_to_target, get_target, read_options
@@ -113,9 +115,9 @@ class MobileModel:
         if tensors:
             import torch
 
-            results: list[Any] = [torch.from_numpy(y) for y in made]
+            results = [torch.from_numpy(y) for y in made]
         else:
-            results = list(made)
+            results = made
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run(self, inputs: list[Array]) -> list[Array]:
@@ -135,13 +137,13 @@ class MobileModel:
 
 
 def optimize_for_mobile(
-    model: Any,
+    model: Model,
     input_shape: Sequence[int] | None = None,
     backend: Backend = "onnx",
     optimization_options: Mapping[str, object] | None = None,
     *,
-    example_inputs: Any = None,
-    calibration_data: Iterable[Any] | None = None,
+    example_inputs: ExampleInputs | None = None,
+    calibration_data: Iterable[Batch] | None = None,
 ) -> MobileModel:
     """A model optimised for phones and small computers.
 
@@ -178,7 +180,7 @@ def optimize_for_mobile(
     return MobileModel(backend, artifact, argument_names(function))
 
 
-class _Chosen(Target):
+class _Chosen(Target[TargetOptions]):
     """A target without some of its passes."""
 
     def __init__(self, target: Target, chosen: MobileOptions) -> None:
@@ -187,10 +189,10 @@ class _Chosen(Target):
         self.name = target.name  # pyright: ignore[reportAttributeAccessIssue]
         self.Options = target.Options  # pyright: ignore[reportAttributeAccessIssue]
 
-    def prepare(self, module: ModuleOp, options: Any) -> None:
+    def prepare(self, module: ModuleOp, options: TargetOptions) -> None:
         self.target.prepare(module, options)
 
-    def stages(self, options: Any) -> Sequence[Stage]:
+    def stages(self, options: TargetOptions) -> Sequence[Stage]:
         dropped, available = self.chosen.dropped(), everything().all_passes
         kept = [
             (s.name, [p for p in parse_pipeline(s.pipeline, available) if p.name not in dropped])
@@ -198,5 +200,5 @@ class _Chosen(Target):
         ]
         return [Stage(name, pipeline_text(passes, anchor=False)) for name, passes in kept if passes]
 
-    def emit(self, module: ModuleOp, options: Any) -> Artifact:
+    def emit(self, module: ModuleOp, options: TargetOptions) -> Artifact:
         return self.target.emit(module, options)

@@ -23,9 +23,10 @@ class TargetOptions:
 
 
 OptionsT = TypeVar("OptionsT", bound=TargetOptions)
+DefaultT = TypeVar("DefaultT")
 
 
-def option(default: Any, help: str) -> Any:
+def option(default: DefaultT, help: str) -> DefaultT:
     """A field of `TargetOptions` with a default value and the line that `--list-targets` shows."""
     return dataclasses.field(default=default, metadata={"help": help})
 
@@ -82,7 +83,7 @@ def parse_options(
         OptionError: an unknown name (with the nearest known one) or a value of the wrong type.
     """
     hints = get_type_hints(options_type)
-    parsed: dict[str, Any] = {}
+    parsed: dict[str, object] = {}
     for name, value in values.items():
         key = name.replace("-", "_")
         if key not in hints:

@@ -10,9 +10,10 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
+from typing_extensions import TypeVar
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.parameters import parameter_keys, store_of
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 
-class Target(ABC):
+OptionsT = TypeVar("OptionsT", bound=TargetOptions, default=Any)
+
+
+class Target(ABC, Generic[OptionsT]):
     """Something a program can be compiled to.
 
     Attributes:
@@ -41,7 +45,7 @@ class Target(ABC):
     Options: ClassVar[type[TargetOptions]] = TargetOptions
     engine: ClassVar[type[Engine] | str | None] = None
 
-    def options_for(self, options: Any, output: Path) -> Any:
+    def options_for(self, options: OptionsT, output: Path) -> OptionsT:
         """The options for an artefact that goes to `output`, whose suffix may say something.
 
         Raises:
@@ -50,17 +54,17 @@ class Target(ABC):
         del output
         return options
 
-    def prepare(self, module: ModuleOp, options: Any) -> None:
+    def prepare(self, module: ModuleOp, options: OptionsT) -> None:
         """Look at the module as the program gave it, or note something on it; `stages` run next."""
         del module, options
 
-    def stages(self, options: Any) -> Sequence[Stage]:
+    def stages(self, options: OptionsT) -> Sequence[Stage]:
         """The stages that a module goes through before `emit`, in order."""
         del options
         return STANDARD_STAGES
 
     @abstractmethod
-    def emit(self, module: ModuleOp, options: Any) -> Artifact:
+    def emit(self, module: ModuleOp, options: OptionsT) -> Artifact:
         """The artefact of a module that went through the stages.
 
         Raises:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.arg_spec import ParameterType
 
 from ..dialects.elements import numpy_dtype
 from ..ir.errors import OptionError, UnsupportedError
@@ -59,9 +59,9 @@ def register_target(name: str, factory: Callable[[], Target]) -> None:
 
 def get_all_targets() -> dict[str, Callable[[], Target]]:
     """Every target by name: built-in, from entry points, registered; the last one wins."""
-    from importlib.metadata import entry_points
+    from importlib.metadata import EntryPoint, entry_points
 
-    def entry(point: Any) -> Callable[[], Target]:
+    def entry(point: EntryPoint) -> Callable[[], Target]:
         return lambda: point.load()()
 
     def built_in(home: str) -> Callable[[], Target]:
@@ -163,9 +163,9 @@ def _spec_text(target: Target, options: TargetOptions) -> str:
     return f"{target.name}{{{' '.join(given)}}}" if given else target.name
 
 
-def _values(value: Any) -> tuple[Any, ...]:
+def _values(value: ParameterType | tuple[ParameterType, ...] | None) -> tuple[ParameterType, ...]:
     if isinstance(value, tuple):
-        return cast("tuple[Any, ...]", value)
+        return value
     return () if value is None else (value,)
 
 

@@ -13,18 +13,18 @@ import numpy as np
 
 from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
-from ..passes.calibration.observation import loaded
+from ..passes.calibration.observation import Batch, loaded
 from ..passes.ternarize.compensated_ternarization import TernaryWeights
 from ..passes.ternarize.ternarize import TernarizePass
 from .from_torch import from_torch
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 
 def ternarize_module(
     module: nn.Module,
-    loader: Iterable[Any],
+    loader: Iterable[Batch],
     *,
     options: TernarizePass | None = None,
     progress: bool = True,
@@ -70,7 +70,7 @@ def ternarize_module(
     return copied
 
 
-def _inputs(module: nn.Module, batch: Any) -> Any:
+def _inputs(module: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
     """The first batch as example inputs: labels behind them are left out."""
     import inspect
 

@@ -9,7 +9,7 @@ results). Operands and attributes of each function are listed in `ir.language.bu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i8
@@ -52,11 +52,19 @@ def _linear(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
     return emitter.add(tensor.LinearOp(x, weight, bias))
 
 
-def conv_window(op: elaborated.Operation, channels: int) -> dict[str, Any]:
+class ConvWindow(TypedDict):
+    """The window properties of a convolution, as its op takes them."""
+
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+def conv_window(op: elaborated.Operation, channels: int) -> ConvWindow:
     """The window properties of a convolution of `channels` channels, by name."""
     groups = op.attributes.get("groups")
     groups = channels if groups is None else groups  # depthwise
-    assert isinstance(groups, int)
     return {
         "strides": ints(op.attributes["stride"]),
         "padding": ints(op.attributes["padding"]) * 2,
@@ -79,7 +87,7 @@ def _einsum(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
 
 
 def _ternarize(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    a: Any = op.attributes
+    a = op.attributes
     stochastic = a["mode"] == "stochastic"
     fixed = a["threshold"] is not None and not stochastic
     made = ternary.TernarizeOp(
@@ -127,7 +135,6 @@ def _random_ternary(
 ) -> SSAValue:
     shape = ir_type(op.type).get_shape()
     seed = op.attributes["seed"]
-    assert isinstance(seed, int)
     generator = np.random.Generator(np.random.Philox(seed & (2**64 - 1)))
     trits = generator.integers(-1, 2, size=shape, dtype=np.int8)
     if trits.size <= INLINE_LIMIT:
@@ -143,9 +150,7 @@ def _reshape(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue
 
 
 def _dims(op: elaborated.Operation) -> tuple[int | Dim, ...]:
-    shape = op.attributes["shape"]
-    assert isinstance(shape, tuple)
-    return shape  # pyright: ignore[reportUnknownVariableType]
+    return op.attributes["shape"]
 
 
 def _target(op: elaborated.Operation, sizes: Sequence[Dim]) -> list[int]:
@@ -197,9 +202,7 @@ def _split(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue])
 
 
 def _slice(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    stops = op.attributes["stops"]
-    assert isinstance(stops, tuple)
-    ends = [SLICE_END if stop is None else int(stop) for stop in stops]  # pyright: ignore
+    ends = [SLICE_END if stop is None else int(stop) for stop in op.attributes["stops"]]
     return emitter.add(
         tensor.SliceOp(
             operands[0], ints(op.attributes["starts"]), ends, ints(op.attributes["steps"])
@@ -242,7 +245,7 @@ def _batch_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAVa
     given = optional(op, operands, ["weight", "bias"])
     scale = given["weight"] or filled(emitter, mean, 1.0)
     bias = given["bias"] or filled(emitter, mean, 0.0)
-    eps: Any = op.attributes["eps"]
+    eps = op.attributes["eps"]
     (axis,) = ints((op.attributes["axis"],))
     if axis == 1:
         return emitter.add(tensor.BatchNormOp(x, scale, bias, mean, variance, eps))
@@ -268,7 +271,7 @@ def _layer_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAVa
     given = optional(op, operands, names)
     (axis,) = ints((op.attributes["axis"],))
     scale = given["weight"] or _ones(emitter, x, tensor_type(x).get_shape()[axis:])
-    eps: Any = op.attributes["eps"]
+    eps = op.attributes["eps"]
     if op.function == "rms_norm":
         return emitter.add(tensor.RmsNormOp(x, scale, eps))
     return emitter.add(tensor.LayerNormOp(x, scale, given["bias"], eps))
@@ -277,7 +280,7 @@ def _layer_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAVa
 def _quantization(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x = operands[0]
     given = optional(op, operands, ["scale", "zero_point"])
-    a: Any = op.attributes
+    a = op.attributes
     scale = given["scale"] or emitter.scalar(a["scale"], f32)
     quantizing = op.function == "quantize"
     element = ir_type(op.type).element_type if quantizing else tensor_type(x).element_type

@@ -5,8 +5,9 @@ Not here: the rules themselves, in `tri_builtins`, `tri_spiking` and `tri_trains
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import SupportsInt
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -121,9 +122,9 @@ def optional(
     return values
 
 
-def ints(value: object) -> tuple[int, ...]:
-    assert isinstance(value, tuple)
-    return tuple(int(v) for v in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+def ints(values: Iterable[SupportsInt]) -> tuple[int, ...]:
+    """Sizes that have become known, as numbers."""
+    return tuple(map(int, values))
 
 
 def filled(emitter: Emitter, like: SSAValue, value: float) -> SSAValue:

@@ -43,7 +43,7 @@ def _given(op: elaborated.Operation, operands: list[SSAValue]) -> dict[str, SSAV
 
 
 def _encode(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    a: Any = op.attributes
+    a = op.attributes
     scheme = a["scheme"]
     return emitter.add(
         spike.EncodeOp(
@@ -58,7 +58,7 @@ def _encode(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
 
 
 def _decode(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    a: Any = op.attributes
+    a = op.attributes
     if a["scheme"] != "membrane":
         return emitter.add(spike.DecodeOp(operands[0], a["scheme"]))
     return emitter.add(spike.DecodeOp(dense(emitter, operands[0]), "membrane", a["readout"]))
@@ -79,8 +79,7 @@ class _Neuron:
         """A number, or a tensor of the current's element type."""
         if name in self.given:
             return self.emitter.convert(self.given[name], self.element)
-        value: Any = self.settings[name]
-        return float(value)
+        return float(self.settings[name])
 
     def decay(self, name: str) -> float | SSAValue:
         """What is left after a step, for the time constant `name`."""
@@ -185,7 +184,7 @@ def _sigma_delta(emitter: Emitter, op: elaborated.Operation, operands: list[SSAV
 
 
 def _attention(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    a: Any = op.attributes
+    a = op.attributes
     names = ("kind", "heads", "scale", "tau", "threshold", "reset")
     made = spike.AttentionOp(
         *operands, **{name: a[name] for name in names}, compare=_COMPARISONS[a["compare"]]
@@ -204,19 +203,25 @@ def batch_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAVal
             optional(op, operands, ["weight", "bias"]).values(), (1.0, 0.0), strict=True
         )
     )
-    a: Any = op.attributes
-    factor: dict[str, Any] = {}
-    if op.function == "temporal_batch_norm":
-        factor = {"kind": "tdbn", "threshold": a["threshold"], "alpha": a["alpha"]}
-    made = spike.BatchNormOp(
-        x, weight, bias, mean, variance, axis=a["axis"], epsilon=a["eps"], **factor
+    a = op.attributes
+    is_temporal = op.function == "temporal_batch_norm"
+    result = spike.BatchNormOp(
+        x,
+        weight,
+        bias,
+        mean,
+        variance,
+        kind="tdbn" if is_temporal else "shared",
+        axis=a["axis"],
+        epsilon=a["eps"],
+        threshold=a["threshold"] if is_temporal else None,
+        alpha=a["alpha"] if is_temporal else None,
     )
-    return emitter.add(made)
+    return emitter.add(result)
 
 
 def _delay(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    steps: Any = op.attributes["steps"]
-    return emitter.add(spike.DelayOp(operands[0], steps))
+    return emitter.add(spike.DelayOp(operands[0], op.attributes["steps"]))
 
 
 def state_time_step(

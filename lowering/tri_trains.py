@@ -7,7 +7,6 @@ again. Not here: the functions of dense tensors, in `tri_builtins`; neurons, in 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from xdsl.dialects.builtin import f32, i1, i8
 from xdsl.ir import SSAValue
@@ -81,7 +80,7 @@ def _conv(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) 
 
 
 def _pool(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    a: Any = op.attributes
+    a = op.attributes
     kernel, strides, padding = ints(a["kernel"]), ints(a["stride"]), ints(a["padding"]) * 2
     if op.function == "max_pool2d":
         return emitter.add(spike.MaxPoolOp(operands[0], kernel, strides, padding))

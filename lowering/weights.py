@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects import ternary
@@ -25,6 +26,16 @@ from ..ir.errors import ParameterError
 from ..ir.numpy_file import check_archive, read_numpy
 from ..ir.store import ParameterStore, read_arrays
 from ..ir.trits import pack_trits, packed_size, unpack_trits
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+StateDict = Mapping[str, ArrayLike]
+"""Tensors or arrays by name, such as the `state_dict` of an `nn.Module`."""
+
+Weights = Path | StateDict
+"""A weights file, or what would be in it."""
 
 
 def load_weights(path: Path, *, largest: int | None = None) -> dict[str, Array]:
@@ -69,7 +80,7 @@ def _load_torch(path: Path) -> dict[str, Array]:
     try:
         if is_zipfile(path):
             check_archive(path, what)
-        state: Any = torch.load(path, map_location="cpu", weights_only=True)
+        state: object = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         # PyTorch's own text advises to load it all the same, and to run what it names.
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
@@ -84,15 +95,15 @@ def _load_torch(path: Path) -> dict[str, Array]:
     return as_arrays(state, str(path))
 
 
-def as_arrays(state: Any, what: str) -> dict[str, Array]:
+def as_arrays(state: object, what: str) -> dict[str, Array]:
     """A mapping of tensors or arrays (a `state_dict`) as NumPy arrays."""
     if not isinstance(state, Mapping):
         raise ParameterError(f"{what}: expected a mapping of names to tensors")
     arrays: dict[str, Array] = {}
-    for name, value in cast(Mapping[Any, Any], state).items():
+    for name, value in cast("StateDict", state).items():
         if hasattr(value, "detach"):
             try:
-                value = _torch_array(value.detach())
+                value = _torch_array(cast("Tensor", value).detach())
             except (TypeError, RuntimeError) as error:
                 reason = str(error).splitlines()[0]
                 raise ParameterError(f"{what}: '{name}' is no plain tensor: {reason}") from None
@@ -100,7 +111,7 @@ def as_arrays(state: Any, what: str) -> dict[str, Array]:
     return arrays
 
 
-def _torch_array(tensor: Any) -> Array:
+def _torch_array(tensor: Tensor) -> Array:
     if str(tensor.dtype) == "torch.bfloat16":
         import ml_dtypes
         import torch
@@ -109,7 +120,7 @@ def _torch_array(tensor: Any) -> Array:
     return tensor.cpu().numpy()
 
 
-def attach_weights(module: ModuleOp, weights: Path | Mapping[str, Any]) -> None:
+def attach_weights(module: ModuleOp, weights: Weights) -> None:
     """Fill the module's parameters from a file or a `state_dict`.
 
     A safetensors file whose entries already have the stored form is referenced, not copied.

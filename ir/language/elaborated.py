@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .nodes import Span
 from .types import TensorType
@@ -57,7 +58,7 @@ class Operation(Value):
 
     function: str
     operands: tuple[Value, ...] = field(repr=False)
-    attributes: Mapping[str, object]
+    attributes: Mapping[str, Any]
     result_types: tuple[TensorType, ...] = ()
 
 

@@ -77,7 +77,7 @@ class NativeOptions(TargetOptions):
         return recipe_for(self.recipe, self.machine().features)
 
 
-class NativeTarget(Target):
+class NativeTarget(Target[NativeOptions]):
     """Machine code with a C header; no compiler is needed but for a shared library."""
 
     name: ClassVar[str] = "native"

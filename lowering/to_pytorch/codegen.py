@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ...ir.language.checker import TypeChecker, TypedProgram, program_of
+from ...ir.language.elaborate import GenericValue
 from ...ir.language.nodes import LayerDef, Program
 from ..from_tri import module_from_elaborated
 from ..targets import compile_to_target
@@ -19,7 +19,7 @@ class PyTorchCodeGenerator:
         options: options of the target `pytorch` (`class_name`, `optimize`).
     """
 
-    def __init__(self, *, trainable: bool = False, **options: Any) -> None:
+    def __init__(self, *, trainable: bool = False, **options: object) -> None:
         self.trainable = trainable
         self.options = options
 
@@ -27,7 +27,7 @@ class PyTorchCodeGenerator:
         self,
         layer: LayerDef,
         program: TypedProgram | None = None,
-        generics: Mapping[str, Any] | None = None,
+        generics: Mapping[str, GenericValue] | None = None,
     ) -> str:
         """The source of a file with one class, named after the layer; it runs with torch alone.
 

@@ -5,22 +5,20 @@ Not for files from elsewhere: the source is executed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...ir.errors import BackendError, LoweringError, ParameterError
 from ..artifact import Artifact
+from ..weights import StateDict
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-def load_module(
-    source: str | Artifact, weights: Mapping[str, Any] | bytes | None = None
-) -> nn.Module:
+def load_module(source: str | Artifact, weights: StateDict | bytes | None = None) -> nn.Module:
     """Make an instance of the module in generated source.
 
     Args:
@@ -60,7 +58,7 @@ def load_module(
     return model.eval()
 
 
-def _load(model: nn.Module, weights: Mapping[str, Any] | bytes) -> None:
+def _load(model: nn.Module, weights: StateDict | bytes) -> None:
     import torch
 
     if isinstance(weights, bytes):
@@ -69,7 +67,7 @@ def _load(model: nn.Module, weights: Mapping[str, Any] | bytes) -> None:
         state = load(weights)
     else:
         state = {
-            key: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value  # pyright: ignore[reportUnknownArgumentType]
+            key: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
             for key, value in weights.items()
         }
     try:

@@ -38,7 +38,7 @@ class PyTorchOptions(TargetOptions):
     )
 
 
-class PyTorchTarget(Target):
+class PyTorchTarget(Target[PyTorchOptions]):
     """Readable Python source of an `nn.Module` that runs with torch alone."""
 
     name: ClassVar[str] = TARGET

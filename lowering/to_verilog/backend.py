@@ -6,14 +6,14 @@ Not here: the interface of back ends (`lowering.backend`), the circuit (`target`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...ir.errors import LoweringError
 from ..artifact import Artifact
 from ..backend import BackendBase
+from ..weights import Weights, attach_weights
 from .circuit.evaluation import identifier
 from .estimate.devices import find_device
 
@@ -42,8 +42,8 @@ class FPGABackend(BackendBase):
     def __init__(
         self,
         target_device: str = "xcvu9p",
-        weights: str | Path | Mapping[str, Any] | None = None,
-        **options: Any,
+        weights: str | Weights | None = None,
+        **options: object,
     ) -> None:
         self.target_device = target_device
         self.weights = Path(weights) if isinstance(weights, str) else weights
@@ -79,7 +79,6 @@ class FPGABackend(BackendBase):
     def _circuit(self, layer: Elaborated) -> str:
         from ..from_tri import module_from_elaborated
         from ..targets import compile_to_target
-        from ..weights import attach_weights
 
         assert self.weights is not None
         module = module_from_elaborated(layer)

@@ -90,7 +90,7 @@ _FREQUENCY = 100.0
 """In MHz: what constraints ask for where no path limits the clock."""
 
 
-class VerilogTarget(Target):
+class VerilogTarget(Target[VerilogOptions]):
     """Synthesisable Verilog-2001 with AXI streams; a test bench, a report, a script."""
 
     name: ClassVar[str] = "verilog"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
@@ -218,7 +219,11 @@ def bind_samples(
     return found
 
 
-def loaded(function: FuncOp, loader: Iterable[Any]) -> Batches:
+Batch = ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike]
+"""What a data loader gives at once: an array or a PyTorch tensor, several, or some by name."""
+
+
+def loaded(function: FuncOp, loader: Iterable[Batch]) -> Batches:
     """What a data loader gives, as batches for the arguments of `function`.
 
     A batch of the loader is an array or a PyTorch tensor, a sequence of them that starts with the
@@ -236,7 +241,7 @@ def loaded(function: FuncOp, loader: Iterable[Any]) -> Batches:
 class Batches:
     """Batches for a function, from a loader; as long as the loader where that is known."""
 
-    def __init__(self, function: FuncOp, loader: Iterable[Any]) -> None:
+    def __init__(self, function: FuncOp, loader: Iterable[Batch]) -> None:
         self.function = function
         self.loader = loader
 
@@ -251,7 +256,7 @@ class Batches:
             yield from bind_samples(self.function, arrays, size=max(size, 1))
 
 
-def _named(names: Sequence[str], batch: Any) -> dict[str, Array]:
+def _named(names: Sequence[str], batch: Batch) -> dict[str, Array]:
     """The inputs of one batch of a loader, by name."""
     if isinstance(batch, Mapping):
         given = cast("Mapping[str, Any]", batch)
