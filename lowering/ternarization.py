@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
@@ -78,7 +79,7 @@ def _inputs(module: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
 
     if not isinstance(batch, tuple | list):
         return (torch.as_tensor(batch),)
-    parts = cast("Sequence[Any]", batch)
+    parts = cast("Sequence[ArrayLike]", batch)
     wanted = inspect.signature(module.forward).parameters.values()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = sum(p.kind in positional and p.default is p.empty for p in wanted)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from numpy.typing import NDArray
-
+from ...ir.arrays import Array
 from ...runtime.native.program import load_program
 from ..engine import Engine
 from ..options import parse_options
@@ -35,7 +34,7 @@ class NativeEngine(Engine):
         """See `Engine.of`."""
         return cls(program_content(module, parse_options(NativeOptions, target.name, options)))
 
-    def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
         """See `Engine.run`."""
         self.name = f"native ({self.program.interface.recipe})"
         return self.program.run(inputs)

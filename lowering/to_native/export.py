@@ -6,7 +6,7 @@ workspace that is aligned as it needs. Not here: compiling the text (`object_cod
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,10 @@ from ...runtime.native.abi.interface import (
 )
 from ..emission import UnsupportedOps
 from .machine import Machine
+from .object_code import make_internal
+
+if TYPE_CHECKING:
+    from llvmlite import ir
 
 
 def program_constants(module: ModuleOp) -> NDArray[np.uint8]:
@@ -76,24 +80,24 @@ _LLVM: tuple[type[Operation], ...] = tuple(llvm.LLVM.operations)
 
 def standalone_text(module: ModuleOp, interface: Interface, prefix: str, machine: Machine) -> str:
     """LLVM IR of a lowered program, with `prefix` and `prefix_workspace_bytes` for its callers."""
-    from llvmlite import ir
     from xdsl.backend.llvm.convert import convert_module
 
     content = program_constants(module)
     module = module.clone()
     _rename(module, prefix)
-    made: Any = convert_module(module, fallback_target_triple=machine.triple)
-    for value in made.global_values:
-        if not getattr(value, "is_declaration", False):
-            value.linkage = "internal"
+    made = convert_module(module, fallback_target_triple=machine.triple)
+    make_internal(made)
     forward, workspace_bytes = (
-        made.get_global(f"{prefix}.{name}") for name in (FORWARD, WORKSPACE_BYTES)
+        cast("ir.Function", made.get_global(f"{prefix}.{name}"))
+        for name in (FORWARD, WORKSPACE_BYTES)
     )
-    constants = _constants(ir, made, prefix, content)
-    _add_interface(ir, made, prefix, interface)
-    _add_workspace_bytes(ir, made, prefix, workspace_bytes)
+    constants = _byte_array(made, f"{prefix}.constants", content.tobytes() or b"\0")
+    constants.linkage = "private"
+    constants.align = ALIGNMENT
+    _byte_array(made, f"{prefix}{INTERFACE_SUFFIX}", interface.to_json().encode() + b"\0")
+    _add_workspace_bytes(made, prefix, workspace_bytes)
     count = len(interface.inputs) + len(interface.outputs)
-    _add_entry(ir, made, prefix, forward, constants, count)
+    _add_entry(made, prefix, forward, constants, count)
     return str(made)
 
 
@@ -115,25 +119,20 @@ def _rename(module: ModuleOp, prefix: str) -> None:
             op.global_name = SymbolRefAttr(defined.get(name, name))
 
 
-def _constants(ir: Any, made: Any, prefix: str, content: NDArray[np.uint8]) -> Any:
-    kind = ir.ArrayType(ir.IntType(8), max(content.size, 1))
-    value = ir.GlobalVariable(made, kind, f"{prefix}.constants")
-    value.linkage = "private"
+def _byte_array(made: ir.Module, name: str, content: bytes) -> Any:
+    """A constant of LLVM's, whose class says too little of its attributes."""
+    from llvmlite import ir
+
+    kind = ir.ArrayType(ir.IntType(8), len(content))
+    value: Any = ir.GlobalVariable(made, kind, name)
     value.global_constant = True
-    value.align = ALIGNMENT
-    value.initializer = ir.Constant(kind, bytearray(content.tobytes() or b"\0"))
+    value.initializer = ir.Constant(kind, bytearray(content))
     return value
 
 
-def _add_interface(ir: Any, made: Any, prefix: str, interface: Interface) -> None:
-    content = interface.to_json().encode() + b"\0"
-    kind = ir.ArrayType(ir.IntType(8), len(content))
-    value = ir.GlobalVariable(made, kind, f"{prefix}{INTERFACE_SUFFIX}")
-    value.global_constant = True
-    value.initializer = ir.Constant(kind, bytearray(content))
+def _add_workspace_bytes(made: ir.Module, prefix: str, inner: ir.Function) -> None:
+    from llvmlite import ir
 
-
-def _add_workspace_bytes(ir: Any, made: Any, prefix: str, inner: Any) -> None:
     size = ir.IntType(64)
     function = ir.Function(made, ir.FunctionType(size, [size]), f"{prefix}{WORKSPACE_SUFFIX}")
     builder = ir.IRBuilder(function.append_basic_block())
@@ -143,7 +142,11 @@ def _add_workspace_bytes(ir: Any, made: Any, prefix: str, inner: Any) -> None:
     builder.ret(builder.select(empty, ir.Constant(size, 0), builder.add(bytes, slack)))
 
 
-def _add_entry(ir: Any, made: Any, prefix: str, inner: Any, constants: Any, count: int) -> None:
+def _add_entry(
+    made: ir.Module, prefix: str, inner: ir.Function, constants: ir.GlobalVariable, count: int
+) -> None:
+    from llvmlite import ir
+
     size, pointer = ir.IntType(64), ir.PointerType()
     kind = ir.FunctionType(ir.VoidType(), [*[pointer] * count, pointer, size])
     function = ir.Function(made, kind, prefix)

@@ -9,11 +9,15 @@ has (`runtime.native.processor`), what a SIMD recipe needs (`to_native.kernels.r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...ir.errors import OptionError
 from ...ir.pipeline import did_you_mean
 from ...runtime.native.processor import Processor, host_processor, llvm_binding
+
+if TYPE_CHECKING:
+    from llvmlite.binding import TargetMachine
 
 HOST = "host"
 """The name of the processor that this process runs on."""
@@ -67,7 +71,7 @@ class Machine(Processor):
     triple: str
     host: bool
 
-    def code_generator(self, *, jit: bool = False) -> Any:
+    def code_generator(self, *, jit: bool = False) -> TargetMachine:
         """LLVM's `TargetMachine`, a new one: for this process, or for objects that get linked."""
         binding = llvm_binding()
         _initialize(binding, everything=not self.host)
@@ -125,7 +129,7 @@ def _architecture(triple: str) -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
-def _initialize(binding: Any, *, everything: bool) -> None:
+def _initialize(binding: ModuleType, *, everything: bool) -> None:
     if everything:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from ...ir.errors import BackendError
 from ...runtime.native.processor import LLVM_LOCK, llvm_binding
@@ -12,6 +12,8 @@ from .machine import Machine, host_machine
 from .source_digest import COMPILER, source_digest
 
 if TYPE_CHECKING:
+    from llvmlite import ir
+    from llvmlite.binding import ModuleRef, TargetMachine
     from xdsl.dialects.builtin import ModuleOp
 
 
@@ -37,14 +39,20 @@ def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:
     from xdsl.backend.llvm.convert import convert_module
 
     machine = host_machine()
-    made: Any = convert_module(module, fallback_target_triple=machine.triple)
-    for value in made.global_values:
-        if exported and value.name not in exported and not getattr(value, "is_declaration", False):
-            value.linkage = "internal"
+    made = convert_module(module, fallback_target_triple=machine.triple)
+    if exported:
+        make_internal(made, exported)
     text = str(made)
     with LLVM_LOCK:
         generator = machine.code_generator(jit=True)
         return bytes(generator.emit_object(_optimized(text, generator)))
+
+
+def make_internal(module: ir.Module, exported: Collection[str] = ()) -> None:
+    """Hide what a module of llvmlite defines from other objects, but for `exported`."""
+    for value in cast("Iterable[ir.GlobalValue]", module.global_values):
+        if value.name not in exported and not getattr(value, "is_declaration", False):
+            value.linkage = "internal"
 
 
 def compile_text(text: str, machine: Machine) -> Compiled:
@@ -64,7 +72,7 @@ class Compiled:
     LLVM changes a module while it makes code of it, hence the copies.
     """
 
-    def __init__(self, parsed: Any, generator: Any) -> None:
+    def __init__(self, parsed: ModuleRef, generator: TargetMachine) -> None:
         self._parsed = parsed
         self._generator = generator
 
@@ -84,7 +92,7 @@ class Compiled:
             return str(self._parsed)
 
 
-def _optimized(text: str, generator: Any) -> Any:
+def _optimized(text: str, generator: TargetMachine) -> ModuleRef:
     binding = llvm_binding()
     try:
         parsed = binding.parse_assembly(text)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any
 
-from numpy.typing import NDArray
-
+from ...ir.arrays import Array
 from ...runtime.engines import run_torch
 from ..engine import ArtifactEngine
 from .load import load_module
@@ -16,7 +14,7 @@ from .load import load_module
 class PyTorchEngine(ArtifactEngine):
     """A generated module in PyTorch, in evaluation mode."""
 
-    def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
         """See `Engine.run`."""
         outputs = run_torch(load_module(self.artifact), inputs)
         self.name = f"torch {version('torch')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import Any
+from types import ModuleType
 
 from ...ir.errors import BackendError
 
@@ -13,7 +13,7 @@ LLVM_LOCK = Lock()
 """Held around what parses, compiles or loads: modules of LLVM share one context."""
 
 
-def llvm_binding() -> Any:
+def llvm_binding() -> ModuleType:
     """llvmlite's binding of LLVM.
 
     Raises:

@@ -7,9 +7,9 @@ means (`dialects.spike`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
@@ -233,7 +233,7 @@ def _sigma_delta(s: _Step, x: SSAValue, states: Values) -> Result:
     return sent, [sigma, y, s.sub(change, sent), error]
 
 
-_MODELS: dict[str, Any] = {
+_MODELS: dict[str, Callable[[_Step, SSAValue, Values], Result]] = {
     "lif": _lif,
     "integrate_fire": _integrate_fire,
     "cuba_lif": _cuba_lif,

@@ -22,7 +22,7 @@ Values = Sequence[SSAValue]
 Rule = Callable[[Emitter, Any, Values], SSAValue | Values]
 """Emitter, op and its operands in `llvm` types to its results, in such types."""
 
-Refusal = Callable[[Any], str | None]
+Refusal = Callable[[Operation], str | None]
 """Why an op cannot be converted, `None` if it can."""
 
 

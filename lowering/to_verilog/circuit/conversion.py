@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from xdsl.dialects import comb, func, hw, seq
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
     IntegerType,
@@ -16,7 +18,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i1,
 )
-from xdsl.ir import Block, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
 
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
@@ -176,7 +178,7 @@ class Conversion:
             frame_axis=_frame_axis(tensor_type(argument)),
         )
 
-    def _unpack(self, circuit: Circuit, ports: list[Port], buses: Any) -> None:
+    def _unpack(self, circuit: Circuit, ports: list[Port], buses: Iterable[SSAValue]) -> None:
         for port, bus, argument in zip(ports, buses, self.function.args, strict=True):
             circuit.begin(port.name, f"input {port.name}")
             flat: list[Signal] = []
@@ -289,11 +291,13 @@ def _quantized_range(quantized: DictionaryAttr) -> InputRange:
     return InputRange(low.value.data, high.value.data)
 
 
-def _attributes(attributes: Any, index: int) -> dict[str, Any]:
-    return {} if attributes is None else dict(attributes.data[index].data)
+def _attributes(
+    attributes: ArrayAttr[DictionaryAttr] | None, index: int
+) -> Mapping[str, Attribute]:
+    return {} if attributes is None else attributes.data[index].data
 
 
-def _name(attributes: dict[str, Any]) -> str | None:
+def _name(attributes: Mapping[str, Attribute]) -> str | None:
     name = attributes.get(NAME)
     return name.data if isinstance(name, StringAttr) else None
 
