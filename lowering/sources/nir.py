@@ -13,16 +13,17 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from numpy.typing import NDArray
-
+from ...ir.arrays import Array
 from ...ir.errors import BackendError
 from ...runtime.engines import from_array, to_array
 from ..from_nir.importer import DEFAULT_DT
 from .source import Source
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from nir import NIRGraph
+    from torch import Tensor, nn
 
 
 class NIRSource(Source):
@@ -51,7 +52,7 @@ class NIRSource(Source):
         try:
             with torch.no_grad(), warnings.catch_warnings(), redirect_stdout(StringIO()):
                 warnings.simplefilter("ignore")
-                graph: Any = nir.read(self.path)
+                graph = nir.read(self.path)
                 samples = from_array(inputs[0]).unbind(1)
                 outputs = [_simulated(PEERS[package](graph), sample) for sample in samples]
         except BackendError:
@@ -63,24 +64,25 @@ class NIRSource(Source):
         return [to_array(torch.stack(outputs, 1))]
 
 
-def _simulated(module: Any, currents: Any) -> Any:
+def _simulated(module: nn.Module, currents: Tensor) -> Tensor:
     """What a module gives at each step, from rest."""
     import torch
 
-    state, outputs = None, list[Any]()
+    state = None
+    outputs: list[Tensor] = []
     for current in currents:
         output, state = module(current, state)
         outputs.append(output)
     return torch.stack(outputs)
 
 
-def _norse(graph: Any) -> Any:
+def _norse(graph: NIRGraph) -> nn.Module:
     from norse.torch import from_nir  # pyright: ignore
 
     return from_nir(graph, ignore_warnings=True, dt=_step(graph))  # pyright: ignore
 
 
-def _snntorch(graph: Any) -> Any:
+def _snntorch(graph: NIRGraph) -> nn.Module:
     from snntorch.import_nir import import_from_nir  # pyright: ignore
 
     if _step(graph) != DEFAULT_DT:
@@ -88,9 +90,9 @@ def _snntorch(graph: Any) -> Any:
     return import_from_nir(graph)  # pyright: ignore
 
 
-def _step(graph: Any) -> float:
+def _step(graph: NIRGraph) -> float:
     return float(graph.metadata.get("dt", DEFAULT_DT))
 
 
-PEERS: dict[str, Callable[[Any], Any]] = {"norse": _norse, "snntorch": _snntorch}
+PEERS: dict[str, Callable[[NIRGraph], nn.Module]] = {"norse": _norse, "snntorch": _snntorch}
 """Packages that read NIR, the first one that is installed runs; they make a module of a graph."""

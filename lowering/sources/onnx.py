@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
 from ..from_onnx.formats import format_of
 from ..from_onnx.reading import read_model, require_onnx
@@ -22,9 +22,17 @@ from ..to_onnx.engine import open_session, require_runtime, run_session
 from .onnx_faults import mended_operators, runtime_fault
 from .source import Place, Source, Values
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import OpRun
 
-Run = Callable[[Any, Mapping[str, Any]], list[Any]]
+T = TypeVar("T")
+
+Output = Array | list[Array]
+"""A tensor, or a sequence of them."""
+
+Run = Callable[["ModelProto", Mapping[str, Array]], Sequence[Output]]
 """The outputs of a model for inputs by name."""
 
 QONNX = frozenset({"qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general"})
@@ -43,13 +51,18 @@ class OnnxSource(Source):
         BackendError: the `onnx` package is missing.
     """
 
-    def __init__(self, given: Any, *, constants: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        given: Path | str | bytes | ModelProto,
+        *,
+        constants: Mapping[str, Array] | None = None,
+    ) -> None:
         self.model, self.where, self.folder = read_model(given)
         self.constants = dict(constants or {})
         self.engine = "none"
         self._run: Run | None = None
-        self._operators: list[type[Any]] = []
-        if self.folder is not None:
+        self._operators: list[type[OpRun]] = []
+        if isinstance(given, str | Path):
             self.size = Path(given).stat().st_size
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -84,7 +97,7 @@ class OnnxSource(Source):
                 found.setdefault(place, []).append(_as_stored(value))
         return found
 
-    def _feed(self, inputs: Sequence[Array]) -> dict[str, Any]:
+    def _feed(self, inputs: Sequence[Array]) -> dict[str, Array]:
         """Inputs by name, of the types that the model states."""
         graph = self.model.graph
         stored = {tensor.name for tensor in graph.initializer}
@@ -133,7 +146,7 @@ class OnnxSource(Source):
         except BackendError as error:
             refusals.append(str(error))
 
-    def _session(self, model: Any) -> Any:
+    def _session(self, model: ModelProto) -> Any:
         levels = require_runtime().GraphOptimizationLevel
         folder = {} if self.folder is None else {_FOLDER: str(self.folder.resolve())}
         return open_session(
@@ -142,11 +155,11 @@ class OnnxSource(Source):
             entries=folder,
         )
 
-    def _in_runtime(self, model: Any, feed: Mapping[str, Any]) -> list[Any]:
+    def _in_runtime(self, model: ModelProto, feed: Mapping[str, Array]) -> Sequence[Output]:
         session = self._session(model)
         return run_session(session, [feed[port.name] for port in session.get_inputs()])
 
-    def _evaluator(self, model: Any) -> Any:
+    def _evaluator(self, model: ModelProto) -> ReferenceEvaluator:
         from onnx.reference import ReferenceEvaluator
 
         if self.folder is not None:
@@ -154,15 +167,17 @@ class OnnxSource(Source):
         operators = [*self._operators, *mended_operators(model)]
         return _guarded("onnx.reference", lambda: ReferenceEvaluator(model, new_ops=operators))
 
-    def _in_reference(self, model: Any, feed: Mapping[str, Any]) -> list[Any]:
+    def _in_reference(self, model: ModelProto, feed: Mapping[str, Array]) -> Sequence[Output]:
         evaluator = self._evaluator(model)
-        return _guarded("onnx.reference", lambda: list(evaluator.run(None, dict(feed))))
+        return _guarded(
+            "onnx.reference", lambda: cast("Sequence[Output]", evaluator.run(None, dict(feed)))
+        )
 
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
-def _unknown_to_numpy(model: Any) -> str | None:
+def _unknown_to_numpy(model: ModelProto) -> str | None:
     """Why the runtime cannot be given its inputs; `None` where it can."""
     types = require_onnx().helper.tensor_dtype_to_np_dtype
     for info in (*model.graph.input, *model.graph.output):
@@ -172,7 +187,7 @@ def _unknown_to_numpy(model: Any) -> str | None:
     return None
 
 
-def _qonnx_operators(model: Any) -> list[type[Any]]:
+def _qonnx_operators(model: ModelProto) -> list[type[OpRun]]:
     """The operators of a model that qonnx defines, for `onnx.reference`: qonnx computes them."""
     from onnx.reference.op_run import OpRun
 
@@ -188,7 +203,7 @@ def _qonnx_operators(model: Any) -> list[type[Any]]:
     return [type(op, (OpRun,), {"op_domain": domain, "_run": run}) for domain, op in sorted(named)]
 
 
-def _guarded(engine: str, run: Callable[[], Any]) -> Any:
+def _guarded(engine: str, run: Callable[[], T]) -> T:
     try:
         with np.errstate(all="ignore"):
             return run()
@@ -197,16 +212,15 @@ def _guarded(engine: str, run: Callable[[], Any]) -> Any:
         raise BackendError(f"{engine} refuses the model: {text}") from error
 
 
-def _stored(outputs: Sequence[Any]) -> list[Array]:
+def _stored(outputs: Sequence[Output]) -> list[Array]:
     """Outputs as the program gives them: sequences one by one, small types in bytes."""
     found: list[Array] = []
     for value in outputs:
-        parts = cast("list[Any]", value) if isinstance(value, list) else [value]
-        found += [_as_stored(part) for part in parts]
+        found += map(_as_stored, value if isinstance(value, list) else [value])
     return found
 
 
-def _as_stored(value: Any) -> Array:
+def _as_stored(value: Array) -> Array:
     array = np.asarray(value)
     format = format_of(array.dtype)
     return array if format is None else format.stored(array)

@@ -8,9 +8,13 @@ processor. Models that the runtime refuses are no business of this file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..to_onnx.engine import saturates
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
+    from onnx.reference.op_run import OpRun
 
 PRODUCTS = frozenset(
     {"ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QGemm",
@@ -22,7 +26,7 @@ SUMS = frozenset({"ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare"})
 """Reductions that are computed in float64 and saturate, for integers of 32 and 64 bits."""
 
 
-def runtime_fault(model: Any) -> str | None:
+def runtime_fault(model: ModelProto) -> str | None:
     """Why ONNX Runtime is not asked what a model computes; `None` where it can be."""
     kinds = _kinds(model) if any(node.op_type in SUMS for node in _nodes(model)) else {}
     for node in _nodes(model):
@@ -40,7 +44,7 @@ _WIDE = {6, 7, 12, 13}
 """INT32, INT64, UINT32 and UINT64 of `TensorProto.DataType`."""
 
 
-def _kinds(model: Any) -> dict[str, int]:
+def _kinds(model: ModelProto) -> dict[str, int]:
     """The element types of the values whose types can be told, by name."""
     from onnx import shape_inference
 
@@ -55,7 +59,7 @@ def _kinds(model: Any) -> dict[str, int]:
     return {**kinds, **{tensor.name: int(tensor.data_type) for tensor in graph.initializer}}
 
 
-def mended_operators(model: Any) -> list[type[Any]]:
+def mended_operators(model: ModelProto) -> list[type[OpRun]]:
     """Operators to put in the place of those of `onnx.reference` that are wrong.
 
     Its BatchNormalization of opsets 9 to 13 mixes in the statistics of the batch (onnx 1.23.2);
@@ -74,7 +78,7 @@ def mended_operators(model: Any) -> list[type[Any]]:
     return [type("BatchNormalization", (newer,), {"op_domain": "", "_run": infer})]
 
 
-def _nodes(model: Any) -> Iterator[Any]:
+def _nodes(model: ModelProto) -> Iterator[NodeProto]:
     """All nodes, those of functions and of nested graphs too."""
     waiting = [*model.graph.node, *(node for f in model.functions for node in f.node)]
     while waiting:
@@ -84,26 +88,26 @@ def _nodes(model: Any) -> Iterator[Any]:
                 waiting += graph.node
 
 
-def _attribute(node: Any, name: str) -> bytes:
+def _attribute(node: NodeProto, name: str) -> bytes:
     return next((a.s for a in node.attribute if a.name == name), b"")
 
 
-def _attention(node: Any) -> str | None:
+def _attention(node: NodeProto) -> str | None:
     tells = len(node.output) > 3 and node.output[3]
     return "about the products that it tells" if tells else None
 
 
-def _max_unpool(node: Any) -> str | None:
+def _max_unpool(node: NodeProto) -> str | None:
     return "with a given shape" if len(node.input) > 2 and node.input[2] else None
 
 
-def _resize(node: Any) -> str | None:
+def _resize(node: NodeProto) -> str | None:
     aligned = _attribute(node, "coordinate_transformation_mode") == b"align_corners"
     scaled = len(node.input) > 2 and node.input[2]
     return "with aligned corners and scales" if aligned and scaled else None
 
 
-_FAULTS: dict[str, Callable[[Any], str | None]] = {
+_FAULTS: dict[str, Callable[[NodeProto], str | None]] = {
     "Attention": _attention,
     "MaxUnpool": _max_unpool,
     "Resize": _resize,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import FileLineColLoc, NameLoc
 from xdsl.ir import Attribute
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError
-
-Array = NDArray[Any]
 
 Place = tuple[str, int]
 """Where an op comes from: the name of its location, and the line."""

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError
 from ..from_tflite.model import read_model
 from ..to_tflite.engine import run_tflite, tensors_of
 from ..to_tflite.graph import Element
 from .source import Source, Values
-
-Array = NDArray[Any]
 
 KERNELS: dict[str, dict[str, bool]] = {
     "reference kernels": {"reference": True},

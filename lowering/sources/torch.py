@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-from numpy.typing import NDArray
-
+from ...ir.arrays import Array
 from ...ir.errors import BackendError
 from ...runtime.engines import from_array, to_array
 from ..from_torch.exporting import evaluating
 from ..from_torch.places import location
 from .source import Source, Values, place_of
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from torch import Tensor, fx, nn
+
+    from ..frontends import ExampleInputs
 
 
 class TorchSource(Source):
@@ -26,7 +28,7 @@ class TorchSource(Source):
             their order: the tensors in it are replaced, the rest stays.
     """
 
-    def __init__(self, module: Any, example_inputs: Any = None) -> None:
+    def __init__(self, module: nn.Module, example_inputs: ExampleInputs | None = None) -> None:
         self.module = module
         self.example = example_inputs
         self.engine = "none"
@@ -41,7 +43,7 @@ class TorchSource(Source):
         args, kwargs = self._arguments(inputs)
         try:
             with evaluating(self.module), torch.inference_mode():
-                results: list[Any] = pytree.tree_leaves(self.module(*args, **kwargs))
+                results: list[Tensor | None] = pytree.tree_leaves(self.module(*args, **kwargs))
         except (RuntimeError, ValueError, TypeError) as error:
             text = str(error).strip().partition("\n")[0]
             raise BackendError(f"PyTorch refuses to run the module: {text}") from error
@@ -58,8 +60,8 @@ class TorchSource(Source):
         class Recorder(torch.fx.Interpreter):
             """Keeps what operators give, by the places that ops of the program have."""
 
-            def run_node(self, n: Any) -> Any:
-                result: Any = super().run_node(n)
+            def run_node(self, n: fx.Node) -> object:
+                result: object = super().run_node(n)
                 place = place_of(location(n)) if n.op == "call_function" else None
                 if place is not None and isinstance(result, torch.Tensor):
                     found.setdefault(place, []).append(to_array(result))
@@ -69,14 +71,13 @@ class TorchSource(Source):
             with evaluating(self.module), torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 program = torch.export.export(self.module, args, kwargs, strict=False)
-                graph: Any = program.module()
-                Recorder(graph).run(*args, *kwargs.values())
+                Recorder(program.module()).run(*args, *kwargs.values())
         except Exception as error:  # export runs the module's own code
             text = str(error).strip().partition("\n")[0]
             raise BackendError(f"PyTorch cannot tell what the module computes: {text}") from error
         return found
 
-    def _arguments(self, inputs: Sequence[Array]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _arguments(self, inputs: Sequence[Array]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Positional and keyword arguments with tensors of these values."""
         import torch
         from torch.utils import _pytree as pytree
@@ -86,9 +87,11 @@ class TorchSource(Source):
             return tuple(tensors), {}
         leaves, spec = pytree.tree_flatten(self.example)
         left = iter(tensors)
-        made: Any = pytree.tree_unflatten(
+        arguments: object = pytree.tree_unflatten(
             [next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], spec
         )
-        if isinstance(made, Mapping):
-            return (), dict(made)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        return (tuple(made), {}) if isinstance(made, Sequence) else ((made,), {})  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        if isinstance(arguments, Mapping):
+            return (), dict(cast("Mapping[str, object]", arguments))
+        if isinstance(arguments, Sequence):
+            return tuple(cast("Sequence[object]", arguments)), {}
+        return (arguments,), {}
