@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
@@ -26,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+from ..ir.arrays import Array
 from .shapes import bit_width
 from .ternary.types import TritType
 
@@ -85,7 +85,7 @@ def element_of(dtype: np.dtype[Any]) -> Attribute:
     return table[name]
 
 
-def nearest(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
+def nearest(value: float, dtype: np.dtype[Any]) -> Array:
     """`value` as an array of rank 0, rounded to a floating-point dtype.
 
     Beyond the ends of the type that is an infinity, as IEEE 754 rounds. Integers wrap around.
@@ -94,6 +94,6 @@ def nearest(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
         return np.asarray(value).astype(dtype)
 
 
-def holds_nan(array: NDArray[Any]) -> bool:
+def holds_nan(array: Array) -> bool:
     """Whether an element is NaN; integers and booleans never are."""
     return array.dtype.kind not in "iub" and bool(np.isnan(array).any())

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BytesAttr,
@@ -22,6 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ..ir.arrays import Array
 from ..ir.errors import ParameterError
 from ..ir.store import ParameterStore
 from ..ir.trits import pack_trits, packed_size, unpack_trits
@@ -31,7 +31,6 @@ from .inference import tensor_type
 from .shapes import AnyTensor
 from .tensor.storage import STORE_ATTRIBUTE, StoreAttr
 
-Array = NDArray[Any]
 ParameterLike = tensor.ParameterOp | ternary.ParameterOp
 
 ARGUMENT_ATTRIBUTE = "tensor.parameter"

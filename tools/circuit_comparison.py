@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shutil import which
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..ir.arrays import Array
 from ..lowering.to_verilog.interface import Interface, pack, unpack
 from ..lowering.to_verilog.simulation import simulate_words
 from .layer_results import Difference
-
-Array = NDArray[Any]
 
 _SHOWN = 4096
 """Numbers of a vector that are told, at most."""

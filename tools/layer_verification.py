@@ -13,12 +13,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from shutil import which
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..dialects.interpret import run_module
+from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError
 from ..lowering.options import parse_target_spec
 from ..lowering.targets import get_target, read_options
@@ -37,7 +37,6 @@ from .whole_circuit import WHOLE, check_whole
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-Array = NDArray[Any]
 
 _CYCLES = 50_000_000
 """The most cycles of a simulation: what the counters of the test bench hold."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -32,12 +31,12 @@ from ..dialects.registry import verify_module
 from ..dialects.shapes import DYNAMIC, ints
 from ..dialects.spike.types import dense_type, like
 from ..dialects.ternary import ParameterOp as TritParameterOp
+from ..ir.arrays import Array
 from ..ir.errors import TritonError
 from ..ir.interpreter import entry_function
 from ..ir.store import ParameterStore
 from ..ir.trits import pack_trits
 
-Array = NDArray[Any]
 Candidate = TypeVar("Candidate")
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..dialects.interpret import run_module
+from ..ir.arrays import Array
 from ..ir.errors import BackendError, TritonError
 from ..lowering.stages import run_stages
 from ..lowering.to_verilog.interface import Interface, frames_of, noted_interface
@@ -34,7 +34,6 @@ from .verify import compare, is_integer_program
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-Array = NDArray[Any]
 
 WHOLE = "all together"
 """What the whole circuit is called among layers."""

@@ -9,11 +9,11 @@ from math import frexp
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import f32, f64, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from ...ir.arrays import Array
 from .. import tensor
 from ..elements import numpy_dtype
 from ..inference import keep_result_types, replace_with, tensor_type
@@ -275,7 +275,7 @@ def _is_power_of_two(factor: float) -> bool:
     return factor != 0 and abs(frexp(factor)[0]) == 0.5
 
 
-def _powers_of_two(value: SSAValue) -> NDArray[Any] | None:
+def _powers_of_two(value: SSAValue) -> Array | None:
     """The values of a float constant, all of them powers of two."""
     array = constant_value(value.owner) if isinstance(value.owner, tensor.ConstantOp) else None
     if array is None or array.dtype.name not in ("float32", "float64"):
@@ -284,7 +284,7 @@ def _powers_of_two(value: SSAValue) -> NDArray[Any] | None:
     return array if bool((np.isfinite(array) & (fractions == 0.5)).all()) else None
 
 
-def _scaled_constant(value: SSAValue, factor: float | NDArray[Any]) -> tensor.ConstantOp | None:
+def _scaled_constant(value: SSAValue, factor: float | Array) -> tensor.ConstantOp | None:
     """A float constant times powers of two, not inserted; `None` where that may round."""
     if not isinstance(value.owner, tensor.ConstantOp):
         return None
@@ -292,7 +292,7 @@ def _scaled_constant(value: SSAValue, factor: float | NDArray[Any]) -> tensor.Co
     if array is None or array.dtype.name not in ("float32", "float64"):
         return None
     with np.errstate(all="ignore"):
-        scaled: NDArray[Any] = array * np.asarray(factor, array.dtype)
+        scaled: Array = array * np.asarray(factor, array.dtype)
     sizes = np.abs(np.concatenate([array.reshape(-1), scaled.reshape(-1)]).astype(np.float64))
     if not ((sizes == 0) | ((sizes >= 1 / SAFE) & (sizes <= SAFE))).all():
         return None

@@ -6,14 +6,12 @@ A model of a population is one of the neuron ops; here is what numbers that op g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from .neuron import GAIN, LEVEL, THRESHOLD, ParameterSpec
 
-Array = NDArray[Any]
 Numbers = Mapping[str, Array]
 """Parameters by name, each a scalar or one value a neuron, in f64."""
 

@@ -7,17 +7,14 @@ step. Not here: what the synapses compute, in `interpret_synapses`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ..tensor.interpret_linear import convolve, product
 from .attention import AttentionOp
 from .interpret_synapses import heads_of
 from .synapses import ConvOp, LinearOp
-
-Array = NDArray[Any]
 
 Synapse = LinearOp | ConvOp | AttentionOp
 """Ops that add weights or spikes where spikes come in."""

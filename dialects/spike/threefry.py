@@ -7,10 +7,10 @@ state, so that every element of every step is drawn by itself.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+
+from ...ir.arrays import Array
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 PARITY = 0x1BD11BDA
@@ -19,9 +19,7 @@ ROUNDS = 20
 Words = NDArray[np.uint32]
 
 
-def threefry(
-    key: tuple[int, int], counter: tuple[NDArray[Any], NDArray[Any]]
-) -> tuple[Words, Words]:
+def threefry(key: tuple[int, int], counter: tuple[Array, Array]) -> tuple[Words, Words]:
     """The two random words of each counter.
 
     Args:

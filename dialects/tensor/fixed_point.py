@@ -15,11 +15,11 @@ An i32 value x then gives |x·m| ≤ 2^31·(2^31 - 1) < 2^62, and with s ≤ 62 
 from __future__ import annotations
 
 from math import frexp, isfinite, ldexp
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import PassError
 
 MULTIPLIER_BITS = 31
@@ -49,7 +49,7 @@ def fixed_point(factor: float) -> tuple[int, int]:
     return multiplier, shift
 
 
-def fixed_points(factors: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def fixed_points(factors: Array) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """`fixed_point` of each element: multipliers and shifts, of the shape of `factors`."""
     pairs = [fixed_point(float(factor)) for factor in factors.reshape(-1)]
     multipliers = np.array([m for m, _ in pairs], dtype=np.int32).reshape(factors.shape)

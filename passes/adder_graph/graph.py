@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...ir.arrays import Array
 
 Node = tuple[int, int, int, int]
 """(a, b, sign, shift): the value v[a] + sign·(v[b] · 2^shift)."""
@@ -90,7 +91,7 @@ class AdderGraph:
             result[start : start + block] = self.evaluate(rows)
         return result
 
-    def evaluate(self, x: NDArray[Any]) -> NDArray[Any]:
+    def evaluate(self, x: Array) -> Array:
         """x · M for x [batch, inputs], by the additions of the graph, in the type of x."""
         values = np.empty((self.inputs + len(self.nodes), len(x)), x.dtype)
         values[: self.inputs] = x.T

@@ -12,15 +12,14 @@ GTC 2017). Not here: running a program (`calibration`).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from .grids import Grid
 from .ranges import Range
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 OBSERVERS = ("minmax", "percentile", "entropy", "mse")

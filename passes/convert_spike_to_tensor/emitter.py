@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -16,6 +14,7 @@ from ...dialects.parameters import dense_constant
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type, is_train
 from ...dialects.tensor.shape import SLICE_END
+from ...ir.arrays import Array
 from ..analysis.replacement import insert_before
 
 
@@ -30,7 +29,7 @@ class Emitter:
         insert_before(self._anchor, op)
         return op.results[0]
 
-    def constant(self, values: NDArray[Any] | np.generic, element: Attribute) -> SSAValue:
+    def constant(self, values: Array | np.generic, element: Attribute) -> SSAValue:
         """A constant of at most `tensor.storage.INLINE_LIMIT` elements."""
         return self.add(dense_constant(np.asarray(values), element))
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from ...ir.arrays import Array
 
 _PLACES = (0, 1, 2, 4, 6, 8, 9, 10, 11, 12)
 """Bits that integers get below, tried in this order."""

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...ir.arrays import Array
+
 Floats = NDArray[np.float32]
 
 TINY = np.finfo(np.float32).tiny
@@ -118,7 +120,7 @@ def _agrees(edges: Floats, by: Quantizer, number: int, slack: np.float32) -> boo
     )
 
 
-def _quantized(x: Floats, by: Quantizer, number: int) -> NDArray[Any]:
+def _quantized(x: Floats, by: Quantizer, number: int) -> Array:
     with np.errstate(all="ignore"):
         real = np.sign(x) if by.of_sign else x
         steps: Any = np.rint(real / np.float32(by.scale)) + np.float32(by.zero_point)

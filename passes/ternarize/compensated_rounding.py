@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from ...ir.arrays import Array
+
 Floats = NDArray[np.float64]
 
 BLOCK = 128

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from .figure import panels, plain_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Array = NDArray[Any]
 
 
 def accuracy_by_step(answers: Array, labels: Array) -> Array:

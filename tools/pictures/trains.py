@@ -7,8 +7,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from ...runtime.spiking.activity import Activity, LayerActivity
 
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
     from ...runtime.spiking.spike_tensor import SpikeTensor
 
-    Recorded = NDArray[Any] | Tensor | SpikeTensor
+    Recorded = Array | Tensor | SpikeTensor
 else:
     Recorded = Any
 
-Array = NDArray[Any]
 Source = Activity | Mapping[str, Recorded] | Recorded
 """What a picture is drawn of: a recorded run, or trains [T, N, …], several by name."""
 
