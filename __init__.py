@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from .lowering.from_torch import from_torch as from_torch
     from .lowering.from_tri import import_tri as import_tri
     from .lowering.frontends import FrontEnd as FrontEnd
-    from .lowering.frontends import import_model as import_model
     from .lowering.frontends import register_front_end as register_front_end
     from .lowering.mobile import MobileModel as MobileModel
     from .lowering.mobile import optimize_for_mobile as optimize_for_mobile
+    from .lowering.models import import_model as import_model
     from .lowering.module_file import save_module as save_module
     from .lowering.sources.torch import TorchSource as TorchSource
     from .lowering.ternarization import ternarize_module as ternarize_module
@@ -91,8 +91,9 @@ else:
             "lowering.from_tflite": "from_tflite",
             "lowering.from_torch": "from_torch",
             "lowering.from_tri": "import_tri",
-            "lowering.frontends": "FrontEnd import_model register_front_end",
+            "lowering.frontends": "FrontEnd register_front_end",
             "lowering.mobile": "MobileModel optimize_for_mobile",
+            "lowering.models": "import_model",
             "lowering.module_file": "save_module",
             "lowering.ternarization": "ternarize_module",
             "lowering.to_onnx": "export_to_onnx optimize_onnx_model",

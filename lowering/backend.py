@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import BackendError, OptionError
 from ..ir.pipeline import did_you_mean
-from .frontends import ExampleInputs, Model, import_model
+from .models import ExampleInputs, Model, import_model
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -122,7 +122,7 @@ def compile_model(
     """Compile a model: a file, a PyTorch module, or IR.
 
     Args:
-        source_file: what `lowering.frontends.import_model` takes: the path of a `.tri`, `.mlir`,
+        source_file: what `lowering.models.import_model` takes: the path of a `.tri`, `.mlir`,
             `.nir`, `.onnx` or `.tflite` file, an `nn.Module` with `example_inputs`, or IR, which
             stays as it is. A back end on the syntax tree takes the path of a `.tri` program.
         backend: a target (`pytorch`, `onnx`, …) or a registered back end.

@@ -24,7 +24,7 @@ from ..passes.calibration.observation import bind_samples, returning
 from ..passes.convert_ann_to_snn import ConvertAnnToSnnPass, LayerConverter, convert
 from ..passes.fold_constants import FoldConstantsPass
 from ..passes.fuse_linear import FuseLinearPass
-from .frontends import Model, import_for
+from .models import Model, import_for
 
 BATCH = 128
 """Samples run at a time when thresholds are looked for."""
@@ -51,7 +51,7 @@ def convert_to_snn(
 
     Args:
         program: the float program, with weights, which stays as it is; or what it is imported from,
-            see `frontends.import_model`.
+            see `models.import_model`.
         samples: inputs [count, …]: an array for the one argument, one for each, or by name.
         timesteps: T.
         calibrator: how thresholds are found; by default `qcfs`, one a layer, for T steps.

@@ -23,7 +23,7 @@ from ..passes.universe import everything
 from .artifact import Artifact, write_artifact
 from .calibration_file import save_calibration
 from .emission import argument_names, entry_function
-from .frontends import ExampleInputs, Model, import_model
+from .models import ExampleInputs, Model, import_model
 from .options import TargetOptions
 from .stages import Stage
 from .target import Target
@@ -148,7 +148,7 @@ def optimize_for_mobile(
     """A model optimised for phones and small computers.
 
     Args:
-        model: an `nn.Module`, a path, or IR (see `frontends.import_model`).
+        model: an `nn.Module`, a path, or IR (see `models.import_model`).
         input_shape: of the one input of a module; the first size is the batch, which stays free.
         backend: `onnx` or `tflite`.
         optimization_options: fields of `MobileOptions` by name.

@@ -26,7 +26,7 @@ from ..passes.expose_state import state_count
 from ..passes.infer_shapes import InferShapesPass
 from ..runtime.native.program import NativeProgram
 from ..runtime.spiking.simulator import Engine, Port, Signature, Simulator
-from .frontends import Model, import_model
+from .models import Model, import_model
 from .stages import Stage, run_stages
 from .to_native.callables import native_program
 
@@ -49,7 +49,7 @@ def simulator(
 
     Args:
         model: IR with a public `@forward`, which stays as it is, or what it is imported from (see
-            `frontends.import_model`); its trains are [steps, samples, …]. With both sizes free
+            `models.import_model`); its trains are [steps, samples, …]. With both sizes free
             a call takes any number of either; a program that fixes its steps runs that many a call.
         engine: see `Simulator`.
         example_inputs: of a module of PyTorch.

@@ -87,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.to_ir == bool(arguments.target):
         raise OptionError("give either --import or -t TARGET (see --list-targets)")
-    from ..lowering.frontends import import_model
+    from ..lowering.models import import_model
     from .inputs import apply_passes
 
     module = import_model(

@@ -18,7 +18,7 @@ from ..dialects.traits import BitExact, has
 from ..ir.errors import BackendError, LoweringError, PassError, TritonError
 from ..lowering.comparison import computed_types, has_steps
 from ..lowering.engine import engine_of
-from ..lowering.frontends import Model, import_for
+from ..lowering.models import Model, import_for
 from ..lowering.sources.choice import source_of
 from ..lowering.sources.source import Source
 from .rounding import Carried, carried
@@ -104,7 +104,7 @@ def verify_module(
     interpreter's values are.
 
     Args:
-        model: IR, or what it is imported from, see `frontends.import_model`.
+        model: IR, or what it is imported from, see `models.import_model`.
         inputs: of `@forward`, in order.
         targets: with their options; `default_targets` when not given.
         source: what IR was imported from, see `sources.choice.source_of`; by default the model,

@@ -16,7 +16,7 @@ from .source import Source, Values, place_of
 if TYPE_CHECKING:
     from torch import Tensor, fx, nn
 
-    from ..frontends import ExampleInputs
+    from ..models import ExampleInputs
 
 
 class TorchSource(Source):

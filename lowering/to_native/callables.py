@@ -25,7 +25,7 @@ from ...runtime.native.packed import PackedWeights
 from ...runtime.native.processor import host_features
 from ...runtime.native.program import NativeProgram, load_program, program_bytes
 from ...runtime.native.ternary_linear import Provider, TernaryLinear
-from ..frontends import Model, import_model
+from ..models import Model, import_model
 from ..options import parse_options
 from ..stages import run_stages
 from ..target import source_hash
@@ -55,7 +55,7 @@ def native_program(
 
     Args:
         model: IR with a public `@forward`, which stays as it is; or what it is imported from, see
-            `frontends.import_model`.
+            `models.import_model`.
         options: of the target `native`: those that do not concern files.
         example_inputs: of a module of PyTorch.
         threads: most threads that a call uses.

@@ -14,7 +14,7 @@ from ...ir.errors import OptionError
 from ..artifact import write_artifact
 from ..emission import NAME_ATTRIBUTE, argument_names, entry_function, result_names
 from ..from_torch.exporting import DynamicSizes
-from ..frontends import import_model
+from ..models import import_model
 from ..targets import compile_to_target
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Iterable[int]]
@@ -41,7 +41,7 @@ def export_to_onnx(
     """Write a model as an `.onnx` file; its path.
 
     Args:
-        model: an `nn.Module`, a path, or IR, which stays as it is (see `frontends.import_model`).
+        model: an `nn.Module`, a path, or IR, which stays as it is (see `models.import_model`).
         output_path: where to.
         input_shape: of the one input of a PyTorch module.
         input_names: of the inputs, in order; by default those of `forward`.

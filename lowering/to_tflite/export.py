@@ -12,7 +12,7 @@ from ...ir.errors import OptionError
 from ..artifact import write_artifact
 from ..calibration_file import SAMPLES, save_calibration
 from ..emission import entry_function
-from ..frontends import import_model
+from ..models import import_model
 from ..targets import compile_to_target
 
 MODES = {"int8": "int8", "float16": "float16", "dynamic": "dynamic-int8"}
@@ -62,7 +62,7 @@ def export_to_tflite(
     """Write a model as a `.tflite` file; its path.
 
     Args:
-        model: an `nn.Module`, a path, or IR (see `frontends.import_model`).
+        model: an `nn.Module`, a path, or IR (see `models.import_model`).
         output_path: where to.
         input_shape: of the one input of a PyTorch module; the first size is the batch, which the
             file leaves free.

@@ -24,7 +24,8 @@ from triton_dsl.ir.errors import BackendError, OptionError, ParameterError, Sour
 from triton_dsl.lowering import frontends
 from triton_dsl.lowering.conversion import convert_to_snn, run_spiking
 from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.lowering.frontends import FrontEnd, import_model, register_front_end
+from triton_dsl.lowering.frontends import FrontEnd, register_front_end
+from triton_dsl.lowering.models import import_model
 from triton_dsl.lowering.module_file import save_module
 from triton_dsl.lowering.simulator import simulator
 from triton_dsl.lowering.to_native.callables import native_program
@@ -285,7 +286,7 @@ def test_a_plugin_that_does_not_load_is_told_of(
 
     for value, message in (("no_such_package:X", "does not load"), ("math:pi", "is no FrontEnd")):
         point = EntryPoint("abc", value, frontends.ENTRY_POINTS)
-        monkeypatch.setattr(frontends, "entry_points", lambda group, point=point: [point])
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda group, point=point: [point])
         with pytest.raises(BackendError, match=f"front end plug-in 'abc'.*{message}"):
             import_model(tmp_path / "x.abc")
     assert str(import_model(ir_file(tmp_path))).count("tensor.matmul") == 1  # needs no plug-in

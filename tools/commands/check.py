@@ -47,7 +47,7 @@ def check(
 
 def _check_file(file: Path) -> tuple[list[Diagnostic], str | None]:
     if file.suffix != ".tri":
-        from ...lowering.frontends import import_model
+        from ...lowering.models import import_model
 
         try:
             import_model(file)

@@ -48,7 +48,7 @@ def compile(
     Example: triton compile model.tri -t onnx -w model.safetensors -o model.onnx
     """
     from ...lowering.artifact import write_artifact
-    from ...lowering.frontends import import_model
+    from ...lowering.models import import_model
     from ...lowering.targets import compile_to_target
     from ..clock_goal import warn_missed_clock
     from ..console import print_json, progress, show, table

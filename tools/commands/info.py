@@ -18,7 +18,7 @@ def info(
 
     Example: triton info model.tri
     """
-    from ...lowering.frontends import import_model
+    from ...lowering.models import import_model
     from ..console import print_json, show, table
     from ..inputs import apply_passes
 

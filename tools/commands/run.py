@@ -76,7 +76,7 @@ def run(
     Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
     """
     from ...ir.safe_write import PendingFiles
-    from ...lowering.frontends import import_model
+    from ...lowering.models import import_model
     from ..console import print_json, progress, show, table
     from ..inputs import prepare
     from .spiking import Pictures, draw, facts, tables

@@ -89,7 +89,7 @@ def verify(
         return
     if prove is not None:
         raise OptionError("--prove needs --layers: proofs are of the circuits of single layers")
-    from ...lowering.frontends import import_model
+    from ...lowering.models import import_model
     from ...lowering.sources.choice import source_of
     from ..console import note, print_json, progress, show
     from ..draws import EDGE, SPECIAL, draw
@@ -191,7 +191,7 @@ def _verify_layers(
     json: bool,
 ) -> None:
     """Each layer as a circuit, with a table or JSON; exits with 1 when one is wrong."""
-    from ...lowering.frontends import import_model
+    from ...lowering.models import import_model
     from ..console import error, print_json, progress, show
     from ..draws import TIMESTEPS
     from ..inputs import prepare

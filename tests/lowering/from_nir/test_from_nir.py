@@ -20,7 +20,7 @@ from triton_dsl.lowering.from_nir import NirWarning, import_nir
 from triton_dsl.lowering.from_nir.graph import close_ends, flat_graph
 from triton_dsl.lowering.from_nir.hdf5 import read_hdf5
 from triton_dsl.lowering.from_nir.shapes import infer_shapes
-from triton_dsl.lowering.frontends import import_model
+from triton_dsl.lowering.models import import_model
 
 nir: Any = nir_package
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
-from triton_dsl.lowering.frontends import import_model
+from triton_dsl.lowering.models import import_model
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.simulation import run_verilog

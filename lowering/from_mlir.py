@@ -1,0 +1,36 @@
+"""Textual IR from a file or standard input. Not here: its parser (`dialects.registry`)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..dialects.registry import parse_module
+from ..ir.errors import SourceError
+from .frontends import STDIN
+from .weights import Weights, attach_weights
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def import_mlir(path: Path, *, weights: Weights | None = None) -> ModuleOp:
+    """Textual IR of a file, or of standard input for `-`.
+
+    Raises:
+        SourceError: no such file, or no IR.
+        VerifyError: IR that breaks an invariant.
+        ParameterError: the weights do not fit.
+    """
+    is_stdin = str(path) == STDIN
+    try:
+        text = (sys.stdin.buffer.read() if is_stdin else path.read_bytes()).decode("utf-8")
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: not UTF-8 text at byte {error.start}") from None
+    module = parse_module(text, "<stdin>" if is_stdin else str(path))
+    if weights is not None:
+        attach_weights(module, weights)
+    return module
