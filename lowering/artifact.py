@@ -72,7 +72,7 @@ class Artifact:
 
 def write_artifact(
     artifact: Artifact,
-    path: Path,
+    path: str | Path,
     *,
     force: bool = True,
     manifest: bool | None = None,
@@ -86,7 +86,7 @@ def write_artifact(
     that no artefact of ours put there stay.
 
     Args:
-        path: where to.
+        path: where to; only a string can end with a separator.
         force: whether existing files may be replaced.
         manifest: whether to write `NAME.manifest.json` too; by default only into folders.
         sources: what the artefact was made from: the program, weights. It is never overwritten.
@@ -95,7 +95,8 @@ def write_artifact(
         OptionError: a file is in the way and `force` is off, a source is in the way, or the place
             cannot be written.
     """
-    into_folder = artifact.main_file is None or path.is_dir() or str(path).endswith(os.sep)
+    into_folder = artifact.main_file is None or str(path).endswith(os.sep) or Path(path).is_dir()
+    path = Path(path)
     folder, names = (path, {f: f for f in artifact.files})
     if not into_folder:
         folder, names = path.parent, _beside(artifact, path)

@@ -69,9 +69,9 @@ class CompiledModel:
         from .artifact import write_artifact
         from .targets import compile_to_target, get_target, read_options
 
-        path, target, artifact = Path(path), get_target(self.target), self.artifact
+        target, artifact = get_target(self.target), self.artifact
         given = read_options(target, self.options)
-        wanted = target.options_for(given, path)
+        wanted = target.options_for(given, Path(path))
         if wanted != given:
             artifact = compile_to_target(self.module.clone(), target, wanted)
         return write_artifact(artifact, path)

@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         "-t", "--target", metavar="TARGET", help="target, with options: 'onnx{opset=17}'"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="PATH",
+        "-o", "--output", metavar="PATH",
         help="where to write; a text artefact of one file goes to stdout without it",
     )  # fmt: skip
     parser.add_argument(
@@ -111,13 +111,13 @@ def _run(arguments: argparse.Namespace) -> int:
         module,
         arguments.target,
         {"self_check": False} if arguments.no_self_check else None,
-        output=arguments.output,
+        output=Path(arguments.output) if arguments.output else None,
         dump_stages=arguments.dump_stages,
     )
     show_folding(artifact)
     warn_left_out(artifact, "triton-translate")
     warn_missed_clock(artifact, "triton-translate")
-    if arguments.output is not None:
+    if arguments.output:
         write_artifact(artifact, arguments.output, sources=[arguments.input, arguments.weights])
         return 0
     main_file = artifact.main_file
@@ -135,13 +135,13 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write_ir(module: ModuleOp, output: Path | None, debuginfo: bool) -> None:
+def _write_ir(module: ModuleOp, output: str | None, debuginfo: bool) -> None:
     from ..ir.printing import PrintOptions, module_text
     from ..lowering.module_file import save_module, unsaved_entries
 
     options = PrintOptions(locations=debuginfo)
-    if output is not None:
-        save_module(module, output, lambda m: module_text(m, options))
+    if output:
+        save_module(module, Path(output), lambda m: module_text(m, options))
         return
     sys.stdout.write(module_text(module, options))
     if count := len(unsaved_entries(module)):

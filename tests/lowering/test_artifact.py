@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from triton_dsl.ir.errors import LoweringError, OptionError
 from triton_dsl.lowering.artifact import Artifact, manifest_bytes, write_artifact
+from triton_dsl.tools import cli, translate
 
 ONE = Artifact("net", {"net.onnx": b"model"})
 PAIR = Artifact("net", {"net.py": b"source", "net.safetensors": b"weights"}, primary="net.py")
@@ -37,6 +39,18 @@ def test_siblings_share_the_stem_of_the_output(tmp_path: Path) -> None:
     paths = write_artifact(PAIR, tmp_path / "deep" / "model.py")
     assert paths == [tmp_path / "deep" / name for name in ("model.py", "model.safetensors")]
     assert tree(tmp_path / "deep") == {"model.py": b"source", "model.safetensors": b"weights"}
+
+
+@pytest.mark.parametrize("command", ["compile", "translate"])
+def test_a_separator_at_the_end_makes_a_folder(tmp_path: Path, command: str) -> None:
+    source = tmp_path / "net.mlir"
+    type = "tensor<3xf32>"
+    source.write_text(f"func.func @forward(%x: {type}) -> {type} {{func.return %x : {type}}}")
+    main = cli.main if command == "compile" else translate.main
+    words = ["compile"] if command == "compile" else []
+    folder = f"{tmp_path / 'made'}{os.sep}"
+    assert main([*words, str(source), "-t", "pytorch", "-o", folder]) == 0
+    assert [path.suffix for path in Path(folder).iterdir()] == [".py"]
 
 
 def test_several_files_make_a_folder_with_a_manifest(tmp_path: Path) -> None:

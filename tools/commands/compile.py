@@ -19,7 +19,7 @@ def compile(
         ),
     ] = "pytorch",
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--output", "-o", metavar="PATH", help="Where to write. Default: FILE's stem."
         ),
@@ -65,7 +65,7 @@ def compile(
             module,
             target,
             {"self_check": False} if no_self_check else None,
-            output=output,
+            output=Path(output) if output else None,
             dump_stages=dump_stages,
         )
         show_folding(artifact)
