@@ -135,10 +135,12 @@ class _Builder:
             if value in seen:
                 continue
             seen.add(value)
+            if not isinstance(value.owner, Operation):
+                continue  # arguments are there without the network
             known = self.parts.signals.get(value)
             if known is not None and known.timed:
                 found.add(value)
-            elif isinstance(value.owner, Operation):
+            else:
                 if isinstance(value.owner, spike.NeuronOp | spike.AttentionOp):
                     op, reason = self.parts.reasons.get(value, (value.owner, "has several results"))
                     problems[op] = reason
@@ -146,9 +148,8 @@ class _Builder:
         if problems:
             listed = [(op.name, location_text(op), why) for op, why in problems.items()]
             raise UnsupportedError("spike.network", listed)
-        order = [*self.function.body.block.args]
-        order += [result for op in self.function.body.block.ops for result in op.results]
-        return [value for value in order if value in found]
+        results = (result for op in self.function.body.block.ops for result in op.results)
+        return [value for value in results if value in found]
 
     def _refuse_before(self, sources: Iterable[Node]) -> None:
         """With `expose`, the inputs must be what the caller knows."""
