@@ -12,7 +12,23 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, bf16, f16, f32, f64
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -20,9 +36,11 @@ from xdsl.rewriter import Rewriter
 from ..dialects import tensor
 from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
-from ..dialects.parameters import dense_constant
+from ..dialects.meaning import Array
+from ..dialects.parameters import dense_constant, module_of, store_of
 from ..dialects.tensor.formula import Formula
-from .analysis.replacement import insert_before, replace_results
+from ..dialects.tensor.storage import INLINE_LIMIT
+from .analysis.replacement import erase, insert_before, replace_results
 
 DECOMPOSED: tuple[type[Operation], ...] = tuple(
     kind for kind in tensor.OPERATIONS if hasattr(kind, "decompose")
@@ -30,12 +48,21 @@ DECOMPOSED: tuple[type[Operation], ...] = tuple(
 """The ops that are made of simpler ones."""
 
 
+FLOATS = (f16, bf16, f32, f64)
+INTEGERS = (
+    *(i1, i8, i16, i32, i64),
+    *(IntegerType(width, Signedness.UNSIGNED) for width in (8, 16, 32, 64)),
+)
+"""The types of elements for which a target is asked."""
+
+
 @dataclass(frozen=True)
 class DecomposePass(ModulePass):
     """Rewrite ops that have a decomposition into those they are made of, until all are legal.
 
     Formulas compute in the type of the elements, and in f32 for f16 and bf16, which are rounded
-    once an op. An op without a decomposition stays.
+    once an op. An op stays that has no decomposition, or
+    none for its elements.
 
         // decompose{legal=tensor.floor}
         %y = tensor.ceil %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -66,11 +93,12 @@ def decomposition(takes: Callable[[type[Operation], Attribute], bool]) -> str:
     Args:
         takes: whether it has the op for elements of a type.
     """
-    floats = (f16, bf16, f32, f64)
     legal: list[str] = []
     for kind in DECOMPOSED:
-        taken = [element for element in floats if takes(kind, element)]
-        whole = len(taken) == len(floats)
+        of_floats = issubclass(kind, tensor.FloatUnaryOp | tensor.PredicateOp)
+        elements = FLOATS if of_floats else (*FLOATS, *INTEGERS)
+        taken = [element for element in elements if takes(kind, element)]
+        whole = len(taken) == len(elements)
         legal += [kind.name] if whole else [f"{kind.name}:{element}" for element in taken]
     return f"decompose{{legal={','.join(sorted(legal))}}}" if legal else "decompose"
 
@@ -88,15 +116,27 @@ class _Writer:
         return op.results[0]
 
     def number(self, value: float, element: Attribute) -> SSAValue:
-        array = np.asarray(value).astype(numpy_dtype(element))
-        return self.add(dense_constant(array, element))
+        return self.numbers(np.asarray(value), element)
+
+    def numbers(self, values: Array, element: Attribute) -> SSAValue:
+        array = np.ascontiguousarray(np.asarray(values).astype(numpy_dtype(element)))
+        array = array.reshape(np.shape(values))
+        if array.size <= INLINE_LIMIT:
+            return self.add(dense_constant(array, element))
+        key = store_of(module_of(self._op)).add("decomposed", array)
+        type = TensorType(element, array.shape)
+        return self.add(tensor.ParameterOp(key, type, buffer=True))
 
 
 def _decompose(op: Operation) -> list[Operation]:
     """Write what an op is made of in its place; the ops among it that may have to go on."""
     writer = _Writer(op)
     operands = [_widened(Formula(writer, value)) for value in op.operands]
-    made = cast("Formula | tuple[Formula, ...]", cast(Any, op).decompose(*operands))
+    made = cast("Formula | tuple[Formula, ...] | None", cast(Any, op).decompose(*operands))
+    if made is None:
+        for written in reversed(writer.written):
+            erase(written)
+        return []
     formulas = made if isinstance(made, tuple) else (made,)
     results: list[SSAValue] = []
     for formula, result in zip(formulas, op.results, strict=True):

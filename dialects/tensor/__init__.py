@@ -1,19 +1,21 @@
 """xDSL's `tensor` dialect, extended: the upstream ops stay, ours share the namespace.
 
-Each file holds one family of ops: `storage`, `elementwise`, `functions`, `trigonometry`,
-`activation`, `linear`, `shape`, `reduction`, `normalization`, `quantization`; `interpret` the
-reference semantics of what does not say them itself, `formula` what decompositions are written
-with. Upstream's own ops are imported from `xdsl.dialects.tensor`.
+Each file holds one family of ops: `storage`, `elementwise`, `bits`, `functions`, `trigonometry`,
+`activation`, `linear`, `shape`, `reduction`, `ordering`, `normalization`, `quantization`;
+`interpret` the reference semantics of what does not say them itself, `formula` what
+decompositions are written with. Upstream's own ops are imported from `xdsl.dialects.tensor`.
 """
 
 from xdsl.dialects.tensor import Tensor as UpstreamTensor
 from xdsl.ir import Dialect, Operation
 
 from .activation import *  # noqa: F403
+from .bits import *  # noqa: F403
 from .elementwise import *  # noqa: F403
 from .functions import *  # noqa: F403
 from .linear import *  # noqa: F403
 from .normalization import *  # noqa: F403
+from .ordering import *  # noqa: F403
 from .quantization import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .shape import *  # noqa: F403

@@ -32,7 +32,7 @@ from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import axis_index, broadcasts_to, integer, is_float
 from ..traits import BitExact, Idempotent, Increasing, Rounds, WorksAlong
-from .elementwise import BinaryOp, ClampOp, ExpOp, FloatUnaryOp, UnaryOp, error_function
+from .elementwise import ClampOp, ExpOp, FloatBinaryOp, FloatUnaryOp, UnaryOp, error_function
 from .formula import Formula
 from .functions import Expm1Op, Log1pOp
 
@@ -119,7 +119,7 @@ class LeakyReluOp(AlphaOp):
 
 
 @irdl_op_definition
-class PreluOp(BinaryOp):
+class PreluOp(FloatBinaryOp):
     """y = x where x ≥ 0, else slope·x; the slope broadcasts to x (He et al. 2015).
 
     %y = tensor.prelu %x, %slope : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -129,12 +129,10 @@ class PreluOp(BinaryOp):
     traits = traits_def(Rounds())
 
     def infer(self) -> Sequence[Attribute]:
+        super().infer()
         lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
-        if not is_float(lhs):
-            fail(f"expects floating-point elements, got {lhs}")
         if not broadcasts_to(rhs.get_shape(), lhs.get_shape()):
             fail(f"expects a slope that broadcasts to {lhs}, got {rhs}")
-        super().infer()
         return [lhs]
 
     def compute(self, x: Array, slope: Array) -> Array:

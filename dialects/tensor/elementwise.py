@@ -125,6 +125,17 @@ class BinaryOp(InferredOp, CanonicalizableOp, ABC):
         return [with_shape(lhs, broadcast(lhs.get_shape(), rhs.get_shape()))]
 
 
+class FloatBinaryOp(BinaryOp, ABC):
+    """A `BinaryOp` on floating-point elements."""
+
+    traits = traits_def(Rounds())
+
+    def infer(self) -> Sequence[Attribute]:
+        if not is_float(tensor_type(self.lhs)):
+            fail(f"expects floating-point elements, got {self.lhs.type}")
+        return super().infer()
+
+
 class ArithmeticOp(BinaryOp, ABC):
     """A `BinaryOp` on floats and integers: no truth values, no trits."""
 
@@ -224,7 +235,7 @@ class ModOp(ArithmeticOp):
 
 
 @irdl_op_definition
-class PowOp(BinaryOp):
+class PowOp(FloatBinaryOp):
     """z = x^y on floating-point elements.
 
     %z = tensor.pow %x, %y : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
@@ -233,11 +244,6 @@ class PowOp(BinaryOp):
     name = "tensor.pow"
     compute = mapped(np.power)
     traits = traits_def(Rounds())
-
-    def infer(self) -> Sequence[Attribute]:
-        if not is_float(tensor_type(self.lhs)):
-            fail(f"expects floating-point elements, got {self.lhs.type}")
-        return super().infer()
 
 
 @irdl_op_definition
@@ -262,39 +268,6 @@ class MinimumOp(ArithmeticOp):
     name = "tensor.minimum"
     compute = mapped(np.minimum)
     traits = traits_def(Commutative(), Increasing())
-
-
-class _LogicalOp(BinaryOp, ABC):
-    """A `BinaryOp` on `i1` elements."""
-
-    def infer(self) -> Sequence[Attribute]:
-        if tensor_type(self.lhs).element_type != i1:
-            fail(f"expects i1 elements, got {self.lhs.type}")
-        return super().infer()
-
-
-@irdl_op_definition
-class AndOp(_LogicalOp):
-    """z = x ∧ y on `i1`.
-
-    %z = tensor.and %x, %y : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
-    """
-
-    name = "tensor.and"
-    compute = mapped(np.logical_and)
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class OrOp(_LogicalOp):
-    """z = x ∨ y on `i1`.
-
-    %z = tensor.or %x, %y : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
-    """
-
-    name = "tensor.or"
-    compute = mapped(np.logical_or)
-    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -410,25 +383,6 @@ class NegOp(UnaryOp):
     name = "tensor.neg"
     compute = mapped(np.negative)
     traits = traits_def(Involution(), Homogeneous(), Affine())
-
-
-@irdl_op_definition
-class NotOp(UnaryOp):
-    """y = ¬x on `i1`.
-
-    %y = tensor.not %x : (tensor<4xi1>) -> tensor<4xi1>
-    """
-
-    name = "tensor.not"
-    compute = mapped(np.logical_not)
-    traits = traits_def(Involution())
-
-    ON_TRUTH_VALUES: ClassVar[bool] = True
-
-    def infer(self) -> Sequence[Attribute]:
-        if tensor_type(self.operand).element_type != i1:
-            fail(f"expects i1 elements, got {self.operand.type}")
-        return super().infer()
 
 
 @irdl_op_definition

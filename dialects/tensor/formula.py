@@ -16,7 +16,9 @@ from xdsl.dialects.builtin import f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..inference import tensor_type
-from . import elementwise
+from ..meaning import Array
+from ..shapes import DYNAMIC
+from . import elementwise, shape
 
 
 class Writer(Protocol):
@@ -28,6 +30,10 @@ class Writer(Protocol):
 
     def number(self, value: float, element: Attribute, /) -> SSAValue:
         """A constant of rank 0."""
+        ...
+
+    def numbers(self, values: Array, element: Attribute, /) -> SSAValue:
+        """A constant of any size; integers wrap around."""
         ...
 
 
@@ -60,6 +66,20 @@ class Formula:
     def number(self, value: float) -> Formula:
         """A constant of this element type."""
         return Formula(self.writer, self.writer.number(value, self.element))
+
+    def array(self, values: Array) -> Formula:
+        """Constants of this element type."""
+        return Formula(self.writer, self.writer.numbers(values, self.element))
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return tensor_type(self.value).get_num_dims()
+
+    def size(self, axis: int) -> int | None:
+        """The number of elements along an axis, where that is known."""
+        count = tensor_type(self.value).get_shape()[axis]
+        return None if count == DYNAMIC else count
 
     def of(self, kind: Callable[..., Operation], *others: Formula | float, **given: Any) -> Formula:
         """An op of this value and others, which may be numbers; `given` is the rest it takes."""
@@ -130,6 +150,13 @@ class Formula:
     def minimum(self, other: Formula | float) -> Formula:
         """The smaller of both."""
         return self.of(elementwise.MinimumOp, other)
+
+    def cut(self, axis: int, start: int, end: int) -> Formula:
+        """self[start:end] along an axis."""
+        places = range(self.rank)
+        starts = [start if a == axis else 0 for a in places]
+        ends = [end if a == axis else shape.SLICE_END for a in places]
+        return self.of(shape.SliceOp, starts=starts, ends=ends, steps=[1] * self.rank)
 
     def convert(self, element: Attribute) -> Formula:
         """The same numbers with another element type."""

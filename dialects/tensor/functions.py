@@ -21,7 +21,7 @@ from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import is_float, with_element
 from ..traits import BitExact, Elementwise, HasSteps, Idempotent, Increasing
-from .elementwise import ExpOp, FloatUnaryOp, LogOp, PowOp, UnaryOp
+from .elementwise import ArithmeticOp, ExpOp, FloatUnaryOp, LogOp, PowOp, UnaryOp
 from .formula import Formula, factorials
 
 
@@ -137,6 +137,32 @@ class Log2Op(FloatUnaryOp):
 
     def decompose(self, x: Formula) -> Formula:
         return x.of(LogOp) * (1 / math.log(2))
+
+
+def is_negative(x: Formula) -> Formula:
+    """Whether x < 0 or x is -0."""
+    return (x.compare("eq", 0).choose(1 / x, x)) < 0
+
+
+@irdl_op_definition
+class FmodOp(ArithmeticOp):
+    """z = x - trunc(x / y)·y: the remainder with the sign of x (C's `%` and `fmod`).
+
+    Integers by 0 give 0.
+
+        %z = tensor.fmod %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.fmod"
+    traits = traits_def(HasSteps())
+    compute = mapped(np.fmod)
+
+    def decompose(self, x: Formula, y: Formula) -> Formula:
+        if is_float(tensor_type(self.lhs)):
+            rest = abs(x) % abs(y)
+            return (x < 0).choose(-rest, rest)
+        rest = x - x / y * y
+        return y.compare("eq", 0).choose(x.number(0), rest)
 
 
 class PredicateOp(InferredOp, ABC):

@@ -69,11 +69,6 @@ def _sum(x: Array, **options: Any) -> Array:
     return np.sum(x, dtype=x.dtype, **options)
 
 
-def argmax(op: reduction.ArgmaxOp, x: Array) -> Array:
-    """See `tensor.argmax`."""
-    return np.argmax(x, axis=op.axis.value.data, keepdims=bool(op.keepdims.value.data))
-
-
 def batch_norm(
     op: normalization.BatchNormOp, x: Array, scale: Array, bias: Array, mean: Array, var: Array
 ) -> Array:
@@ -105,7 +100,6 @@ RULES: dict[type[Operation], Rule] = {
     reduction.ReduceMeanOp: reduce(np.mean),
     reduction.ReduceMaxOp: reduce(np.max),
     reduction.ReduceMinOp: reduce(np.min),
-    reduction.ArgmaxOp: argmax,
     normalization.BatchNormOp: batch_norm,
     normalization.LayerNormOp: layer_norm,
     normalization.RmsNormOp: rms_norm,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
@@ -25,6 +27,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from ..inference import InferredOp, Value, fail, tensor_type
+from ..meaning import Array
 from ..shapes import (
     AnyTensor,
     Shape,
@@ -45,9 +48,10 @@ from ..traits import (
     TakesSamples,
     WorksAlong,
 )
-from .elementwise import require_number
+from .elementwise import ExpOp, LogOp, require_number
+from .formula import Formula
 from .linear import check_window
-from .shape import distinct_axes
+from .shape import PadToOp, SqueezeOp, distinct_axes
 
 _FALSE = BoolAttr.from_bool(False)
 
@@ -254,13 +258,71 @@ class ReduceMinOp(ReduceOp):
 
 
 @irdl_op_definition
-class ArgmaxOp(_OneOperandOp):
-    """The index of the first maximum along the axis, as i64.
+class ReduceProdOp(ReduceOp):
+    """The product over the axes. Integers wrap around.
 
-    %y = tensor.argmax %x {axis = -1 : i64} : (tensor<2x4xf32>) -> tensor<2xi64>
+    %y = tensor.reduce_prod %x {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
     """
 
-    name = "tensor.argmax"
+    name = "tensor.reduce_prod"
+    traits = traits_def(AddsUp())
+
+    def infer(self) -> Sequence[Attribute]:
+        require_number(tensor_type(self.operand))
+        return super().infer()
+
+    def compute(self, x: Array) -> Array:
+        axes, keepdims = tuple(self.axes.get_values()), bool(self.keepdims.value.data)
+        return np.prod(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+
+    def decompose(self, x: Formula) -> Formula | None:
+        # Halves multiplied by each other until one element is left.
+        axes = [axis % x.rank for axis in self.axes.get_values()]
+        if any(x.size(axis) is None for axis in axes):
+            return None
+        for axis in axes:
+            given = x.size(axis) or 0
+            size = 1 << max(given - 1, 0).bit_length()
+            high = [size - given if a == axis else 0 for a in range(x.rank)]
+            x = x.of(PadToOp, low=[0] * x.rank, high=high, value=1.0)
+            while size > 1:
+                size //= 2
+                x = x.cut(axis, 0, size) * x.cut(axis, size, 2 * size)
+        return x * 1 if self.keepdims.value.data or not axes else x.of(SqueezeOp, axes=axes)
+
+
+@irdl_op_definition
+class ReduceLogSumExpOp(ReduceOp):
+    """y = ln Σ e^x over the axes, computed after subtracting the maximum.
+
+    %y = tensor.reduce_log_sum_exp %x {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
+    """
+
+    name = "tensor.reduce_log_sum_exp"
+    traits = traits_def(AddsUp())
+
+    def infer(self) -> Sequence[Attribute]:
+        require_float(tensor_type(self.operand))
+        return super().infer()
+
+    def compute(self, x: Array) -> Array:
+        axes, keepdims = tuple(self.axes.get_values()), bool(self.keepdims.value.data)
+        return np.logaddexp.reduce(x, axis=axes, keepdims=keepdims)
+
+    def decompose(self, x: Formula) -> Formula:
+        axes, keepdims = self.axes.get_values(), bool(self.keepdims.value.data)
+        if not axes:
+            return x + 0
+        top = x.of(ReduceMaxOp, axes=axes, keepdims=True)
+        finite = (abs(top) < math.inf).choose(top, 0)
+        sums = (x - finite).of(ExpOp).of(ReduceSumOp, axes=axes, keepdims=True)
+        result = sums.of(LogOp) + finite
+        return result if keepdims else result.of(SqueezeOp, axes=axes)
+
+
+class ArgOp(_OneOperandOp, ABC):
+    """The index of an element along the axis, as i64."""
+
     traits = traits_def(WorksAlong("axis"), HasSteps())
 
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
@@ -276,3 +338,17 @@ class ArgmaxOp(_OneOperandOp):
         axis = axis_index(self.axis.value.data, type.get_num_dims())
         shape = reduced_shape(type.get_shape(), {axis}, bool(self.keepdims.value.data))
         return [with_element(with_shape(type, shape), i64)]
+
+
+@irdl_op_definition
+class ArgmaxOp(ArgOp):
+    """The index of the first maximum along the axis, as i64.
+
+    %y = tensor.argmax %x {axis = -1 : i64} : (tensor<2x4xf32>) -> tensor<2xi64>
+    """
+
+    name = "tensor.argmax"
+
+    def compute(self, x: Array) -> Array:
+        keepdims = bool(self.keepdims.value.data)
+        return np.argmax(x, axis=self.axis.value.data, keepdims=keepdims)

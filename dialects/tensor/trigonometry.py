@@ -13,9 +13,10 @@ from xdsl.irdl import irdl_op_definition, traits_def
 
 from ..meaning import mapped
 from ..traits import Increasing
-from .elementwise import ExpOp, FloatUnaryOp, LogOp, SqrtOp
+from .bits import OrOp
+from .elementwise import ExpOp, FloatBinaryOp, FloatUnaryOp, LogOp, SqrtOp
 from .formula import Formula, factorials
-from .functions import Log1pOp
+from .functions import Log1pOp, is_negative
 
 _HALF_PI = Fraction(0x3243F6A8885A308D313198A2E03707344A4093822299F31D0, 1 << 193)
 """π/2 to 194 bits."""
@@ -166,6 +167,47 @@ class AtanOp(FloatUnaryOp):
         square = z * z
         series = square.polynomial(_ARCTANGENT_DOUBLE if x.is_double else _ARCTANGENT)
         return x.odd(offset + (z + z * square * series))
+
+
+@irdl_op_definition
+class Atan2Op(FloatBinaryOp):
+    """z = the angle of the point (y, x): arctan(x/y) of operands x, y, in (-π, π].
+
+    %z = tensor.atan2 %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.atan2"
+    compute = mapped(np.arctan2)
+
+    def decompose(self, x: Formula, y: Formula) -> Formula:
+        a, b = abs(x), abs(y)
+        low, high = a.minimum(b), a.maximum(b)
+        # Of two infinities or zeros the ratio is 1, or 0.
+        equal = low.compare("eq", high)
+        ratio = equal.choose((high > 0).choose(high.number(1), 0), low / high)
+        angle = ratio.of(AtanOp)
+        angle = (a > b).choose(math.pi / 2 - angle, angle)
+        turned = is_negative(y).choose(math.pi - angle, angle)
+        return is_negative(x).choose(-turned, turned)
+
+
+@irdl_op_definition
+class HypotOp(FloatBinaryOp):
+    """z = √(x² + y²), also where a square is beyond the type; ∞ where either is infinite.
+
+    %z = tensor.hypot %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.hypot"
+    compute = mapped(np.hypot)
+
+    def decompose(self, x: Formula, y: Formula) -> Formula:
+        a, b = abs(x), abs(y)
+        low, high = a.minimum(b), a.maximum(b)
+        ratio = low / (high > 0).choose(high, 1)
+        length = high * (ratio * ratio + 1).of(SqrtOp)
+        infinite = a.compare("eq", math.inf).of(OrOp, b.compare("eq", math.inf))
+        return infinite.choose(x.number(math.inf), length)
 
 
 _LN_2 = 45427 / 65536

@@ -1,8 +1,7 @@
-"""Rules of bits, by arithmetic on unsigned integers: shifts, logic, floats as integers and back."""
+"""Rules of bits: shifts, logic, and, by arithmetic, floats as integers and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,65 +12,19 @@ from xdsl.ir import Attribute, SSAValue
 from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import bit_width, is_float
+from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
 from .emitter import Call, Emitter, Rule
 from .formats import UI8, Format
 from .inputs import dtype_of_value, type_of_proto
-from .rules_elementwise import composed, is_unsigned
-from .sizes import static
+from .rules_elementwise import binary, unary
 
 UI64: Attribute = IntegerType(64, Signedness.UNSIGNED)
 
 
 def _shift(e: Emitter, call: Call) -> SSAValue:
-    x, by = call[0], e.convert(call[1], UI64)
-    width = bit_width(tensor_type(x).element_type) or 64
-    far = e.add(tensor.CompareOp(by, e.number(width, UI64), "ge"))
-    near = e.add(tensor.MinimumOp(by, e.number(width - 1, UI64)))
-    factor = e.convert(e.add(tensor.PowOp(e.number(2, f64), e.convert(near, f64))), UI64)
-    zero = e.number(0, UI64)
-    if str(call.get("direction")) == "LEFT":
-        made = e.add(tensor.MulOp(e.convert(x, UI64), factor))
-        return e.convert(e.add(tensor.WhereOp(far, zero, made)), x)
-    if is_unsigned(x):
-        made = e.add(tensor.DivOp(e.convert(x, UI64), factor))
-        return e.convert(e.add(tensor.WhereOp(far, zero, made)), x)
-    # A negative number moves as its complement does, and stays negative.
-    negative = e.add(tensor.CompareOp(x, e.number(0, x), "lt"))
-    bits = e.convert(e.add(tensor.WhereOp(negative, bitwise_not(e, x), x)), UI64)
-    made = e.add(tensor.WhereOp(far, zero, e.add(tensor.DivOp(bits, factor))))
-    made = e.convert(made, x)
-    return e.add(tensor.WhereOp(negative, bitwise_not(e, made), made))
-
-
-def _bits(e: Emitter, x: SSAValue) -> SSAValue:
-    """The bits of x as a last axis, lowest first, as 0 and 1 of 64 bits."""
-    width = bit_width(tensor_type(x).element_type)
-    if width is None:
-        raise ProblemError("it works on the bits of integers")
-    places = e.known(np.array([1 << i for i in range(width)], np.uint64), UI64)
-    wide = e.add(tensor.UnsqueezeOp(e.convert(x, UI64), [e.rank(x)]))
-    return e.add(tensor.ModOp(e.add(tensor.DivOp(wide, places)), e.number(2, UI64)))
-
-
-def bitwise(function: Callable[[Emitter, SSAValue, SSAValue], SSAValue]) -> Rule:
-    """A rule for a function of two bits, each 0 or 1."""
-
-    def rule(e: Emitter, call: Call) -> SSAValue:
-        made = function(e, _bits(e, call[0]), _bits(e, call[1]))
-        (count,) = static(e.sizes(made)[-1:], "bits")
-        places = e.known(np.array([1 << i for i in range(count)], np.uint64), UI64)
-        total = e.add(tensor.ReduceSumOp(e.add(tensor.MulOp(made, places)), [e.rank(made) - 1]))
-        return e.convert(total, call[0])
-
-    return rule
-
-
-def bitwise_not(e: Emitter, x: SSAValue) -> SSAValue:
-    """All bits turned round."""
-    info = np.iinfo(numpy_dtype(tensor_type(x).element_type))
-    return e.add(tensor.SubOp(e.number(info.max if info.min == 0 else -1, x), x))
+    left = str(call.get("direction")) == "LEFT"
+    return e.add((tensor.ShiftLeftOp if left else tensor.ShiftRightOp)(call[0], call[1]))
 
 
 # The bits of one type as another.
@@ -219,11 +172,9 @@ def _width(dtype: np.dtype[Any], format: Format | None) -> int:
 RULES: dict[str, Rule] = {
     "BitCast": _bit_cast,
     "BitShift": _shift,
-    "BitwiseAnd": bitwise(lambda e, a, b: e.add(tensor.MulOp(a, b))),
-    "BitwiseNot": composed(bitwise_not),
-    "BitwiseOr": bitwise(lambda e, a, b: e.add(tensor.MaximumOp(a, b))),
-    "BitwiseXor": bitwise(
-        lambda e, a, b: e.add(tensor.ModOp(e.add(tensor.AddOp(a, b)), e.number(2, UI64)))
-    ),
+    "BitwiseAnd": binary(tensor.AndOp),
+    "BitwiseNot": unary(tensor.NotOp),
+    "BitwiseOr": binary(tensor.OrOp),
+    "BitwiseXor": binary(tensor.XorOp),
 }
 """By the type of the operator."""

@@ -76,12 +76,7 @@ def _mean(e: Emitter, call: Call) -> SSAValue:
 
 def _mod(e: Emitter, call: Call) -> SSAValue:
     lhs, rhs = call[0], call[1]
-    if not call.get("fmod", 0):
-        return e.add(tensor.ModOp(lhs, rhs))
-    quotient = e.add(tensor.DivOp(lhs, rhs))
-    if is_float(tensor_type(lhs)):
-        quotient = e.add(tensor.TruncOp(quotient))
-    return e.add(tensor.SubOp(lhs, e.add(tensor.MulOp(quotient, rhs))))
+    return e.add((tensor.FmodOp if call.get("fmod", 0) else tensor.ModOp)(lhs, rhs))
 
 
 def _pow(e: Emitter, call: Call) -> SSAValue:
@@ -160,11 +155,6 @@ def compare(predicate: str, negated: bool = False) -> Rule:
         return e.add(tensor.NotOp(made)) if negated else made
 
     return rule
-
-
-def _xor(e: Emitter, call: Call) -> SSAValue:
-    lhs, rhs = aligned(e, call)
-    return e.add(tensor.CompareOp(e.convert(lhs, i32), e.convert(rhs, i32), "ne"))
 
 
 def _is_inf(e: Emitter, call: Call) -> SSAValue:
@@ -260,6 +250,6 @@ RULES: dict[str, Rule] = {
     "Sum": variadic(tensor.AddOp),
     "Tan": unary(tensor.TanOp),
     "Where": _where,
-    "Xor": _xor,
+    "Xor": binary(tensor.XorOp),
 }
 """By the type of the operator."""

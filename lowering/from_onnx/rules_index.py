@@ -21,7 +21,6 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
 from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
-from .rules_bits import bitwise_not
 from .rules_shape import axis_of, counted, padded, take
 from .sizes import Free, Size, static
 
@@ -83,10 +82,13 @@ def _flat_places(e: Emitter, places: SSAValue, shape: Sequence[int], axis: int) 
 
 
 def _gather_elements(e: Emitter, call: Call) -> SSAValue:
-    x, shape = call[0], e.shape(call[0])
-    axis = axis_of(call, len(shape))
-    places = _flat_places(e, _wrapped(e, call[1], shape[axis]), shape, axis)
-    return e.add(tensor.GatherRowsOp(e.reshape(x, [prod(shape)]), places))
+    x, axis = call[0], axis_of(call, e.rank(call[0]))
+    for other in range(e.rank(x)):
+        count = e.sizes(call[1])[other]
+        if other != axis and count != e.sizes(x)[other]:
+            x = e.cut(x, other, 0, static([count], "sizes of indices")[0])
+    places = _wrapped(e, call[1], e.sizes(x)[axis])
+    return e.add(tensor.GatherElementsOp(x, places, axis))
 
 
 def _row_places(e: Emitter, places: SSAValue, shape: Sequence[int], batch: int) -> SSAValue:
@@ -191,7 +193,7 @@ def _one_hot(e: Emitter, call: Call) -> SSAValue:
 
 
 def running(kind: Any, start: float) -> Rule:
-    """A rule for sums or products of all elements up to each one, by doubling distances."""
+    """A rule for sums or products of all elements up to each one."""
 
     def rule(e: Emitter, call: Call) -> SSAValue:
         x, rank = call[0], e.rank(call[0])
@@ -199,16 +201,16 @@ def running(kind: Any, start: float) -> Rule:
         if not -rank <= axis < rank:
             raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
         axis %= rank
-        (size,) = static([e.sizes(x)[axis]], "size along the axis")
         if call.get("reverse", 0):
+            (size,) = static([e.sizes(x)[axis]], "size along the axis")
             x = take(e, x, axis, counted(size)[::-1])
         if call.get("exclusive", 0):
             x = _shifted(e, x, axis, 1, start)
-        distance = 1
-        while distance < size:
-            x = e.add(kind(x, _shifted(e, x, axis, distance, start)))
-            distance *= 2
-        return take(e, x, axis, counted(size)[::-1]) if call.get("reverse", 0) else x
+        x = e.add(kind(x, axis))
+        if call.get("reverse", 0):
+            (size,) = static([e.sizes(x)[axis]], "size along the axis")
+            x = take(e, x, axis, counted(size)[::-1])
+        return x
 
     return rule
 
@@ -219,53 +221,26 @@ def _shifted(e: Emitter, x: SSAValue, axis: int, distance: int, fill: float) -> 
     return padded(e, x, low, high, fill)
 
 
-LONGEST_SORTED = 4096
-"""An axis is sorted by comparing all pairs up to this length."""
-
-
 def _top_k(e: Emitter, call: Call) -> Any:
-    x, rank = call[0], e.rank(call[0])
-    axis = axis_of(call, rank, -1)
+    x, axis = call[0], axis_of(call, e.rank(call[0]), -1)
     k = e.int_list(call[1], "k")[0] if call.has(1) else int(call.get("k", 0))
-    (size,) = static([e.sizes(x)[axis]], "size along the axis")
-    if size > LONGEST_SORTED or not 0 <= k <= size:
-        raise ProblemError(f"it takes {k} of {size} elements; at most {LONGEST_SORTED} are sorted")
-    last = e.move_axis(x, axis, rank - 1)
-    one, other = (e.add(tensor.UnsqueezeOp(last, [a])) for a in (rank, rank - 1))
-    before = e.add(tensor.CompareOp(other, one, "gt" if call.get("largest", 1) else "lt"))
-    same = e.add(tensor.CompareOp(other, one, "eq"))
-    earlier = e.known(np.tri(size, size, -1, dtype=np.bool_))
-    before = e.add(tensor.OrOp(before, e.add(tensor.AndOp(same, earlier))))
-    ranks = e.add(tensor.ReduceSumOp(e.convert(before, i64), [rank]))
-    wanted = e.along(e.indices(np.arange(k)), rank - 1, rank + 1)
-    chosen = e.add(tensor.CompareOp(e.add(tensor.UnsqueezeOp(ranks, [rank - 1])), wanted, "eq"))
-    # Here: […, place among the k, element].
-    results: list[SSAValue] = []
-    for values in (other, e.indices(counted(size))):
-        picked = e.add(tensor.WhereOp(chosen, values, e.number(0, values)))
-        results.append(e.move_axis(e.add(tensor.ReduceSumOp(picked, [rank])), rank - 1, axis))
-    return tuple(results)
+    return tuple(e.add_all(tensor.TopKOp(x, k, axis, largest=bool(call.get("largest", 1)))))
 
 
-def greatest_index(e: Emitter, x: SSAValue, call: Call) -> SSAValue:
-    """The place of the maximum along an axis, the last one on request."""
+def _place(kind: type[tensor.ArgOp]) -> Rule:
+    """A rule for the place of an extreme along an axis, the last one on request."""
+    return lambda e, call: _place_along(e, call, kind)
+
+
+def _place_along(e: Emitter, call: Call, kind: type[tensor.ArgOp]) -> SSAValue:
+    x = call[0]
     axis, keep = axis_of(call, e.rank(x)), bool(call.get("keepdims", 1))
     if not call.get("select_last_index", 0):
-        return e.add(tensor.ArgmaxOp(x, axis, keepdims=keep))
+        return e.add(kind(x, axis, keepdims=keep))
     (size,) = static([e.sizes(x)[axis]], "size along the axis")
     turned = take(e, x, axis, counted(size)[::-1])
-    found = e.add(tensor.ArgmaxOp(turned, axis, keepdims=keep))
+    found = e.add(kind(turned, axis, keepdims=keep))
     return e.add(tensor.SubOp(e.number(size - 1, i64), found))
-
-
-def _arg_max(e: Emitter, call: Call) -> SSAValue:
-    return greatest_index(e, call[0], call)
-
-
-def _arg_min(e: Emitter, call: Call) -> SSAValue:
-    x = call[0]
-    turned = e.add(tensor.NegOp(x)) if is_float(tensor_type(x)) else bitwise_not(e, x)
-    return greatest_index(e, turned, call)
 
 
 def _reverse_sequence(e: Emitter, call: Call) -> SSAValue:
@@ -306,10 +281,10 @@ def lowest_of(value: SSAValue) -> float | int | bool:
 
 
 RULES: dict[str, Rule] = {
-    "ArgMax": _arg_max,
-    "ArgMin": _arg_min,
-    "CumProd": running(tensor.MulOp, 1),
-    "CumSum": running(tensor.AddOp, 0),
+    "ArgMax": _place(tensor.ArgmaxOp),
+    "ArgMin": _place(tensor.ArgminOp),
+    "CumProd": running(tensor.CumprodOp, 1),
+    "CumSum": running(tensor.CumsumOp, 0),
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,

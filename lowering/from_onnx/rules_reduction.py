@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from ml_dtypes import finfo
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
@@ -84,21 +83,7 @@ greatest, least = _extreme(tensor.ReduceMaxOp, 1), _extreme(tensor.ReduceMinOp, 
 
 
 def _prod(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
-    """Halves multiplied by each other until one element is left."""
-    for axis in axes:
-        (size,) = static([e.sizes(x)[axis]], "size along the axis")
-        if size == 0:
-            sizes = [1 if a == axis else n for a, n in enumerate(e.sizes(x))]
-            x = e.stretch(e.reshape(e.number(1, x), [1] * len(sizes)), sizes)
-            continue
-        while size > 1:
-            half = size // 2
-            low, high = e.cut(x, axis, 0, half), e.cut(x, axis, half, 2 * half)
-            made = e.add(tensor.MulOp(low, high))
-            if size % 2:
-                made = e.add(tensor.ConcatenateOp([made, e.cut(x, axis, size - 1)], axis))
-            x, size = made, half + size % 2
-    return x if keep or not axes else e.add(tensor.SqueezeOp(x, axes))
+    return e.add(tensor.ReduceProdOp(x, axes, keepdims=keep)) if axes else x
 
 
 def _l2(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
@@ -115,12 +100,7 @@ def _log_sum(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
 def _log_sum_exp(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     if any(e.sizes(x)[axis] == 0 for axis in axes):
         return _log_sum(e, e.add(tensor.ExpOp(x)), axes, keep)
-    top = Formula(e, greatest(e, x, axes, True))
-    info = cast(Any, finfo)(numpy_dtype(tensor_type(x).element_type))
-    top = top.maximum(float(info.min)).minimum(float(info.max))
-    summed = total(e, (Formula(e, x) - top).of(tensor.ExpOp).value, axes, True)
-    made = (Formula(e, summed).of(tensor.LogOp) + top).value
-    return made if keep or not axes else e.add(tensor.SqueezeOp(made, axes))
+    return e.add(tensor.ReduceLogSumExpOp(x, axes, keepdims=keep)) if axes else x
 
 
 # Normalisations.

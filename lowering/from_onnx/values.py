@@ -174,6 +174,10 @@ class Values:
         element = tensor_type(like).element_type if isinstance(like, SSAValue) else like
         return self.known(np.asarray(value).astype(numpy_dtype(element)), element)
 
+    def numbers(self, values: Array, element: Attribute) -> SSAValue:
+        """Known numbers of a type."""
+        return self.known(np.asarray(values).astype(numpy_dtype(element)), element)
+
     def indices(self, values: Any) -> SSAValue:
         """Known i64 numbers."""
         return self.known(np.asarray(values, np.int64), i64)

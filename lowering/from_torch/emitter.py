@@ -199,6 +199,10 @@ class Emitter:
         key = self.store.add(name, array)
         return self.add(tensor.ParameterOp(key, TensorType(element, array.shape), buffer=True))
 
+    def numbers(self, values: Array, element: Attribute) -> SSAValue:
+        """`array`, under the name that formulas call it by."""
+        return self.array(values, element)
+
     def constant(self, known: Known, *, narrow: bool = False) -> SSAValue:
         """Known values as a parameter or constant; free axes have their size unless `narrow`."""
         value = self._constant(known)

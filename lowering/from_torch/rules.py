@@ -55,8 +55,6 @@ REFUSED: dict[str, str] = {
     "aten::nonzero": "the size of its result depends on values",
     "aten::masked_select": "the size of its result depends on values",
     "aten::unique": "the size of its result depends on values",
-    "aten::sort": "the IR does not sort",
-    "aten::topk": "the IR does not sort",
     "aten::conv3d": "convolutions have 1 or 2 axes in the IR",
 }  # fmt: skip
 """Operators that are not decomposed, with the reason why they have no meaning."""

@@ -6,14 +6,16 @@ import math
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
 from .emitter import Call, Emitter
 from .rules_elementwise import Rule
-from .sizes import ProblemError, Sizes, static
+from .sizes import ProblemError, Sizes, is_free, size_of, static
 
 
 def _axes(e: Emitter, call: Call) -> list[int]:
@@ -37,32 +39,32 @@ def reduction(kind: type[ReduceOp]) -> Rule:
     return rule
 
 
-def _extreme(kind: type[ReduceOp], *, negate: bool) -> Rule:
+def _extreme(kind: type[ReduceOp], arg: type[tensor.ArgOp]) -> Rule:
     """max and min: of everything, of two tensors, or along an axis with indices."""
 
     def rule(e: Emitter, call: Call) -> Any:
         if "other" in call.arguments:
             pairs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
-            return e.add((tensor.MinimumOp if negate else tensor.MaximumOp)(*pairs))
+            return e.add(
+                (tensor.MinimumOp if kind is tensor.ReduceMinOp else tensor.MaximumOp)(*pairs)
+            )
         x = e.value(call["self"])
         if "dim" not in call.arguments:
             return e.add(kind(x, list(range(len(e.sizes(call["self"]))))))
         axis, keepdims = _axes(e, call)[0], bool(call["keepdim"])
         values = e.add(kind(x, [axis], keepdims=keepdims))
-        looked = e.add(tensor.NegOp(x)) if negate else x
-        return [values, e.add(tensor.ArgmaxOp(looked, axis, keepdims=keepdims))]
+        return [values, e.add(arg(x, axis, keepdims=keepdims))]
 
     return rule
 
 
-def _arg(*, negate: bool) -> Rule:
+def _arg(kind: type[tensor.ArgOp]) -> Rule:
     def rule(e: Emitter, call: Call) -> SSAValue:
         x = e.value(call["self"])
         if call["dim"] is None:
             x = e.add(tensor.ReshapeToOp(x, [-1]))
-        x = e.add(tensor.NegOp(x)) if negate else x
         axis = 0 if call["dim"] is None else int(call["dim"])
-        return e.add(tensor.ArgmaxOp(x, axis, keepdims=bool(call["keepdim"])))
+        return e.add(kind(x, axis, keepdims=bool(call["keepdim"])))
 
     return rule
 
@@ -86,7 +88,6 @@ def _variance(e: Emitter, call: Call) -> tuple[SSAValue, SSAValue]:
     """The variance and the mean."""
     x, axes = e.value(call["self"]), _axes(e, call)
     sizes = e.sizes(call["self"])
-    count = math.prod(static([sizes[axis] for axis in axes], "reduced sizes"))
     given: Any = call.get("correction", 1)
     correction = float(bool(call["unbiased"])) if "unbiased" in call.arguments else float(given)
     keepdims = bool(call.get("keepdim", False))
@@ -94,7 +95,14 @@ def _variance(e: Emitter, call: Call) -> tuple[SSAValue, SSAValue]:
     rest = e.add(tensor.SubOp(x, mean))
     squares = e.add(tensor.MulOp(rest, rest))
     spread = e.add(tensor.ReduceMeanOp(squares, axes, keepdims=keepdims))
-    if correction:
+    if correction and any(is_free(sizes[axis]) for axis in axes):
+        ones = e.add(tensor.CompareOp(squares, squares, "eq"))
+        one = e.number(1, tensor_type(x).element_type)
+        counted = e.add(tensor.WhereOp(ones, one, one))
+        count = Formula(e, e.add(tensor.ReduceSumOp(counted, axes, keepdims=keepdims)))
+        spread = (Formula(e, spread) * (count / (count - correction))).value
+    elif correction:
+        count = math.prod(static([sizes[axis] for axis in axes], "reduced sizes"))
         if count <= correction:
             raise ProblemError(f"the variance of {count} numbers has no value")
         factor = count / (count - correction)
@@ -130,24 +138,32 @@ def _norm(e: Emitter, call: Call) -> SSAValue:
     return e.add(kind[order](sizes, axes, keepdims=keepdims))
 
 
-def _log_sum_exp(e: Emitter, call: Call) -> SSAValue:
-    x, axes = e.operand(call["self"], call.value.dtype), _axes(e, call)
-    most = e.add(tensor.ReduceMaxOp(x, axes, keepdims=True))
-    powers = e.add(tensor.ExpOp(e.add(tensor.SubOp(x, most))))
-    sums = e.add(tensor.LogOp(e.add(tensor.ReduceSumOp(powers, axes, keepdims=True))))
-    found = e.add(tensor.AddOp(sums, most))
-    return found if call.get("keepdim", False) else e.add(tensor.SqueezeOp(found, axes))
+def _cumulative(kind: type[tensor.CumulativeOp]) -> Rule:
+    """A running sum or product along an axis; a number alone is its own."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        x = e.operand(call["self"], call.value.dtype)
+        return e.add(kind(x, int(call["dim"]))) if call.rank else x
+
+    return rule
 
 
-def _cumulative_sum(e: Emitter, call: Call) -> SSAValue:
-    """A product with a triangle of ones, which adds in another order."""
-    x = e.operand(call["self"], call.value.dtype)
-    rank, axis = call.rank, call["dim"] % call.rank
-    (size,) = static([call.sizes[axis]], "size")
-    last = [*(a for a in range(rank) if a != axis), axis]
-    triangle = e.array(np.triu(np.ones((size, size))), tensor_type(x).element_type)
-    sums = e.add(tensor.MatmulOp(e.permute(x, last), triangle))
-    return e.permute(sums, [last.index(a) for a in range(rank)])
+def _sorted(e: Emitter, call: Call) -> list[SSAValue]:
+    """`sort` and `topk`: of equal elements the first comes first."""
+    x, sizes = e.value(call["self"]), e.sizes(call["self"])
+    axis = int(call.get("dim", -1))
+    if not sizes:
+        return [x, e.number(0, i64)]
+    size = size_of(call["k"]) if "k" in call.arguments else sizes[axis]
+    (k,) = static([size], "number of elements")
+    largest = bool(call.get("largest", "k" in call.arguments) or call.get("descending", False))
+    op = tensor.TopKOp(x, k, axis, largest=largest)
+    e.add(op)
+    return list(op.results)
+
+
+def _arg_sort(e: Emitter, call: Call) -> SSAValue:
+    return _sorted(e, call)[1]
 
 
 # Normalisations.
@@ -245,28 +261,33 @@ RULES: dict[str, Rule] = {
     "amax": reduction(tensor.ReduceMaxOp),
     "amin": reduction(tensor.ReduceMinOp),
     "any": _truth(tensor.ReduceMaxOp),
-    "argmax": _arg(negate=False),
-    "argmin": _arg(negate=True),
+    "argmax": _arg(tensor.ArgmaxOp),
+    "argmin": _arg(tensor.ArgminOp),
     "batch_norm": _batch_norm,
     "_native_batch_norm_legit_no_training": _batch_norm_first,
     "_native_batch_norm_legit": _batch_norm_first,
     "native_batch_norm": _batch_norm_first,
-    "cumsum": _cumulative_sum,
+    "argsort": _arg_sort,
+    "cumprod": _cumulative(tensor.CumprodOp),
+    "cumsum": _cumulative(tensor.CumsumOp),
     "_fused_rms_norm": _rms_norm_first,
     "group_norm": _group_norm,
     "instance_norm": _instance_norm,
     "layer_norm": _layer_norm,
     "linalg_vector_norm": _norm,
-    "logsumexp": _log_sum_exp,
-    "max": _extreme(tensor.ReduceMaxOp, negate=False),
+    "logsumexp": reduction(tensor.ReduceLogSumExpOp),
+    "max": _extreme(tensor.ReduceMaxOp, tensor.ArgmaxOp),
     "mean": reduction(tensor.ReduceMeanOp),
-    "min": _extreme(tensor.ReduceMinOp, negate=True),
+    "min": _extreme(tensor.ReduceMinOp, tensor.ArgminOp),
     "native_group_norm": _native_group_norm,
     "native_layer_norm": _layer_norm_first,
     "norm": _norm,
+    "prod": reduction(tensor.ReduceProdOp),
     "rms_norm": _rms_norm,
+    "sort": _sorted,
     "std": _std,
     "sum": reduction(tensor.ReduceSumOp),
+    "topk": _sorted,
     "var": _var,
     "var_mean": _var_mean,
 }

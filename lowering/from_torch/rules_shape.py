@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -255,7 +256,11 @@ def _flip(e: Emitter, call: Call) -> SSAValue:
 def _roll(e: Emitter, call: Call) -> SSAValue:
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
     if not call["dims"]:
-        raise ProblemError("it rolls all axes as one; name the axes")
+        (size,) = static([math.prod(static(sizes, "sizes"))])
+        x = e.add(tensor.ReshapeToOp(x, [size]))
+        by = int(call["shifts"][0]) % size
+        parts = [cut(e, x, 0, size - by, size), cut(e, x, 0, 0, size - by)]
+        return e.reshape(e.add(tensor.ConcatenateOp(parts, 0)), (size,), sizes)
     for axis, shift in zip(call["dims"], call["shifts"], strict=True):
         size, by = static([sizes[axis], size_of(shift)], "size")
         axis = axis % call.rank
@@ -263,6 +268,61 @@ def _roll(e: Emitter, call: Call) -> SSAValue:
             end = cut(e, x, axis, size - by % size, SLICE_END)
             x = e.add(tensor.ConcatenateOp([end, cut(e, x, axis, 0, size - by % size)], axis))
     return x
+
+
+def _triangle(predicate: str) -> Rule:
+    """`tril` and `triu`: zeros on the other side of a diagonal, column - row = `diagonal`."""
+
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        x, (rows, columns) = e.value(call["self"]), e.sizes(call["self"])[-2:]
+        across = e.array(np.arange(static([columns], "columns")[0]), i32)
+        if is_free(rows):
+            same = e.add(tensor.CompareOp(x, x, "eq"))
+            ones = e.add(tensor.WhereOp(same, *[e.number(1, i32)] * 2))
+            down = e.add(tensor.CumsumOp(ones, call.rank - 2))
+            diagonal = int(call.get("diagonal", 0)) - 1
+        else:
+            down = e.array(np.arange(static([rows])[0])[:, None], i32)
+            diagonal = int(call.get("diagonal", 0))
+        bound = e.add(tensor.AddOp(down, e.number(diagonal, i32)))
+        kept = e.add(tensor.CompareOp(across, bound, predicate))
+        return e.add(tensor.WhereOp(kept, x, e.number(0, tensor_type(x).element_type)))
+
+    return rule
+
+
+def _beside(e: Emitter, argument: Any, index: Any, given: int) -> SSAValue:
+    """A tensor cut to the sizes of indices along all axes but one."""
+    x, sizes, wanted = e.value(argument), e.sizes(argument), e.sizes(index)
+    for axis, (size, other) in enumerate(zip(sizes, wanted, strict=True)):
+        if axis != given and size != other:
+            x = cut(e, x, axis, 0, static([other], "sizes of indices")[0])
+    return x
+
+
+def _gather(e: Emitter, call: Call) -> SSAValue:
+    indices, axis = e.value(call["index"]), int(call["dim"])
+    x = _beside(e, call["self"], call["index"], axis % call.rank)
+    return e.add(tensor.GatherElementsOp(x, indices, axis))
+
+
+def _scatter(reduction: str) -> Rule:
+    def rule(e: Emitter, call: Call) -> SSAValue:
+        x, indices, axis = e.value(call["self"]), e.value(call["index"]), int(call["dim"])
+        wanted = str(call.get("reduce", reduction))
+        if wanted not in ("none", "add"):
+            raise ProblemError(f"its reduction '{wanted}' is not supported; use add")
+        if "value" in call.arguments:
+            given = e.number(call["value"], tensor_type(x).element_type)
+            shape = static(e.sizes(call["index"]), "sizes of indices")
+            updates = e.add(tensor.ExpandOp(given, shape))
+        else:
+            updates = _beside(e, call["src"], call["index"], call.rank)
+            (count,) = static([e.sizes(call["index"])[axis]], "size of indices")
+            updates = cut(e, updates, axis % call.rank, 0, count)
+        return e.add(tensor.ScatterElementsOp(x, indices, updates, axis, wanted))
+
+    return rule
 
 
 def _pixel_shuffle(e: Emitter, call: Call) -> SSAValue:
@@ -356,6 +416,7 @@ RULES: dict[str, Rule] = {
     "expand": _expand,
     "flatten": _view,
     "flip": _flip,
+    "gather": _gather,
     "index": _index,
     "index_select": _index_select,
     "narrow": _narrow,
@@ -370,6 +431,8 @@ RULES: dict[str, Rule] = {
     "replication_pad2d": _pad,
     "reshape": _view,
     "roll": _roll,
+    "scatter": _scatter("none"),
+    "scatter_add": _scatter("add"),
     "select": _select,
     "slice": _slice,
     "split": _split,
@@ -378,6 +441,8 @@ RULES: dict[str, Rule] = {
     "stack": _stack,
     "t": _t,
     "transpose": _transpose,
+    "tril": _triangle("le"),
+    "triu": _triangle("ge"),
     "unbind": _unbind,
     "unflatten": _view,
     "_unsafe_view": _view,

@@ -51,6 +51,9 @@ UNARY: dict[type[Operation], str] = {
 }
 """Operators of one operand, with attributes of the same names."""
 
+OF_BITS = {"And": "BitwiseAnd", "Or": "BitwiseOr", "Xor": "BitwiseXor", "Not": "BitwiseNot"}
+"""Operators of truth values, and those of the bits of integers."""
+
 BINARY: dict[type[Operation], str] = {
     tensor.AddOp: "Add",
     tensor.AndOp: "And",
@@ -59,6 +62,7 @@ BINARY: dict[type[Operation], str] = {
     tensor.PowOp: "Pow",
     tensor.PreluOp: "PRelu",
     tensor.SubOp: "Sub",
+    tensor.XorOp: "Xor",
 }
 _COMPARISON = {
     "eq": "Equal",
@@ -70,17 +74,25 @@ _COMPARISON = {
 }
 
 
+def operator_of(kind: type[Operation], element: Element) -> str:
+    """The one operator that an op is, for elements of a type."""
+    name = UNARY.get(kind) or BINARY[kind]
+    return name if element is Element.BOOL else OF_BITS.get(name, name)
+
+
 def unary(e: Emitter, op: tensor.UnaryOp | tensor.PredicateOp) -> None:
     """One operator on one operand."""
     numbers = {n: v.value.data for n, v in op.properties.items() if isinstance(v, FloatAttr)}
     truth = Element.BOOL if isinstance(op, tensor.PredicateOp) else None
     x = e.value(op.operand)
-    e.bind(op.result, e.apply(UNARY[type(op)], [x], rest=(), result=truth, **numbers))
+    operator = operator_of(type(op), e.element(x))
+    e.bind(op.result, e.apply(operator, [x], rest=(), result=truth, **numbers))
 
 
 def binary(e: Emitter, op: tensor.AddOp) -> None:
     """One operator on two operands; ONNX broadcasts as NumPy does."""
-    e.bind(op.result, e.apply(BINARY[type(op)], [e.value(op.lhs), e.value(op.rhs)]))
+    operands = [e.value(op.lhs), e.value(op.rhs)]
+    e.bind(op.result, e.apply(operator_of(type(op), e.element(operands[0])), operands))
 
 
 def extremum(e: Emitter, op: tensor.MaximumOp | tensor.MinimumOp) -> None:

@@ -16,13 +16,15 @@ from .graph import Element
 
 _B, _U8, _U16 = Element.BOOL, Element.UINT8, Element.UINT16
 _I8, _I16 = Element.INT8, Element.INT16
-_I32, _I64, _U64 = Element.INT32, Element.INT64, Element.UINT64
+_I32, _I64 = Element.INT32, Element.INT64
+_U32, _U64 = Element.UINT32, Element.UINT64
 _F16, _BF16, _F32, _F64 = Element.FLOAT16, Element.BFLOAT16, Element.FLOAT, Element.DOUBLE
 
 _HALF = frozenset({_F16, _F32})
 _FLOATS = frozenset({_F16, _F32, _F64})
 _ARITHMETIC = _FLOATS | {_I32, _I64}
 _INTEGERS = frozenset({_I8, _I16, _I32, _I64, _U8})
+_ALL_INTEGERS = _INTEGERS | {_U16, _U32, _U64}
 _ORDERED = _FLOATS | _INTEGERS
 _MOVED = _ORDERED | {_BF16, _B}
 
@@ -37,6 +39,9 @@ KERNELS: dict[str, frozenset[Element]] = {
     **dict.fromkeys(("Tan", "Elu", "HardSigmoid", "Mish", "PRelu", "Selu", "Softplus"), _HALF),
     **dict.fromkeys(("Softsign", "ThresholdedRelu"), _HALF),
     **dict.fromkeys(("Celu",), frozenset({_F32})),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"), _ALL_INTEGERS),
+    **dict.fromkeys(("CumSum", "ReduceProd", "TopK"), frozenset({_F32, _F64, _I32, _I64})),
+    "ArgMin": frozenset({_F32, _F64, _I8, _I32, _U8}),
     "IsInf": frozenset({_F32, _F64}),
     **dict.fromkeys(("Conv", "AveragePool", "GlobalAveragePool"), _HALF),
     **dict.fromkeys(("Abs", "Mod", "Equal"), _ORDERED),
@@ -49,8 +54,9 @@ KERNELS: dict[str, frozenset[Element]] = {
     "MaxPool": _FLOATS | {_I8, _U8},
     "Pad": (_ORDERED - {_I16}) | {_B},
     "Expand": _ORDERED | {_B},
-    **dict.fromkeys(("And", "Or", "Not"), frozenset({_B})),
-    **dict.fromkeys(("Reshape", "Transpose", "Concat", "Slice", "Split", "Gather"), _MOVED),
+    **dict.fromkeys(("And", "Or", "Xor", "Not"), frozenset({_B})),
+    **dict.fromkeys(("Reshape", "Transpose", "Concat", "Slice", "Split"), _MOVED),
+    **dict.fromkeys(("Gather", "GatherElements"), _MOVED),
     **dict.fromkeys(("Squeeze", "Unsqueeze", "Identity"), _MOVED),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Operation
 
 from ...dialects import tensor
@@ -13,12 +14,14 @@ from ...dialects.shapes import DYNAMIC
 from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element
 from .integer import DOUBLE_EXACT
+from .kernels import compute_type
 
 _REDUCE = {
     tensor.ReduceSumOp: "ReduceSum",
     tensor.ReduceMeanOp: "ReduceMean",
     tensor.ReduceMaxOp: "ReduceMax",
     tensor.ReduceMinOp: "ReduceMin",
+    tensor.ReduceProdOp: "ReduceProd",
 }
 
 
@@ -36,7 +39,7 @@ def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
         terms = prod(DYNAMIC_TERMS if shape[a] == DYNAMIC else shape[a] for a in axes)
         e.bind(op.result, sum_integers(e, x, axes, keepdims, terms))
         return
-    if e.element(x) is Element.INT64:
+    if e.element(x) is Element.INT64 and op_type != "ReduceProd":
         e.bind(op.result, _extreme_int64(e, op_type, x, axes, keepdims))
         return
     e.bind(op.result, reduce_axes(e, op_type, x, axes, keepdims))
@@ -99,16 +102,44 @@ def reduce_axes(e: Emitter, op_type: str, name: str, axes: list[int], keepdims: 
     return e.apply(op_type, [name], axes=axes, keepdims=int(keepdims))
 
 
-def argmax(e: Emitter, op: tensor.ArgmaxOp) -> None:
-    """The first maximum."""
+def argmax(e: Emitter, op: tensor.ArgOp) -> None:
+    """The first maximum, or minimum."""
     out = e.apply(
-        "ArgMax",
+        "ArgMax" if isinstance(op, tensor.ArgmaxOp) else "ArgMin",
         [e.value(op.operand)],
         result=Element.INT64,
         axis=op.axis.value.data % tensor_type(op.operand).get_num_dims(),
         keepdims=int(bool(op.keepdims.value.data)),
     )
     e.bind(op.result, out)
+
+
+def cumsum(e: Emitter, op: tensor.CumsumOp) -> None:
+    """CumSum; the axis is an operand."""
+    axis = e.constant(np.array(op.position), "axis")
+    e.bind(op.result, e.apply("CumSum", [e.value(op.operand)], rest=[axis]))
+
+
+def top_k(e: Emitter, op: tensor.TopKOp) -> None:
+    """TopK, sorted; of equal elements ONNX Runtime takes the first, as the standard says."""
+    x, k = e.value(op.operand), e.indices([op.k.value.data], "k")
+    element = e.element(x)
+    wide = compute_type("TopK", element)
+    if wide is None:
+        raise Inexpressible(f"ONNX Runtime sorts no {element.name}; convert to float32")
+    attributes = {"axis": op.position, "largest": int(bool(op.largest.value.data))}
+    names = [f"{e.hint}.values", f"{e.hint}.indices"]
+    elements = [wide, Element.INT64]
+    values, places = e.graph.add_node("TopK", [e.cast(x, wide), k], elements, names, attributes)
+    e.bind(op.indices, places)
+    e.bind(op.values, e.cast(values, element))
+
+
+def gather_elements(e: Emitter, op: tensor.GatherElementsOp) -> None:
+    """GatherElements."""
+    places = e.cast(e.value(op.indices), Element.INT64)
+    axis = op.axis.value.data
+    e.bind(op.result, e.apply("GatherElements", [e.value(op.operand)], rest=[places], axis=axis))
 
 
 def max_pool(e: Emitter, op: tensor.MaxPoolOp) -> None:
@@ -144,6 +175,10 @@ def global_avg_pool(e: Emitter, op: tensor.GlobalAvgPoolOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys(_REDUCE, reduce),
     tensor.ArgmaxOp: argmax,
+    tensor.ArgminOp: argmax,
+    tensor.CumsumOp: cumsum,
+    tensor.GatherElementsOp: gather_elements,
+    tensor.TopKOp: top_k,
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,
     tensor.GlobalAvgPoolOp: global_avg_pool,

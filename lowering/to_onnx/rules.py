@@ -40,7 +40,7 @@ RULES: dict[type[Operation], Rule] = {
 }
 
 
-_SINCE = {"Mish": 18}
+_SINCE = {"Mish": 18, **dict.fromkeys(elementwise.OF_BITS.values(), 18)}
 """The first opset with an operator, where that is after the least one."""
 
 
@@ -48,11 +48,11 @@ def takes(kind: type[Operation], element: Attribute, opset: int) -> bool:
     """Whether an op has a form for elements of a type: a rule, and a kernel of one operator."""
     if kind not in RULES:
         return False
-    operator = {**elementwise.UNARY, **elementwise.BINARY}.get(kind)
-    if operator is None:
+    if kind not in elementwise.UNARY and kind not in elementwise.BINARY:
         return True
-    kernel = compute_type(operator, element_type(element))
-    return kernel is not None and opset >= _SINCE.get(operator, 0)
+    type = element_type(element)
+    operator = elementwise.operator_of(kind, type)
+    return compute_type(operator, type) is not None and opset >= _SINCE.get(operator, 0)
 
 
 def write(emitter: Emitter, op: Operation) -> None:

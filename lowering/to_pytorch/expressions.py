@@ -9,15 +9,17 @@ from dataclasses import dataclass
 
 WIDTH = 100
 
-ATOM, POWER, UNARY, MUL, ADD, SHIFT, AND, OR, COMPARE = 100, 95, 90, 80, 70, 60, 50, 40, 30
+ATOM, POWER, UNARY, MUL, ADD, SHIFT = 100, 95, 90, 80, 70, 60
+AND, XOR, OR, COMPARE = 50, 45, 40, 30
 
 _BINARY = {
     "*": MUL,
     "/": MUL,
     "+": ADD,
     "-": ADD,
-    ">>": SHIFT,
+    **dict.fromkeys(("<<", ">>"), SHIFT),
     "&": AND,
+    "^": XOR,
     "|": OR,
     **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), COMPARE),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import f32, f64, i1
+from xdsl.dialects.builtin import IntegerAttr, f32, f64, i1
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike, tensor
@@ -14,7 +14,7 @@ from ...dialects.shapes import axis_index, is_float
 from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.ternary.types import is_trit
 from .expressions import Expr, binary, call, sequence, unary
-from .forward import Forward, bits_of, dtype_of
+from .forward import Forward, Rule, bits_of, dtype_of
 from .literals import number
 
 BINARY_OPERATORS: dict[type[Operation], str] = {
@@ -24,6 +24,9 @@ BINARY_OPERATORS: dict[type[Operation], str] = {
     tensor.DivOp: "/",
     tensor.AndOp: "&",
     tensor.OrOp: "|",
+    tensor.XorOp: "^",
+    tensor.ShiftLeftOp: "<<",
+    tensor.ShiftRightOp: ">>",
 }
 
 PREDICATES = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -218,6 +221,7 @@ def reduce(op: ReduceOp, e: Forward) -> Expr:
         tensor.ReduceMeanOp: "torch.mean",
         tensor.ReduceMaxOp: "torch.amax",
         tensor.ReduceMinOp: "torch.amin",
+        tensor.ReduceLogSumExpOp: "torch.logsumexp",
     }
     whole = not is_float(tensor_type(op.operand)) and isinstance(op, tensor.ReduceSumOp)
     return call(
@@ -229,10 +233,52 @@ def reduce(op: ReduceOp, e: Forward) -> Expr:
     )
 
 
-def argmax(op: tensor.ArgmaxOp, e: Forward) -> Expr:
-    """The index of the first maximum."""
+def argmax(op: tensor.ArgOp, e: Forward) -> Expr:
+    """The index of the first maximum, or minimum."""
     keepdim = "True" if op.keepdims.value.data else None
-    return call("torch.argmax", e.value(op.operand), dim=op.axis.value.data, keepdim=keepdim)
+    name = "torch.argmax" if isinstance(op, tensor.ArgmaxOp) else "torch.argmin"
+    return call(name, e.value(op.operand), dim=op.axis.value.data, keepdim=keepdim)
+
+
+def called(function: str) -> Rule:
+    """A function of PyTorch of all operands, with the axis where the op has one."""
+
+    def rule(op: Operation, e: Forward) -> Expr:
+        axis = op.properties.get("axis")
+        dim = axis.value.data if isinstance(axis, IntegerAttr) else None
+        dtype = None
+        if isinstance(op, tensor.CumulativeOp) and not is_float(tensor_type(op.operand)):
+            dtype = dtype_of(op.result)
+        return call(function, *(e.value(value) for value in op.operands), dim=dim, dtype=dtype)
+
+    return rule
+
+
+def gather_elements(op: tensor.GatherElementsOp, e: Forward) -> Expr:
+    """`torch.gather`, whose indices are int64."""
+    indices = e.value(op.indices).method("to", "torch.int64")
+    return call("torch.gather", e.value(op.operand), op.axis.value.data, indices)
+
+
+def top_k(op: tensor.TopKOp, e: Forward) -> list[Expr]:
+    """The first of all elements, sorted: `torch.topk` does not say which of equal ones it takes."""
+    downwards = str(bool(op.largest.value.data))
+    axis, k = op.axis.value.data, op.k.value.data
+    given = {"dim": axis, "descending": downwards, "stable": "True"}
+    ordered = e.bind(op, "ordered", call("torch.sort", e.value(op.operand), **given))
+    return [
+        Expr(f"{ordered}.{name}").method("narrow", axis, 0, k) for name in ("values", "indices")
+    ]
+
+
+def product(op: tensor.ReduceProdOp, e: Forward) -> Expr:
+    """`torch.prod`, which takes one axis."""
+    x, keep = e.value(op.operand), "True" if op.keepdims.value.data else None
+    rank = tensor_type(op.operand).get_num_dims()
+    dtype = None if is_float(tensor_type(op.operand)) else dtype_of(op.result)
+    for axis in sorted({axis % rank for axis in op.axes.get_values()}, reverse=True):
+        x = call("torch.prod", x, dim=axis, keepdim=keep, dtype=dtype)
+    return x
 
 
 def pads(padding: tuple[int, ...]) -> str:
@@ -420,7 +466,16 @@ RULES = {
     tensor.ReduceMeanOp: reduce,
     tensor.ReduceMaxOp: reduce,
     tensor.ReduceMinOp: reduce,
+    tensor.ReduceLogSumExpOp: reduce,
+    tensor.ReduceProdOp: product,
     tensor.ArgmaxOp: argmax,
+    tensor.ArgminOp: argmax,
+    tensor.Atan2Op: called("torch.atan2"),
+    tensor.HypotOp: called("torch.hypot"),
+    tensor.CumsumOp: called("torch.cumsum"),
+    tensor.CumprodOp: called("torch.cumprod"),
+    tensor.GatherElementsOp: gather_elements,
+    tensor.TopKOp: top_k,
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,
     tensor.GlobalAvgPoolOp: global_avg_pool,

@@ -27,7 +27,7 @@ UNARY: dict[type[Operation], str] = {
     tensor.SinOp: "SIN",
     tensor.SqrtOp: "SQRT",
 }
-_BINARY = {
+BINARY: dict[type[Operation], str] = {
     tensor.AddOp: "ADD",
     tensor.AndOp: "LOGICAL_AND",
     tensor.MaximumOp: "MAXIMUM",
@@ -36,6 +36,7 @@ _BINARY = {
     tensor.OrOp: "LOGICAL_OR",
     tensor.PowOp: "POW",
     tensor.SubOp: "SUB",
+    tensor.XorOp: "BITWISE_XOR",
 }
 _COMPARISON = {
     "eq": "EQUAL",
@@ -93,7 +94,7 @@ def _broadcastable(e: Emitter, value: SSAValue, layout: Layout) -> Tensor:
 def binary(e: Emitter, op: tensor.AddOp) -> None:
     """One operator on two operands."""
     (lhs, rhs), layout = together(e, [op.lhs, op.rhs], op.result)
-    e.bind(op.result, e.binary(_BINARY[type(op)], lhs, rhs), layout)
+    e.bind(op.result, e.binary(BINARY[type(op)], lhs, rhs), layout)
 
 
 def compare(e: Emitter, op: tensor.CompareOp) -> None:
@@ -255,7 +256,7 @@ def saturating_cast(e: Emitter, x: Tensor, element: Element) -> Tensor:
 
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys(UNARY, unary),
-    **dict.fromkeys(_BINARY, binary),
+    **dict.fromkeys(BINARY, binary),
     tensor.CompareOp: compare,
     tensor.WhereOp: where,
     tensor.AbsOp: absolute,

@@ -36,8 +36,9 @@ def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
     e.bind(op.result, out, layout if keepdims else layout.without(axes))
 
 
-def argmax(e: Emitter, op: tensor.ArgmaxOp) -> None:
-    """The first maximum."""
+def argmax(e: Emitter, op: tensor.ArgOp) -> None:
+    """The first maximum, or minimum."""
+    kind = "ARG_MAX" if isinstance(op, tensor.ArgmaxOp) else "ARG_MIN"
     x, layout = e.stored(op.operand)
     if layout.image is not None:
         x, layout = e.value(op.operand), plain(x.rank)
@@ -46,7 +47,7 @@ def argmax(e: Emitter, op: tensor.ArgmaxOp) -> None:
     shape = tuple(size for a, size in enumerate(x.shape) if a != place)
     rest = [e.constant(np.array(place, np.int32), "axis")]
     wide = Element.INT64
-    out = e.apply("ARG_MAX", [x], shape=shape, rest=rest, result=wide, outputType=int(wide))
+    out = e.apply(kind, [x], shape=shape, rest=rest, result=wide, outputType=int(wide))
     if not op.keepdims.value.data:
         e.bind(op.result, out, layout.without({axis}))
         return
@@ -110,6 +111,7 @@ def global_avg_pool(e: Emitter, op: tensor.GlobalAvgPoolOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys(_REDUCE, reduce),
     tensor.ArgmaxOp: argmax,
+    tensor.ArgminOp: argmax,
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,
     tensor.GlobalAvgPoolOp: global_avg_pool,

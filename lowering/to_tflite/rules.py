@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Attribute, Operation
 
 from ...dialects import spike
+from ...ir.errors import LoweringError
 from . import (
     activation,
     elementwise,
@@ -40,8 +41,11 @@ def takes(kind: type[Operation], element: Attribute) -> bool:
     """Whether an op has a form for elements of a type: a rule, and a kernel of one operator."""
     if kind not in RULES:
         return False
-    operator = elementwise.UNARY.get(kind)
-    return operator is None or compute_type(operator, element_type(element)) is not None
+    operator = elementwise.UNARY.get(kind) or elementwise.BINARY.get(kind)
+    try:
+        return operator is None or compute_type(operator, element_type(element)) is not None
+    except LoweringError:  # LiteRT has no tensors of such elements
+        return False
 
 
 def write(emitter: Emitter, op: Operation) -> None:

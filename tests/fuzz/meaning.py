@@ -450,6 +450,49 @@ def added_up(op: Any, x: Tensor) -> Tensor:
     return torch.stack(columns, -1)
 
 
+def shifted(op: Any, x: Tensor, y: Tensor) -> Tensor:
+    width = torch.iinfo(x.dtype).bits
+    wide, far = x.to(torch.int64), (y < 0) | (y >= width)
+    near = torch.where(far, 0, y).to(torch.int64)
+    if isinstance(op, tensor.ShiftLeftOp):
+        return torch.where(far, 0, wide << near).to(x.dtype)
+    return torch.where(far, torch.where(wide < 0, -1, 0), wide >> near).to(x.dtype)
+
+
+def remaining(op: Any, x: Tensor, y: Tensor) -> Tensor:
+    zero = y == 0
+    if x.is_floating_point() or not bool(zero.any()):
+        return torch.fmod(x, y)
+    return torch.where(zero, 0, torch.fmod(x, torch.where(zero, 1, y)))
+
+
+def cumulated(function: Callable[..., Tensor]) -> Rule:
+    def run(op: Any, x: Tensor) -> Tensor:
+        y = function(x, property_of(op, "axis"))
+        return y if x.is_floating_point() else wrapped(op, y)
+
+    return run
+
+
+def sorted_first(op: Any, x: Tensor) -> tuple[Tensor, ...]:
+    axis, k = property_of(op, "axis"), property_of(op, "k")
+    both = torch.sort(x, dim=axis, descending=bool(property_of(op, "largest")), stable=True)
+    return tuple(part.narrow(axis, 0, k) for part in both)
+
+
+def multiplied(x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
+    for axis in sorted((a % x.ndim for a in axes), reverse=True):
+        x = torch.prod(x, axis, keepdim=keepdim)
+    return x
+
+
+def scattered(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    axis, places = property_of(op, "axis"), indices.to(torch.int64)
+    if property_of(op, "reduction") == "add":
+        return x.scatter_add(axis, places, updates)
+    return x.scatter(axis, places, updates)
+
+
 def with_alpha(function: Callable[[Tensor, Any], Tensor]) -> Rule:
     return lambda op, x: function(x, property_of(op, "alpha"))
 
@@ -480,6 +523,22 @@ MEANING: Mapping[type[Operation], Rule] = {
     tensor.AbsOp: unary(torch.abs),
     tensor.AddOp: lambda op, x, y: x + y,
     tensor.AndOp: lambda op, x, y: x & y,
+    tensor.ArgminOp: lambda op, x: torch.argmin(
+        x, property_of(op, "axis"), keepdim=bool(property_of(op, "keepdims"))
+    ),
+    tensor.Atan2Op: lambda op, x, y: torch.atan2(x, y),
+    tensor.CumprodOp: cumulated(torch.cumprod),
+    tensor.CumsumOp: cumulated(torch.cumsum),
+    tensor.FmodOp: remaining,
+    tensor.GatherElementsOp: lambda op, x, i: x.gather(property_of(op, "axis"), i.to(torch.int64)),
+    tensor.HypotOp: lambda op, x, y: torch.hypot(x, y),
+    tensor.ReduceLogSumExpOp: reduced(torch.logsumexp),
+    tensor.ReduceProdOp: reduced(multiplied),
+    tensor.ScatterElementsOp: scattered,
+    tensor.ShiftLeftOp: shifted,
+    tensor.ShiftRightOp: shifted,
+    tensor.TopKOp: sorted_first,
+    tensor.XorOp: lambda op, x, y: x ^ y,
     tensor.ArgmaxOp: first_maximum,
     tensor.AvgPoolOp: avg_pooled,
     tensor.BatchNormOp: batch_normalised,
@@ -520,7 +579,7 @@ MEANING: Mapping[type[Operation], Rule] = {
     tensor.MulOp: lambda op, x, y: x * y,
     tensor.MultiThresholdOp: lambda op, x, t: wrapped(op, counted(x, t, property_of(op, "axis"))),
     tensor.NegOp: unary(torch.neg),
-    tensor.NotOp: unary(torch.logical_not),
+    tensor.NotOp: unary(torch.bitwise_not),
     tensor.OrOp: lambda op, x, y: x | y,
     tensor.PadToOp: padded,
     tensor.PermuteOp: lambda op, x: x.permute(property_of(op, "perm")),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
 from triton_dsl.dialects import tensor, ternary
@@ -71,7 +73,7 @@ def unary(kind: type[UnaryOp]) -> Maker:
 
     def make(b: Builder) -> Operation | None:
         fits = is_float if kind.FLOAT_ONLY else is_number
-        x = b.pick(is_truth if kind is tensor.NotOp else fits)
+        x = b.pick((lambda v: is_truth(v) or is_integer(v)) if kind is tensor.NotOp else fits)
         if x is None:
             return None
         if kind in POSITIVE and not bool((b.values[x] > 0.05).all()):
@@ -151,9 +153,9 @@ def powers(b: Builder) -> Operation | None:
     return b.add(lambda: tensor.PowOp(base, x))
 
 
-def logic(kind: type[tensor.AndOp] | type[tensor.OrOp]) -> Maker:
+def logic(kind: Any, fits: Callable[[SSAValue], bool]) -> Maker:
     def make(b: Builder) -> Operation | None:
-        x = b.pick(is_truth)
+        x = b.pick(fits)
         return None if x is None else b.add(lambda: kind(x, b.other(x)))
 
     return make
@@ -402,7 +404,37 @@ def argmax(b: Builder) -> Operation | None:
     if x is None:
         return None
     axis = b.random.randrange(-rank(x), rank(x))
-    return b.add(lambda: tensor.ArgmaxOp(x, axis, keepdims=b.random.random() < 0.5))
+    kind = b.random.choice([tensor.ArgmaxOp, tensor.ArgminOp])
+    return b.add(lambda: kind(x, axis, keepdims=b.random.random() < 0.5))
+
+
+def ordering(b: Builder) -> Operation | None:
+    """Running sums and products, and the sorted first."""
+    x = b.pick(lambda v: is_number(v) and rank(v) >= 1)
+    if x is None:
+        return None
+    axis = b.random.randrange(rank(x))
+    kind = b.random.choice([tensor.CumsumOp, tensor.CumprodOp, tensor.TopKOp])
+    if kind is not tensor.TopKOp:
+        return b.add(lambda: kind(x, axis))
+    k, largest = b.random.randrange(b.dims(x)[axis] + 1), b.random.random() < 0.5
+    return b.add(lambda: tensor.TopKOp(x, k, axis, largest=largest))
+
+
+def by_index(b: Builder) -> Operation | None:
+    """Elements picked, or added, by index."""
+    x = b.pick(lambda v: is_number(v) and rank(v) >= 1 and min(b.dims(v)) > 0)
+    if x is None:
+        return None
+    axis, dims = b.random.randrange(rank(x)), list(b.dims(x))
+    size, dims[axis] = dims[axis], b.random.choice([1, 2, 3])
+    if tensor_type(x).get_shape() != tuple(b.dims(x)):
+        return None  # sizes of the indices must be those at run time
+    places = np.array([b.random.randrange(size) for _ in range(prod(dims))]).reshape(dims)
+    indices = b.given(places.astype(np.int64), i64)
+    if b.random.random() < 0.5:
+        return b.add(lambda: tensor.GatherElementsOp(x, indices, axis))
+    return b.add(lambda: tensor.ScatterElementsOp(x, indices, b.like(x, dims), axis, "add"))
 
 
 def joining(b: Builder) -> Operation | None:
@@ -663,8 +695,15 @@ MADE: dict[type[Operation], Maker] = {
     **{kind: reduction(kind) for kind in _REDUCTIONS},
     **{kind: predicate(kind) for kind in (tensor.IsInfOp, tensor.IsNanOp)},
     tensor.PreluOp: prelu,
-    tensor.AndOp: logic(tensor.AndOp),
-    tensor.OrOp: logic(tensor.OrOp),
+    **{
+        kind: logic(kind, lambda v: is_truth(v) or is_integer(v))
+        for kind in (tensor.AndOp, tensor.OrOp, tensor.XorOp)
+    },
+    **{kind: logic(kind, is_integer) for kind in (tensor.ShiftLeftOp, tensor.ShiftRightOp)},
+    **{kind: logic(kind, is_float) for kind in (tensor.Atan2Op, tensor.HypotOp)},
+    **dict.fromkeys((tensor.CumprodOp, tensor.CumsumOp, tensor.TopKOp), ordering),
+    **dict.fromkeys((tensor.GatherElementsOp, tensor.ScatterElementsOp), by_index),
+    tensor.ArgminOp: argmax,
     tensor.ArgmaxOp: argmax,
     tensor.AvgPoolOp: pooling,
     tensor.BatchNormOp: batch_norm,

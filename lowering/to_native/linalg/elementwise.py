@@ -5,7 +5,7 @@ from __future__ import annotations
 import math as numbers
 from collections.abc import Callable
 
-from xdsl.dialects import math
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, Float64Type, FloatAttr, i1
 from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation, SSAValue
@@ -227,6 +227,21 @@ def _power(s: Scalars, x: SSAValue, y: SSAValue, unsigned: bool) -> SSAValue:
     return s.insert(math.PowFOp(x, y))
 
 
+def _shifted(
+    s: Scalars, x: SSAValue, by: SSAValue, kind: Callable[..., Operation], gone: SSAValue | None
+) -> SSAValue:
+    """The bits of x moved; `gone`, or 0, where each of them leaves."""
+    far = s.compare("ge", by, bit_width(x.type) or 0, unsigned=True)
+    return s.select(far, 0 if gone is None else gone, s.insert(kind(x, by)))
+
+
+def _shift_right(s: Scalars, x: SSAValue, by: SSAValue, unsigned: bool) -> SSAValue:
+    if unsigned:
+        return _shifted(s, x, by, arith.ShRUIOp, None)
+    sign = s.select(s.compare("lt", x, 0), -1, s.constant(0, x.type))
+    return _shifted(s, x, by, arith.ShRSIOp, sign)
+
+
 def _relu6(s: Scalars, x: SSAValue) -> SSAValue:
     return s.minimum(s.maximum(x, 0), 6)
 
@@ -246,7 +261,10 @@ RULES: dict[type[Operation], Rule] = {
     tensor.WhereOp: where,
     tensor.ConvertOp: convert,
     tensor.NegOp: unary(lambda s, x: s.negate(x)),
-    tensor.NotOp: unary(lambda s, x: s.logical_not(x)),
+    tensor.XorOp: binary(lambda s, x, y, _: s.insert(arith.XOrIOp(x, y))),
+    tensor.NotOp: unary(lambda s, x: s.insert(arith.XOrIOp(x, s.constant(-1, x.type)))),
+    tensor.ShiftLeftOp: binary(lambda s, x, y, _: _shifted(s, x, y, arith.ShLIOp, None)),
+    tensor.ShiftRightOp: binary(_shift_right),
     tensor.AbsOp: unless_unsigned(_absolute, _same),
     tensor.SignOp: unless_unsigned(_sign, lambda s, x: s.minimum(x, 1, unsigned=True)),
     tensor.ExpOp: _of(math.ExpOp),

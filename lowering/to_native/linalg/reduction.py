@@ -150,6 +150,13 @@ def reduce_sum(emitter: Emitter, op: tensor.ReduceSumOp, x: SSAValue) -> SSAValu
     return reduce(emitter, x, op.axes.get_values(), addition, 0, keepdims=keepdims)
 
 
+def reduce_prod(emitter: Emitter, op: tensor.ReduceProdOp, x: SSAValue) -> SSAValue:
+    """`tensor.reduce_prod`."""
+    keepdims = bool(op.keepdims.value.data)
+    axes = op.axes.get_values()
+    return reduce(emitter, x, axes, lambda s, a, b: s.mul(b, a), 1, keepdims=keepdims)
+
+
 def reduce_mean(emitter: Emitter, op: tensor.ReduceMeanOp, x: SSAValue) -> SSAValue:
     """`tensor.reduce_mean`."""
     return mean(emitter, x, op.axes.get_values(), keepdims=bool(op.keepdims.value.data))
@@ -269,6 +276,7 @@ RULES: dict[type[Operation], Rule] = {
     tensor.AvgPoolOp: avg_pool,
     tensor.GlobalAvgPoolOp: global_avg_pool,
     tensor.ReduceSumOp: reduce_sum,
+    tensor.ReduceProdOp: reduce_prod,
     tensor.ReduceMeanOp: reduce_mean,
     tensor.ReduceMaxOp: reduce_max,
     tensor.ReduceMinOp: reduce_min,

@@ -82,17 +82,17 @@ func.func @f(%x: tensor<4xi32>, %y: tensor<4xi32>) {
 
 // -----
 
-func.func @f(%x: tensor<4xi32>, %y: tensor<4xi32>) {
-  // expected-error @+1 {{'tensor.and' expects i1 elements, got tensor<4xi32>}}
-  %z = tensor.and %x, %y : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+func.func @f(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error @+1 {{'tensor.and' expects truth values or integers, got tensor<4xf32>}}
+  %z = tensor.and %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   func.return
 }
 
 // -----
 
-func.func @f(%x: tensor<4xi8>) {
-  // expected-error @+1 {{'tensor.not' expects i1 elements, got tensor<4xi8>}}
-  %y = tensor.not %x : (tensor<4xi8>) -> tensor<4xi8>
+func.func @f(%x: tensor<4xf16>) {
+  // expected-error @+1 {{'tensor.not' expects truth values or integers, got tensor<4xf16>}}
+  %y = tensor.not %x : (tensor<4xf16>) -> tensor<4xf16>
   func.return
 }
 

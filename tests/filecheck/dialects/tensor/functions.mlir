@@ -1,6 +1,6 @@
 // RUN: triton-opt %s | triton-opt | filecheck %s
 // RUN: triton-opt %s --print-op-generic | triton-opt | filecheck %s
-// Functions of one number parse, print and parse again, in both formats.
+// Functions of numbers, bits and axes parse, print and parse again, in both formats.
 
 func.func @functions(%x: tensor<?x4xf32>) {
   %acos = tensor.acos %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
@@ -51,3 +51,38 @@ func.func @tests(%x: tensor<?x4xf16>) {
 // CHECK-LABEL: @tests
 // CHECK-NEXT: %n = tensor.is_nan %x : (tensor<?x4xf16>) -> tensor<?x4xi1>
 // CHECK-NEXT: %i = tensor.is_inf %x : (tensor<?x4xf16>) -> tensor<?x4xi1>
+
+func.func @others(%x: tensor<?x4xf32>, %i: tensor<?x4xi32>) {
+  %a = tensor.xor %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+  %b = tensor.shift_left %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+  %c = tensor.shift_right %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+  %d = tensor.and %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+  %e = tensor.fmod %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+  %f = tensor.atan2 %x, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %g = tensor.hypot %x, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %h = tensor.cumsum %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %j = tensor.cumprod %x {axis = 0 : i64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %k, %l = tensor.top_k %x {k = 2 : i64} : (tensor<?x4xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+  %m = tensor.reduce_prod %x {axes = array<i64: 1>} : (tensor<?x4xf32>) -> tensor<?xf32>
+  %n = tensor.reduce_log_sum_exp %x {axes = array<i64: 1>} : (tensor<?x4xf32>) -> tensor<?xf32>
+  %o = tensor.argmin %x {keepdims = true} : (tensor<?x4xf32>) -> tensor<?x1xi64>
+  %p = tensor.gather_elements %x, %i {axis = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xi32>) -> tensor<?x4xf32>
+  %q = tensor.scatter_elements %x, %i, %x {axis = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xi32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  func.return
+}
+// CHECK-LABEL: @others
+// CHECK-NEXT: %a = tensor.xor %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+// CHECK-NEXT: %b = tensor.shift_left %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+// CHECK-NEXT: %c = tensor.shift_right %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+// CHECK-NEXT: %d = tensor.and %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+// CHECK-NEXT: %e = tensor.fmod %i, %i : (tensor<?x4xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>
+// CHECK-NEXT: %f = tensor.atan2 %x, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %g = tensor.hypot %x, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %h = tensor.cumsum %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %j = tensor.cumprod %x {axis = 0 : i64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %k, %l = tensor.top_k %x {k = 2 : i64} : (tensor<?x4xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+// CHECK-NEXT: %m = tensor.reduce_prod %x {axes = array<i64: 1>} : (tensor<?x4xf32>) -> tensor<?xf32>
+// CHECK-NEXT: %n = tensor.reduce_log_sum_exp %x {axes = array<i64: 1>} : (tensor<?x4xf32>) -> tensor<?xf32>
+// CHECK-NEXT: %o = tensor.argmin %x {keepdims = true} : (tensor<?x4xf32>) -> tensor<?x1xi64>
+// CHECK-NEXT: %p = tensor.gather_elements %x, %i {axis = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xi32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %q = tensor.scatter_elements %x, %i, %x {axis = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xi32>, tensor<?x4xf32>) -> tensor<?x4xf32>

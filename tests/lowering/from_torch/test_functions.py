@@ -1,0 +1,97 @@
+"""Functions of PyTorch against PyTorch: values at the ends of their domains too."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.lowering.from_torch import from_torch
+
+GENERATOR = torch.Generator().manual_seed(3)
+X, Y = (torch.randn(3, 5, generator=GENERATOR) for _ in range(2))
+PLACES = torch.tensor([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1, 1, 2, 2, 0]])
+INTS = torch.tensor([[-100, 5, 7, 2**31 - 1, -(2**31)], [1, 2, 3, 4, 5]], dtype=torch.int32)
+OTHERS = torch.tensor([[3, -2, 7, 100, 1], [9, 8, 7, 6, 5]], dtype=torch.int32)
+TINY = torch.tensor([3e-8, -3e-8, 0.0])
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+    **{name: (getattr(torch, name), (X,)) for name in ("sin", "cos", "tan", "atan", "asinh")},
+    **{name: (getattr(torch, name), (X,)) for name in ("sinh", "cosh", "exp2", "isinf")},
+    **{name: (getattr(torch, name), (X / 5,)) for name in ("asin", "acos", "atanh")},
+    **{name: (getattr(torch, name), (X.abs() + 1,)) for name in ("acosh", "log2")},
+    **{name: (getattr(torch, name), (X, Y)) for name in ("hypot", "atan2", "fmod")},
+    "fmod of integers": (torch.fmod, (INTS, OTHERS)),
+    "var": (lambda x: x.var(), (X,)),
+    "var along": (lambda x: x.var(1, correction=0), (X,)),
+    "std": (lambda x: x.std(0), (X,)),
+    "tril": (torch.tril, (X,)),
+    "triu": (lambda x: x.triu(1), (X,)),
+    "topk": (lambda x: torch.topk(x, 2), (X,)),
+    "topk smallest": (lambda x: torch.topk(x, 2, largest=False), (X,)),
+    "sort": (lambda x: torch.sort(x, descending=True), (X,)),
+    "argsort": (lambda x: torch.argsort(x), (X,)),
+    "prod": (lambda x: x.prod(1), (X,)),
+    "prod of all": (lambda x: x.prod(), (X,)),
+    "cumprod": (lambda x: x.cumprod(1), (X,)),
+    "cumsum over the batch": (lambda x: x.cumsum(0), (X,)),
+    "gather": (lambda x, i: x.gather(1, i), (X, PLACES)),
+    "gather fewer": (lambda x, i: x.gather(1, i[:, :2]), (X, PLACES)),
+    "scatter": (lambda x, i, y: x.scatter(1, i, y), (X, PLACES[:2].repeat(2, 1)[:3], Y)),
+    "scatter_add": (lambda x, i, y: x.scatter_add(1, i, y), (X, PLACES, Y)),
+    "and": (lambda a, b: a & b, (INTS, OTHERS)),
+    "or": (lambda a, b: a | b, (INTS, OTHERS)),
+    "not": (lambda a: ~a, (INTS,)),
+    "shift left": (lambda a: a << 3, (INTS,)),
+    "shift right": (lambda a: a >> 2, (INTS,)),
+    # What was wrong without a word.
+    "exclusive or": (lambda a: a ^ 3, (INTS,)),
+    "running sums": (lambda x: x.cumsum(1), (torch.tensor([[1.0, torch.inf, 2, torch.nan, 1]]),)),
+    "logsumexp": (
+        lambda x: x.logsumexp(1),
+        (torch.tensor([[-torch.inf] * 3, [torch.inf, 0, 1], [1, 2, 3]]),),
+    ),
+    "argmin of bytes": (lambda x: x.argmin(1), (torch.tensor([[3, 0, 255]], dtype=torch.uint8),)),
+    "argmin of int8": (lambda x: x.argmin(1), (torch.tensor([[3, -128]], dtype=torch.int8),)),
+    "min of bytes": (lambda x: x.min(1)[1], (torch.tensor([[3, 0, 255]], dtype=torch.uint8),)),
+    "log1p": (torch.log1p, (TINY,)),
+    "expm1": (torch.expm1, (TINY,)),
+    "elu": (torch.nn.functional.elu, (TINY,)),
+    "trunc": (lambda x: 1 / x.trunc(), (torch.tensor([-0.0, -0.5, 2.5]),)),
+    "softplus": (torch.nn.functional.softplus, (torch.tensor([-20.0, 1.0, 30.0]),)),
+}
+
+
+def called(function: Callable[..., Any], count: int) -> torch.nn.Module:
+    class One(torch.nn.Module):
+        def forward(self, a: Tensor) -> Any:
+            return function(a)
+
+    class Two(torch.nn.Module):
+        def forward(self, a: Tensor, b: Tensor) -> Any:
+            return function(a, b)
+
+    class Three(torch.nn.Module):
+        def forward(self, a: Tensor, b: Tensor, c: Tensor) -> Any:
+            return function(a, b, c)
+
+    return (One, Two, Three)[count - 1]()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_function_is_that_of_pytorch(name: str) -> None:
+    function, inputs = CASES[name]
+    module = from_torch(called(function, len(inputs)), inputs)
+    expected = function(*inputs)
+    results = run_module(module, [v.numpy() for v in inputs])
+    several = [expected] if isinstance(expected, Tensor) else list(expected)
+    for result, value in zip(results, several, strict=True):
+        wanted = value.numpy()
+        assert result.dtype == wanted.dtype
+        if wanted.dtype.kind != "f":
+            np.testing.assert_array_equal(result, wanted)
+        else:
+            np.testing.assert_allclose(result, wanted, rtol=2e-6, atol=1e-30)
