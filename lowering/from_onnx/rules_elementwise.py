@@ -5,7 +5,7 @@ Not here: activations (`rules_activation`), bits (`rules_bits`), conversions (`r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,6 @@ def is_unsigned(value: SSAValue) -> bool:
 def unary(kind: Any) -> Rule:
     """A rule for an op of one operand."""
     return lambda e, call: e.add(kind(call[0]))
-
-
-def composed(function: Callable[[Emitter, SSAValue], SSAValue]) -> Rule:
-    """A rule for a function of one tensor."""
-    return lambda e, call: function(e, call[0])
 
 
 def aligned(e: Emitter, call: Call) -> tuple[SSAValue, SSAValue]:
