@@ -165,11 +165,6 @@ def softplus(op: tensor.SoftplusOp, e: Forward) -> Expr:
     return call("F.softplus", e.value(op.operand), threshold="40")
 
 
-def thresholded_relu(op: tensor.ThresholdedReluOp, e: Forward) -> Expr:
-    """x above a threshold, else 0."""
-    return call("F.threshold", e.value(op.operand), alpha_of(op), "0.0")
-
-
 def sign(op: tensor.SignOp, e: Forward) -> Expr:
     """-1, 0 or 1."""
     if is_float(tensor_type(op.operand)):
@@ -458,7 +453,6 @@ RULES = {
     tensor.ClampOp: clamp,
     tensor.Relu6Op: relu6,
     tensor.SoftplusOp: softplus,
-    tensor.ThresholdedReluOp: thresholded_relu,
     tensor.GeluOp: gelu,
     tensor.SoftmaxOp: softmax,
     tensor.LogSoftmaxOp: softmax,

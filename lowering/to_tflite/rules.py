@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import f64
 from xdsl.ir import Attribute, Operation
 
 from ...dialects import spike
+from ...dialects.spike.types import dense_type
+from ...dialects.traits import Elementwise
 from ...ir.errors import LoweringError
 from . import (
     activation,
@@ -38,7 +41,12 @@ RULES: dict[type[Operation], Rule] = {
 
 
 def takes(kind: type[Operation], element: Attribute) -> bool:
-    """Whether an op has a form for elements of a type: a rule, and a kernel of one operator."""
+    """Whether an op has a form for elements of a type: a rule, and a kernel of one operator.
+
+    No arithmetic is done in float64: there the op itself is to be refused, not its parts.
+    """
+    if element == f64 and kind.get_trait(Elementwise) is not None:
+        return True
     if kind not in RULES:
         return False
     operator = elementwise.UNARY.get(kind) or elementwise.BINARY.get(kind)
@@ -60,5 +68,7 @@ def write(emitter: Emitter, op: Operation) -> None:
         return
     rule = RULES.get(type(op))
     if rule is None:
+        if any(dense_type(value).element_type == f64 for value in op.operands):
+            raise Inexpressible("LiteRT has no arithmetic on FLOAT64; convert to float32")
         raise Inexpressible("the op has no form in TFLite")
     rule(emitter, op)

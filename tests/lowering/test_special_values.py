@@ -95,6 +95,7 @@ rows = [
     unary("clamp above", tensor.ClampOp, X, floats(nan, 1, -inf, 0, -1, 1), max=1.0),
     unary("hard_tanh", tensor.HardTanhOp, X, floats(nan, 1, -1, 0, -1, 1)),
     unary("leaky_relu", tensor.LeakyReluOp, X, floats(nan, inf, -inf, 0, -0.5, 2), alpha=0.5),
+    unary("threshold", tensor.ThresholdedReluOp, X, floats(0, inf, 0, 0, 0, 2), alpha=1.0),
     unary("sigmoid", tensor.SigmoidOp, X[:, :3], floats(nan, 1, 0)),
     unary("tanh", tensor.TanhOp, X[:, :3], floats(nan, 1, -1)),
     unary("exp", tensor.ExpOp, floats(nan, inf, -inf, 1000), floats(nan, inf, 0, inf), "tflite"),

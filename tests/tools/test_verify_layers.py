@@ -152,7 +152,7 @@ def test_a_circuit_that_cannot_be_built_is_not_equal(
         (["--layers", "-t", "verilog", "-t", "onnx"], 2, "one target"),
         (["--layers", "--vectors", "1"], 2, "vectors"),
         (["--prove", "5"], 2, "--prove needs --layers"),
-        (["--layers", "-p", "convert-ternary-to-hw"], 1, "no function '@forward'"),
+        (["--layers", "-p", "convert-ternary-to-hw"], 1, "no function 'forward'"),
     ],
 )
 def test_a_wrong_call_gets_one_message(

@@ -482,3 +482,13 @@ def test_a_result_of_too_many_axes_to_transpose_is_named(bench: Any) -> None:
     module = bench.build([TensorType(f32, [2] * 7)], body)
     with pytest.raises(UnsupportedError, match=r"func.return.*: result 'y': .*up to 6 axes"):
         bench.bytes_of(module)
+
+
+def test_in_float64_the_ops_of_the_program_are_refused_and_not_their_parts(bench: Any) -> None:
+    def body(add: Any, x: Any) -> list[Any]:
+        return [add(tensor.SinOp(add(tensor.AcosOp(x))))]
+
+    with pytest.raises(UnsupportedError) as refusal:
+        bench.bytes_of(bench.build([TensorType(f64, [2, 3])], body))
+    named = [line.split()[0] for line in str(refusal.value).splitlines()[1:]]
+    assert named == ["tensor.acos", "tensor.sin"]
