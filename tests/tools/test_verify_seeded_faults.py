@@ -425,11 +425,11 @@ FAULTS = [
     Fault("onnx: Sub for Add", "arithmetic", ("onnx",),
           entry(onnx_elementwise.BINARY, tensor.AddOp, tensor.SubOp)),
     Fault("tflite: minimum for maximum", "arithmetic", ("tflite",),
-          entry(tflite_elementwise._BINARY, tensor.MaximumOp, tensor.MinimumOp)),  # pyright: ignore[reportPrivateUsage]
+          entry(tflite_elementwise.BINARY, tensor.MaximumOp, tensor.MinimumOp)),
     Fault("tflite: the greater ones", "arithmetic", ("tflite",),
           entry(tflite_elementwise._COMPARISON, "lt", "gt")),  # pyright: ignore[reportPrivateUsage]
     Fault("tflite: product for sum", "arithmetic", ("tflite",),
-          entry(tflite_elementwise._BINARY, tensor.SubOp, tensor.MulOp)),  # pyright: ignore[reportPrivateUsage]
+          entry(tflite_elementwise.BINARY, tensor.SubOp, tensor.MulOp)),
     Fault("native: maximum for minimum", "arithmetic", ("native",),
           entry(TO_LINALG, tensor.MinimumOp, tensor.MaximumOp)),
     Fault("native: add for sub", "arithmetic", ("native",),
