@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
@@ -36,6 +34,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from ..ir.arrays import Array
 from ..ir.errors import TritonError
 from ..ir.interpreter import Observer, check_supported, entry_function, run_function
 from .elements import numpy_dtype
@@ -47,8 +46,6 @@ from .spike.types import dense_type
 from .tensor import interpret as tensor_interpret
 from .ternary import interpret as ternary_interpret
 from .ternary.types import TritType
-
-Array = NDArray[Any]
 
 RULES: dict[type[Operation], Rule] = {
     **tensor_interpret.RULES,

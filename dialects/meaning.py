@@ -8,12 +8,11 @@ type after, and silences floating-point warnings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
-from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-Array = NDArray[Any]
+from ..ir.arrays import Array
+
 Rule = Callable[..., Array | tuple[Array, ...]]
 """`rule(op, *operands)`: one array, or a tuple of them for several results."""
 

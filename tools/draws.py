@@ -13,13 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import AnyFloat, FunctionType, StringAttr
 
 from ..dialects import spike, tensor, ternary
 from ..dialects.interpret import run_module
 from ..dialects.shapes import is_integer
 from ..dialects.spike.types import dense_type
+from ..ir.arrays import Array
 from ..ir.errors import BackendError, TritonError
 from ..ir.interpreter import entry_function
 from ..lowering.sources.source import Source
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, Operation, SSAValue
 
-Array = NDArray[Any]
 
 ORDINARY, EDGE, SPECIAL = "ordinary", "edge", "special"
 """The kinds of inputs: see `random_array`, `edge_array`, `special_array`."""

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from ml_dtypes import finfo
-from numpy.typing import NDArray
 
 from ..dialects.interpret import run_module
 from ..dialects.traits import AddsUp, Rounds, has
+from ..ir.arrays import Array
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
 
-Array = NDArray[Any]
 
 RUNS = 6
 """Runs with noise."""

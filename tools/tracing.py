@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation
 
 from ..dialects.interpret import run_module
+from ..ir.arrays import Array
 from ..ir.errors import TritonError
 from ..ir.interpreter import entry_function
 from ..lowering.emission import source_place
@@ -24,7 +25,6 @@ from .bisection import beginning, body_ops, first_wrong, live_values
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-Array = NDArray[Any]
 
 Agree = Callable[["ModuleOp", Array, Array], bool]
 """Whether a result of a program is as close to the expected one as it must be."""

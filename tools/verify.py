@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..dialects.interpret import run_module
 from ..dialects.traits import BitExact, has
+from ..ir.arrays import Array
 from ..ir.errors import BackendError, LoweringError, PassError, TritonError
 from ..lowering.comparison import computed_types, has_steps
 from ..lowering.engine import engine_of
@@ -27,8 +28,6 @@ from .tracing import FirstDifference, against_source, form, gaps, on_target
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-
-Array = NDArray[Any]
 
 RTOL, ATOL = 1e-4, 1e-5
 """Tolerance for float programs, |a - b| ≤ ATOL + RTOL · max|a| over one output: sums of a few

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
+from ...ir.arrays import Array
 from ..elements import numpy_dtype
 from ..meaning import Rule
 from ..shapes import DYNAMIC, ShapeError
@@ -22,7 +22,6 @@ from .recurrent import RecurrentOp
 from .scan import ScanOp
 from .types import dense_type
 
-Array = NDArray[Any]
 Evaluate = Callable[[Operation, Sequence[Array]], tuple[Array, ...]]
 """The results of any op on given operands."""
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from ...ir.arrays import Array
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
 from . import coding
 from .threefry import uniform
-
-Array = NDArray[Any]
 
 
 def encode(op: coding.EncodeOp, x: Array, *others: Array) -> Array:

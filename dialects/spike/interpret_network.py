@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.arrays import Array
 from ..meaning import Rule
 from ..parameters import constant_value
 from ..tensor.interpret_linear import along_channels, convolve, product
@@ -24,7 +24,6 @@ from .population import PopulationOp
 from .projection import ProjectionOp
 from .simulate import SimulateOp
 
-Array = NDArray[Any]
 Transfer = Callable[[Array], Array]
 """What the target of a projection receives for an output [N, shape…] of its source, in f32."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
+from ...ir.arrays import Array
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
@@ -17,7 +16,6 @@ from . import adaptive, integer, neurons
 from .neuron import FiringOp, NeuronOp
 from .types import is_train
 
-Array = NDArray[Any]
 States = tuple[Array, ...]
 Parameters = Mapping[str, Array]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 
+from ...ir.arrays import Array
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
@@ -17,8 +17,6 @@ from ..tensor.interpret_linear import along_channels, convolve, product
 from . import attention, normalization, synapses
 from .interpret_neurons import fire, named_operands, reset
 from .types import is_train
-
-Array = NDArray[Any]
 
 
 def _sum_type(op: synapses.LinearOp | synapses.ConvOp, weight: Array) -> np.dtype[Any]:

@@ -5,12 +5,10 @@ Each op computes what its docstring says; clarity comes before speed.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from ...ir.arrays import Array
 from ..meaning import Rule, rules_of
 from ..parameters import constant_value
 from . import (
@@ -21,8 +19,6 @@ from . import (
     shape,
     storage,
 )
-
-Array = NDArray[Any]
 
 
 def stored(op: Operation) -> Array:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from ...ir.arrays import Array
 from ..meaning import Rule
 from . import linear
 from .activation import softmax_along
-
-Array = NDArray[Any]
 
 EXACT_IN_FLOAT64 = 2**53
 """Integers up to this size, and sums of them that stay within it, are exact in float64."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from ...ir.arrays import Array
 from ..meaning import Rule
 from . import quantization
 from .interpret_linear import along_channels
-
-Array = NDArray[Any]
 
 
 def quantize(op: quantization.QuantizeOp, x: Array, scale: Array, zero_point: Array) -> Array:

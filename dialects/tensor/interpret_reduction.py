@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from ...ir.arrays import Array
 from ..meaning import Rule
 from . import normalization, reduction
 from .interpret_linear import along_channels
-
-Array = NDArray[Any]
 
 
 def pool_windows(op: reduction.MaxPoolOp | reduction.AvgPoolOp, x: Array, fill: Any) -> Array:

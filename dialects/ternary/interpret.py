@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.arrays import Array
 from ...ir.errors import VerifyError
 from ...ir.trits import accumulator_bits, pack_trits, unpack_trits
 from ..inference import tensor_type
@@ -23,8 +24,6 @@ from ..tensor.interpret_linear import along_channels, convolve, integer_matmul
 from ..tensor.interpret_quantization import count_thresholds, rescale
 from . import adder_graph, linear, storage
 from .sparsity import check_sparsity, reduction_matrix
-
-Array = NDArray[Any]
 
 
 def ternarize(op: storage.TernarizeOp, x: Array) -> tuple[Array, ...]:

@@ -12,16 +12,14 @@ from functools import cache
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ...dialects.interpret import run_module
+from ...ir.arrays import Array
 from ...ir.errors import SourceError, UnsupportedError
 from .formats import FORMAT_ATTRIBUTE, FORMATS, format_of
 from .importer import Imported, import_model
 from .reading import read_model, require_onnx
-
-Array = NDArray[Any]
 
 
 class Prepared:

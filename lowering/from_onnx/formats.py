@@ -19,9 +19,8 @@ from xdsl.dialects.builtin import IntegerType, Signedness, i8
 from xdsl.ir import Attribute, Operation
 
 from ...dialects import tensor
+from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
-
-Array = NDArray[Any]
 
 UI8: Attribute = IntegerType(8, Signedness.UNSIGNED)
 

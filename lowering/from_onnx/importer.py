@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, NameLoc, StringAttr
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -26,8 +25,6 @@ from .rules import FOREIGN, REFUSED, RULES
 from .schemas import OPSETS, body_of
 from .scopes import FAILED, FailedError, Scope
 from .sizes import Free
-
-Array = NDArray[Any]
 
 MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What rules raise at attributes of another kind or number than the standard says."""

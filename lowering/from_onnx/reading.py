@@ -12,12 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError, SourceError
 from .formats import format_of
-
-Array = NDArray[Any]
 
 FILE_LIMIT = 1 << 31
 """Protocol buffers hold less than this many bytes in one message."""

@@ -11,7 +11,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
@@ -19,12 +18,11 @@ from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
+from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
 from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
 from .rules_shape import axis_of, counted, padded, take
 from .sizes import Free, Size, static
-
-Array = NDArray[Any]
 
 
 def _wrapped(e: Emitter, places: SSAValue, size: Size) -> SSAValue:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import f64, i8, i16, i32
 from xdsl.ir import SSAValue
 
@@ -13,13 +10,12 @@ from ...dialects import tensor, ternary
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float, is_integer
+from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
 from ..from_torch.weights import recognize
 from .emitter import Call, Emitter, Rule
 from .rules_elementwise import is_unsigned
 from .sizes import Free, static
-
-Array = NDArray[Any]
 
 EXACT_IN_FLOAT = 1 << 24
 """Up to here float32 holds every integer."""

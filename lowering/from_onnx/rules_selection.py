@@ -8,15 +8,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from ...dialects.inference import tensor_type
+from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
 from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
 from .rules_shape import axis_of, take
-
-Array = NDArray[Any]
 
 
 def _compress(e: Emitter, call: Call) -> SSAValue:

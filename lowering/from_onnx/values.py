@@ -14,7 +14,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     TensorType,
     UnrealizedConversionCastOp,
@@ -31,6 +30,7 @@ from ...dialects.interpret import evaluate
 from ...dialects.parameters import dense_constant
 from ...dialects.shapes import DYNAMIC, ShapeError, is_float
 from ...dialects.tensor.storage import INLINE_LIMIT
+from ...ir.arrays import Array
 from ...ir.errors import TritonError
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
@@ -39,8 +39,6 @@ from .calls import UnknownValueError, element_type
 from .formats import Format, format_of, moved
 from .sizes import Free, Size, Sizes, fitted, ir_shape, probes, static
 from .symbolic import compute
-
-Array = NDArray[Any]
 
 LARGEST_KNOWN = 1 << 24
 """Nothing with more elements than this is computed before the program runs, unless it is made of

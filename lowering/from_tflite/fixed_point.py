@@ -12,20 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, Signedness, f32, i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.fixed_point import fixed_points
+from ...ir.arrays import Array
 from ...ir.errors import TritonError
 from ..from_torch.sizes import ProblemError
 from ..to_tflite.multipliers import multiplier_of
 from .emitter import Emitter, Node
 from .model import Quantization
-
-Array = NDArray[Any]
 
 UI8: Attribute = IntegerType(8, Signedness.UNSIGNED)
 

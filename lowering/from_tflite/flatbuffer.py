@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import SourceError
-
-Array = NDArray[Any]
 
 READS = 16
 """How often each byte of a file may be referred to, on average; honest files refer to it once."""

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import SourceError
 from ..from_torch.sizes import ProblemError
 from ..to_tflite.flatbuffer import unpack_bits
 from ..to_tflite.graph import Element
 from .flatbuffer import Buffer, Table
 from .schema import CUSTOM, ELEMENTS, IDENTIFIER, OPERATORS, read_options
-
-Array = NDArray[Any]
 
 FILE_LIMIT = 1 << 33
 """No file has as many bytes; values may stand behind the 2 GB of the flatbuffer itself."""

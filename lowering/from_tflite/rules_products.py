@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...ir.arrays import Array
 from ..from_onnx.calls import Call
 from ..from_onnx.rules_linear import integer_product, linear
 from ..from_onnx.rules_window import Window, convolution
@@ -35,8 +35,6 @@ from .fixed_point import (
 )
 from .model import Quantization
 from .rules_activation import activated
-
-Array = NDArray[Any]
 
 SAME = 0
 """The kind of pads that keeps sizes, by its number in the schema; 1 has none."""

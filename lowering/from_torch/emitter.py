@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
@@ -25,14 +24,13 @@ from ...dialects.parameters import dense_constant
 from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.shape import SLICE_END
 from ...dialects.tensor.storage import INLINE_LIMIT
+from ...ir.arrays import Array
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
 from ..weights import as_arrays
 from .sizes import ProblemError, Size, Sizes, ir_shape, is_free, reshape_target, size_of, sizes_of
 from .weights import recognize
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

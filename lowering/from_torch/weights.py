@@ -5,12 +5,11 @@ Not here: making weights ternary that are not (the pass `ternarize`).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from ...ir.arrays import Array
 
 
 class Recognized(NamedTuple):

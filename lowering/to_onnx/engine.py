@@ -14,18 +14,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from ...dialects.interpret import run_module
+from ...ir.arrays import Array
 from ...ir.errors import BackendError, LoweringError, TritonError
 from ...runtime.engines import run_onnx
 from ..artifact import write_artifact
 from ..comparison import disagreement, products, sample_inputs
 from ..engine import ArtifactEngine
-
-Array = NDArray[Any]
 
 EXACT_BYTES = {"session.x64quantprecision": "1"}
 """Entries with which ONNX Runtime stores INT8 weights as UINT8 where `byte_weights` would."""

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError, LoweringError, OptionError, UnsupportedError
 from ...ir.safe_write import PendingFiles
 from ..artifact import write_artifact
@@ -20,7 +20,6 @@ from .engine import EXACT_BYTES, open_session, require_runtime, run_session, sat
 from .graph import DOMAIN
 from .model import IR_VERSIONS, require_onnx
 
-Array = NDArray[Any]
 Level = Literal["basic", "extended", "all"]
 
 LEVELS = ("basic", "extended", "all")

@@ -8,18 +8,16 @@ from importlib.metadata import version
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from ...dialects.interpret import run_module
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
+from ...ir.arrays import Array
 from ...ir.errors import BackendError, LoweringError, TritonError
 from ..comparison import BATCH, disagreement, products, sample_inputs
 from ..engine import ArtifactEngine
-
-Array = NDArray[Any]
 
 MOST_PRODUCTS = 2 * 10**9
 """As many multiplications the interpreter makes for a check, so that it takes a second at most."""

@@ -6,12 +6,9 @@ by them (`lowering.from_tflite.fixed_point`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from ...ir.arrays import Array
 
 
 def multiplier_of(real: Array) -> tuple[Array, Array]:
