@@ -143,6 +143,13 @@ def where(e: Emitter, op: tensor.WhereOp) -> None:
 def choose(e: Emitter, condition: str, lhs: str, rhs: str) -> str:
     """`lhs` where `condition`, else `rhs`, in any element type."""
     element = e.element(lhs)
+    if element is Element.UINT64:  # no kernel, and no wider type
+        other = e.node("Not", [condition], Element.BOOL)
+        chosen = [
+            e.node("Mul", [value, e.cast(taken, element)], element)
+            for value, taken in ((lhs, condition), (rhs, other))
+        ]
+        return e.node("Add", chosen, element)
     wide = {
         Element.BOOL: Element.UINT8,
         Element.UINT16: Element.INT32,

@@ -32,6 +32,7 @@ from triton_dsl.dialects.shapes import DYNAMIC
 Array = np.ndarray[Any, Any]
 FLOATS = (f32, f64, f16)
 INTEGERS = (i8, i16, i32, i64)
+UNSIGNED = tuple(IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64))
 ANY = DYNAMIC
 
 
@@ -243,7 +244,7 @@ def test_logic(bench: Any, opset: int) -> None:
     bench.check(module, [x, np.array([True, False, True, False])], opset)
 
 
-@pytest.mark.parametrize("element", (*FLOATS, *INTEGERS, i1), ids=str)
+@pytest.mark.parametrize("element", (*FLOATS, *INTEGERS, *UNSIGNED, i1), ids=str)
 def test_where(bench: Any, opset: int, element: Attribute) -> None:
     types = [TensorType(i1, [ANY, 1]), TensorType(element, [3]), TensorType(element, [1])]
     module = bench.build(types, lambda add, c, x, y: add(tensor.WhereOp(c, x, y)))
