@@ -32,7 +32,7 @@ from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import axis_index, broadcasts_to, integer, is_float
 from ..traits import BitExact, Idempotent, Increasing, Rounds, WorksAlong
-from .elementwise import ClampOp, ExpOp, FloatBinaryOp, FloatUnaryOp, UnaryOp, error_function
+from .elementwise import ClampOp, ErfOp, ExpOp, FloatBinaryOp, FloatUnaryOp, UnaryOp, error_function
 from .formula import Formula
 from .functions import Expm1Op, Log1pOp
 
@@ -116,6 +116,9 @@ class LeakyReluOp(AlphaOp):
 
     def compute(self, x: Array) -> Array:
         return np.where(x >= 0, x, np.asarray(self.alpha.value.data, x.dtype) * x)
+
+    def decompose(self, x: Formula) -> Formula:
+        return (x < 0).choose(x * self.alpha.value.data, x)
 
 
 @irdl_op_definition
@@ -330,6 +333,13 @@ class GeluOp(FloatUnaryOp):
             return x / 2 * (1 + error_function(x / math.sqrt(2)).astype(x.dtype))
         return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
+    def decompose(self, x: Formula) -> Formula:
+        if self.approximate.data == "exact":
+            curve = (x * math.sqrt(0.5)).of(ErfOp)
+        else:
+            curve = ((x * x * x * 0.044715 + x) * math.sqrt(2 / math.pi)).of(TanhOp)
+        return x * 0.5 * (curve + 1)
+
 
 @irdl_op_definition
 class SiluOp(FloatUnaryOp):
@@ -342,6 +352,9 @@ class SiluOp(FloatUnaryOp):
 
     def compute(self, x: Array) -> Array:
         return x * logistic(x)
+
+    def decompose(self, x: Formula) -> Formula:
+        return x * x.of(SigmoidOp)
 
 
 @irdl_op_definition
@@ -379,6 +392,9 @@ class HardSwishOp(FloatUnaryOp):
 
     def compute(self, x: Array) -> Array:
         return x * np.minimum(np.maximum(x + 3, 0), 6) / 6
+
+    def decompose(self, x: Formula) -> Formula:
+        return x * (x + 3).maximum(0).minimum(6) / 6
 
 
 @irdl_op_definition

@@ -40,7 +40,12 @@ RULES: dict[type[Operation], Rule] = {
 }
 
 
-_SINCE = {"Mish": 18, **dict.fromkeys(elementwise.OF_BITS.values(), 18)}
+_SINCE = {
+    "Gelu": 20,
+    "HardSwish": 14,
+    "Mish": 18,
+    **dict.fromkeys(elementwise.OF_BITS.values(), 18),
+}
 """The first opset with an operator, where that is after the least one."""
 
 
