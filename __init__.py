@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from .ir.language.nodes import LayerDef as LayerDef
     from .ir.language.parser import TritonParser as TritonParser
     from .ir.version import __version__ as __version__
-    from .lowering.backend import BackendBase as BackendBase
-    from .lowering.backend import compile_model as compile_model
-    from .lowering.backend import register_backend as register_backend
+    from .lowering.compile_model import BackendBase as BackendBase
+    from .lowering.compile_model import compile_model as compile_model
+    from .lowering.compile_model import register_backend as register_backend
     from .lowering.from_nir import import_nir as import_nir
     from .lowering.from_onnx import from_onnx as from_onnx
     from .lowering.from_tflite import from_tflite as from_tflite
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from .lowering.to_pytorch.codegen import PyTorchCodeGenerator as PyTorchCodeGenerator
     from .lowering.to_tflite import TFLiteQuantizationConfig as TFLiteQuantizationConfig
     from .lowering.to_tflite import export_to_tflite as export_to_tflite
-    from .lowering.to_verilog.backend import FPGABackend as FPGABackend
+    from .lowering.to_verilog.fpga_backend import FPGABackend as FPGABackend
     from .runtime.analysis import analyze_model_size as analyze_model_size
     from .runtime.layers import TernaryConv2d as TernaryConv2d
     from .runtime.layers import TernaryLinear as TernaryLinear
@@ -85,7 +85,7 @@ else:
             "ir.language.nodes": "LayerDef",
             "ir.language.parser": "TritonParser",
             "ir.version": "__version__",
-            "lowering.backend": "BackendBase compile_model register_backend",
+            "lowering.compile_model": "BackendBase compile_model register_backend",
             "lowering.from_nir": "import_nir",
             "lowering.from_onnx": "from_onnx",
             "lowering.from_tflite": "from_tflite",
@@ -99,7 +99,7 @@ else:
             "lowering.to_onnx": "export_to_onnx optimize_onnx_model",
             "lowering.to_pytorch.codegen": "PyTorchCodeGenerator",
             "lowering.to_tflite": "TFLiteQuantizationConfig export_to_tflite",
-            "lowering.to_verilog.backend": "FPGABackend",
+            "lowering.to_verilog.fpga_backend": "FPGABackend",
             "runtime.analysis": "analyze_model_size",
             "runtime.layers": "TernaryConv2d TernaryLinear",
             "runtime.profiler": "profile_model",

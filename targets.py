@@ -10,9 +10,9 @@ from .ir.lazy import lazy_names
 if TYPE_CHECKING:
     from .lowering.artifact import Artifact as Artifact
     from .lowering.artifact import write_artifact as write_artifact
-    from .lowering.backend import BackendBase as BackendBase
-    from .lowering.backend import CompiledModel as CompiledModel
-    from .lowering.backend import register_backend as register_backend
+    from .lowering.compile_model import BackendBase as BackendBase
+    from .lowering.compile_model import CompiledModel as CompiledModel
+    from .lowering.compile_model import register_backend as register_backend
     from .lowering.engine import ArtifactEngine as ArtifactEngine
     from .lowering.engine import Engine as Engine
     from .lowering.engine import run_target as run_target
@@ -40,7 +40,7 @@ else:
         __name__,
         {
             "lowering.artifact": "Artifact write_artifact",
-            "lowering.backend": "BackendBase CompiledModel register_backend",
+            "lowering.compile_model": "BackendBase CompiledModel register_backend",
             "lowering.engine": "ArtifactEngine Engine run_target",
             "lowering.options": "TargetOptions option",
             "lowering.stages": "Stage run_stages",

@@ -1,4 +1,4 @@
-"""What an emitter returns, and the one way in which it reaches the disk.
+"""What a target returns, and the one way in which it reaches the disk.
 
 An `Artifact` is bytes in memory: one file, a file with siblings (`model.py` and
 `model.safetensors`), or a folder. `write_artifact` writes everything to a temporary place first and
@@ -27,7 +27,7 @@ class Artifact:
         name: a short name: the stem of files, the name of the folder's manifest.
         files: relative POSIX path to content.
         manifest: what the artefact was made from; JSON data, no timestamps. `compile_to_target`
-            fills it, an emitter may leave it empty.
+            fills it, a target may leave it empty.
         primary: the file that an output path names; the others stand beside it, under the same
             stem where they share the primary's. `None` with several files makes a folder.
     """

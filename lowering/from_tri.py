@@ -34,7 +34,7 @@ from ..ir.language.elaborate import GenericValue
 from ..ir.language.types import TensorType as LanguageType
 from ..ir.printing import value_name
 from ..ir.store import ParameterStore
-from .tri_emitter import Emitter, ir_type, location
+from .tri_builder import Builder, ir_type, location
 from .tri_spiking import dense, state_time_step
 from .tri_trains import rule_of, time_first_values
 from .weights import Weights, attach_weights
@@ -95,28 +95,28 @@ def module_from_elaborated(
     store = ParameterStore.unsaved()
     inputs = [ir_type(value.type) for value in program.inputs]
     block = Block(arg_types=inputs)
-    emitter = Emitter(block, store, program.span)
+    builder = Builder(block, store, program.span)
     values: dict[int, list[SSAValue]] = {}
     for value, argument in zip(program.inputs, block.args, strict=True):
         argument.name_hint = value_name(value.name)
         argument.location = location(value.span)
-        emitter.span = value.span
+        builder.span = value.span
         is_train = value.type.kind == "spike"
-        entered = emitter.add(spike.FromTensorOp(argument)) if is_train else argument
+        entered = builder.add(spike.FromTensorOp(argument)) if is_train else argument
         values[id(value)] = [entered]
     for parameter in program.parameters:
-        values[id(parameter)] = [_parameter(emitter, parameter, trainable)]
+        values[id(parameter)] = [_parameter(builder, parameter, trainable)]
     timed = time_first_values(program)
     for op in program.operations():
-        emitter.span = op.span
-        operands = [_value(emitter, operand, values) for operand in op.operands]
-        result = rule_of(op, timed)(emitter, op, operands)
+        builder.span = op.span
+        operands = [_value(builder, operand, values) for operand in op.operands]
+        result = rule_of(op, timed)(builder, op, operands)
         values[id(op)] = result if isinstance(result, list) else [result]
         _check_elements(op, values[id(op)])
-    outputs = [_output(emitter, value, values) for value in program.outputs]
-    emitter.span = program.outputs[-1].span if program.outputs else program.span
+    outputs = [_output(builder, value, values) for value in program.outputs]
+    builder.span = program.outputs[-1].span if program.outputs else program.span
     end = ReturnOp(*outputs)
-    end.location = location(emitter.span)
+    end.location = location(builder.span)
     block.add_op(end)
     function = FuncOp(
         "forward",
@@ -153,42 +153,42 @@ def _names(name: str, type: LanguageType) -> DictionaryAttr:
     return DictionaryAttr({NAME: StringAttr(name), DIMENSIONS: dimensions})
 
 
-def _parameter(emitter: Emitter, parameter: elaborated.ParameterValue, trainable: bool) -> SSAValue:
-    emitter.span = parameter.span
+def _parameter(builder: Builder, parameter: elaborated.ParameterValue, trainable: bool) -> SSAValue:
+    builder.span = parameter.span
     type = ir_type(parameter.type)
     if parameter.type.kind == "ternary" and trainable:
-        latent = emitter.add(tensor.ParameterOp(parameter.path, TensorType(f32, type.get_shape())))
+        latent = builder.add(tensor.ParameterOp(parameter.path, TensorType(f32, type.get_shape())))
         latent.name_hint = value_name(f"{parameter.path}_latent")
-        value = emitter.add(ternary.TernarizeOp(latent, rule="twn"))
+        value = builder.add(ternary.TernarizeOp(latent, rule="twn"))
     elif parameter.type.kind == "ternary":
-        value = emitter.add(ternary.ParameterOp(parameter.path, type.get_shape()))
+        value = builder.add(ternary.ParameterOp(parameter.path, type.get_shape()))
     else:
-        value = emitter.add(tensor.ParameterOp(parameter.path, type, buffer=parameter.is_buffer))
+        value = builder.add(tensor.ParameterOp(parameter.path, type, buffer=parameter.is_buffer))
     value.name_hint = value_name(parameter.path)
     return value
 
 
 def _output(
-    emitter: Emitter, value: elaborated.Value, values: dict[int, list[SSAValue]]
+    builder: Builder, value: elaborated.Value, values: dict[int, list[SSAValue]]
 ) -> SSAValue:
-    found = _value(emitter, value, values)
-    emitter.span = value.span
-    return dense(emitter, found, i1)
+    found = _value(builder, value, values)
+    builder.span = value.span
+    return dense(builder, found, i1)
 
 
 def _value(
-    emitter: Emitter, value: elaborated.Value, values: dict[int, list[SSAValue]]
+    builder: Builder, value: elaborated.Value, values: dict[int, list[SSAValue]]
 ) -> SSAValue:
     if isinstance(value, elaborated.Projection):
         return values[id(value.source)][value.index]
     if id(value) not in values:
         assert isinstance(value, elaborated.ConstantValue), value
-        emitter.span = value.span
+        builder.span = value.span
         type = ir_type(value.type)
         if isinstance(type.element_type, ternary.TritType):
             trits = np.array(value.value, dtype=np.int8)
             op = ternary.ConstantOp(trits.reshape(-1).tolist(), trits.shape)
-            values[id(value)] = [emitter.add(op)]
+            values[id(value)] = [builder.add(op)]
         else:
-            values[id(value)] = [emitter.constant(np.array(value.value), type.element_type)]
+            values[id(value)] = [builder.constant(np.array(value.value), type.element_type)]
     return values[id(value)][0]

@@ -2,7 +2,7 @@
 
 Not here: spiking functions, in `tri_spiking`, and what the others do to spike trains, in
 `tri_trains`. One rule a function. A rule gets the elaborated `Operation` and its operands as SSA
-values, inserts ops through the `Emitter` and gives back the result value (a list for several
+values, inserts ops through the `Builder` and gives back the result value (a list for several
 results). Operands and attributes of each function are listed in `ir.language.builtins`.
 """
 
@@ -26,30 +26,30 @@ from ..ir.errors import LoweringError
 from ..ir.language import elaborated
 from ..ir.language.dims import Dim
 from ..ir.trits import pack_trits
-from .tri_emitter import ELEMENTS, Emitter, Rule, filled, ints, ir_type, optional, simple
+from .tri_builder import ELEMENTS, Builder, Rule, filled, ints, ir_type, optional, simple
 
 
-def _compare(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    return emitter.add(tensor.CompareOp(*operands, predicate=str(op.attributes["predicate"])))
+def _compare(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    return builder.add(tensor.CompareOp(*operands, predicate=str(op.attributes["predicate"])))
 
 
-def _cast(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    return emitter.convert(operands[0], ELEMENTS[str(op.attributes["dtype"])])
+def _cast(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    return builder.convert(operands[0], ELEMENTS[str(op.attributes["dtype"])])
 
 
-def _matmul(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _matmul(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x, y = operands
     if is_trit(tensor_type(y)):
-        return emitter.add(ternary.MatmulOp(x, y))
-    return emitter.add(tensor.MatmulOp(x, y))
+        return builder.add(ternary.MatmulOp(x, y))
+    return builder.add(tensor.MatmulOp(x, y))
 
 
-def _linear(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _linear(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     bias = optional(op, operands, ["bias"])["bias"]
     x, weight = operands[:2]
     if is_trit(tensor_type(weight)):
-        return emitter.add(ternary.LinearOp(x, weight, bias=bias))
-    return emitter.add(tensor.LinearOp(x, weight, bias))
+        return builder.add(ternary.LinearOp(x, weight, bias=bias))
+    return builder.add(tensor.LinearOp(x, weight, bias))
 
 
 class ConvWindow(TypedDict):
@@ -73,20 +73,20 @@ def conv_window(op: elaborated.Operation, channels: int) -> ConvWindow:
     }
 
 
-def _conv(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _conv(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     bias = optional(op, operands, ["bias"])["bias"]
     x, weight = operands[:2]
     window = conv_window(op, tensor_type(x).get_shape()[1])
     if is_trit(tensor_type(weight)):
-        return emitter.add(ternary.ConvOp(x, weight, bias=bias, **window))
-    return emitter.add(tensor.ConvOp(x, weight, bias, **window))
+        return builder.add(ternary.ConvOp(x, weight, bias=bias, **window))
+    return builder.add(tensor.ConvOp(x, weight, bias, **window))
 
 
-def _einsum(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    return emitter.add(tensor.EinsumOp(operands, str(op.attributes["equation"])))
+def _einsum(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    return builder.add(tensor.EinsumOp(operands, str(op.attributes["equation"])))
 
 
-def _ternarize(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _ternarize(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     a = op.attributes
     stochastic = a["mode"] == "stochastic"
     fixed = a["threshold"] is not None and not stochastic
@@ -99,52 +99,52 @@ def _ternarize(emitter: Emitter, op: elaborated.Operation, operands: list[SSAVal
         mode=a["mode"],
         seed=a["seed"] if stochastic else None,
     )
-    trits = emitter.add(made)
+    trits = builder.add(made)
     if made.scale is None:
         return trits
-    return emitter.add(ternary.DequantizeOp(trits, made.scale, axis=made.axis.value.data))
+    return builder.add(ternary.DequantizeOp(trits, made.scale, axis=made.axis.value.data))
 
 
-def _sign(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _sign(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     if op.type.kind != "ternary":
-        return emitter.add(tensor.SignOp(*operands))
+        return builder.add(tensor.SignOp(*operands))
     x = operands[0]
     if not is_float(tensor_type(x)):
-        x = emitter.convert(x, f32)
-    return emitter.add(ternary.TernarizeOp(x, rule="fixed", threshold=0.0))
+        x = builder.convert(x, f32)
+    return builder.add(ternary.TernarizeOp(x, rule="fixed", threshold=0.0))
 
 
-def _pack(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    return emitter.convert(emitter.add(ternary.PackOp(*operands)), i8)
+def _pack(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    return builder.convert(builder.add(ternary.PackOp(*operands)), i8)
 
 
-def _unpack(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    packed = emitter.convert(operands[0], ui8)
-    return emitter.add(ternary.UnpackOp(packed, ir_type(op.type).get_shape()))
+def _unpack(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    packed = builder.convert(operands[0], ui8)
+    return builder.add(ternary.UnpackOp(packed, ir_type(op.type).get_shape()))
 
 
 def _ternary_matmul(
-    emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+    builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
 ) -> SSAValue:
     scale = optional(op, operands, ["scale"])["scale"]
-    return emitter.add(ternary.MatmulOp(operands[0], operands[1], scale))
+    return builder.add(ternary.MatmulOp(operands[0], operands[1], scale))
 
 
 def _random_ternary(
-    emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+    builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
 ) -> SSAValue:
     shape = ir_type(op.type).get_shape()
     seed = op.attributes["seed"]
     generator = np.random.Generator(np.random.Philox(seed & (2**64 - 1)))
     trits = generator.integers(-1, 2, size=shape, dtype=np.int8)
     if trits.size <= INLINE_LIMIT:
-        return emitter.add(ternary.ConstantOp(trits.reshape(-1).tolist(), shape))
-    key = emitter.store.add(f"random_ternary_{seed}", pack_trits(trits))
-    return emitter.add(ternary.ParameterOp(key, shape))
+        return builder.add(ternary.ConstantOp(trits.reshape(-1).tolist(), shape))
+    key = builder.store.add(f"random_ternary_{seed}", pack_trits(trits))
+    return builder.add(ternary.ParameterOp(key, shape))
 
 
-def _reshape(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    return emitter.add(
+def _reshape(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    return builder.add(
         tensor.ReshapeToOp(operands[0], _target(op, [Dim.lift(d) for d in _dims(op)]))
     )
 
@@ -178,53 +178,53 @@ def _target(op: elaborated.Operation, sizes: Sequence[Dim]) -> list[int]:
     return target
 
 
-def _expand(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _expand(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     shape = [Dim.lift(d).constant() for d in _dims(op)]
-    return emitter.add(tensor.ExpandOp(operands[0], [-1 if d is None else d for d in shape]))
+    return builder.add(tensor.ExpandOp(operands[0], [-1 if d is None else d for d in shape]))
 
 
-def _concat(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _concat(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     (axis,) = ints((op.attributes["axis"],))
-    return emitter.add(tensor.ConcatenateOp(operands, axis))
+    return builder.add(tensor.ConcatenateOp(operands, axis))
 
 
-def _stack(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _stack(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     axes = ints((op.attributes["axis"],))
-    expanded = [emitter.add(tensor.UnsqueezeOp(x, axes)) for x in operands]
-    return emitter.add(tensor.ConcatenateOp(expanded, axes[0]))
+    expanded = [builder.add(tensor.UnsqueezeOp(x, axes)) for x in operands]
+    return builder.add(tensor.ConcatenateOp(expanded, axes[0]))
 
 
-def _split(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> list[SSAValue]:
+def _split(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> list[SSAValue]:
     (axis,) = ints((op.attributes["axis"],))
     made = tensor.SplitOp(operands[0], axis, ints(op.attributes["sections"]))
-    emitter.add(made)
+    builder.add(made)
     return list(made.results)
 
 
-def _slice(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _slice(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     ends = [SLICE_END if stop is None else int(stop) for stop in op.attributes["stops"]]
-    return emitter.add(
+    return builder.add(
         tensor.SliceOp(
             operands[0], ints(op.attributes["starts"]), ends, ints(op.attributes["steps"])
         )
     )
 
 
-def _gather(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _gather(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     table, indices = operands
     (axis,) = ints((op.attributes["axis"],))
     if axis == 0:
-        return emitter.add(tensor.GatherRowsOp(table, indices))
+        return builder.add(tensor.GatherRowsOp(table, indices))
     rank, count = tensor_type(table).get_num_dims(), tensor_type(indices).get_num_dims()
     front = [axis, *(a for a in range(rank) if a != axis)]
-    rows = emitter.add(tensor.GatherRowsOp(emitter.add(tensor.PermuteOp(table, front)), indices))
+    rows = builder.add(tensor.GatherRowsOp(builder.add(tensor.PermuteOp(table, front)), indices))
     lead = [count + a for a in range(axis)]
     back = [*lead, *range(count), *range(count + axis, count + rank - 1)]
-    return emitter.add(tensor.PermuteOp(rows, back))
+    return builder.add(tensor.PermuteOp(rows, back))
 
 
 def _pool(kind: type[tensor.MaxPoolOp] | type[tensor.AvgPoolOp]) -> Rule:
-    def rule(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    def rule(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
         kernel, stride = ints(op.attributes["kernel"]), ints(op.attributes["stride"])
         made = kind(operands[0], kernel, stride, ints(op.attributes["padding"]) * 2)
         if isinstance(made, tensor.AvgPoolOp) and not op.attributes["count_include_pad"]:
@@ -235,65 +235,65 @@ def _pool(kind: type[tensor.MaxPoolOp] | type[tensor.AvgPoolOp]) -> Rule:
                 ints(op.attributes["padding"]) * 2,
                 count_include_pad=False,
             )
-        return emitter.add(made)
+        return builder.add(made)
 
     return rule
 
 
-def _batch_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _batch_norm(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x, mean, variance = operands[:3]
     given = optional(op, operands, ["weight", "bias"])
-    scale = given["weight"] or filled(emitter, mean, 1.0)
-    bias = given["bias"] or filled(emitter, mean, 0.0)
+    scale = given["weight"] or filled(builder, mean, 1.0)
+    bias = given["bias"] or filled(builder, mean, 0.0)
     eps = op.attributes["eps"]
     (axis,) = ints((op.attributes["axis"],))
     if axis == 1:
-        return emitter.add(tensor.BatchNormOp(x, scale, bias, mean, variance, eps))
+        return builder.add(tensor.BatchNormOp(x, scale, bias, mean, variance, eps))
     rank = tensor_type(x).get_num_dims()
     to_channels = [a for a in range(rank) if a != axis]
     to_channels.insert(1, axis)
-    moved = emitter.add(tensor.PermuteOp(x, to_channels))
-    normed = emitter.add(tensor.BatchNormOp(moved, scale, bias, mean, variance, eps))
-    return emitter.add(tensor.PermuteOp(normed, [to_channels.index(a) for a in range(rank)]))
+    moved = builder.add(tensor.PermuteOp(x, to_channels))
+    normed = builder.add(tensor.BatchNormOp(moved, scale, bias, mean, variance, eps))
+    return builder.add(tensor.PermuteOp(normed, [to_channels.index(a) for a in range(rank)]))
 
 
-def _ones(emitter: Emitter, x: SSAValue, shape: Shape) -> SSAValue:
+def _ones(builder: Builder, x: SSAValue, shape: Shape) -> SSAValue:
     if DYNAMIC in shape:
         raise LoweringError(
-            f"{emitter.span}: error: a normalisation without weight needs known sizes, got {x.type}"
+            f"{builder.span}: error: a normalisation without weight needs known sizes, got {x.type}"
         )
-    return emitter.constant(np.ones(shape), tensor_type(x).element_type)
+    return builder.constant(np.ones(shape), tensor_type(x).element_type)
 
 
-def _layer_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _layer_norm(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x = operands[0]
     names = ["weight", "bias"] if op.function == "layer_norm" else ["weight"]
     given = optional(op, operands, names)
     (axis,) = ints((op.attributes["axis"],))
-    scale = given["weight"] or _ones(emitter, x, tensor_type(x).get_shape()[axis:])
+    scale = given["weight"] or _ones(builder, x, tensor_type(x).get_shape()[axis:])
     eps = op.attributes["eps"]
     if op.function == "rms_norm":
-        return emitter.add(tensor.RmsNormOp(x, scale, eps))
-    return emitter.add(tensor.LayerNormOp(x, scale, given["bias"], eps))
+        return builder.add(tensor.RmsNormOp(x, scale, eps))
+    return builder.add(tensor.LayerNormOp(x, scale, given["bias"], eps))
 
 
-def _quantization(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _quantization(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x = operands[0]
     given = optional(op, operands, ["scale", "zero_point"])
     a = op.attributes
-    scale = given["scale"] or emitter.scalar(a["scale"], f32)
+    scale = given["scale"] or builder.scalar(a["scale"], f32)
     quantizing = op.function == "quantize"
     element = ir_type(op.type).element_type if quantizing else tensor_type(x).element_type
     zero = given["zero_point"]
-    zero = emitter.scalar(a["zero_point"] or 0, element) if zero is None else zero
-    zero = emitter.convert(zero, element)
+    zero = builder.scalar(a["zero_point"] or 0, element) if zero is None else zero
+    zero = builder.convert(zero, element)
     axis = 0 if a["axis"] is None else a["axis"]
     if not quantizing:
-        return emitter.add(tensor.DequantizeOp(x, scale, zero, axis=axis))
+        return builder.add(tensor.DequantizeOp(x, scale, zero, axis=axis))
     bits = a["bits"]
-    return emitter.add(
+    return builder.add(
         tensor.QuantizeOp(
-            emitter.convert(x, f32),
+            builder.convert(x, f32),
             scale,
             zero,
             axis=axis,

@@ -21,14 +21,14 @@ from ..dialects.spike.types import TIME_STEP, is_train, number
 from ..ir.errors import LoweringError
 from ..ir.language import elaborated
 from ..ir.language.builtins import BUILTINS
-from .tri_emitter import Emitter, Rule, filled, optional
+from .tri_builder import Builder, Rule, filled, optional
 
 _COMPARISONS = {">=": "ge", ">": "gt"}
 
 
-def dense(emitter: Emitter, value: SSAValue, element: Attribute = f32) -> SSAValue:
+def dense(builder: Builder, value: SSAValue, element: Attribute = f32) -> SSAValue:
     """A train as numbers 0 and 1 of `element`; a tensor as it is."""
-    return emitter.add(spike.ToTensorOp(value, element)) if is_train(value) else value
+    return builder.add(spike.ToTensorOp(value, element)) if is_train(value) else value
 
 
 def _given(op: elaborated.Operation, operands: list[SSAValue]) -> dict[str, SSAValue]:
@@ -42,10 +42,10 @@ def _given(op: elaborated.Operation, operands: list[SSAValue]) -> dict[str, SSAV
     return dict(zip(names, operands, strict=True))
 
 
-def _encode(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _encode(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     a = op.attributes
     scheme = a["scheme"]
-    return emitter.add(
+    return builder.add(
         spike.EncodeOp(
             operands[0],
             scheme,
@@ -57,28 +57,28 @@ def _encode(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
     )
 
 
-def _decode(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _decode(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     a = op.attributes
     if a["scheme"] != "membrane":
-        return emitter.add(spike.DecodeOp(operands[0], a["scheme"]))
-    return emitter.add(spike.DecodeOp(dense(emitter, operands[0]), "membrane", a["readout"]))
+        return builder.add(spike.DecodeOp(operands[0], a["scheme"]))
+    return builder.add(spike.DecodeOp(dense(builder, operands[0]), "membrane", a["readout"]))
 
 
 class _Neuron:
     """The parameters of one call of a neuron function, as its op takes them."""
 
     def __init__(
-        self, emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+        self, builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
     ) -> None:
-        self.emitter, self.settings = emitter, dict(op.attributes)
+        self.builder, self.settings = builder, dict(op.attributes)
         self.given = _given(op, operands)
-        self.current = dense(emitter, self.given["x"])
+        self.current = dense(builder, self.given["x"])
         self.element = tensor_type(self.current).element_type
 
     def setting(self, name: str) -> float | SSAValue:
         """A number, or a tensor of the current's element type."""
         if name in self.given:
-            return self.emitter.convert(self.given[name], self.element)
+            return self.builder.convert(self.given[name], self.element)
         return float(self.settings[name])
 
     def decay(self, name: str) -> float | SSAValue:
@@ -86,7 +86,7 @@ class _Neuron:
         tau, is_exact = self.setting(name), self.settings["decay"] == "exact"
         if not isinstance(tau, SSAValue):
             return math.exp(-1 / tau) if is_exact else 1 - 1 / tau
-        add, one = self.emitter.add, self.emitter.scalar(1.0, self.element)
+        add, one = self.builder.add, self.builder.scalar(1.0, self.element)
         rate = add(tensor.DivOp(one, tau))
         if is_exact:
             return add(tensor.ExpOp(add(tensor.NegOp(rate))))
@@ -110,37 +110,37 @@ class _Neuron:
         """The states before the first step: of the potential as given, of the others 0."""
         if "initial" not in self.given:
             return []
-        potential = self.emitter.convert(self.given["initial"], self.element)
+        potential = self.builder.convert(self.given["initial"], self.element)
         return [
-            potential if name == "v" else filled(self.emitter, potential, 0.0) for name in states
+            potential if name == "v" else filled(self.builder, potential, 0.0) for name in states
         ]
 
 
-def _lif(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    neuron = _Neuron(emitter, op, operands)
+def _lif(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    neuron = _Neuron(builder, op, operands)
     made = spike.LifOp(
         neuron.current,
         neuron.decay("tau"),
         **neuron.options("reset", "gain", "v_leak"),
         initial=neuron.initial(spike.LifOp.STATES),
     )
-    return emitter.add(made)
+    return builder.add(made)
 
 
 def _integrate_fire(
-    emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+    builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
 ) -> SSAValue:
-    neuron = _Neuron(emitter, op, operands)
+    neuron = _Neuron(builder, op, operands)
     made = spike.IntegrateFireOp(
         neuron.current,
         **neuron.options("reset", "gain"),
         initial=neuron.initial(spike.IntegrateFireOp.STATES),
     )
-    return emitter.add(made)
+    return builder.add(made)
 
 
-def _cuba_lif(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    neuron = _Neuron(emitter, op, operands)
+def _cuba_lif(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    neuron = _Neuron(builder, op, operands)
     made = spike.CubaLifOp(
         neuron.current,
         neuron.decay("tau_syn"),
@@ -148,11 +148,11 @@ def _cuba_lif(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValu
         **neuron.options("reset", "gain", "v_leak"),
         initial=neuron.initial(spike.CubaLifOp.STATES),
     )
-    return emitter.add(made)
+    return builder.add(made)
 
 
-def _adaptive_lif(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    neuron = _Neuron(emitter, op, operands)
+def _adaptive_lif(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    neuron = _Neuron(builder, op, operands)
     made = spike.AdaptiveLifOp(
         neuron.current,
         neuron.decay("tau"),
@@ -161,44 +161,44 @@ def _adaptive_lif(emitter: Emitter, op: elaborated.Operation, operands: list[SSA
         **neuron.options("reset", "gain", "v_leak"),
         initial=neuron.initial(spike.AdaptiveLifOp.STATES),
     )
-    return emitter.add(made)
+    return builder.add(made)
 
 
 def _leaky_integrator(
-    emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+    builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
 ) -> SSAValue:
-    neuron = _Neuron(emitter, op, operands)
+    neuron = _Neuron(builder, op, operands)
     made = spike.LeakyIntegratorOp(
         neuron.current,
         neuron.decay("tau"),
         **neuron.options("gain", "v_leak"),
         initial=neuron.initial(spike.LeakyIntegratorOp.STATES),
     )
-    return emitter.add(made)
+    return builder.add(made)
 
 
-def _sigma_delta(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    neuron = _Neuron(emitter, op, operands)
+def _sigma_delta(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    neuron = _Neuron(builder, op, operands)
     made = spike.SigmaDeltaOp(neuron.current, **neuron.options("gain", "activation", "cumulative"))
-    return emitter.add(made)
+    return builder.add(made)
 
 
-def _attention(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _attention(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     a = op.attributes
     names = ("kind", "heads", "scale", "tau", "threshold", "reset")
     made = spike.AttentionOp(
         *operands, **{name: a[name] for name in names}, compare=_COMPARISONS[a["compare"]]
     )
-    return emitter.add(made)
+    return builder.add(made)
 
 
-def batch_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def batch_norm(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     """Batch normalisation of a train or of currents, time first; tdBN where α·θ is not 1."""
-    x = dense(emitter, operands[0])
+    x = dense(builder, operands[0])
     element = tensor_type(x).element_type
-    mean, variance = (emitter.convert(value, element) for value in operands[1:3])
+    mean, variance = (builder.convert(value, element) for value in operands[1:3])
     weight, bias = (
-        filled(emitter, mean, number) if value is None else emitter.convert(value, element)
+        filled(builder, mean, number) if value is None else builder.convert(value, element)
         for value, number in zip(
             optional(op, operands, ["weight", "bias"]).values(), (1.0, 0.0), strict=True
         )
@@ -217,11 +217,11 @@ def batch_norm(emitter: Emitter, op: elaborated.Operation, operands: list[SSAVal
         threshold=a["threshold"] if is_temporal else None,
         alpha=a["alpha"] if is_temporal else None,
     )
-    return emitter.add(result)
+    return builder.add(result)
 
 
-def _delay(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    return emitter.add(spike.DelayOp(operands[0], op.attributes["steps"]))
+def _delay(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    return builder.add(spike.DelayOp(operands[0], op.attributes["steps"]))
 
 
 def state_time_step(

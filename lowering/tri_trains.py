@@ -18,8 +18,8 @@ from ..dialects.spike.types import dense_type
 from ..dialects.ternary.types import is_trit
 from ..ir.language import elaborated
 from ..ir.language.rules_neurons import NEURONS
+from .tri_builder import Builder, Rule, ints, optional
 from .tri_builtins import RULES, conv_window
-from .tri_emitter import Emitter, Rule, ints, optional
 from .tri_spiking import SPIKING_RULES, batch_norm, dense
 
 
@@ -34,73 +34,73 @@ def rule_of(op: elaborated.Operation, timed: frozenset[elaborated.Value]) -> Rul
     return RULES[op.function]
 
 
-def _weights(emitter: Emitter, weight: SSAValue) -> tuple[SSAValue, SSAValue | None]:
+def _weights(builder: Builder, weight: SSAValue) -> tuple[SSAValue, SSAValue | None]:
     """Weights that a synapse takes, and the scale 1 that makes floats of exact sums."""
     type = tensor_type(weight)
     if is_trit(type) or type.element_type == i8:
-        return weight, emitter.scalar(1.0, f32)
-    return (weight if is_float(type) else emitter.convert(weight, f32)), None
+        return weight, builder.scalar(1.0, f32)
+    return (weight if is_float(type) else builder.convert(weight, f32)), None
 
 
-def _linear(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    weight, scale = _weights(emitter, operands[1])
+def _linear(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    weight, scale = _weights(builder, operands[1])
     bias = optional(op, operands, ["bias"])["bias"]
-    return emitter.add(spike.LinearOp(operands[0], weight, scale=scale, bias=bias))
+    return builder.add(spike.LinearOp(operands[0], weight, scale=scale, bias=bias))
 
 
 def _ternary_matmul(
-    emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+    builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
 ) -> SSAValue:
-    weight, one = _weights(emitter, operands[1])
+    weight, one = _weights(builder, operands[1])
     given = optional(op, operands, ["scale"])["scale"]
-    scale = one if given is None else emitter.convert(given, f32)
-    return emitter.add(spike.LinearOp(operands[0], weight, scale=scale))
+    scale = one if given is None else builder.convert(given, f32)
+    return builder.add(spike.LinearOp(operands[0], weight, scale=scale))
 
 
-def _matmul(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _matmul(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     weight = operands[1]
     rank = tensor_type(weight).get_num_dims()
     if rank > 2:  # another matrix for each step or batch
-        weight = weight if is_float(tensor_type(weight)) else emitter.convert(weight, f32)
-        numbers = dense(emitter, operands[0], tensor_type(weight).element_type)
-        return emitter.add(tensor.MatmulOp(numbers, weight))
+        weight = weight if is_float(tensor_type(weight)) else builder.convert(weight, f32)
+        numbers = dense(builder, operands[0], tensor_type(weight).element_type)
+        return builder.add(tensor.MatmulOp(numbers, weight))
     if rank == 1:
-        weight = emitter.add(tensor.UnsqueezeOp(weight, [1]))
-    weight, scale = _weights(emitter, weight)
-    sums = emitter.add(spike.LinearOp(operands[0], weight, scale=scale))
+        weight = builder.add(tensor.UnsqueezeOp(weight, [1]))
+    weight, scale = _weights(builder, weight)
+    sums = builder.add(spike.LinearOp(operands[0], weight, scale=scale))
     last = tensor_type(sums).get_num_dims() - 1
-    return sums if rank == 2 else emitter.add(tensor.SqueezeOp(sums, [last]))
+    return sums if rank == 2 else builder.add(tensor.SqueezeOp(sums, [last]))
 
 
-def _conv(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    weight, scale = _weights(emitter, operands[1])
+def _conv(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    weight, scale = _weights(builder, operands[1])
     bias = optional(op, operands, ["bias"])["bias"]
     window = conv_window(op, dense_type(operands[0]).get_shape()[2])
-    return emitter.add(spike.ConvOp(operands[0], weight, scale=scale, bias=bias, **window))
+    return builder.add(spike.ConvOp(operands[0], weight, scale=scale, bias=bias, **window))
 
 
-def _pool(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+def _pool(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     a = op.attributes
     kernel, strides, padding = ints(a["kernel"]), ints(a["stride"]), ints(a["padding"]) * 2
     if op.function == "max_pool2d":
-        return emitter.add(spike.MaxPoolOp(operands[0], kernel, strides, padding))
+        return builder.add(spike.MaxPoolOp(operands[0], kernel, strides, padding))
     counted = bool(a["count_include_pad"])
     made = spike.AvgPoolOp(operands[0], kernel, strides, padding, count_include_pad=counted)
-    return emitter.add(made)
+    return builder.add(made)
 
 
-def _global_pool(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    return emitter.add(tensor.ReduceMeanOp(dense(emitter, operands[0]), axes=[3, 4], keepdims=True))
+def _global_pool(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    return builder.add(tensor.ReduceMeanOp(dense(builder, operands[0]), axes=[3, 4], keepdims=True))
 
 
 def _moved(
-    emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]
+    builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
 ) -> SSAValue | list[SSAValue]:
     """A shape function, on truth values."""
-    moved = RULES[op.function](emitter, op, [dense(emitter, value, i1) for value in operands])
+    moved = RULES[op.function](builder, op, [dense(builder, value, i1) for value in operands])
     if isinstance(moved, SSAValue):
-        return emitter.add(spike.FromTensorOp(moved))
-    return [emitter.add(spike.FromTensorOp(part)) for part in moved]
+        return builder.add(spike.FromTensorOp(moved))
+    return [builder.add(spike.FromTensorOp(part)) for part in moved]
 
 
 _SHAPE_FUNCTIONS = (

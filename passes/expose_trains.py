@@ -34,7 +34,7 @@ from .adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from .analysis.replacement import replace, replace_results
 from .analysis.step_form import timed_operands
 from .convert_spike_to_tensor import coding, synapses
-from .convert_spike_to_tensor.emitter import Emitter
+from .convert_spike_to_tensor.tensor_builder import Builder
 from .infer_shapes import InferShapesPass
 
 TIMED = "spike.timed"
@@ -101,7 +101,7 @@ class ExposeTrainsPass(ModulePass):
         returned = function.body.block.last_op
         assert isinstance(returned, ReturnOp)
         leaving = [is_train(value) for value in returned.operands]
-        returned.operands = [Emitter(returned).dense(value) for value in returned.operands]
+        returned.operands = [Builder(returned).dense(value) for value in returned.operands]
         function.arg_attrs = _marked(function.arg_attrs, timed)
         function.res_attrs = _marked(function.res_attrs, leaving)
         function.update_function_type()
@@ -157,29 +157,29 @@ def _expose(function: FuncOp, argument: SSAValue) -> None:
 
 
 def _convert(op: Operation) -> None:
-    emitter = Emitter(op)
+    builder = Builder(op)
     match op:
         case spike.LinearOp():
-            _multiply(emitter, op)
+            _multiply(builder, op)
         case spike.ToTensorOp() if not _holds_truth(op.result):
             element = dense_type(op.result).element_type
-            replace_results(op, [emitter.dense(op.operand, element)])
+            replace_results(op, [builder.dense(op.operand, element)])
         case spike.FromTensorOp() if not _holds_truth(op.operand):
-            replace_results(op, list(coding.from_tensor(emitter, op) or ()))
+            replace_results(op, list(coding.from_tensor(builder, op) or ()))
         case spike.DelayOp() if is_train(op.input) and op.final is None and op.initial is None:
-            dense = emitter.dense(op.input)
+            dense = builder.dense(op.input)
             late = rebuilt(op, {"input": [dense]}, {"output": [dense.type]})
-            replace_results(op, [emitter.train(emitter.add(late))])
+            replace_results(op, [builder.train(builder.add(late))])
         case spike.DecodeOp() if op.scheme.data == "rate":
-            _count(emitter, op)
+            _count(builder, op)
         case _:
             pass
 
 
-def _multiply(emitter: Emitter, op: spike.LinearOp) -> None:
+def _multiply(builder: Builder, op: spike.LinearOp) -> None:
     """The product of a synapse; all its ops note the key of the weight, as names in a circuit."""
     before = op.prev_op
-    values = list(synapses.linear(emitter, op))
+    values = list(synapses.linear(builder, op))
     owner = op.weight.owner
     key = owner.key if isinstance(owner, tensor.ParameterOp | ternary.ParameterOp) else None
     name = key or StringAttr(op.weight.name_hint or op.result.name_hint or "synapse")
@@ -194,15 +194,15 @@ def _holds_truth(value: SSAValue) -> bool:
     return dense_type(value).element_type == i1
 
 
-def _count(emitter: Emitter, op: spike.DecodeOp) -> None:
+def _count(builder: Builder, op: spike.DecodeOp) -> None:
     """Spikes of each neuron, which are worth 1/T each."""
     steps = dense_type(op.operand).get_shape()[0]
     if steps == DYNAMIC:
         return
-    bits = emitter.dense(op.operand, i32)
-    count = emitter.add(tensor.ReduceSumOp(bits, [0]))
-    scale = emitter.constant(np.float32(1) / np.float32(steps), dense_type(op.result).element_type)
-    zero = emitter.constant(np.zeros((), np.int32), i32)
+    bits = builder.dense(op.operand, i32)
+    count = builder.add(tensor.ReduceSumOp(bits, [0]))
+    scale = builder.constant(np.float32(1) / np.float32(steps), dense_type(op.result).element_type)
+    zero = builder.constant(np.zeros((), np.int32), i32)
     new = tensor.DequantizeOp(count, scale, zero)
     keep_result_types(new, op)
     replace(op, new)

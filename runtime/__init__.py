@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ..ir.trits import pack_trits as pack_trits
     from ..ir.trits import unpack_trits as unpack_trits
     from .analysis import analyze_model_size as analyze_model_size
-    from .backend import configure_torch_backend as configure_torch_backend
-    from .backend import resolve_amp_config as resolve_amp_config
-    from .backend import resolve_ort_providers as resolve_ort_providers
-    from .backend import resolve_torch_device as resolve_torch_device
+    from .device_choice import configure_torch_backend as configure_torch_backend
+    from .device_choice import resolve_amp_config as resolve_amp_config
+    from .device_choice import resolve_ort_providers as resolve_ort_providers
+    from .device_choice import resolve_torch_device as resolve_torch_device
     from .devices import DeviceInfo as DeviceInfo
     from .devices import list_devices as list_devices
     from .engines import run_onnx as run_onnx
@@ -57,8 +57,8 @@ else:
         {
             "ir.trits": "pack_trits unpack_trits",
             "runtime.analysis": "analyze_model_size",
-            "runtime.backend": "configure_torch_backend resolve_amp_config resolve_ort_providers "
-            "resolve_torch_device",
+            "runtime.device_choice": "configure_torch_backend resolve_amp_config "
+            "resolve_ort_providers resolve_torch_device",
             "runtime.devices": "DeviceInfo list_devices",
             "runtime.engines": "run_onnx run_torch",
             "runtime.layers": "TernaryConv2d TernaryLinear",

@@ -28,7 +28,7 @@ from measure.networks import example, network, small_network
 
 def _ours(target: str) -> Callable[[Any, Any, Path], None]:
     def export(module: Any, x: Any, path: Path) -> None:
-        from triton_dsl.lowering.backend import compile_model
+        from triton_dsl.lowering.compile_model import compile_model
 
         compile_model(module, target, example_inputs=x).save(path)
 

@@ -1,4 +1,4 @@
-"""The module around what an `Emitter` has written: `@forward`, its names, its parameters."""
+"""The module around what an `Builder` has written: `@forward`, its names, its parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
 from ...dialects.parameters import attach_store
-from .emitter import Emitter
+from .onnx_builder import Builder
 from .sizes import Sizes
 
 Port = tuple[str, SSAValue]
@@ -24,7 +24,7 @@ Port = tuple[str, SSAValue]
 
 
 def assembled(
-    emitter: Emitter,
+    builder: Builder,
     name: str,
     arguments: Sequence[Port],
     results: Sequence[Port],
@@ -34,19 +34,19 @@ def assembled(
     """The module with `func.func @forward`; ops whose results nobody uses are left out.
 
     Args:
-        emitter: what wrote the program.
+        builder: what wrote the program.
         name: of the module.
         arguments: in the order of the block's.
         results: what `@forward` returns.
         location: of the function.
         more: attributes of arguments and results beside their names and dimensions.
     """
-    block, values = emitter.block, [value for _, value in results]
+    block, values = builder.block, [value for _, value in results]
     more = more or {}
 
     def described(ports: Sequence[Port]) -> ArrayAttr[DictionaryAttr]:
         return ArrayAttr(
-            [_described(n, emitter.sizes(value), more.get(value, {})) for n, value in ports]
+            [_described(n, builder.sizes(value), more.get(value, {})) for n, value in ports]
         )
 
     end = ReturnOp(*values)
@@ -62,7 +62,7 @@ def assembled(
     module = ModuleOp([function], sym_name=StringAttr(name))
     for op in (function, module):
         op.location = location
-    attach_store(module, emitter.store)
+    attach_store(module, builder.store)
     _drop_unused(module)
     return module
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...ir.errors import OptionError, UnsupportedError
 from . import rules_selection
-from .backend import Prepared, reference_backend
+from .onnx_backend import Prepared, reference_backend
 
 BEGIN = "<!-- begin of what coverage.py writes -->"
 END = "<!-- end of what coverage.py writes -->"

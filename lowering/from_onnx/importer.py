@@ -17,11 +17,11 @@ from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ..from_torch.sizes import ProblemError
 from .assembly import assembled
-from .emitter import Call, Emitter, UnknownValueError
 from .formats import FORMAT_ATTRIBUTE
 from .inputs import dtype_of_value, given_value, sizes_of, type_of_proto, type_of_value
+from .onnx_builder import Builder, Call, UnknownValueError
+from .onnx_operators import FOREIGN, REFUSED, RULES
 from .reading import attributes_of, read_model, require_onnx, require_text, tensor_array
-from .rules import FOREIGN, REFUSED, RULES
 from .schemas import OPSETS, body_of
 from .scopes import FAILED, FailedError, Scope
 from .sizes import Free
@@ -119,7 +119,7 @@ class _Importer:
     ) -> None:
         self.model, self.where, self.folder = model, where, folder
         self.block = Block()
-        self.emitter = Emitter(self.block, ParameterStore.unsaved(), recognize_ternary)
+        self.builder = Builder(self.block, ParameterStore.unsaved(), recognize_ternary)
         self.functions = {(_domain(f.domain), f.name): f for f in model.functions}
         self.problems: list[tuple[str, str, str]] = []
         self.needed: dict[str, None] = {}
@@ -133,9 +133,9 @@ class _Importer:
         graph = self.model.graph
         require_text(self.where, name, *(info.name for info in (*graph.input, *graph.output)))
         scope = Scope(self, self._opsets(self.model.opset_import))
-        self.emitter.location = self._location("model", 0)
+        self.builder.location = self._location("model", 0)
         self.initializers(graph, scope)
-        self.emitter.budget += 256 * sum(a.nbytes for a in self.emitter.arrays.values())
+        self.builder.budget += 256 * sum(a.nbytes for a in self.builder.arrays.values())
         known = {info.name for info in graph.input}
         for given in (shapes, constants):
             if unknown := sorted(set(given) - known):
@@ -153,10 +153,10 @@ class _Importer:
                 results.append((shown, value))
         formats = {
             value: {FORMAT_ATTRIBUTE: StringAttr(format.shown)}
-            for value, format in self.emitter.formats.items()
+            for value, format in self.builder.formats.items()
         }
         module = assembled(
-            self.emitter, name, self.arguments, results, self._location("results", 0), formats
+            self.builder, name, self.arguments, results, self._location("results", 0), formats
         )
         return Imported(module, self.problems, list(self.needed), groups)
 
@@ -177,16 +177,16 @@ class _Importer:
         """Values that a graph brings along."""
         for proto in graph.initializer:
             require_text(self.where, proto.name)
-            emitter = self.emitter
+            builder = self.builder
             try:
                 array = tensor_array(proto, self.folder, self.where)
-                value = emitter.known(array)
+                value = builder.known(array)
             except ProblemError as problem:
                 self._problem("initializer", f"'{proto.name}'", str(problem))
                 scope.values[proto.name] = FAILED
                 continue
-            emitter.names[value] = proto.name
-            emitter.stored.add(value)
+            builder.names[value] = proto.name
+            builder.stored.add(value)
             scope.values[proto.name] = value
         for proto in graph.sparse_initializer:
             self._problem("initializer", f"'{proto.values.name}'", "it is sparse; store it dense")
@@ -202,7 +202,7 @@ class _Importer:
         name = info.name
         if name in constants:
             try:
-                scope.values[name] = given_value(self.emitter, constants[name], name)
+                scope.values[name] = given_value(self.builder, constants[name], name)
             except ProblemError as problem:
                 self._fail(scope, [name], "input", f"'{name}'", problem)
             return
@@ -214,7 +214,7 @@ class _Importer:
                 raise ProblemError("it is no tensor; give its value with 'constants'")
             type = info.type.tensor_type
             sizes = sizes_of(name, type, shapes.get(name), self.where)
-            value = self.emitter.argument(sizes, *type_of_proto(type.elem_type))
+            value = self.builder.argument(sizes, *type_of_proto(type.elem_type))
         except ProblemError as problem:
             self._fail(scope, [name], "input", f"'{name}'", problem)
             self.needed[name] = None
@@ -238,7 +238,7 @@ class _Importer:
             shown: str = node.name or next(filter(None, outputs), node.op_type)
             place = f"'{scope.path}/{shown}'" if scope.path else f"'{shown}'"
             if scope.depth == 0:
-                self.emitter.location = self._location(shown, index + 1)
+                self.builder.location = self._location(shown, index + 1)
             try:
                 inputs = [scope.find(i) if i else None for i in node.input]
                 if any(value is FAILED for value in inputs):
@@ -274,7 +274,7 @@ class _Importer:
                     len(node.output), scope)  # fmt: skip
         rule = RULES.get(node.op_type) if domain == "" else FOREIGN.get(key)
         if rule is not None:
-            return rule(self.emitter, call)
+            return rule(self.builder, call)
         if node.op_type not in REFUSED:
             types = [self._proto_type(value) for value in inputs]
             body = body_of(_resolved(node, attributes), call.opset, types)
@@ -290,8 +290,8 @@ class _Importer:
         if not isinstance(value, SSAValue):
             return onnx.TypeProto()
         value = cast("SSAValue", value)
-        elem = onnx.helper.np_dtype_to_tensor_dtype(dtype_of_value(self.emitter, value))
-        shape = [None if isinstance(s, Free) else s for s in self.emitter.sizes(value)]
+        elem = onnx.helper.np_dtype_to_tensor_dtype(dtype_of_value(self.builder, value))
+        shape = [None if isinstance(s, Free) else s for s in self.builder.sizes(value)]
         return onnx.helper.make_tensor_type_proto(elem, shape)
 
     def _inlined(
@@ -333,25 +333,25 @@ class _Importer:
     def _output(self, info: Any, scope: Scope) -> tuple[bool, list[SSAValue]]:
         """Whether an output is a sequence, and its values; none where it is refused."""
         name = info.name
-        self.emitter.location = self._location(name, 0)
+        self.builder.location = self._location(name, 0)
         try:
             value = scope.find(name)
             if value is FAILED:
                 return False, []
             if isinstance(value, list):
-                return True, [self.emitter.real(part) for part in cast("list[SSAValue]", value)]
+                return True, [self.builder.real(part) for part in cast("list[SSAValue]", value)]
             if value is None:
                 raise ProblemError("it is an optional value that is absent")
             if info.type.WhichOneof("value") == "tensor_type":
                 self._check_type(info.type.tensor_type, value)
-            return False, [self.emitter.real(value)]
+            return False, [self.builder.real(value)]
         except ProblemError as problem:
             self._fail(scope, [name], "output", f"'{name}'", problem)
             return False, []
 
     def _check_type(self, type: Any, value: SSAValue) -> None:
         if type.elem_type:
-            stated, have = type_of_proto(type.elem_type), type_of_value(self.emitter, value)
+            stated, have = type_of_proto(type.elem_type), type_of_value(self.builder, value)
             if stated != have:
                 names = [str(e if f is None else f.shown) for e, f in (stated, have)]
                 raise ProblemError(

@@ -12,8 +12,8 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...ir.errors import OptionError
 from ..from_torch.sizes import ProblemError
-from .emitter import Emitter, element_type
 from .formats import Format, format_of
+from .onnx_builder import Builder, element_type
 from .reading import require_onnx, require_text
 from .sizes import Free, Size, Sizes
 
@@ -32,18 +32,18 @@ def type_of_proto(elem_type: int) -> tuple[Attribute, Format | None]:
     return (element_type(dtype) if format is None else format.element), format
 
 
-def type_of_value(e: Emitter, value: SSAValue) -> tuple[Attribute, Format | None]:
+def type_of_value(e: Builder, value: SSAValue) -> tuple[Attribute, Format | None]:
     """The element type and the format of a value."""
     return tensor_type(value).element_type, e.formats.get(value)
 
 
-def dtype_of_value(e: Emitter, value: SSAValue) -> np.dtype[Any]:
+def dtype_of_value(e: Builder, value: SSAValue) -> np.dtype[Any]:
     """What NumPy calls the element type that a value has in the standard."""
     element, format = type_of_value(e, value)
     return numpy_dtype(element) if format is None else format.dtype
 
 
-def given_value(e: Emitter, given: Any, name: str) -> Any:
+def given_value(e: Builder, given: Any, name: str) -> Any:
     """A value that a caller gives for the input `name`: an array, a list of them, or `None`."""
     if given is None:
         return None

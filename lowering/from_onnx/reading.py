@@ -1,7 +1,7 @@
 """Opens ONNX files from strangers: the protocol buffer, its tensors, and files beside it.
 
 Every defect is one `SourceError`; nothing outside the model's folder is read. Not here: what nodes
-mean (`importer`, `rules`).
+mean (`importer`, `onnx_operators`).
 """
 
 from __future__ import annotations

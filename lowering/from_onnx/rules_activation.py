@@ -14,7 +14,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.activation import SELU
 from ...dialects.tensor.formula import Formula
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 from .rules_elementwise import unary
 from .rules_shape import counted
 from .sizes import product
@@ -41,14 +41,14 @@ def _with_alpha(kind: Callable[..., Any], *defaults: float) -> Rule:
     """A rule for an op with the attributes `alpha` and, with two defaults, `beta`."""
     names = ("alpha", "beta")[: len(defaults)]
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         numbers = [call.get(name, value) for name, value in zip(names, defaults, strict=True)]
         return e.add(kind(call[0], *numbers))
 
     return rule
 
 
-def _selu(e: Emitter, call: Call) -> SSAValue:
+def _selu(e: Builder, call: Call) -> SSAValue:
     given = call.get("alpha", SELU[0]), call.get("gamma", SELU[1])
     double = tensor_type(call[0]).element_type == f64  # which tells the defaults from SELU
     if given == tuple(np.array(SELU, np.float32).tolist()) and not double:
@@ -56,7 +56,7 @@ def _selu(e: Emitter, call: Call) -> SSAValue:
     return (Formula(e, call[0]).of(tensor.EluOp, alpha=given[0]) * given[1]).value
 
 
-def _prelu(e: Emitter, call: Call) -> SSAValue:
+def _prelu(e: Builder, call: Call) -> SSAValue:
     x, slope = call[0], call[1]
     if call.opset < 7 and e.rank(slope) == 1 and e.sizes(slope) != (1,):
         slope = e.along(slope, 1, e.rank(x))
@@ -66,7 +66,7 @@ def _prelu(e: Emitter, call: Call) -> SSAValue:
     return below.choose(Formula(e, x) * Formula(e, slope), Formula(e, x)).value
 
 
-def _gelu(e: Emitter, call: Call) -> SSAValue:
+def _gelu(e: Builder, call: Call) -> SSAValue:
     approximate = str(call.get("approximate", "none"))
     return e.add(tensor.GeluOp(call[0], "tanh" if approximate == "tanh" else "exact"))
 
@@ -74,7 +74,7 @@ def _gelu(e: Emitter, call: Call) -> SSAValue:
 def along_axis(kind: Callable[[SSAValue, int], Any]) -> Rule:
     """A rule for an op along an axis; up to opset 12 along all axes from that one on."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x, rank = call[0], e.rank(call[0])
         if call.opset >= 13:
             return e.add(kind(x, call.get("axis", -1) % max(rank, 1)))
@@ -87,7 +87,7 @@ def along_axis(kind: Callable[[SSAValue, int], Any]) -> Rule:
     return rule
 
 
-def _hardmax(e: Emitter, call: Call) -> SSAValue:
+def _hardmax(e: Builder, call: Call) -> SSAValue:
     def made(x: SSAValue, axis: int) -> SSAValue:
         size = e.shape(x)[axis]
         first = e.add(tensor.ArgmaxOp(x, axis, keepdims=True))

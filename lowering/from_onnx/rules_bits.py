@@ -14,15 +14,15 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
 from .formats import UI8, Format
 from .inputs import dtype_of_value, type_of_proto
+from .onnx_builder import Builder, Call, Rule
 from .rules_elementwise import binary, unary
 
 UI64: Attribute = IntegerType(64, Signedness.UNSIGNED)
 
 
-def _shift(e: Emitter, call: Call) -> SSAValue:
+def _shift(e: Builder, call: Call) -> SSAValue:
     left = str(call.get("direction")) == "LEFT"
     return e.add((tensor.ShiftLeftOp if left else tensor.ShiftRightOp)(call[0], call[1]))
 
@@ -61,13 +61,13 @@ _LAYOUTS = {
 }
 
 
-def _scaled(e: Emitter, x: SSAValue, layout: _Layout, exponent: SSAValue, sign: int) -> SSAValue:
+def _scaled(e: Builder, x: SSAValue, layout: _Layout, exponent: SSAValue, sign: int) -> SSAValue:
     for factors in layout.factors(sign):
         x = e.add(tensor.MulOp(x, e.add(tensor.GatherRowsOp(e.known(factors, f64), exponent))))
     return x
 
 
-def _bits_of_float(e: Emitter, x: SSAValue, layout: _Layout) -> SSAValue:
+def _bits_of_float(e: Builder, x: SSAValue, layout: _Layout) -> SSAValue:
     """The bits of floats as `ui64`; those of NaN are the ones of the quiet NaN."""
     x = e.convert(x, f64)
     size = e.add(tensor.AbsOp(x))
@@ -87,7 +87,7 @@ def _bits_of_float(e: Emitter, x: SSAValue, layout: _Layout) -> SSAValue:
     return e.add(tensor.WhereOp(e.add(tensor.CompareOp(x, x, "ne")), nan, bits))
 
 
-def _float_of_bits(e: Emitter, bits: SSAValue, layout: _Layout) -> SSAValue:
+def _float_of_bits(e: Builder, bits: SSAValue, layout: _Layout) -> SSAValue:
     """The floats, as f64, that bits as `ui64` stand for."""
     half = e.number(1 << (layout.width - 1), UI64)
     negative = e.add(tensor.CompareOp(bits, half, "ge"))
@@ -105,7 +105,7 @@ def _float_of_bits(e: Emitter, bits: SSAValue, layout: _Layout) -> SSAValue:
     return e.add(tensor.WhereOp(negative, e.add(tensor.NegOp(value)), value))
 
 
-def counted_thresholds(e: Emitter, x: SSAValue, thresholds: Any) -> SSAValue:
+def counted_thresholds(e: Builder, x: SSAValue, thresholds: Any) -> SSAValue:
     """How many of the thresholds, ascending and of the elements of x, are at most x, as `i32`."""
     sizes = e.sizes(x)
     table = e.known(thresholds.reshape(1, -1), tensor_type(x).element_type)
@@ -113,7 +113,7 @@ def counted_thresholds(e: Emitter, x: SSAValue, thresholds: Any) -> SSAValue:
     return e.convert(e.reshape(e.add(tensor.MultiThresholdOp(flat, table, axis=0)), sizes), i32)
 
 
-def is_negative(e: Emitter, x: SSAValue) -> SSAValue:
+def is_negative(e: Builder, x: SSAValue) -> SSAValue:
     """Where x < 0 or x is -0."""
     zero = e.number(0, x)
     turned = e.add(tensor.DivOp(e.number(1, x), x))
@@ -121,14 +121,14 @@ def is_negative(e: Emitter, x: SSAValue) -> SSAValue:
     return e.add(tensor.OrOp(below, turned))
 
 
-def no_number(e: Emitter, condition: SSAValue, x: SSAValue) -> SSAValue:
+def no_number(e: Builder, condition: SSAValue, x: SSAValue) -> SSAValue:
     """NaN where the condition holds, else x."""
     made = e.add(tensor.WhereOp(condition, e.number(np.inf, x), e.number(1, x)))
     # inf/inf is NaN, and multiplying by 1/1 keeps every number, -0 too.
     return e.add(tensor.MulOp(x, e.add(tensor.DivOp(made, made))))
 
 
-def _bit_cast(e: Emitter, call: Call) -> SSAValue:
+def _bit_cast(e: Builder, call: Call) -> SSAValue:
     x, (element, format) = call[0], type_of_proto(int(call.get("to", 0)))
     source = e.formats.get(x)
     target = numpy_dtype(element) if format is None else format.dtype
@@ -153,7 +153,7 @@ def _bit_cast(e: Emitter, call: Call) -> SSAValue:
     return e.convert(bits, element)
 
 
-def _as_bits(e: Emitter, x: SSAValue, format: Format | None, width: int) -> SSAValue:
+def _as_bits(e: Builder, x: SSAValue, format: Format | None, width: int) -> SSAValue:
     """The bits of x as an unsigned integer of at least `width` bits."""
     if format is not None:
         bits = e.convert(e.bare(x), UI8)

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 from .rules_shape import axis_of
 from .sizes import static
 
@@ -21,12 +21,12 @@ LONGEST_LOOP = 100_000
 """A loop runs at most this often."""
 
 
-def _if(e: Emitter, call: Call) -> Any:
+def _if(e: Builder, call: Call) -> Any:
     branch = "then_branch" if e.array(call[0], "condition").any() else "else_branch"
     return tuple(call.scope.run(call.get(branch), []))
 
 
-def _loop(e: Emitter, call: Call) -> Any:
+def _loop(e: Builder, call: Call) -> Any:
     body = call.get("body")
     count = int(e.array(call[0], "trip count").reshape(-1)[0]) if call.has(0) else LONGEST_LOOP
     condition = bool(e.array(call[1], "condition").any()) if call.has(1) else True
@@ -48,14 +48,14 @@ def _loop(e: Emitter, call: Call) -> Any:
     return (*state, *(_stacked(e, row, 0) for row in rows))
 
 
-def _stacked(e: Emitter, values: list[SSAValue], axis: int) -> SSAValue:
+def _stacked(e: Builder, values: list[SSAValue], axis: int) -> SSAValue:
     if not values:
         raise ProblemError("it gathers the results of no turn")
     rows = [e.add(tensor.UnsqueezeOp(value, [axis])) for value in values]
     return rows[0] if len(rows) == 1 else e.add(tensor.ConcatenateOp(rows, axis))
 
 
-def _scan(e: Emitter, call: Call) -> Any:
+def _scan(e: Builder, call: Call) -> Any:
     body, count = call.get("body"), int(call.get("num_scan_inputs", 0))
     inputs = list(call.inputs)
     if call.opset < 9:
@@ -63,7 +63,7 @@ def _scan(e: Emitter, call: Call) -> Any:
     return _scanned(e, call, body, inputs, count)
 
 
-def _scanned(e: Emitter, call: Call, body: Any, inputs: list[Any], count: int) -> Any:
+def _scanned(e: Builder, call: Call, body: Any, inputs: list[Any], count: int) -> Any:
     state, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     in_axes = call.get("scan_input_axes", [0] * count)
     turned = call.get("scan_input_directions", call.get("directions", [0] * count))
@@ -93,7 +93,7 @@ def _scanned(e: Emitter, call: Call, body: Any, inputs: list[Any], count: int) -
     return (*state, *made)
 
 
-def _batched_scan(e: Emitter, call: Call, inputs: list[Any]) -> Any:
+def _batched_scan(e: Builder, call: Call, inputs: list[Any]) -> Any:
     """`Scan` of opset 8, which has a batch in front of the steps."""
     (batch,) = static([e.sizes(inputs[0])[0]], "batch")
     if call.has(0):
@@ -116,7 +116,7 @@ def _sequence(call: Call, index: int = 0) -> list[SSAValue]:
     return found  # pyright: ignore[reportUnknownVariableType]
 
 
-def _place(e: Emitter, call: Call, index: int, count: int, default: int) -> int:
+def _place(e: Builder, call: Call, index: int, count: int, default: int) -> int:
     if not call.has(index):
         return default
     place = int(e.array(call[index], "position").reshape(-1)[0])
@@ -125,7 +125,7 @@ def _place(e: Emitter, call: Call, index: int, count: int, default: int) -> int:
     return place + count if place < 0 else place
 
 
-def _at(e: Emitter, call: Call) -> SSAValue:
+def _at(e: Builder, call: Call) -> SSAValue:
     values = _sequence(call)
     place = _place(e, call, 1, len(values), 0)
     if place >= len(values):
@@ -133,30 +133,30 @@ def _at(e: Emitter, call: Call) -> SSAValue:
     return values[place]
 
 
-def _insert(e: Emitter, call: Call) -> list[SSAValue]:
+def _insert(e: Builder, call: Call) -> list[SSAValue]:
     values = _sequence(call)
     place = _place(e, call, 2, len(values), len(values))
     return [*values[:place], call[1], *values[place:]]
 
 
-def _erase(e: Emitter, call: Call) -> list[SSAValue]:
+def _erase(e: Builder, call: Call) -> list[SSAValue]:
     values = _sequence(call)
     place = _place(e, call, 1, len(values), len(values) - 1)
     return [*values[:place], *values[place + 1 :]]
 
 
-def _length(e: Emitter, call: Call) -> SSAValue:
+def _length(e: Builder, call: Call) -> SSAValue:
     return e.indices(len(_sequence(call)))
 
 
-def _joined(e: Emitter, call: Call) -> SSAValue:
+def _joined(e: Builder, call: Call) -> SSAValue:
     values = _sequence(call)
     if call.get("new_axis", 0):
         return _stacked(e, values, axis_of(call, e.rank(values[0]) + 1))
     return e.add(tensor.ConcatenateOp(values, axis_of(call, e.rank(values[0]))))
 
 
-def _split_sequence(e: Emitter, call: Call) -> list[SSAValue]:
+def _split_sequence(e: Builder, call: Call) -> list[SSAValue]:
     x = call[0]
     axis = axis_of(call, e.rank(x))
     (size,) = static([e.sizes(x)[axis]], "size along the axis")
@@ -175,7 +175,7 @@ def _split_sequence(e: Emitter, call: Call) -> list[SSAValue]:
     return [e.add(tensor.SqueezeOp(piece, [axis])) for piece in pieces]
 
 
-def _sequence_map(e: Emitter, call: Call) -> Any:
+def _sequence_map(e: Builder, call: Call) -> Any:
     count = len(_sequence(call))
     rows: list[list[Any]] = [[] for _ in range(call.outputs)]
     for turn in range(count):
@@ -185,15 +185,15 @@ def _sequence_map(e: Emitter, call: Call) -> Any:
     return tuple(rows)
 
 
-def _optional(e: Emitter, call: Call) -> Any:
+def _optional(e: Builder, call: Call) -> Any:
     return call.optional(0)
 
 
-def _has_element(e: Emitter, call: Call) -> SSAValue:
+def _has_element(e: Builder, call: Call) -> SSAValue:
     return e.known(np.asarray(call.has(0)), i1)
 
 
-def _get_element(e: Emitter, call: Call) -> Any:
+def _get_element(e: Builder, call: Call) -> Any:
     return call[0]
 
 

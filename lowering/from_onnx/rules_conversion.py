@@ -13,25 +13,25 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import bit_width, is_float
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
 from .formats import ROUND_MODES, UI8, Format, rounding
 from .inputs import type_of_proto, type_of_value
+from .onnx_builder import Builder, Call, Rule
 from .reading import require_onnx
 from .rules_bits import counted_thresholds, is_negative, no_number
 
 
-def _cast(e: Emitter, call: Call) -> SSAValue:
+def _cast(e: Builder, call: Call) -> SSAValue:
     to: Any = call.get("to")
     if isinstance(to, str):
         to = require_onnx().TensorProto.DataType.Value(to)
     return _converted(e, call, *type_of_proto(int(to)))
 
 
-def _cast_like(e: Emitter, call: Call) -> SSAValue:
+def _cast_like(e: Builder, call: Call) -> SSAValue:
     return _converted(e, call, *type_of_value(e, call[1]))
 
 
-def _converted(e: Emitter, call: Call, element: Attribute, format: Format | None) -> SSAValue:
+def _converted(e: Builder, call: Call, element: Attribute, format: Format | None) -> SSAValue:
     mode = str(call.get("round_mode", "up"))
     if mode not in ROUND_MODES:
         raise ProblemError(f"its round_mode '{mode}' is unknown")
@@ -40,7 +40,7 @@ def _converted(e: Emitter, call: Call, element: Attribute, format: Format | None
 
 
 def cast(
-    e: Emitter,
+    e: Builder,
     x: SSAValue,
     element: Attribute,
     format: Format | None = None,
@@ -67,7 +67,7 @@ def cast(
     return e.bare(x) if made is x and x in e.formats else made
 
 
-def numbers(e: Emitter, x: SSAValue) -> SSAValue:
+def numbers(e: Builder, x: SSAValue) -> SSAValue:
     """The values of x as elements that can be computed with: those of codes as `f32`."""
     format = e.formats.get(x)
     if format is None or not format.is_float:
@@ -85,7 +85,7 @@ def numbers(e: Emitter, x: SSAValue) -> SSAValue:
 
 
 def encoded(
-    e: Emitter, x: SSAValue, format: Format, *, saturate: bool = True, mode: str = "up"
+    e: Builder, x: SSAValue, format: Format, *, saturate: bool = True, mode: str = "up"
 ) -> SSAValue:
     """The codes of numbers; see `cast`. The sign of NaN is lost."""
     width = bit_width(tensor_type(x).element_type)
@@ -118,7 +118,7 @@ def encoded(
     return made
 
 
-def _narrowed(e: Emitter, x: SSAValue, format: Format) -> SSAValue:
+def _narrowed(e: Builder, x: SSAValue, format: Format) -> SSAValue:
     """The lowest bits of integers; floats are cut to integers first."""
     if is_float(tensor_type(x)):
         x = e.convert(x, i32)

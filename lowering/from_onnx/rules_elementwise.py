@@ -17,7 +17,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 
 
 def is_unsigned(value: SSAValue) -> bool:
@@ -30,7 +30,7 @@ def unary(kind: Any) -> Rule:
     return lambda e, call: e.add(kind(call[0]))
 
 
-def aligned(e: Emitter, call: Call) -> tuple[SSAValue, SSAValue]:
+def aligned(e: Builder, call: Call) -> tuple[SSAValue, SSAValue]:
     """Both operands; up to opset 6 the second one is laid along `axis`."""
     lhs, rhs = call[0], call[1]
     axis = call.get("axis")
@@ -43,7 +43,7 @@ def aligned(e: Emitter, call: Call) -> tuple[SSAValue, SSAValue]:
 def binary(kind: Any, logical: Any = None) -> Rule:
     """A rule for an op of two operands; `logical` is that of truth values."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         lhs, rhs = aligned(e, call)
         if logical is not None and tensor_type(lhs).element_type == i1:
             return e.add(logical(lhs, rhs))
@@ -55,7 +55,7 @@ def binary(kind: Any, logical: Any = None) -> Rule:
 def variadic(kind: Any) -> Rule:
     """A rule for any number of operands."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         made = call[0]
         for index in range(1, len(call.inputs)):
             made = e.add(kind(made, call[index]))
@@ -64,17 +64,17 @@ def variadic(kind: Any) -> Rule:
     return rule
 
 
-def _mean(e: Emitter, call: Call) -> SSAValue:
+def _mean(e: Builder, call: Call) -> SSAValue:
     total = variadic(tensor.AddOp)(e, call)
     return e.add(tensor.DivOp(total, e.number(len(call.inputs), total)))
 
 
-def _mod(e: Emitter, call: Call) -> SSAValue:
+def _mod(e: Builder, call: Call) -> SSAValue:
     lhs, rhs = call[0], call[1]
     return e.add((tensor.FmodOp if call.get("fmod", 0) else tensor.ModOp)(lhs, rhs))
 
 
-def _pow(e: Emitter, call: Call) -> SSAValue:
+def _pow(e: Builder, call: Call) -> SSAValue:
     base, exponent = aligned(e, call)
     known = e.arrays.get(exponent)
     if known is not None and known.size == 1 and known.ndim <= e.rank(base):
@@ -98,7 +98,7 @@ def _pow(e: Emitter, call: Call) -> SSAValue:
     return e.convert(wide, base)
 
 
-def _integer_power(e: Emitter, base: SSAValue, exponent: SSAValue) -> SSAValue:
+def _integer_power(e: Builder, base: SSAValue, exponent: SSAValue) -> SSAValue:
     """Integers to integer powers, exact where the type holds them; toward zero below 0.
 
     Exponents outside 0 … 127 become 126 or 127, whichever is as odd: 0, 1 and -1 have the same
@@ -127,7 +127,7 @@ def _integer_power(e: Emitter, base: SSAValue, exponent: SSAValue) -> SSAValue:
     return e.add(tensor.WhereOp(vanishes, e.number(0, base), power))
 
 
-def _whole_power(e: Emitter, base: SSAValue, chosen: Sequence[SSAValue]) -> SSAValue:
+def _whole_power(e: Builder, base: SSAValue, chosen: Sequence[SSAValue]) -> SSAValue:
     """Integers to the powers with these bits, wrapping around: a product of squares of squares."""
     one, made = e.number(1, base), None
     for bit in chosen:
@@ -142,7 +142,7 @@ def _whole_power(e: Emitter, base: SSAValue, chosen: Sequence[SSAValue]) -> SSAV
 def compare(predicate: str, negated: bool = False) -> Rule:
     """A rule for a comparison."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         lhs, rhs = aligned(e, call)
         if tensor_type(lhs).element_type == i1:
             lhs, rhs = e.convert(lhs, i32), e.convert(rhs, i32)
@@ -152,7 +152,7 @@ def compare(predicate: str, negated: bool = False) -> Rule:
     return rule
 
 
-def _is_inf(e: Emitter, call: Call) -> SSAValue:
+def _is_inf(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     signs = [
         s for name, s in (("detect_positive", 1), ("detect_negative", -1)) if call.get(name, 1)
@@ -163,11 +163,11 @@ def _is_inf(e: Emitter, call: Call) -> SSAValue:
     return found[0] if found else e.add(tensor.CompareOp(x, x, "lt"))
 
 
-def _where(e: Emitter, call: Call) -> SSAValue:
+def _where(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.WhereOp(call[0], call[1], call[2]))
 
 
-def _clip(e: Emitter, call: Call) -> SSAValue:
+def _clip(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     if call.opset < 11:
         low, high = call.get("min"), call.get("max")
@@ -182,11 +182,11 @@ def _clip(e: Emitter, call: Call) -> SSAValue:
     return x
 
 
-def _identity(e: Emitter, call: Call) -> Any:
+def _identity(e: Builder, call: Call) -> Any:
     return call[0]
 
 
-def _dropout(e: Emitter, call: Call) -> Any:
+def _dropout(e: Builder, call: Call) -> Any:
     training = call.optional(2)
     ratio = float(e.array(call[1], "ratio")) if call.has(1) else call.get("ratio", 0.5)
     if training is not None and e.array(training, "training_mode").any() and ratio:

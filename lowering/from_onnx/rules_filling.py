@@ -8,13 +8,13 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ..from_torch.sizes import ProblemError
-from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_conversion import RULES as CASTS
 from .rules_shape import axes_of, check_size, padded
 from .sizes import static
 
 
-def _constant(e: Emitter, call: Call) -> SSAValue:
+def _constant(e: Builder, call: Call) -> SSAValue:
     for name, value in call.attributes.items():
         if name == "value":
             return e.known(value)
@@ -25,7 +25,7 @@ def _constant(e: Emitter, call: Call) -> SSAValue:
     raise ProblemError("its value is text or sparse; the IR has numbers alone")
 
 
-def _constant_of_shape(e: Emitter, call: Call) -> SSAValue:
+def _constant_of_shape(e: Builder, call: Call) -> SSAValue:
     given = call.get("value")
     array = np.zeros(1, np.float32) if given is None else given
     sizes = e.size_list(call[0], "shape")
@@ -34,7 +34,7 @@ def _constant_of_shape(e: Emitter, call: Call) -> SSAValue:
     return e.stretch(one, sizes)
 
 
-def _range(e: Emitter, call: Call) -> SSAValue:
+def _range(e: Builder, call: Call) -> SSAValue:
     start, limit, delta = (e.array(call[index], "bounds").reshape(-1)[0] for index in range(3))
     if delta == 0 or abs((float(limit) - float(start)) / float(delta)) > LARGEST_KNOWN:
         raise ProblemError(f"it counts from {start} to {limit} by {delta}")
@@ -44,7 +44,7 @@ def _range(e: Emitter, call: Call) -> SSAValue:
     return e.known(values, tensor_type(call[0]).element_type)
 
 
-def _eye_like(e: Emitter, call: Call) -> SSAValue:
+def _eye_like(e: Builder, call: Call) -> SSAValue:
     rows, columns = e.shape(call[0])
     check_size([rows, columns])
     if rows * columns > LARGEST_KNOWN:
@@ -55,7 +55,7 @@ def _eye_like(e: Emitter, call: Call) -> SSAValue:
     return CASTS["Cast"](e, Call("Cast", "", call.opset, [eye], {"to": call.get("dtype")}))
 
 
-def _trilu(e: Emitter, call: Call) -> SSAValue:
+def _trilu(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     rows, columns = static(e.sizes(x)[-2:], "matrices")
     k = e.int_list(call[1], "k")[0] if call.has(1) else 0
@@ -67,7 +67,7 @@ def _trilu(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.WhereOp(e.known(kept), x, e.number(0, x)))
 
 
-def _depth_to_space(e: Emitter, call: Call) -> SSAValue:
+def _depth_to_space(e: Builder, call: Call) -> SSAValue:
     n, c, h, w = e.sizes(call[0])
     (channels,) = static([c], "channels")
     b = int(call.get("blocksize", 1))
@@ -81,7 +81,7 @@ def _depth_to_space(e: Emitter, call: Call) -> SSAValue:
     return e.reshape(x, (n, c, h * b, w * b))
 
 
-def _space_to_depth(e: Emitter, call: Call) -> SSAValue:
+def _space_to_depth(e: Builder, call: Call) -> SSAValue:
     n, c, h, w = e.sizes(call[0])
     b = int(call.get("blocksize", 1))
     high, wide = static([h, w], "image")
@@ -92,7 +92,7 @@ def _space_to_depth(e: Emitter, call: Call) -> SSAValue:
     return e.reshape(e.permute(x, order), (n, c * b * b, high // b, wide // b))
 
 
-def _center_crop_pad(e: Emitter, call: Call) -> SSAValue:
+def _center_crop_pad(e: Builder, call: Call) -> SSAValue:
     x, sizes = call[0], e.int_list(call[1], "shape")
     axes = axes_of(e, call, 9, e.rank(x)) or list(range(e.rank(x)))
     low, high = [0] * e.rank(x), [0] * e.rank(x)

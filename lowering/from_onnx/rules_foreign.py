@@ -7,13 +7,13 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 from .rules_activation import RULES as ACTIVATIONS
 from .rules_linear import linear
 from .rules_qonnx import QONNX
 
 
-def _matmul_bits(e: Emitter, call: Call) -> SSAValue:
+def _matmul_bits(e: Builder, call: Call) -> SSAValue:
     """x · W for W of 2, 4 or 8 bits in blocks, each with a scale and a zero point."""
     depth, width = int(call.get("K", 0)), int(call.get("N", 0))
     bits, block = int(call.get("bits", 4)), int(call.get("block_size", 0))
@@ -48,7 +48,7 @@ def _unpacked(data: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], bits: int) 
     return ((data[..., None] >> shifts) & ((1 << bits) - 1)).astype(np.uint8)
 
 
-def _fast_gelu(e: Emitter, call: Call) -> SSAValue:
+def _fast_gelu(e: Builder, call: Call) -> SSAValue:
     x = call[0] if not call.has(1) else e.add(tensor.AddOp(call[0], call[1]))
     return e.add(tensor.GeluOp(x, "tanh"))
 

@@ -20,12 +20,12 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
-from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import axis_of, counted, padded, take
 from .sizes import Free, Size, static
 
 
-def _wrapped(e: Emitter, places: SSAValue, size: Size) -> SSAValue:
+def _wrapped(e: Builder, places: SSAValue, size: Size) -> SSAValue:
     """Indices with negative ones counted from the end."""
     if places in e.symbolic:
         return places
@@ -40,7 +40,7 @@ def _wrapped(e: Emitter, places: SSAValue, size: Size) -> SSAValue:
     return e.add(tensor.WhereOp(negative, moved, places))
 
 
-def _gather(e: Emitter, call: Call) -> SSAValue:
+def _gather(e: Builder, call: Call) -> SSAValue:
     x, places = call[0], call[1]
     axis = axis_of(call, e.rank(x))
     size = e.sizes(x)[axis]
@@ -54,7 +54,7 @@ def _gather(e: Emitter, call: Call) -> SSAValue:
     return e.permute(rows, order)
 
 
-def _one_place(e: Emitter, x: SSAValue, places: SSAValue, axis: int) -> SSAValue:
+def _one_place(e: Builder, x: SSAValue, places: SSAValue, axis: int) -> SSAValue:
     place = int(e.array(places).reshape(-1)[0])
     part = e.cut(x, axis, place, place + 1 if place != -1 else tensor.shape.SLICE_END)
     sizes = list(e.sizes(part))
@@ -70,7 +70,7 @@ def _grid(shape: Sequence[int]) -> list[Array]:
     return [*np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)]
 
 
-def _flat_places(e: Emitter, places: SSAValue, shape: Sequence[int], axis: int) -> SSAValue:
+def _flat_places(e: Builder, places: SSAValue, shape: Sequence[int], axis: int) -> SSAValue:
     """Flat indices into a tensor of `shape` of places along `axis`."""
     strides = [prod(shape[a + 1 :]) for a in range(len(shape))]
     grid = _grid(e.shape(places))
@@ -79,7 +79,7 @@ def _flat_places(e: Emitter, places: SSAValue, shape: Sequence[int], axis: int) 
     return e.add(tensor.AddOp(scaled, e.indices(np.broadcast_to(rest, e.shape(places)))))
 
 
-def _gather_elements(e: Emitter, call: Call) -> SSAValue:
+def _gather_elements(e: Builder, call: Call) -> SSAValue:
     x, axis = call[0], axis_of(call, e.rank(call[0]))
     for other in range(e.rank(x)):
         count = e.sizes(call[1])[other]
@@ -89,7 +89,7 @@ def _gather_elements(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.GatherElementsOp(x, places, axis))
 
 
-def _row_places(e: Emitter, places: SSAValue, shape: Sequence[int], batch: int) -> SSAValue:
+def _row_places(e: Builder, places: SSAValue, shape: Sequence[int], batch: int) -> SSAValue:
     """Indices of rows of a tensor of `shape` whose first axes the last axis of `places` names."""
     depth = e.shape(places)[-1]
     picked = shape[batch : batch + depth]
@@ -111,7 +111,7 @@ def _row_places(e: Emitter, places: SSAValue, shape: Sequence[int], batch: int) 
     return rows
 
 
-def _gather_nd(e: Emitter, call: Call) -> SSAValue:
+def _gather_nd(e: Builder, call: Call) -> SSAValue:
     x, shape, batch = call[0], e.shape(call[0]), int(call.get("batch_dims", 0))
     depth = e.shape(call[1])[-1]
     rows = _row_places(e, call[1], shape, batch)
@@ -126,7 +126,7 @@ _COMBINE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _placed(e: Emitter, x: SSAValue, updates: SSAValue, targets: Array, reduction: str) -> SSAValue:
+def _placed(e: Builder, x: SSAValue, updates: SSAValue, targets: Array, reduction: str) -> SSAValue:
     """Rows of x with rows of `updates` put at `targets`, in their order."""
     flat, count = targets.reshape(-1), e.shape(x)[0]
     if flat.size and (flat.min() < 0 or flat.max() >= count):
@@ -152,7 +152,7 @@ def _placed(e: Emitter, x: SSAValue, updates: SSAValue, targets: Array, reductio
     return x
 
 
-def _scatter_elements(e: Emitter, call: Call) -> SSAValue:
+def _scatter_elements(e: Builder, call: Call) -> SSAValue:
     x, updates, shape = call[0], call[2], e.shape(call[0])
     axis = axis_of(call, len(shape))
     places = e.array(call[1], "indices").astype(np.int64)
@@ -164,7 +164,7 @@ def _scatter_elements(e: Emitter, call: Call) -> SSAValue:
     return e.reshape(made, shape)
 
 
-def _scatter_nd(e: Emitter, call: Call) -> SSAValue:
+def _scatter_nd(e: Builder, call: Call) -> SSAValue:
     x, shape = call[0], e.shape(call[0])
     e.array(call[1], "indices")
     targets = e.array(_row_places(e, call[1], shape, 0))
@@ -175,7 +175,7 @@ def _scatter_nd(e: Emitter, call: Call) -> SSAValue:
     return e.reshape(made, shape)
 
 
-def _one_hot(e: Emitter, call: Call) -> SSAValue:
+def _one_hot(e: Builder, call: Call) -> SSAValue:
     depth = int(e.array(call[1], "depth").reshape(-1)[0])
     if not 0 <= depth <= LARGEST_KNOWN:
         raise ProblemError(f"its depth is {depth}")
@@ -193,7 +193,7 @@ def _one_hot(e: Emitter, call: Call) -> SSAValue:
 def running(kind: Any, start: float) -> Rule:
     """A rule for sums or products of all elements up to each one."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x, rank = call[0], e.rank(call[0])
         axis = e.int_list(call[1], "axis")[0]
         if not -rank <= axis < rank:
@@ -213,13 +213,13 @@ def running(kind: Any, start: float) -> Rule:
     return rule
 
 
-def _shifted(e: Emitter, x: SSAValue, axis: int, distance: int, fill: float) -> SSAValue:
+def _shifted(e: Builder, x: SSAValue, axis: int, distance: int, fill: float) -> SSAValue:
     low, high = [0] * e.rank(x), [0] * e.rank(x)
     low[axis], high[axis] = distance, -distance
     return padded(e, x, low, high, fill)
 
 
-def _top_k(e: Emitter, call: Call) -> Any:
+def _top_k(e: Builder, call: Call) -> Any:
     x, axis = call[0], axis_of(call, e.rank(call[0]), -1)
     k = e.int_list(call[1], "k")[0] if call.has(1) else int(call.get("k", 0))
     return tuple(e.add_all(tensor.TopKOp(x, k, axis, largest=bool(call.get("largest", 1)))))
@@ -230,7 +230,7 @@ def _place(kind: type[tensor.ArgOp]) -> Rule:
     return lambda e, call: _place_along(e, call, kind)
 
 
-def _place_along(e: Emitter, call: Call, kind: type[tensor.ArgOp]) -> SSAValue:
+def _place_along(e: Builder, call: Call, kind: type[tensor.ArgOp]) -> SSAValue:
     x = call[0]
     axis, keep = axis_of(call, e.rank(x)), bool(call.get("keepdims", 1))
     if not call.get("select_last_index", 0):
@@ -241,7 +241,7 @@ def _place_along(e: Emitter, call: Call, kind: type[tensor.ArgOp]) -> SSAValue:
     return e.add(tensor.SubOp(e.number(size - 1, i64), found))
 
 
-def _reverse_sequence(e: Emitter, call: Call) -> SSAValue:
+def _reverse_sequence(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     time, batch = int(call.get("time_axis", 0)), int(call.get("batch_axis", 1))
     lengths = e.array(call[1], "lengths")
@@ -257,7 +257,7 @@ def _reverse_sequence(e: Emitter, call: Call) -> SSAValue:
     return _gather_elements(e, inner)
 
 
-def _tensor_scatter(e: Emitter, call: Call) -> SSAValue:
+def _tensor_scatter(e: Builder, call: Call) -> SSAValue:
     past, update = call[0], call[1]
     shape, new = e.shape(past), e.shape(update)
     axis = axis_of(call, len(shape), -2)

@@ -13,7 +13,7 @@ from ...dialects.shapes import is_float, is_integer
 from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
 from ..from_torch.weights import recognize
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 from .rules_elementwise import is_unsigned
 from .sizes import Free, static
 
@@ -21,7 +21,7 @@ EXACT_IN_FLOAT = 1 << 24
 """Up to here float32 holds every integer."""
 
 
-def trits_of(e: Emitter, weight: SSAValue, channel: int) -> tuple[Array, Array | None] | None:
+def trits_of(e: Builder, weight: SSAValue, channel: int) -> tuple[Array, Array | None] | None:
     """A known weight as trits and their scale, output channels on the axis `channel`."""
     array = e.arrays.get(weight)
     if array is None or not e.recognize_ternary:
@@ -36,7 +36,7 @@ def trits_of(e: Emitter, weight: SSAValue, channel: int) -> tuple[Array, Array |
     return np.moveaxis(found.trits, 0, channel), found.scale
 
 
-def linear(e: Emitter, x: SSAValue, weight: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+def linear(e: Builder, x: SSAValue, weight: SSAValue, bias: SSAValue | None = None) -> SSAValue:
     """x · W + b with W [in, out]; trits where its values are."""
     found = trits_of(e, weight, 1) if e.rank(weight) == 2 and e.rank(x) > 0 else None
     if found is None or e.is_known(x):
@@ -63,13 +63,13 @@ def linear(e: Emitter, x: SSAValue, weight: SSAValue, bias: SSAValue | None = No
     return e.add(ternary.LinearOp(x, trits, scale=factor, bias=added))
 
 
-def _scale(e: Emitter, scale: Array, x: SSAValue, key: str) -> SSAValue:
+def _scale(e: Builder, scale: Array, x: SSAValue, key: str) -> SSAValue:
     value = e.known(scale, tensor_type(x).element_type)
     e.names[value] = f"{key}_scale"
     return e.real(value)
 
 
-def exact_integers(e: Emitter, x: SSAValue, terms: int) -> SSAValue | None:
+def exact_integers(e: Builder, x: SSAValue, terms: int) -> SSAValue | None:
     """The integers that x, f32, holds, where sums of `terms` of them times trits are exact."""
     owner = x.owner
     if not isinstance(owner, tensor.ConvertOp) or not is_integer(tensor_type(owner.operand)):
@@ -82,11 +82,11 @@ def exact_integers(e: Emitter, x: SSAValue, terms: int) -> SSAValue | None:
     return owner.operand if info.min < 0 else e.convert(owner.operand, i32)
 
 
-def _matmul(e: Emitter, call: Call) -> SSAValue:
+def _matmul(e: Builder, call: Call) -> SSAValue:
     return linear(e, call[0], call[1])
 
 
-def _gemm(e: Emitter, call: Call) -> SSAValue:
+def _gemm(e: Builder, call: Call) -> SSAValue:
     x, weight, bias = call[0], call[1], call.optional(2)
     alpha, beta = call.get("alpha", 1.0), call.get("beta", 1.0)
     x = e.permute(x, [1, 0]) if call.get("transA", 0) else x
@@ -109,7 +109,7 @@ def _gemm(e: Emitter, call: Call) -> SSAValue:
     return made if bias is None else e.add(tensor.AddOp(made, bias))
 
 
-def _einsum(e: Emitter, call: Call) -> SSAValue:
+def _einsum(e: Builder, call: Call) -> SSAValue:
     equation = str(call.get("equation", "")).replace(" ", "")
     terms, arrow, output = equation.partition("->")
     parts = terms.split(",")
@@ -144,7 +144,7 @@ def _einsum(e: Emitter, call: Call) -> SSAValue:
 # Integers.
 
 
-def centred(e: Emitter, x: SSAValue, zero: SSAValue | None, axis: int | None = None) -> SSAValue:
+def centred(e: Builder, x: SSAValue, zero: SSAValue | None, axis: int | None = None) -> SSAValue:
     """x minus its zero point, as i32; with `axis` the zero point is a vector along it."""
     shifted = _before_shift(e, x, zero)
     if shifted is not None:
@@ -162,7 +162,7 @@ def centred(e: Emitter, x: SSAValue, zero: SSAValue | None, axis: int | None = N
     return e.add(tensor.SubOp(wide, zero))
 
 
-def _before_shift(e: Emitter, x: SSAValue, zero: SSAValue | None) -> SSAValue | None:
+def _before_shift(e: Builder, x: SSAValue, zero: SSAValue | None) -> SSAValue | None:
     """The i32 bytes that 128 was added to, to make them unsigned, where 128 is the zero point."""
     known = None if zero is None else e.arrays.get(zero)
     narrow = x.owner
@@ -183,7 +183,7 @@ def _before_shift(e: Emitter, x: SSAValue, zero: SSAValue | None) -> SSAValue | 
     return added.lhs if fits and tensor_type(added.lhs).element_type == i32 else None
 
 
-def integer_product(e: Emitter, x: SSAValue, weight: SSAValue) -> SSAValue:
+def integer_product(e: Builder, x: SSAValue, weight: SSAValue) -> SSAValue:
     """x · W of i32, exact modulo 2^32."""
     found = trits_of(e, weight, 1) if e.rank(weight) == 2 else None
     if found is None or e.is_known(x):
@@ -194,13 +194,13 @@ def integer_product(e: Emitter, x: SSAValue, weight: SSAValue) -> SSAValue:
     return e.add(ternary.LinearOp(x, e.trits(found[0], e.names.get(weight, "weight"))))
 
 
-def _matmul_integer(e: Emitter, call: Call) -> SSAValue:
+def _matmul_integer(e: Builder, call: Call) -> SSAValue:
     lhs = centred(e, call[0], call.optional(2), -2 if e.rank(call[0]) > 1 else None)
     rhs = centred(e, call[1], call.optional(3), -1)
     return integer_product(e, lhs, rhs)
 
 
-def _qlinear_matmul(e: Emitter, call: Call) -> SSAValue:
+def _qlinear_matmul(e: Builder, call: Call) -> SSAValue:
     from .rules_quantization import requantized
 
     lhs = centred(e, call[0], call[2], -2 if e.rank(call[0]) > 1 else None)
@@ -218,7 +218,7 @@ LARGEST_DETERMINANT = 64
 """Matrices of determinants have at most this many rows."""
 
 
-def _det(e: Emitter, call: Call) -> SSAValue:
+def _det(e: Builder, call: Call) -> SSAValue:
     """The determinant by elimination in f64, with the greatest of a column as the divisor."""
     rows, columns = static(e.sizes(call[0])[-2:], "matrices")
     if rows != columns or rows > LARGEST_DETERMINANT:

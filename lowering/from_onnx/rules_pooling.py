@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 from .rules_index import RULES as INDEX
 from .rules_index import lowest_of
 from .rules_shape import check_size, padded
@@ -22,7 +22,7 @@ MOST_OFFSETS = 4096
 """Windows that are taken apart have at most this many elements."""
 
 
-def _counts(e: Emitter, x: SSAValue, window: Window) -> list[int]:
+def _counts(e: Builder, x: SSAValue, window: Window) -> list[int]:
     """How many windows there are along each axis of the padded x."""
     sizes = static(e.sizes(x)[2:], "image")
     counts = [
@@ -34,13 +34,13 @@ def _counts(e: Emitter, x: SSAValue, window: Window) -> list[int]:
     return counts
 
 
-def _part(e: Emitter, x: SSAValue, window: Window, axis: int, offset: int, count: int) -> SSAValue:
+def _part(e: Builder, x: SSAValue, window: Window, axis: int, offset: int, count: int) -> SSAValue:
     """The elements at one place of the windows along one spatial axis."""
     start, stride = offset * window.dilation[axis], window.strides[axis]
     return e.cut(x, 2 + axis, start, start + (count - 1) * stride + 1, stride)
 
 
-def _combined(e: Emitter, x: SSAValue, window: Window, kind: Any) -> SSAValue:
+def _combined(e: Builder, x: SSAValue, window: Window, kind: Any) -> SSAValue:
     """All elements of each window of the padded x joined by an op, axis by axis."""
     counts = _counts(e, x, window)
     if sum(window.kernel) > MOST_OFFSETS:
@@ -53,7 +53,7 @@ def _combined(e: Emitter, x: SSAValue, window: Window, kind: Any) -> SSAValue:
     return x
 
 
-def _parts(e: Emitter, x: SSAValue, window: Window) -> list[SSAValue]:
+def _parts(e: Builder, x: SSAValue, window: Window) -> list[SSAValue]:
     """For each place in the window the elements of the padded x that are there."""
     if math.prod(window.kernel) > MOST_OFFSETS:
         raise ProblemError(f"its window {window.kernel} is too large")
@@ -66,7 +66,7 @@ def _parts(e: Emitter, x: SSAValue, window: Window) -> list[SSAValue]:
     return parts
 
 
-def _padded_for(e: Emitter, x: SSAValue, window: Window, fill: float) -> SSAValue:
+def _padded_for(e: Builder, x: SSAValue, window: Window, fill: float) -> SSAValue:
     pads, spatial = window.pads(), len(window.kernel)
     return padded(e, x, [0, 0, *pads[:spatial]], [0, 0, *pads[spatial:]], fill)
 
@@ -81,7 +81,7 @@ def _is_plain(window: Window) -> bool:
     )
 
 
-def _max_pool(e: Emitter, call: Call) -> Any:
+def _max_pool(e: Builder, call: Call) -> Any:
     x = call[0]
     window = Window(e, call, list(call.get("kernel_shape", [])), image_of(e, x))
     if call.outputs > 1:
@@ -91,7 +91,7 @@ def _max_pool(e: Emitter, call: Call) -> Any:
     return _combined(e, _padded_for(e, x, window, lowest_of(x)), window, tensor.MaximumOp)
 
 
-def _max_pool_places(e: Emitter, call: Call, x: SSAValue, window: Window) -> Any:
+def _max_pool_places(e: Builder, call: Call, x: SSAValue, window: Window) -> Any:
     shape = e.shape(x)
     image = shape[2:]
     places = np.arange(math.prod(shape)).reshape(shape)
@@ -112,7 +112,7 @@ def _max_pool_places(e: Emitter, call: Call, x: SSAValue, window: Window) -> Any
     return best, at
 
 
-def _avg_pool(e: Emitter, call: Call) -> SSAValue:
+def _avg_pool(e: Builder, call: Call) -> SSAValue:
     x, counted = call[0], bool(call.get("count_include_pad", 0))
     window = Window(e, call, list(call.get("kernel_shape", [])), image_of(e, x))
     if _is_plain(window) and not any(window.extra):
@@ -132,7 +132,7 @@ def _avg_pool(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.DivOp(total, e.convert(_combined(e, counts, window, tensor.AddOp), x)))
 
 
-def _lp_pool(e: Emitter, call: Call) -> SSAValue:
+def _lp_pool(e: Builder, call: Call) -> SSAValue:
     x, p = call[0], call.get("p", 2)
     window = Window(e, call, list(call.get("kernel_shape", [])), image_of(e, x))
     powers = e.add(tensor.PowOp(e.add(tensor.AbsOp(x)), e.number(p, x)))
@@ -140,7 +140,7 @@ def _lp_pool(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.PowOp(total, e.number(1 / p, x)))
 
 
-def _max_unpool(e: Emitter, call: Call) -> SSAValue:
+def _max_unpool(e: Builder, call: Call) -> SSAValue:
 
     x, shape = call[0], e.shape(call[0])
     window = Window(e, call, list(call.get("kernel_shape", [])), list(shape[2:]))

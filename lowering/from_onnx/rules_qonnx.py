@@ -8,10 +8,10 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 
 
-def _rounded(e: Emitter, x: SSAValue, mode: str) -> SSAValue:
+def _rounded(e: Builder, x: SSAValue, mode: str) -> SSAValue:
     if mode in ("ROUND", "HALF_EVEN"):
         return e.add(tensor.RoundOp(x))
     if mode in ("CEIL",):
@@ -30,7 +30,7 @@ def _rounded(e: Emitter, x: SSAValue, mode: str) -> SSAValue:
     raise ProblemError(f"its rounding mode '{mode}' is unknown")
 
 
-def _quant(e: Emitter, call: Call) -> SSAValue:
+def _quant(e: Builder, call: Call) -> SSAValue:
     """(clamp(round(x/scale + zero point)) - zero point)·scale of `bit_width` bits."""
     x, scale, zero = call[0], Formula(e, call[1]), Formula(e, call[2])
     bits = float(e.array(call[3], "bit width").reshape(-1)[0])
@@ -49,7 +49,7 @@ def _quant(e: Emitter, call: Call) -> SSAValue:
     return ((Formula(e, made) - zero) * scale).value
 
 
-def _bipolar(e: Emitter, call: Call) -> SSAValue:
+def _bipolar(e: Builder, call: Call) -> SSAValue:
     """scale where x ≥ 0, else -scale."""
     x = call[0]
     positive = e.add(tensor.CompareOp(x, e.number(0, x), "ge"))
@@ -57,7 +57,7 @@ def _bipolar(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.MulOp(signs, call[1]))
 
 
-def _trunc(e: Emitter, call: Call) -> SSAValue:
+def _trunc(e: Builder, call: Call) -> SSAValue:
     """qonnx's first `Trunc`: the highest bits of a quantised number."""
     if len(call.inputs) != 5:
         raise ProblemError("only the form with five inputs is known")
@@ -68,7 +68,7 @@ def _trunc(e: Emitter, call: Call) -> SSAValue:
     return ((Formula(e, made) - zero) * scale).value
 
 
-def _float_quant(e: Emitter, call: Call) -> SSAValue:
+def _float_quant(e: Builder, call: Call) -> SSAValue:
     """qonnx's `FloatQuant`: the nearest number of a small floating-point format, times scale."""
     x, scale = Formula(e, call[0]), Formula(e, call[1])
     exponent, mantissa, bias, top = (

@@ -15,14 +15,14 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
 from .formats import UI8
 from .inputs import type_of_proto, type_of_value
+from .onnx_builder import Builder, Call, Rule
 from .rules_conversion import encoded, numbers
 from .rules_index import take
 
 
-def _spread(e: Emitter, vector: SSAValue, x: SSAValue, axis: int, block: int) -> SSAValue:
+def _spread(e: Builder, vector: SSAValue, x: SSAValue, axis: int, block: int) -> SSAValue:
     """A scale or zero point shaped to broadcast with x."""
     rank = e.rank(x)
     if e.rank(vector) == 0 or (e.rank(vector) == 1 and e.sizes(vector) == (1,)):
@@ -38,7 +38,7 @@ def _spread(e: Emitter, vector: SSAValue, x: SSAValue, axis: int, block: int) ->
 
 
 def quantized(
-    e: Emitter,
+    e: Builder,
     x: SSAValue,
     scale: SSAValue,
     zero: SSAValue,
@@ -66,7 +66,7 @@ def quantized(
 
 
 def requantized(
-    e: Emitter, sums: SSAValue, scales: Sequence[SSAValue], scale: SSAValue, zero: SSAValue
+    e: Builder, sums: SSAValue, scales: Sequence[SSAValue], scale: SSAValue, zero: SSAValue
 ) -> SSAValue:
     """Integer sums as integers of `scale`; `scales`, of the operands, broadcast with the sums.
 
@@ -82,7 +82,7 @@ def requantized(
 
 
 def _divided(
-    e: Emitter, x: SSAValue, scale: SSAValue, axis: int, block: int, element: Attribute | None
+    e: Builder, x: SSAValue, scale: SSAValue, axis: int, block: int, element: Attribute | None
 ) -> Formula:
     """x/scale, in `element` or in the type of the scale."""
     scale = numbers(e, scale)
@@ -92,12 +92,12 @@ def _divided(
     return Formula(e, e.convert(x, element)) / Formula(e, spread)
 
 
-def _is_zero(e: Emitter, zero: SSAValue) -> bool:
+def _is_zero(e: Builder, zero: SSAValue) -> bool:
     """Whether a zero point is known to be 0; adding it would turn -0 into 0."""
     return zero in e.arrays and not e.arrays[zero].any()
 
 
-def _quantize(e: Emitter, call: Call) -> SSAValue:
+def _quantize(e: Builder, call: Call) -> SSAValue:
     x, scale, zero = call[0], call[1], call.optional(2)
     axis, block = call.get("axis", 1), int(call.get("block_size", 0))
     given, wide = (int(call.get(name, 0)) for name in ("output_dtype", "precision"))
@@ -121,7 +121,7 @@ def _quantize(e: Emitter, call: Call) -> SSAValue:
     return quantized(e, x, scale, zero, axis, block, computed_in)
 
 
-def _dequantize(e: Emitter, call: Call) -> SSAValue:
+def _dequantize(e: Builder, call: Call) -> SSAValue:
     x, scale, zero = call[0], numbers(e, call[1]), call.optional(2)
     if is_float(tensor_type(x)):
         raise ProblemError("its input is no integer")
@@ -152,7 +152,7 @@ def _dequantize(e: Emitter, call: Call) -> SSAValue:
     return e.convert(e.add(tensor.MulOp(e.convert(steps, wide), factor)), result)
 
 
-def _dynamic_quantize(e: Emitter, call: Call) -> Any:
+def _dynamic_quantize(e: Builder, call: Call) -> Any:
     x = call[0]
     axes = list(range(e.rank(x)))
     top = Formula(e, e.add(tensor.ReduceMaxOp(x, axes))).maximum(0)

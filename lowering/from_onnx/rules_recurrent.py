@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 from .rules_linear import linear
 from .sizes import static
 
@@ -31,7 +31,7 @@ class _Cell:
     """One direction of a recurrent node: weights of `gates` gates, activations, a limit."""
 
     def __init__(
-        self, e: Emitter, call: Call, direction: int, gates: int, kinds: list[str]
+        self, e: Builder, call: Call, direction: int, gates: int, kinds: list[str]
     ) -> None:
         self.e, self.call, self.gates = e, call, gates
         self.weight, self.recurrence = (self._transposed(call[i], direction) for i in (1, 2))
@@ -122,7 +122,7 @@ def _lstm(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
 def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
     """A rule for a recurrent node whose cell makes one step by `step`."""
 
-    def rule(e: Emitter, call: Call) -> Any:
+    def rule(e: Builder, call: Call) -> Any:
         if call.has(4):
             lengths = e.array(call[4], "sequence_lens")
             if (lengths != e.shape(call[0])[1 if call.get("layout", 0) else 0]).any():
@@ -157,7 +157,7 @@ def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
 
 
 def _run(
-    e: Emitter, cell: _Cell, x: SSAValue, index: int, back: bool, step: Step, states: int,
+    e: Builder, cell: _Cell, x: SSAValue, index: int, back: bool, step: Step, states: int,
     is_batch_first: bool,
 ) -> list[SSAValue]:  # fmt: skip
     steps, batch = e.sizes(x)[:2]

@@ -15,18 +15,18 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 from .rules_index import lowest_of
 from .rules_shape import axes_of
 from .sizes import Free, product, static
 
-Reduce = Callable[[Emitter, SSAValue, list[int], bool], SSAValue]
+Reduce = Callable[[Builder, SSAValue, list[int], bool], SSAValue]
 
 
 def reduction(function: Reduce, before: Callable[[Formula], Formula] | None = None) -> Rule:
     """A rule for a reduction of what `before` makes of the operand."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x, keep = call[0], bool(call.get("keepdims", 1))
         axes = axes_of(e, call, 1, e.rank(x)) or []
         if not axes and not call.get("noop_with_empty_axes", 0):
@@ -37,14 +37,14 @@ def reduction(function: Reduce, before: Callable[[Formula], Formula] | None = No
     return rule
 
 
-def total(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+def total(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     """Σ x over the axes."""
     if not axes:
         return x
     return e.add(tensor.ReduceSumOp(x, axes, keepdims=keep))
 
 
-def mean(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+def mean(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     """The mean of x over the axes; whole numbers are divided like whole numbers."""
     if not axes:
         return x
@@ -55,7 +55,7 @@ def mean(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
 
 
 def _extreme(kind: Any, sign: int) -> Reduce:
-    def function(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+    def function(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
         if not axes:
             return x
         sizes = e.sizes(x)
@@ -67,7 +67,7 @@ def _extreme(kind: Any, sign: int) -> Reduce:
     return function
 
 
-def _end(e: Emitter, x: SSAValue, sign: int) -> SSAValue:
+def _end(e: Builder, x: SSAValue, sign: int) -> SSAValue:
     """The least value of the type for a maximum, the greatest for a minimum."""
     least = lowest_of(x)
     if sign > 0:
@@ -82,22 +82,22 @@ def _end(e: Emitter, x: SSAValue, sign: int) -> SSAValue:
 greatest, least = _extreme(tensor.ReduceMaxOp, 1), _extreme(tensor.ReduceMinOp, -1)
 
 
-def _prod(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+def _prod(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     return e.add(tensor.ReduceProdOp(x, axes, keepdims=keep)) if axes else x
 
 
-def _l2(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+def _l2(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     summed = total(e, x, axes, keep)
     if is_float(tensor_type(x)):
         return e.add(tensor.SqrtOp(summed))
     return e.convert(e.add(tensor.SqrtOp(e.convert(summed, f32))), x)
 
 
-def _log_sum(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+def _log_sum(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     return e.add(tensor.LogOp(total(e, x, axes, keep)))
 
 
-def _log_sum_exp(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
+def _log_sum_exp(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     if any(e.sizes(x)[axis] == 0 for axis in axes):
         return _log_sum(e, e.add(tensor.ExpOp(x)), axes, keep)
     return e.add(tensor.ReduceLogSumExpOp(x, axes, keepdims=keep)) if axes else x
@@ -106,7 +106,7 @@ def _log_sum_exp(e: Emitter, x: SSAValue, axes: list[int], keep: bool) -> SSAVal
 # Normalisations.
 
 
-def _batch_norm(e: Emitter, call: Call) -> Any:
+def _batch_norm(e: Builder, call: Call) -> Any:
     x, scale, bias, mean_, var = (call[index] for index in range(5))
     e.buffers.update((mean_, var))
     epsilon = call.get("epsilon", 1e-5)
@@ -122,7 +122,7 @@ def _batch_norm(e: Emitter, call: Call) -> Any:
     return e.add(tensor.BatchNormOp(x, scale, bias, mean_, var, epsilon))
 
 
-def _batch_statistics(e: Emitter, call: Call, epsilon: float) -> Any:
+def _batch_statistics(e: Builder, call: Call, epsilon: float) -> Any:
     x, scale, bias = call[0], call[1], call[2]
     axes = [axis for axis in range(e.rank(x)) if axis != 1]
     average = mean(e, x, axes, True)
@@ -138,21 +138,21 @@ def _batch_statistics(e: Emitter, call: Call, epsilon: float) -> Any:
     return (made, *kept)
 
 
-def normalized(e: Emitter, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
+def normalized(e: Builder, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
     """(x - μ)/√(σ² + ε) over the axes."""
     centred = Formula(e, x) - Formula(e, mean(e, x, axes, True))
     variance = Formula(e, mean(e, (centred * centred).value, axes, True))
     return (centred / (variance + epsilon).of(tensor.SqrtOp)).value
 
 
-def _instance_norm(e: Emitter, call: Call) -> SSAValue:
+def _instance_norm(e: Builder, call: Call) -> SSAValue:
     x, rank = call[0], e.rank(call[0])
     made = normalized(e, x, list(range(2, rank)), call.get("epsilon", 1e-5))
     scale, bias = (e.along(call[index], 1, rank) for index in (1, 2))
     return e.add(tensor.AddOp(e.add(tensor.MulOp(made, scale)), bias))
 
 
-def _group_norm(e: Emitter, call: Call) -> SSAValue:
+def _group_norm(e: Builder, call: Call) -> SSAValue:
     x, sizes = call[0], e.sizes(call[0])
     groups, rank = int(call.get("num_groups", 1)), len(sizes)
     (channels,) = static([sizes[1]], "channels")
@@ -173,7 +173,7 @@ def _group_norm(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.AddOp(e.add(tensor.MulOp(made, factors[0])), factors[1]))
 
 
-def _layer_norm(e: Emitter, call: Call) -> Any:
+def _layer_norm(e: Builder, call: Call) -> Any:
     x, rank = call[0], e.rank(call[0])
     axis = call.get("axis", -1) % max(rank, 1)
     scale, bias, epsilon = call[1], call.optional(2), call.get("epsilon", 1e-5)
@@ -190,7 +190,7 @@ def _layer_norm(e: Emitter, call: Call) -> Any:
     return (made, average, inverse.value)[: call.outputs]
 
 
-def _rms_norm(e: Emitter, call: Call) -> SSAValue:
+def _rms_norm(e: Builder, call: Call) -> SSAValue:
     x, rank = call[0], e.rank(call[0])
     axis = call.get("axis", -1) % max(rank, 1)
     scale = e.reshape(call[1], e.sizes(call[1]))
@@ -201,7 +201,7 @@ def _rms_norm(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.MulOp(made.value, scale))
 
 
-def _lp_norm(e: Emitter, call: Call) -> SSAValue:
+def _lp_norm(e: Builder, call: Call) -> SSAValue:
     x, p = call[0], call.get("p", 2)
     axis = call.get("axis", -1) % e.rank(x)
     size = Formula(e, x).of(tensor.AbsOp)
@@ -213,14 +213,14 @@ def _lp_norm(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.DivOp(x, safe))
 
 
-def _mean_variance(e: Emitter, call: Call) -> SSAValue:
+def _mean_variance(e: Builder, call: Call) -> SSAValue:
     axes = [axis % e.rank(call[0]) for axis in call.get("axes", [0, 2, 3])]
     centred = Formula(e, call[0]) - Formula(e, mean(e, call[0], axes, True))
     variance = Formula(e, mean(e, (centred * centred).value, axes, True))
     return (centred / (variance.of(tensor.SqrtOp) + 1e-9)).value
 
 
-def _local_response(e: Emitter, call: Call) -> SSAValue:
+def _local_response(e: Builder, call: Call) -> SSAValue:
     x, size = call[0], int(call.get("size", 1))
     (channels,) = static([e.sizes(x)[1]], "channels")
     if not 1 <= size <= 4096:
@@ -239,7 +239,7 @@ def _local_response(e: Emitter, call: Call) -> SSAValue:
 def global_pool(function: Reduce) -> Rule:
     """A rule for a reduction of all spatial axes."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x = call[0]
         axes = list(range(2, e.rank(x)))
         if function is mean and axes and not any(isinstance(n, Free) for n in e.sizes(x)[2:]):
@@ -249,7 +249,7 @@ def global_pool(function: Reduce) -> Rule:
     return rule
 
 
-def _global_lp(e: Emitter, call: Call) -> SSAValue:
+def _global_lp(e: Builder, call: Call) -> SSAValue:
     x, p = call[0], call.get("p", 2)
     powers = e.add(tensor.PowOp(e.add(tensor.AbsOp(x)), e.number(p, x)))
     summed = total(e, powers, list(range(2, e.rank(x))), True)

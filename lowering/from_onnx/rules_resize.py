@@ -17,7 +17,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
-from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import axes_of, check_size, take
 from .sizes import Free, Size, static
 
@@ -96,7 +96,7 @@ def _matrix(x: Array, size: int, scale: float, attributes: Mapping[str, Any], mo
     return made / made.sum(axis=0, keepdims=True)
 
 
-def _resize(e: Emitter, call: Call) -> SSAValue:
+def _resize(e: Builder, call: Call) -> SSAValue:
     x, rank = call[0], e.rank(call[0])
     if call.opset < 11:
         roi, scales, sizes = None, call.optional(1), None
@@ -130,7 +130,7 @@ def _resize(e: Emitter, call: Call) -> SSAValue:
 
 
 def _by_sizes(
-    e: Emitter, call: Call, sizes: SSAValue, axes: list[int], shape: list[Any],
+    e: Builder, call: Call, sizes: SSAValue, axes: list[int], shape: list[Any],
     factors: list[float], outs: list[Any],
 ) -> None:  # fmt: skip
     wanted = e.size_list(sizes, "sizes")
@@ -151,7 +151,7 @@ def _by_sizes(
 
 
 def _regions(
-    e: Emitter, roi: SSAValue | None, axes: list[int], attributes: Mapping[str, Any]
+    e: Builder, roi: SSAValue | None, axes: list[int], attributes: Mapping[str, Any]
 ) -> dict[int, tuple[float, float]]:
     if str(attributes.get("coordinate_transformation_mode")) != "tf_crop_and_resize":
         return {}
@@ -163,7 +163,7 @@ def _regions(
 
 
 def _along(
-    e: Emitter, x: SSAValue, axis: int, out: Any, scale: float, attributes: Mapping[str, Any],
+    e: Builder, x: SSAValue, axis: int, out: Any, scale: float, attributes: Mapping[str, Any],
     region: tuple[float, float] | None,
 ) -> SSAValue:  # fmt: skip
     out, size = static([out, e.sizes(x)[axis]], "image")
@@ -192,7 +192,7 @@ def _along(
     return e.add(tensor.WhereOp(inside, made, fill))
 
 
-def _upsample(e: Emitter, call: Call) -> SSAValue:
+def _upsample(e: Builder, call: Call) -> SSAValue:
     return _resize(e, Call("Resize", "", 10, call.inputs, call.attributes))
 
 

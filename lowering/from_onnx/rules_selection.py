@@ -13,22 +13,22 @@ from xdsl.ir import SSAValue
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
-from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import axis_of, take
 
 
-def _compress(e: Emitter, call: Call) -> SSAValue:
+def _compress(e: Builder, call: Call) -> SSAValue:
     kept = np.flatnonzero(e.array(call[1], "condition"))
     if "axis" in call.attributes:
         return take(e, call[0], axis_of(call, e.rank(call[0])), kept)
     return take(e, e.reshape(call[0], [prod(e.shape(call[0]))]), 0, kept)
 
 
-def _nonzero(e: Emitter, call: Call) -> SSAValue:
+def _nonzero(e: Builder, call: Call) -> SSAValue:
     return e.indices(np.array(np.nonzero(e.array(call[0]))))
 
 
-def _unique(e: Emitter, call: Call) -> Any:
+def _unique(e: Builder, call: Call) -> Any:
     values = e.array(call[0])
     axis = call.get("axis")
     found, first, inverse, counts = np.unique(
@@ -45,7 +45,7 @@ def _unique(e: Emitter, call: Call) -> Any:
     return tuple(made[: max(call.outputs, 1)])
 
 
-def _non_max_suppression(e: Emitter, call: Call) -> SSAValue:
+def _non_max_suppression(e: Builder, call: Call) -> SSAValue:
     """Places of the boxes with the highest scores that overlap none before them."""
     why = "{} (the size of its result depends on them)"
     boxes = e.array(call[0], why.format("boxes")).astype(np.float64)

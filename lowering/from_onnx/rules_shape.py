@@ -17,13 +17,13 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.shape import SLICE_END
 from ..from_torch.sizes import ProblemError
-from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .reading import LARGEST
 from .sizes import Free, Size, product, show, static
 from .symbolic import total
 
 
-def axes_of(e: Emitter, call: Call, index: int, rank: int) -> list[int] | None:
+def axes_of(e: Builder, call: Call, index: int, rank: int) -> list[int] | None:
     """Axes from an input or, in older versions, the attribute, counted from the front."""
     given = e.int_list(call[index], "axes") if call.has(index) else call.get("axes")
     if given is None:
@@ -53,7 +53,7 @@ def _fixed(sizes: Sequence[Size]) -> list[Size]:
     return [size for size in sizes if not isinstance(size, Free)]
 
 
-def _reshape(e: Emitter, call: Call) -> SSAValue:
+def _reshape(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     wanted = e.size_list(call[1], "shape") if call.has(1) else list(call.get("shape", []))
     given = e.sizes(x)
@@ -75,26 +75,26 @@ def _reshape(e: Emitter, call: Call) -> SSAValue:
     return e.reshape(x, wanted)
 
 
-def _quotient(e: Emitter, whole: Size, rest: Size) -> Size:
+def _quotient(e: Builder, whole: Size, rest: Size) -> Size:
     try:
         return (Free((((), whole),)) if isinstance(whole, int) else whole) // rest
     except ProblemError:
         return e.unknown_size()
 
 
-def _flatten(e: Emitter, call: Call) -> SSAValue:
+def _flatten(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call[0])
     axis = call.get("axis", 1)
     axis = axis + len(sizes) if axis < 0 else axis
     return e.reshape(call[0], (product(sizes[:axis]), product(sizes[axis:])))
 
 
-def _transpose(e: Emitter, call: Call) -> SSAValue:
+def _transpose(e: Builder, call: Call) -> SSAValue:
     rank = e.rank(call[0])
     return e.permute(call[0], call.get("perm", list(range(rank))[::-1]))
 
 
-def _squeeze(e: Emitter, call: Call) -> SSAValue:
+def _squeeze(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call[0])
     axes = axes_of(e, call, 1, len(sizes))
     if axes is None:
@@ -102,20 +102,20 @@ def _squeeze(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.SqueezeOp(call[0], axes)) if axes else call[0]
 
 
-def _unsqueeze(e: Emitter, call: Call) -> SSAValue:
+def _unsqueeze(e: Builder, call: Call) -> SSAValue:
     given = e.int_list(call[1], "axes") if call.has(1) else call.get("axes", [])
     axes = axes_of(e, Call("", "", 1, [], {"axes": given}), 1, e.rank(call[0]) + len(given))
     return e.add(tensor.UnsqueezeOp(call[0], axes or [])) if axes else call[0]
 
 
-def _concat(e: Emitter, call: Call) -> SSAValue:
+def _concat(e: Builder, call: Call) -> SSAValue:
     values = [value for value in call.inputs if value is not None]
     if len(values) == 1:
         return values[0]
     return e.add(tensor.ConcatenateOp(values, axis_of(call, e.rank(values[0]), 1)))
 
 
-def _split(e: Emitter, call: Call) -> Any:
+def _split(e: Builder, call: Call) -> Any:
     x = call[0]
     axis = axis_of(call, e.rank(x))
     size, count = e.sizes(x)[axis], call.get("num_outputs", call.outputs)
@@ -130,7 +130,7 @@ def _split(e: Emitter, call: Call) -> Any:
     return tuple(e.add_all(tensor.SplitOp(x, axis, parts)))
 
 
-def _slice(e: Emitter, call: Call) -> SSAValue:
+def _slice(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     if call.opset < 10:
         starts, ends = call.get("starts", []), call.get("ends", [])
@@ -147,7 +147,7 @@ def _slice(e: Emitter, call: Call) -> SSAValue:
     return x
 
 
-def _cut(e: Emitter, x: SSAValue, axis: int, start: Size, end: Size, step: int) -> SSAValue:
+def _cut(e: Builder, x: SSAValue, axis: int, start: Size, end: Size, step: int) -> SSAValue:
     size = e.sizes(x)[axis]
     if end == size:
         end = SLICE_END
@@ -174,29 +174,29 @@ def counted(size: int) -> Any:
     return np.arange(size)
 
 
-def take(e: Emitter, x: SSAValue, axis: int, places: Any) -> SSAValue:
+def take(e: Builder, x: SSAValue, axis: int, places: Any) -> SSAValue:
     """x[…, places, …] along one axis for known places."""
     front = e.move_axis(x, axis, 0)
     rows = e.add(tensor.GatherRowsOp(front, e.indices(places)))
     return e.move_axis(rows, 0, axis)
 
 
-def _shape(e: Emitter, call: Call) -> SSAValue:
+def _shape(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call[0])[call.get("start", 0) : call.get("end")]
     table = np.empty(len(sizes), object)
     table[:] = sizes
     return e.sizes_value(table)
 
 
-def _size(e: Emitter, call: Call) -> SSAValue:
+def _size(e: Builder, call: Call) -> SSAValue:
     return e.sizes_value(total(e.sizes(call[0])))
 
 
-def _expand(e: Emitter, call: Call) -> SSAValue:
+def _expand(e: Builder, call: Call) -> SSAValue:
     return expanded(e, call[0], e.size_list(call[1], "shape"))
 
 
-def expanded(e: Emitter, x: SSAValue, shape: list[Size]) -> SSAValue:
+def expanded(e: Builder, x: SSAValue, shape: list[Size]) -> SSAValue:
     """x broadcast together with a tensor of `shape`."""
     given = e.sizes(x)
     rank = max(len(given), len(shape))
@@ -210,7 +210,7 @@ def expanded(e: Emitter, x: SSAValue, shape: list[Size]) -> SSAValue:
     return e.stretch(e.reshape(x, given), wanted)
 
 
-def _tile(e: Emitter, call: Call) -> SSAValue:
+def _tile(e: Builder, call: Call) -> SSAValue:
     repeats = e.int_list(call[1], "repeats")
     if call.opset < 6:
         axis = e.int_list(call[2], "axis")[0]
@@ -218,7 +218,7 @@ def _tile(e: Emitter, call: Call) -> SSAValue:
     return tiled(e, call[0], repeats)
 
 
-def tiled(e: Emitter, x: SSAValue, repeats: Sequence[int]) -> SSAValue:
+def tiled(e: Builder, x: SSAValue, repeats: Sequence[int]) -> SSAValue:
     """x repeated along each axis."""
     if len(repeats) != e.rank(x):
         raise ProblemError(f"it repeats {len(repeats)} axes of a tensor of rank {e.rank(x)}")
@@ -235,7 +235,7 @@ def tiled(e: Emitter, x: SSAValue, repeats: Sequence[int]) -> SSAValue:
     return x
 
 
-def _pad(e: Emitter, call: Call) -> SSAValue:
+def _pad(e: Builder, call: Call) -> SSAValue:
     x, mode = call[0], str(call.get("mode", "constant"))
     rank = e.rank(x)
     if call.opset < 11:
@@ -256,7 +256,7 @@ def _pad(e: Emitter, call: Call) -> SSAValue:
     return padded(e, x, low, high, fill)
 
 
-def padded(e: Emitter, x: SSAValue, low: Sequence[int], high: Sequence[int], fill: Any) -> SSAValue:
+def padded(e: Builder, x: SSAValue, low: Sequence[int], high: Sequence[int], fill: Any) -> SSAValue:
     """x with pads, where negative ones cut away."""
     for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
         if before < 0 or behind < 0:
@@ -271,7 +271,7 @@ def padded(e: Emitter, x: SSAValue, low: Sequence[int], high: Sequence[int], fil
 
 
 def _mirrored(
-    e: Emitter, x: SSAValue, low: Sequence[int], high: Sequence[int], mode: str
+    e: Builder, x: SSAValue, low: Sequence[int], high: Sequence[int], mode: str
 ) -> SSAValue:
     kinds: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
     if mode not in kinds:

@@ -9,15 +9,15 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
-from .emitter import LARGEST_KNOWN, Call, Emitter, Rule
 from .inputs import type_of_proto
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import check_size, counted, padded, take
 
 LONGEST = 4096
 """Fourier transforms have at most this many elements: they are products with a matrix."""
 
 
-def _dft(e: Emitter, call: Call) -> SSAValue:
+def _dft(e: Builder, call: Call) -> SSAValue:
     """The discrete Fourier transform along an axis, by products with cosines and sines."""
     x, rank = call[0], e.rank(call[0])
     if call.opset >= 20:
@@ -33,7 +33,7 @@ def _dft(e: Emitter, call: Call) -> SSAValue:
 
 
 def transformed(
-    e: Emitter,
+    e: Builder,
     x: SSAValue,
     axis: int,
     length: int | None = None,
@@ -80,7 +80,7 @@ def transformed(
 
 
 def _parts(
-    e: Emitter, x: SSAValue, axis: int, shape: list[int], length: int, *, mirror: bool
+    e: Builder, x: SSAValue, axis: int, shape: list[int], length: int, *, mirror: bool
 ) -> tuple[Formula, Formula | None]:
     """Real and imaginary parts with the transformed axis last, cut or filled to `length`."""
     rank, parts = len(shape), list[Formula]()
@@ -100,7 +100,7 @@ def _parts(
     return parts[0], parts[1] if len(parts) > 1 else None
 
 
-def _stft(e: Emitter, call: Call) -> SSAValue:
+def _stft(e: Builder, call: Call) -> SSAValue:
     """Frames of the signal [N, length, 1 or 2], weighed by a window and transformed each."""
     x, shape = call[0], e.shape(call[0])
     step = e.int_list(call[1], "frame_step")[0]
@@ -122,7 +122,7 @@ def _stft(e: Emitter, call: Call) -> SSAValue:
     return transformed(e, frames, 2, one_sided=bool(call.get("onesided", 1)))
 
 
-def _mel_weights(e: Emitter, call: Call) -> SSAValue:
+def _mel_weights(e: Builder, call: Call) -> SSAValue:
     """Triangles over frequencies f, evenly spaced in mel = 2595·log10(1 + f/700)."""
     numbers = [e.array(call[index], "numbers").reshape(-1)[0] for index in range(5)]
     bands, length, rate = (int(number) for number in numbers[:3])

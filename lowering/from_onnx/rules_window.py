@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter, Rule
+from .onnx_builder import Builder, Call, Rule
 from .rules_linear import centred, exact_integers, trits_of
 from .rules_quantization import requantized
 from .rules_shape import check_size, padded, take
@@ -20,7 +20,7 @@ from .windows import Window, image_of
 
 
 def convolution(
-    e: Emitter, x: SSAValue, weight: SSAValue, bias: SSAValue | None, window: Window, groups: int
+    e: Builder, x: SSAValue, weight: SSAValue, bias: SSAValue | None, window: Window, groups: int
 ) -> SSAValue:
     """A convolution with any number of spatial axes; trits where the weight's values are."""
     spatial = e.rank(x) - 2
@@ -58,7 +58,7 @@ def convolution(
 
 
 def _deeper(
-    e: Emitter, x: SSAValue, weight: SSAValue, bias: SSAValue | None, window: Window, groups: int
+    e: Builder, x: SSAValue, weight: SSAValue, bias: SSAValue | None, window: Window, groups: int
 ) -> SSAValue:
     """A sum over the first spatial axis of convolutions over the others."""
     spatial = e.rank(x) - 2
@@ -91,24 +91,24 @@ def _deeper(
     return e.add(tensor.AddOp(result, e.along(bias, 1, e.rank(result))))
 
 
-def _kernel(e: Emitter, weight: SSAValue) -> list[int]:
+def _kernel(e: Builder, weight: SSAValue) -> list[int]:
     return static(e.sizes(weight)[2:], "kernel")
 
 
-def _conv(e: Emitter, call: Call) -> SSAValue:
+def _conv(e: Builder, call: Call) -> SSAValue:
     x, weight = call[0], call[1]
     window = Window(e, call, _kernel(e, weight), image_of(e, x))
     return convolution(e, x, weight, call.optional(2), window, int(call.get("group", 1)))
 
 
-def _conv_integer(e: Emitter, call: Call) -> SSAValue:
+def _conv_integer(e: Builder, call: Call) -> SSAValue:
     x = centred(e, call[0], call.optional(2))
     weight = centred(e, call[1], call.optional(3), 0)
     window = Window(e, call, _kernel(e, weight), image_of(e, x))
     return convolution(e, x, weight, None, window, int(call.get("group", 1)))
 
 
-def _qlinear_conv(e: Emitter, call: Call) -> SSAValue:
+def _qlinear_conv(e: Builder, call: Call) -> SSAValue:
     x, weight = centred(e, call[0], call[2]), centred(e, call[3], call[5], 0)
     window = Window(e, call, _kernel(e, weight), image_of(e, x))
     sums = convolution(e, x, weight, None, window, int(call.get("group", 1)))
@@ -121,7 +121,7 @@ def _qlinear_conv(e: Emitter, call: Call) -> SSAValue:
     return requantized(e, sums, scales, call[6], call[7])
 
 
-def _conv_transpose(e: Emitter, call: Call) -> SSAValue:
+def _conv_transpose(e: Builder, call: Call) -> SSAValue:
     """Zeros between the elements, then a convolution of stride 1.
 
     Dumoulin & Visin 2016, "A guide to convolution arithmetic", section 4.
@@ -159,7 +159,7 @@ def _conv_transpose(e: Emitter, call: Call) -> SSAValue:
     return convolution(e, spaced, joined, call.optional(2), inner, groups)
 
 
-def _spaced(e: Emitter, x: SSAValue, strides: list[int]) -> SSAValue:
+def _spaced(e: Builder, x: SSAValue, strides: list[int]) -> SSAValue:
     """x with strides - 1 zeros between its elements along each spatial axis."""
     for index, stride in enumerate(strides):
         if stride == 1:

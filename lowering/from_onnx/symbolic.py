@@ -1,6 +1,6 @@
 """Ops of the IR on tensors of sizes, some of them free: what shape arithmetic of a model does.
 
-Not here: ops on known numbers, which the reference interpreter computes (`emitter`).
+Not here: ops on known numbers, which the reference interpreter computes (`builder`).
 """
 
 from __future__ import annotations

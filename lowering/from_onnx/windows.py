@@ -7,7 +7,7 @@ import math
 from xdsl.ir import SSAValue
 
 from ..from_torch.sizes import ProblemError
-from .emitter import Call, Emitter
+from .onnx_builder import Builder, Call
 from .rules_shape import check_size
 from .sizes import Size, static
 
@@ -15,7 +15,7 @@ from .sizes import Size, static
 class Window:
     """The window of a node: kernel, strides, dilation, low and high pads."""
 
-    def __init__(self, e: Emitter, call: Call, kernel: list[int], image: list[Size]) -> None:
+    def __init__(self, e: Builder, call: Call, kernel: list[int], image: list[Size]) -> None:
         spatial = len(kernel)
         self.kernel, self.image = kernel, image
         self.strides = list(call.get("strides", [1] * spatial))
@@ -70,7 +70,7 @@ class Window:
 # Convolutions.
 
 
-def image_of(e: Emitter, x: SSAValue) -> list[Size]:
+def image_of(e: Builder, x: SSAValue) -> list[Size]:
     if e.rank(x) < 3:
         raise ProblemError(f"its image has rank {e.rank(x)}")
     return list(e.sizes(x)[2:])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ..from_onnx.coverage import written
 from . import rules_pads, rules_shape
-from .rules import INTEGER, REFUSED, RULES
 from .schema import OPERATORS
+from .tflite_operators import INTEGER, REFUSED, RULES
 
 TABULATED = frozenset(
     {"ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "GELU", "HARD_SWISH", "LOG", "LOGISTIC", "NEG",

@@ -11,11 +11,11 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
-from .emitter import Emitter
+from .tflite_builder import Builder
 
 
 def rounded_activations(
-    e: Emitter, x: SSAValue, axes: list[int], *, symmetric: bool
+    e: Builder, x: SSAValue, axes: list[int], *, symmetric: bool
 ) -> tuple[SSAValue, SSAValue]:
     """x as integers of 9 bits, its zero points taken off, and the scale of each row.
 

@@ -3,7 +3,7 @@
 LiteRT multiplies an i32 sum by a real factor m·2^-s, 31 bits of m (Jacob et al. 2018, section 2.2),
 and its kernels round that in different ways. Most reference kernels round twice: x·m/2^31, halves
 up, then the rest of the shift, halves away from zero. FULLY_CONNECTED rounds once, halves away from
-zero. XNNPACK multiplies by a float32 and rounds once, halves to even. `Emitter.rounding` chooses
+zero. XNNPACK multiplies by a float32 and rounds once, halves to even. `Builder.rounding` chooses
 between the reference kernels and one `tensor.requantize`, which rounds once, halves up.
 """
 
@@ -22,8 +22,8 @@ from ...ir.arrays import Array
 from ...ir.errors import TritonError
 from ..from_torch.sizes import ProblemError
 from ..to_tflite.multipliers import multiplier_of
-from .emitter import Emitter, Node
 from .model import Quantization
+from .tflite_builder import Builder, Node
 
 UI8: Attribute = IntegerType(8, Signedness.UNSIGNED)
 
@@ -42,7 +42,7 @@ RELU, RELU_N1_TO_1, RELU6 = 1, 2, 3
 """Fused activations by their number in the schema."""
 
 
-def centred(e: Emitter, x: SSAValue, scales: Quantization) -> SSAValue:
+def centred(e: Builder, x: SSAValue, scales: Quantization) -> SSAValue:
     """x minus its zero point, as i32."""
     wide = e.convert(x, i32)
     return wide if scales.zero == 0 else e.add(tensor.SubOp(wide, e.number(scales.zero, i32)))
@@ -80,7 +80,7 @@ def activation_range(node: Node) -> tuple[int, int]:
 
 
 def rescaled(
-    e: Emitter,
+    e: Builder,
     x: SSAValue,
     factors: Any,
     zero: int,
@@ -114,7 +114,7 @@ def rescaled(
 
 
 def _once(
-    e: Emitter, x: SSAValue, real: Array, zero: int, bounds: tuple[int, int], element: Attribute,
+    e: Builder, x: SSAValue, real: Array, zero: int, bounds: tuple[int, int], element: Attribute,
     axis: int,
 ) -> SSAValue:  # fmt: skip
     """One rounding, halves up."""
@@ -130,7 +130,7 @@ def _fixed(real: Array) -> tuple[Array, Array]:
 
 
 def _away(
-    e: Emitter, x: SSAValue, real: Array, zero: int, bounds: tuple[int, int], element: Attribute,
+    e: Builder, x: SSAValue, real: Array, zero: int, bounds: tuple[int, int], element: Attribute,
     axis: int, largest: int,
 ) -> SSAValue:  # fmt: skip
     """One rounding, halves away from zero.
@@ -149,7 +149,7 @@ def _away(
 
 
 def multiplied(
-    e: Emitter, x: SSAValue, multipliers: Array, exponents: Array, zero: int,
+    e: Builder, x: SSAValue, multipliers: Array, exponents: Array, zero: int,
     bounds: tuple[int, int], element: Attribute, axis: int = 1,
 ) -> SSAValue:  # fmt: skip
     """x·m/2^31 rounded, halves up, then divided by the rest, halves away from zero.
@@ -173,7 +173,7 @@ def multiplied(
 
 
 def _requantized(
-    e: Emitter, x: SSAValue, multipliers: Array, shifts: Array, zero: int, element: Attribute,
+    e: Builder, x: SSAValue, multipliers: Array, shifts: Array, zero: int, element: Attribute,
     bounds: tuple[int, int], axis: int,
 ) -> SSAValue:  # fmt: skip
     """`tensor.requantize`; i32 where its result cannot be of `element`."""
@@ -182,14 +182,14 @@ def _requantized(
     return e.add(tensor.RequantizeOp(x, m, s, z, axis=axis, low=bounds[0], high=bounds[1]))
 
 
-def clamped(e: Emitter, x: SSAValue, low: int, high: int, element: Attribute) -> SSAValue:
+def clamped(e: Builder, x: SSAValue, low: int, high: int, element: Attribute) -> SSAValue:
     """Integers between bounds, as `element`."""
     above = e.add(tensor.MaximumOp(x, e.number(low, x)))
     return e.convert(e.add(tensor.MinimumOp(above, e.number(high, x))), element)
 
 
 def rescaled_wide(
-    e: Emitter,
+    e: Builder,
     x: SSAValue,
     factors: Any,
     bounds: tuple[int, int],
@@ -236,7 +236,7 @@ def rescaled_wide(
 # Between integers and real numbers.
 
 
-def real_values(e: Emitter, x: SSAValue, scales: Quantization) -> SSAValue:
+def real_values(e: Builder, x: SSAValue, scales: Quantization) -> SSAValue:
     """scale·(x - zero point) in f32."""
     element = tensor_type(x).element_type
     rank = e.rank(x)
@@ -256,7 +256,7 @@ def real_values(e: Emitter, x: SSAValue, scales: Quantization) -> SSAValue:
     return e.add(tensor.MulOp(e.convert(steps, f32), scale))
 
 
-def quantized(e: Emitter, x: SSAValue, scales: Quantization, element: Attribute) -> SSAValue:
+def quantized(e: Builder, x: SSAValue, scales: Quantization, element: Attribute) -> SSAValue:
     """clamp(round(x/scale) + zero point)."""
     low, high = grid_range(element)
     if scales.is_per_axis or (scales.scale == 0).any():

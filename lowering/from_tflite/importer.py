@@ -27,9 +27,9 @@ from ..from_onnx.calls import element_type
 from ..from_onnx.importer import MALFORMED
 from ..from_onnx.sizes import Free, Size
 from ..from_torch.sizes import ProblemError
-from .emitter import Emitter, Node
 from .model import Model, StoredOperator, StoredTensor, read_model
-from .rules import ELEMENTWISE, REFUSED, rule_for
+from .tflite_builder import Builder, Node
+from .tflite_operators import ELEMENTWISE, REFUSED, rule_for
 
 BATCH = "batch"
 """What a free first size is called."""
@@ -83,10 +83,10 @@ def from_tflite(
     if rounding not in ("reference", "once"):
         raise OptionError(f"expected rounding 'reference' or 'once', got '{rounding}'")
     model = read_model(source, signature)
-    emitter = Emitter(Block(), ParameterStore.unsaved(), recognize_ternary)
-    emitter.rounds_activations = dynamic_range == "integers"
-    emitter.rounding = rounding
-    module = _Importer(model, emitter).run(name or model.name or "model", dict(shapes or {}))
+    builder = Builder(Block(), ParameterStore.unsaved(), recognize_ternary)
+    builder.rounds_activations = dynamic_range == "integers"
+    builder.rounding = rounding
+    module = _Importer(model, builder).run(name or model.name or "model", dict(shapes or {}))
     try:
         module.verify()
     except VerifyException as error:
@@ -97,16 +97,16 @@ def from_tflite(
 class _Importer:
     """Reads one model; a tensor whose operator is refused has the value `None`."""
 
-    def __init__(self, model: Model, emitter: Emitter) -> None:
-        self.model, self.emitter = model, emitter
+    def __init__(self, model: Model, builder: Builder) -> None:
+        self.model, self.builder = model, builder
         self.values: dict[int, SSAValue | None] = {}
         self.problems: list[tuple[str, str, str]] = []
 
     def run(self, name: str, shapes: dict[str, Sequence[int | str]]) -> ModuleOp:
         """The module."""
-        model, emitter = self.model, self.emitter
-        emitter.location = self._location("model", 0)
-        emitter.budget += 256 * len(model.buffer.data)
+        model, builder = self.model, self.builder
+        builder.location = self._location("model", 0)
+        builder.budget += 256 * len(model.buffer.data)
         if unknown := sorted(set(shapes) - {port for port, _ in model.inputs}):
             raise OptionError(f"{model.where} has no input '{unknown[0]}'")
         arguments = [self._input(port, index, shapes.get(port)) for port, index in model.inputs]
@@ -114,11 +114,11 @@ class _Importer:
             self._operator(operator, index)
         results: list[tuple[str, SSAValue]] = []
         for port, index in model.outputs:
-            emitter.location = self._location(port, 0)
+            builder.location = self._location(port, 0)
             try:
                 value = self._value(index)
                 if value is not None:
-                    results.append((port, emitter.real(value)))
+                    results.append((port, builder.real(value)))
             except ProblemError as problem:
                 self._problem("output", port, problem)
         if self.problems:
@@ -128,8 +128,8 @@ class _Importer:
             for ports, made in ((model.inputs, arguments), (model.outputs, results))
             for (_, index), (_, value) in zip(ports, made, strict=True)
         }
-        named = [(port, value) for port, value in arguments if value in emitter.block.args]
-        return assembled(emitter, name, named, results, self._location("results", 0), more)
+        named = [(port, value) for port, value in arguments if value in builder.block.args]
+        return assembled(builder, name, named, results, self._location("results", 0), more)
 
     def _grid(self, index: int) -> dict[str, Attribute]:
         """How the integers of an argument or result stand for real numbers, as attributes."""
@@ -153,8 +153,8 @@ class _Importer:
         except ProblemError as problem:
             self._problem("input", name, problem)
             self.values[index] = None
-            return name, self.emitter.number(0, i64)
-        value = self.emitter.argument(self._sizes(name, stored, given), element)
+            return name, self.builder.number(0, i64)
+        value = self.builder.argument(self._sizes(name, stored, given), element)
         value.name_hint = value_name(name)
         self.values[index] = value
         return name, value
@@ -189,9 +189,9 @@ class _Importer:
                 f"{self.model.where}: a broken file: tensor '{stored.name}' is used before an "
                 "operator computes it"
             )
-        value = self.emitter.known(array, element_type(array.dtype))
-        self.emitter.names[value] = stored.name or f"tensor{index}"
-        self.emitter.stored.add(value)
+        value = self.builder.known(array, element_type(array.dtype))
+        self.builder.names[value] = stored.name or f"tensor{index}"
+        self.builder.stored.add(value)
         self.values[index] = value
         return value
 
@@ -201,7 +201,7 @@ class _Importer:
         tensors = self.model.tensors
         outputs = [tensors[n] for n in operator.outputs]
         shown = next((t.name for t in outputs if t.name), operator.kind)
-        self.emitter.location = self._location(shown, index + 1)
+        self.builder.location = self._location(shown, index + 1)
         try:
             inputs = [None if n < 0 else self._value(n) for n in operator.inputs]
             failed = any(
@@ -233,26 +233,26 @@ class _Importer:
             raise ProblemError("it has no result")
         node = replace(node, inputs=self._sizes_alike(node.inputs))
         if node.kind not in ELEMENTWISE:
-            return rule(self.emitter, node)
-        inputs, perm = self.emitter.shared_order(node.inputs)
-        made = rule(self.emitter, replace(node, inputs=inputs))
-        return made if perm is None else self.emitter.permute(made, perm)
+            return rule(self.builder, node)
+        inputs, perm = self.builder.shared_order(node.inputs)
+        made = rule(self.builder, replace(node, inputs=inputs))
+        return made if perm is None else self.builder.permute(made, perm)
 
     def _sizes_alike(self, inputs: Sequence[SSAValue | None]) -> list[SSAValue | None]:
         """Operands with the known ones as i64, where another is a tensor of free sizes."""
-        emitter = self.emitter
-        if not any(value in emitter.symbolic for value in inputs if value is not None):
+        builder = self.builder
+        if not any(value in builder.symbolic for value in inputs if value is not None):
             return list(inputs)
         return [
-            emitter.convert(value, i64)
-            if value is not None and value in emitter.arrays and is_integer(tensor_type(value))
+            builder.convert(value, i64)
+            if value is not None and value in builder.arrays and is_integer(tensor_type(value))
             else value
             for value in inputs
         ]
 
     def _typed(self, index: int, value: SSAValue) -> SSAValue:
         """`value` with the element type that the file states; sizes are counted in any."""
-        if value in self.emitter.symbolic:
+        if value in self.builder.symbolic:
             return value
         have, wanted = tensor_type(value), element_type(self.model.tensors[index].element.dtype)
         if have.element_type == wanted:
@@ -261,14 +261,14 @@ class _Importer:
             raise ProblemError(
                 f"the file states elements of {wanted}, its operator gives {have.element_type}"
             )
-        return self.emitter.convert(value, wanted)
+        return self.builder.convert(value, wanted)
 
     def _record_grid(self, index: int) -> None:
         """Say on the op of a tensor how its integers stand for real numbers, for targets."""
         value, scales = self.values[index], self.model.tensors[index].integers
-        if value is None or scales is None or scales.is_per_axis or value in self.emitter.arrays:
+        if value is None or scales is None or scales.is_per_axis or value in self.builder.arrays:
             return
-        before = self.emitter.permuted(value)
+        before = self.builder.permuted(value)
         for owner in (value.owner, *([] if before is None else [before[0].owner])):
             if isinstance(owner, Operation):
                 record_grid(owner, Grid(float(scales.scale[0]), scales.zero))

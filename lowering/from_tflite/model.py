@@ -1,7 +1,7 @@
 """A `.tflite` file as tensors and operators, each checked; stored values are read when asked for.
 
 Metadata, names of signatures that are not taken, and intermediate tensors are left alone. Not here:
-what operators mean (`importer`, `rules`).
+what operators mean (`importer`, `tflite_operators`).
 """
 
 from __future__ import annotations

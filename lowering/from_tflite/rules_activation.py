@@ -14,8 +14,8 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
-from .emitter import Emitter, Node, Rule, is_real
 from .fixed_point import activation_range, centred, grid_range, quantized, real_values, rescaled
+from .tflite_builder import Builder, Node, Rule, is_real
 
 _FUSED: dict[int, Callable[[Formula], Formula]] = {
     1: lambda x: x.maximum(0),
@@ -26,7 +26,7 @@ _FUSED: dict[int, Callable[[Formula], Formula]] = {
 """Fused activations by their number in the schema."""
 
 
-def activated(e: Emitter, node: Node, value: SSAValue) -> SSAValue:
+def activated(e: Builder, node: Node, value: SSAValue) -> SSAValue:
     """The fused activation of `node`, on numbers as they are."""
     kind = int(node.options.get("fusedActivationFunction", 0))
     if kind == 0:
@@ -48,21 +48,21 @@ def formula(function: Callable[[Formula, Node], Formula]) -> Rule:
     return lambda e, node: function(Formula(e, node[0]), node).value
 
 
-def _gelu(e: Emitter, node: Node) -> SSAValue:
+def _gelu(e: Builder, node: Node) -> SSAValue:
     return e.add(tensor.GeluOp(node[0], "tanh" if node.option("approximate") else "exact"))
 
 
-def _leaky_relu(e: Emitter, node: Node) -> SSAValue:
+def _leaky_relu(e: Builder, node: Node) -> SSAValue:
     return e.add(tensor.LeakyReluOp(node[0], float(node.option("alpha"))))
 
 
-def _softmax(e: Emitter, node: Node) -> SSAValue:
+def _softmax(e: Builder, node: Node) -> SSAValue:
     x, beta = node[0], float(node.option("beta"))
     scaled = x if beta == 1.0 else e.add(tensor.MulOp(x, e.number(beta, x)))
     return e.add(tensor.SoftmaxOp(scaled, e.rank(x) - 1))
 
 
-def _log_softmax(e: Emitter, node: Node) -> SSAValue:
+def _log_softmax(e: Builder, node: Node) -> SSAValue:
     return e.add(tensor.LogSoftmaxOp(node[0], e.rank(node[0]) - 1))
 
 
@@ -90,7 +90,7 @@ RULES: dict[str, Rule] = {
 def _bounded(kind: int) -> Rule:
     """A rule for a cut-off function: one rescaling with bounds."""
 
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         scales, result = node.scales(0), node.result_scales()
         inner = Node(node.kind, [], [], node.outputs, {"fusedActivationFunction": kind}, node.model)
         bounds = activation_range(inner)
@@ -99,7 +99,7 @@ def _bounded(kind: int) -> Rule:
     return rule
 
 
-def _leaky_integers(e: Emitter, node: Node) -> SSAValue:
+def _leaky_integers(e: Builder, node: Node) -> SSAValue:
     """One factor above the zero point, another below."""
     scales, result = node.scales(0), node.result_scales()
     wide = centred(e, node[0], scales)
@@ -111,7 +111,7 @@ def _leaky_integers(e: Emitter, node: Node) -> SSAValue:
 
 
 def regridded(
-    e: Emitter, x: SSAValue, scales: Any, result: Any, node: Node,
+    e: Builder, x: SSAValue, scales: Any, result: Any, node: Node,
     bounds: tuple[int, int] | None = None,
 ) -> SSAValue:  # fmt: skip
     """Integers of one grid on another."""
@@ -133,7 +133,7 @@ def tabulated(rule: Rule) -> Rule:
     16 bits have no table: they go through floats.
     """
 
-    def made(e: Emitter, node: Node) -> SSAValue:
+    def made(e: Builder, node: Node) -> SSAValue:
         element = tensor_type(node[0]).element_type
         low, high = grid_range(element)
         if high - low != 255:
@@ -154,7 +154,7 @@ def tabulated(rule: Rule) -> Rule:
 def through_floats(rule: Rule) -> Rule:
     """A rule on integers that stand for real numbers, by the real numbers."""
 
-    def made(e: Emitter, node: Node) -> Any:
+    def made(e: Builder, node: Node) -> Any:
         inputs = [
             value
             if value is None or index >= len(node.given) or is_real(value)
@@ -177,7 +177,7 @@ def through_floats(rule: Rule) -> Rule:
     return made
 
 
-def _as_real(e: Emitter, node: Node, index: int, value: SSAValue) -> SSAValue:
+def _as_real(e: Builder, node: Node, index: int, value: SSAValue) -> SSAValue:
     given = node.given[index]
     if given is None or given.integers is None:
         return value

@@ -12,7 +12,6 @@ from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
 from ..from_torch.rules_elementwise import whole_floor
 from ..from_torch.sizes import ProblemError
-from .emitter import Emitter, Node, Rule, is_real, standard
 from .fixed_point import (
     activation_range,
     centred,
@@ -22,6 +21,7 @@ from .fixed_point import (
     rescaled,
 )
 from .rules_activation import activated, formula, regridded, tabulated, unary
+from .tflite_builder import Builder, Node, Rule, is_real, standard
 
 
 def binary(kind: Any) -> Rule:
@@ -35,7 +35,7 @@ def like(op: str, **attributes: Any) -> Rule:
 
 
 def _compare(predicate: str) -> Rule:
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         return standard(e, _PREDICATES[predicate], node.inputs) if predicate in _PREDICATES else (
             e.add(tensor.NotOp(standard(e, "Equal", node.inputs))))  # fmt: skip
 
@@ -51,39 +51,39 @@ _PREDICATES = {
 }
 
 
-def _floor_div(e: Emitter, node: Node) -> SSAValue:
+def _floor_div(e: Builder, node: Node) -> SSAValue:
     x, y = node[0], node[1]
     if is_real(x):
         return e.add(tensor.FloorOp(e.add(tensor.DivOp(x, y))))
     return whole_floor(e, x, y)
 
 
-def _add_n(e: Emitter, node: Node) -> SSAValue:
+def _add_n(e: Builder, node: Node) -> SSAValue:
     made = node[0]
     for index in range(1, len(node.inputs)):
         made = e.add(tensor.AddOp(made, node[index]))
     return made
 
 
-def _cast(e: Emitter, node: Node) -> SSAValue:
+def _cast(e: Builder, node: Node) -> SSAValue:
     return e.convert(node[0], node.element)
 
 
-def _where(e: Emitter, node: Node) -> SSAValue:
+def _where(e: Builder, node: Node) -> SSAValue:
     condition, x = node[0], node[1]
     if node.kind == "SELECT" and e.rank(condition) == 1 and e.rank(x) > 1:
         condition = e.along(condition, 0, e.rank(x))
     return e.add(tensor.WhereOp(condition, x, node[2]))
 
 
-def _zeros(e: Emitter, node: Node) -> SSAValue:
+def _zeros(e: Builder, node: Node) -> SSAValue:
     return e.add(tensor.SubOp(node[0], node[0]))
 
 
 # Between grids.
 
 
-def _quantize(e: Emitter, node: Node) -> SSAValue:
+def _quantize(e: Builder, node: Node) -> SSAValue:
     x, given = node[0], node.given[0]
     if is_real(x):
         return quantized(e, x, node.result_scales(), node.element)
@@ -92,7 +92,7 @@ def _quantize(e: Emitter, node: Node) -> SSAValue:
     return regridded(e, x, node.scales(0), node.result_scales(), node)
 
 
-def _dequantize(e: Emitter, node: Node) -> SSAValue:
+def _dequantize(e: Builder, node: Node) -> SSAValue:
     x = node[0]
     if is_real(x):
         return e.convert(x, f32)
@@ -105,7 +105,7 @@ def _dequantize(e: Emitter, node: Node) -> SSAValue:
 def _sum(sign: int) -> Rule:
     """ADD and SUB: both operands on one fine grid, then one rescaling of the sum."""
 
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         scales = [node.scales(0), node.scales(1)]
         result, element = node.result_scales(), node.element
         if grid_range(element)[1] == 32767 and any(s.zero for s in (*scales, result)):
@@ -131,7 +131,7 @@ def _sum(sign: int) -> Rule:
     return rule
 
 
-def _product(e: Emitter, node: Node) -> SSAValue:
+def _product(e: Builder, node: Node) -> SSAValue:
     scales, result = [node.scales(0), node.scales(1)], node.result_scales()
     wide = [centred(e, node[index], scales[index]) for index in (0, 1)]
     # In float32, as LiteRT computes it.
@@ -145,7 +145,7 @@ def _product(e: Emitter, node: Node) -> SSAValue:
 def _same_grid(kind: Any) -> Rule:
     """MAXIMUM and MINIMUM: on integers of one grid."""
 
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         values = [regridded(e, node[i], node.scales(i), node.result_scales(), node) for i in (0, 1)]
         return e.add(kind(*values))
 

@@ -11,10 +11,10 @@ from ...dialects import tensor
 from ..from_onnx.rules_shape import check_size, counted, padded, take
 from ..from_onnx.sizes import Free, static
 from ..from_torch.sizes import ProblemError
-from .emitter import Emitter, Node, Rule, is_real
+from .tflite_builder import Builder, Node, Rule, is_real
 
 
-def _pad(e: Emitter, node: Node) -> SSAValue:
+def _pad(e: Builder, node: Node) -> SSAValue:
     x = node[0]
     pads = _pads(e, node)
     fill: Any = 0
@@ -25,7 +25,7 @@ def _pad(e: Emitter, node: Node) -> SSAValue:
     return permuted_pads(e, x, [low for low, _ in pads], [high for _, high in pads], fill)
 
 
-def _pads(e: Emitter, node: Node) -> list[tuple[int, int]]:
+def _pads(e: Builder, node: Node) -> list[tuple[int, int]]:
     flat, rank = e.int_list(node[1], "pads"), e.rank(node[0])
     if len(flat) != 2 * rank or min(flat, default=0) < 0:
         raise ProblemError(f"it has the pads {flat} for {rank} axes")
@@ -35,7 +35,7 @@ def _pads(e: Emitter, node: Node) -> list[tuple[int, int]]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def permuted_pads(e: Emitter, x: SSAValue, low: list[int], high: list[int], fill: Any) -> SSAValue:
+def permuted_pads(e: Builder, x: SSAValue, low: list[int], high: list[int], fill: Any) -> SSAValue:
     """`padded`, before a permutation."""
     if (before := e.permuted(x)) is None:
         return padded(e, x, low, high, fill)
@@ -44,7 +44,7 @@ def permuted_pads(e: Emitter, x: SSAValue, low: list[int], high: list[int], fill
     return e.permute(padded(e, source, inner[0], inner[1], fill), perm)
 
 
-def _mirror_pad(e: Emitter, node: Node) -> SSAValue:
+def _mirror_pad(e: Builder, node: Node) -> SSAValue:
     mode = ("reflect", "symmetric")[int(node.option("mode")) & 1]
     x = node[0]
     for axis, (before, behind) in enumerate(_pads(e, node)):
@@ -58,7 +58,7 @@ def _mirror_pad(e: Emitter, node: Node) -> SSAValue:
     return x
 
 
-def _space_to_batch(e: Emitter, node: Node) -> SSAValue:
+def _space_to_batch(e: Builder, node: Node) -> SSAValue:
     """Blocks of an image become samples, their place in the block the outer index."""
     x = node[0]
     blocks, pads = e.int_list(node[1], "blocks"), e.int_list(node[2], "pads")
@@ -81,7 +81,7 @@ def _space_to_batch(e: Emitter, node: Node) -> SSAValue:
     return e.reshape(x, (batch * int(np.prod(blocks)), *wanted, *rest[count:]))
 
 
-def _batch_to_space(e: Emitter, node: Node) -> SSAValue:
+def _batch_to_space(e: Builder, node: Node) -> SSAValue:
     """The way back; then `crops` are cut away."""
     x = node[0]
     blocks, crops = e.int_list(node[1], "blocks"), e.int_list(node[2], "crops")

@@ -23,7 +23,6 @@ from ..from_onnx.rules_window import Window, convolution
 from ..from_onnx.sizes import Free, Size, product
 from ..from_torch.sizes import ProblemError
 from .dynamic_range import rounded_activations
-from .emitter import Emitter, Node, Rule, is_real, standard
 from .fixed_point import (
     LARGEST_SUM,
     activation_range,
@@ -35,6 +34,7 @@ from .fixed_point import (
 )
 from .model import Quantization
 from .rules_activation import activated
+from .tflite_builder import Builder, Node, Rule, is_real, standard
 
 SAME = 0
 """The kind of pads that keeps sizes, by its number in the schema; 1 has none."""
@@ -60,7 +60,7 @@ class Product:
     axis: int
     multiply: Callable[[SSAValue, SSAValue, SSAValue | None], SSAValue]
 
-    def made(self, e: Emitter, node: Node) -> SSAValue:
+    def made(self, e: Builder, node: Node) -> SSAValue:
         """The result, activation included."""
         if not is_real(self.x):
             return self._integers(e, node)
@@ -73,7 +73,7 @@ class Product:
         return activated(e, node, sums)
 
     def _mixed(
-        self, e: Emitter, node: Node, scales: Quantization, bias: SSAValue | None
+        self, e: Builder, node: Node, scales: Quantization, bias: SSAValue | None
     ) -> SSAValue:
         """Floats by stored integers."""
         signed = tensor_type(self.weight).element_type == i8 and not scales.zero_point.any()
@@ -100,11 +100,11 @@ class Product:
             return made
         return e.add(tensor.AddOp(made, e.along(bias, self.axis % rank, rank)))
 
-    def _real_weight(self, e: Emitter, scales: Quantization) -> SSAValue:
+    def _real_weight(self, e: Builder, scales: Quantization) -> SSAValue:
         laid = Quantization(scales.scale, scales.zero_point, self.outputs)
         return real_values(e, self.weight, laid)
 
-    def _integers(self, e: Emitter, node: Node) -> SSAValue:
+    def _integers(self, e: Builder, node: Node) -> SSAValue:
         """Integers on grids."""
         place, index, last = self.inputs
         scales, weights, result = node.scales(place), node.scales(index), node.result_scales()
@@ -141,7 +141,7 @@ class Product:
         return both / np.float64(result.scale[0])
 
     def _largest(
-        self, e: Emitter, scales: Quantization, weight: SSAValue, bias: SSAValue | None
+        self, e: Builder, scales: Quantization, weight: SSAValue, bias: SSAValue | None
     ) -> int:
         """The largest sum there may be."""
         known = e.arrays.get(weight)
@@ -159,7 +159,7 @@ class Product:
 # Fully connected layers.
 
 
-def _fully_connected(e: Emitter, node: Node) -> SSAValue:
+def _fully_connected(e: Builder, node: Node) -> SSAValue:
     x, stored = node[0], node[1]
     if node.options.get("weightsFormat"):
         raise ProblemError("its weights are shuffled")
@@ -188,7 +188,7 @@ def _quotient(whole: Size, part: Size) -> Size:
     return whole // part
 
 
-def _unlaid(e: Emitter, x: SSAValue, weight: SSAValue) -> tuple[SSAValue, SSAValue]:
+def _unlaid(e: Builder, x: SSAValue, weight: SSAValue) -> tuple[SSAValue, SSAValue]:
     """Rows of a known weight in the order of images channels first, where x is such, flattened."""
     flat = x.owner
     if not isinstance(flat, tensor.ReshapeToOp) or not e.is_known(weight):
@@ -211,7 +211,7 @@ def _unlaid(e: Emitter, x: SSAValue, weight: SSAValue) -> tuple[SSAValue, SSAVal
 # Convolutions.
 
 
-def window(e: Emitter, node: Node, x: SSAValue, kernel: list[int]) -> Window:
+def window(e: Builder, node: Node, x: SSAValue, kernel: list[int]) -> Window:
     """The window of an operator over the image x, channels first."""
     image = list(e.sizes(x)[2:])
     strides = [int(node.option("strideH")), int(node.option("strideW"))]
@@ -227,16 +227,16 @@ def window(e: Emitter, node: Node, x: SSAValue, kernel: list[int]) -> Window:
     return Window(e, Call("", "", 21, [], attributes), kernel, image)
 
 
-def _kernel(e: Emitter, weight: SSAValue) -> list[int]:
+def _kernel(e: Builder, weight: SSAValue) -> list[int]:
     return e.shape(weight, "kernel")[2:]
 
 
-def _check_images(e: Emitter, *values: SSAValue) -> None:
+def _check_images(e: Builder, *values: SSAValue) -> None:
     if any(e.rank(value) != 4 for value in values):
         raise ProblemError("it takes images and weights of rank 4")
 
 
-def _conv(e: Emitter, node: Node) -> SSAValue:
+def _conv(e: Builder, node: Node) -> SSAValue:
     depthwise = node.kind == "DEPTHWISE_CONV_2D"
     _check_images(e, node[0], node[1])
     x = e.first(node[0])
@@ -254,7 +254,7 @@ def _conv(e: Emitter, node: Node) -> SSAValue:
     return e.last(Product(x, weight, (0, 1, 2), 0, 1, multiply).made(e, node))
 
 
-def _transpose_conv(e: Emitter, node: Node) -> SSAValue:
+def _transpose_conv(e: Builder, node: Node) -> SSAValue:
     _check_images(e, node[2], node[1])
     shape = e.size_list(node[0], "output shape")
     x, weight = e.first(node[2]), e.permute(node[1], [3, 0, 1, 2])
@@ -273,7 +273,7 @@ def _transpose_conv(e: Emitter, node: Node) -> SSAValue:
 # Products of matrices.
 
 
-def _batch_matmul(e: Emitter, node: Node) -> SSAValue:
+def _batch_matmul(e: Builder, node: Node) -> SSAValue:
     values = [node[0], node[1]]
     for index, name in enumerate(("adjX", "adjY")):
         if node.option(name):

@@ -11,13 +11,13 @@ from xdsl.ir import SSAValue
 from ..from_onnx.sizes import product, static
 from ..from_torch.sizes import ProblemError
 from ..to_tflite.multipliers import shared_multiplier
-from .emitter import Emitter, Node, Rule, standard
 from .fixed_point import centred, grid_range, multiplied, rescaled
 from .model import Quantization
 from .rules_activation import regridded
+from .tflite_builder import Builder, Node, Rule, standard
 
 
-def reduced(e: Emitter, node: Node, x: SSAValue, op: str) -> SSAValue:
+def reduced(e: Builder, node: Node, x: SSAValue, op: str) -> SSAValue:
     """The reduction `op` of ONNX of x over the node's axes."""
     rank, keep = e.rank(x), bool(node.option("keepDims"))
     axes = _axes(e, node, rank)
@@ -35,7 +35,7 @@ def reduced(e: Emitter, node: Node, x: SSAValue, op: str) -> SSAValue:
     return e.permute(made, [left.index(perm[axis]) for axis in range(rank) if axis not in axes])
 
 
-def _axes(e: Emitter, node: Node, rank: int) -> list[int]:
+def _axes(e: Builder, node: Node, rank: int) -> list[int]:
     axes = sorted({axis + rank if axis < 0 else axis for axis in e.int_list(node[1], "axes")})
     if any(not 0 <= axis < rank for axis in axes):
         raise ProblemError(f"its axes {axes} are outside a tensor of rank {rank}")
@@ -48,7 +48,7 @@ def reduction(op: str) -> Rule:
 
 
 def _logical(op: str) -> Rule:
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         return e.convert(reduced(e, node, e.convert(node[0], i32), op), i1)
 
     return rule
@@ -57,7 +57,7 @@ def _logical(op: str) -> Rule:
 def _argument(op: str) -> Rule:
     """The place of the greatest or least element; the first where several are."""
 
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         (axis,) = e.int_list(node[1], "axis")
         made = standard(e, op, [node[0]], axis=axis, keepdims=0)
         return e.convert(made, node.element)
@@ -65,12 +65,12 @@ def _argument(op: str) -> Rule:
     return rule
 
 
-def _cumulated(e: Emitter, node: Node) -> SSAValue:
+def _cumulated(e: Builder, node: Node) -> SSAValue:
     options = {name: int(node.option(name)) for name in ("exclusive", "reverse")}
     return standard(e, "CumSum", [node[0], node[1]], **options)
 
 
-def _top(e: Emitter, node: Node) -> Any:
+def _top(e: Builder, node: Node) -> Any:
     count = e.reshape(node[1], (1,))
     values, places = standard(e, "TopK", [node[0], count], 2)
     return values, e.convert(places, i32)
@@ -79,7 +79,7 @@ def _top(e: Emitter, node: Node) -> Any:
 def _scaled_sum(is_mean: bool) -> Rule:
     """MEAN and SUM of integers on grids: one rescaling of the sum."""
 
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         x, scales, result = node[0], node.scales(0), node.result_scales()
         sizes, count = e.sizes(x), 1
         if is_mean:
@@ -101,7 +101,7 @@ def _scaled_sum(is_mean: bool) -> Rule:
     return rule
 
 
-def _centred(e: Emitter, x: SSAValue, scales: Quantization) -> SSAValue:
+def _centred(e: Builder, x: SSAValue, scales: Quantization) -> SSAValue:
     """`centred`, before a permutation."""
     if (before := e.permuted(x)) is None:
         return centred(e, x, scales)
@@ -112,7 +112,7 @@ def _centred(e: Emitter, x: SSAValue, scales: Quantization) -> SSAValue:
 def _same_grid(op: str) -> Rule:
     """A reduction that picks elements."""
 
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         made = reduced(e, node, node[0], op)
         return regridded(e, made, node.scales(0), node.result_scales(), node)
 

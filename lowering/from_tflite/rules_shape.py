@@ -13,8 +13,8 @@ from ...dialects import tensor
 from ..from_onnx.rules_shape import check_size, counted, expanded, take
 from ..from_onnx.sizes import Free, Size, product, show, static
 from ..from_torch.sizes import ProblemError
-from .emitter import Emitter, Node, Rule, standard
 from .rules_activation import activated, regridded
+from .tflite_builder import Builder, Node, Rule, standard
 
 
 def _axis(axis: int, rank: int) -> int:
@@ -26,7 +26,7 @@ def _axis(axis: int, rank: int) -> int:
 # Shapes.
 
 
-def _reshape(e: Emitter, node: Node) -> SSAValue:
+def _reshape(e: Builder, node: Node) -> SSAValue:
     x = node[0]
     if node.optional(1) is not None:
         wanted = e.size_list(node[1], "shape")
@@ -47,7 +47,7 @@ def _reshape(e: Emitter, node: Node) -> SSAValue:
     return e.reshape(x, wanted)
 
 
-def _with_rest(e: Emitter, x: SSAValue, wanted: list[Size]) -> SSAValue:
+def _with_rest(e: Builder, x: SSAValue, wanted: list[Size]) -> SSAValue:
     """A reshape where sizes are free, or one is what is left over."""
     given = e.sizes(x)
     if wanted.count(-1) > 1:
@@ -66,7 +66,7 @@ def _with_rest(e: Emitter, x: SSAValue, wanted: list[Size]) -> SSAValue:
     return e.reshape(x, wanted)
 
 
-def _squeeze(e: Emitter, node: Node) -> SSAValue:
+def _squeeze(e: Builder, node: Node) -> SSAValue:
     sizes = e.sizes(node[0])
     given = node.option("squeezeDims") or [a for a, size in enumerate(sizes) if size == 1]
     axes = {_axis(axis, len(sizes)) for axis in given}
@@ -75,36 +75,36 @@ def _squeeze(e: Emitter, node: Node) -> SSAValue:
     return e.reshape(node[0], [size for axis, size in enumerate(sizes) if axis not in axes])
 
 
-def _expand_dims(e: Emitter, node: Node) -> SSAValue:
+def _expand_dims(e: Builder, node: Node) -> SSAValue:
     (axis,) = e.int_list(node[1], "axis")
     return _with_axis(e, node[0], _axis(axis, e.rank(node[0]) + 1))
 
 
-def _with_axis(e: Emitter, x: SSAValue, axis: int) -> SSAValue:
+def _with_axis(e: Builder, x: SSAValue, axis: int) -> SSAValue:
     sizes = e.sizes(x)
     return e.reshape(x, (*sizes[:axis], 1, *sizes[axis:]))
 
 
-def _transpose(e: Emitter, node: Node) -> SSAValue:
+def _transpose(e: Builder, node: Node) -> SSAValue:
     perm = [_axis(axis, e.rank(node[0])) for axis in e.int_list(node[1], "permutation")]
     if sorted(perm) != list(range(e.rank(node[0]))):
         raise ProblemError(f"its permutation is {perm}")
     return e.permute(node[0], perm)
 
 
-def _shape(e: Emitter, node: Node) -> SSAValue:
+def _shape(e: Builder, node: Node) -> SSAValue:
     return standard(e, "Shape", [node[0]])
 
 
-def _rank(e: Emitter, node: Node) -> SSAValue:
+def _rank(e: Builder, node: Node) -> SSAValue:
     return e.number(e.rank(node[0]), i32)
 
 
-def _broadcast_to(e: Emitter, node: Node) -> SSAValue:
+def _broadcast_to(e: Builder, node: Node) -> SSAValue:
     return expanded(e, node[0], e.size_list(node[1], "shape"))
 
 
-def _broadcast_args(e: Emitter, node: Node) -> SSAValue:
+def _broadcast_args(e: Builder, node: Node) -> SSAValue:
     shapes = [e.int_list(node[index], "shape") for index in (0, 1)]
     try:
         return e.indices(np.broadcast_shapes(*(tuple(s) for s in shapes)))
@@ -112,24 +112,24 @@ def _broadcast_args(e: Emitter, node: Node) -> SSAValue:
         raise ProblemError(f"{shapes[0]} does not broadcast with {shapes[1]}") from None
 
 
-def _fill(e: Emitter, node: Node) -> SSAValue:
+def _fill(e: Builder, node: Node) -> SSAValue:
     shape = e.size_list(node[0], "shape")
     check_size(shape)
     return expanded(e, e.reshape(node[1], [1] * len(shape)), shape)
 
 
-def _tile(e: Emitter, node: Node) -> SSAValue:
+def _tile(e: Builder, node: Node) -> SSAValue:
     return standard(e, "Tile", [node[0], e.indices(e.int_list(node[1], "multiples"))])
 
 
-def _range(e: Emitter, node: Node) -> SSAValue:
+def _range(e: Builder, node: Node) -> SSAValue:
     return standard(e, "Range", [node[0], node[1], node[2]])
 
 
 # Parts.
 
 
-def _slice(e: Emitter, node: Node) -> SSAValue:
+def _slice(e: Builder, node: Node) -> SSAValue:
     x = node[0]
     begins, counts = e.int_list(node[1], "begin"), e.size_list(node[2], "size")
     sizes = e.sizes(x)
@@ -145,7 +145,7 @@ def _slice(e: Emitter, node: Node) -> SSAValue:
     return x
 
 
-def _strided_slice(e: Emitter, node: Node) -> SSAValue:
+def _strided_slice(e: Builder, node: Node) -> SSAValue:
     x = node[0]
     begins, ends = e.size_list(node[1], "begin"), e.size_list(node[2], "end")
     steps = e.int_list(node[3], "strides")
@@ -190,7 +190,7 @@ def _strided_slice(e: Emitter, node: Node) -> SSAValue:
     return e.reshape(x, [size for size, keep in zip(e.sizes(x), kept, strict=True) if keep])
 
 
-def _one(e: Emitter, x: SSAValue, axis: int, place: int) -> SSAValue:
+def _one(e: Builder, x: SSAValue, axis: int, place: int) -> SSAValue:
     size = e.sizes(x)[axis]
     if not isinstance(size, Free) and not -size <= place < size:
         raise ProblemError(f"it takes element {place} of {size}")
@@ -200,7 +200,7 @@ def _one(e: Emitter, x: SSAValue, axis: int, place: int) -> SSAValue:
 
 
 def _steps(
-    e: Emitter, x: SSAValue, axis: int, begin: Size | None, end: Size | None, step: int
+    e: Builder, x: SSAValue, axis: int, begin: Size | None, end: Size | None, step: int
 ) -> SSAValue:
     size = e.sizes(x)[axis]
     if x in e.symbolic:
@@ -220,7 +220,7 @@ def _steps(
     return take(e, x, axis, counted(count)[slice(start, high, step)])
 
 
-def _reverse(e: Emitter, node: Node) -> SSAValue:
+def _reverse(e: Builder, node: Node) -> SSAValue:
     x = node[0]
     for axis in e.int_list(node[1], "axes"):
         axis = _axis(axis, e.rank(x))
@@ -229,14 +229,14 @@ def _reverse(e: Emitter, node: Node) -> SSAValue:
     return x
 
 
-def _reverse_sequence(e: Emitter, node: Node) -> SSAValue:
+def _reverse_sequence(e: Builder, node: Node) -> SSAValue:
     return standard(
         e, "ReverseSequence", [node[0], node[1]],
         time_axis=int(node.option("seqDim")), batch_axis=int(node.option("batchDim")),
     )  # fmt: skip
 
 
-def _gather(e: Emitter, node: Node) -> SSAValue:
+def _gather(e: Builder, node: Node) -> SSAValue:
     if node.option("batchDims"):
         raise ProblemError("it picks other places for each batch")
     x, places = node[0], node[1]
@@ -248,29 +248,29 @@ def _gather(e: Emitter, node: Node) -> SSAValue:
     return standard(e, "Gather", [x, places], axis=axis)
 
 
-def _gather_nd(e: Emitter, node: Node) -> SSAValue:
+def _gather_nd(e: Builder, node: Node) -> SSAValue:
     return standard(e, "GatherND", [node[0], node[1]])
 
 
-def _scatter_nd(e: Emitter, node: Node) -> SSAValue:
+def _scatter_nd(e: Builder, node: Node) -> SSAValue:
     shape = e.int_list(node[2], "shape")
     check_size(shape)
     empty = e.stretch(e.reshape(e.number(0, node[1]), [1] * len(shape)), shape)
     return standard(e, "ScatterND", [empty, node[0], node[1]], reduction="add")
 
 
-def _embedding(e: Emitter, node: Node) -> SSAValue:
+def _embedding(e: Builder, node: Node) -> SSAValue:
     return standard(e, "Gather", [node[1], node[0]], axis=0)
 
 
-def _one_hot(e: Emitter, node: Node) -> SSAValue:
+def _one_hot(e: Builder, node: Node) -> SSAValue:
     ends = [e.reshape(node[index], (1,)) for index in (3, 2)]
     values = e.add(tensor.ConcatenateOp(ends, 0))
     axis = int(node.option("axis"))
     return standard(e, "OneHot", [node[0], node[1], values], axis=axis)
 
 
-def _split(e: Emitter, node: Node) -> Any:
+def _split(e: Builder, node: Node) -> Any:
     x, count = node[1], int(node.option("numSplits"))
     axis = _axis(e.int_list(node[0], "axis")[0], e.rank(x))
     (size,) = static([e.sizes(x)[axis]], "size along the axis")
@@ -279,7 +279,7 @@ def _split(e: Emitter, node: Node) -> Any:
     return parts_of(e, x, axis, [size // count] * count)
 
 
-def _split_v(e: Emitter, node: Node) -> Any:
+def _split_v(e: Builder, node: Node) -> Any:
     x, parts = node[0], e.int_list(node[1], "sizes")
     axis = _axis(e.int_list(node[2], "axis")[0], e.rank(x))
     if -1 in parts:
@@ -290,7 +290,7 @@ def _split_v(e: Emitter, node: Node) -> Any:
     return parts_of(e, x, axis, parts)
 
 
-def parts_of(e: Emitter, x: SSAValue, axis: int, parts: Sequence[int]) -> Any:
+def parts_of(e: Builder, x: SSAValue, axis: int, parts: Sequence[int]) -> Any:
     """x cut into parts along one axis."""
     if (before := e.permuted(x)) is not None:
         source, perm = before
@@ -302,7 +302,7 @@ def parts_of(e: Emitter, x: SSAValue, axis: int, parts: Sequence[int]) -> Any:
 # Several in one.
 
 
-def joined(e: Emitter, values: Sequence[SSAValue], axis: int) -> SSAValue:
+def joined(e: Builder, values: Sequence[SSAValue], axis: int) -> SSAValue:
     """Values one behind the other along an axis."""
     if len(values) == 1:
         return values[0]
@@ -312,7 +312,7 @@ def joined(e: Emitter, values: Sequence[SSAValue], axis: int) -> SSAValue:
     return e.add(tensor.ConcatenateOp(list(values), axis))
 
 
-def _concatenation(e: Emitter, node: Node) -> SSAValue:
+def _concatenation(e: Builder, node: Node) -> SSAValue:
     values = [node[index] for index in range(len(node.inputs))]
     if node.is_quantized:
         result = node.result_scales()
@@ -325,13 +325,13 @@ def _concatenation(e: Emitter, node: Node) -> SSAValue:
     return made if node.is_quantized else activated(e, node, made)
 
 
-def _pack(e: Emitter, node: Node) -> SSAValue:
+def _pack(e: Builder, node: Node) -> SSAValue:
     values = [node[index] for index in range(len(node.inputs))]
     axis = _axis(int(node.option("axis")), e.rank(values[0]) + 1)
     return joined(e, [_with_axis(e, value, axis) for value in values], axis)
 
 
-def _unpack(e: Emitter, node: Node) -> Any:
+def _unpack(e: Builder, node: Node) -> Any:
     x = node[0]
     axis, sizes = _axis(int(node.option("axis")), e.rank(x)), e.sizes(x)
     if sizes[axis] != len(node.outputs):

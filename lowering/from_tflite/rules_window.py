@@ -16,21 +16,21 @@ from ..from_onnx.rules_shape import counted, padded, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static
 from ..from_torch.sizes import ProblemError
-from .emitter import Emitter, Node, Rule, standard
 from .fixed_point import activation_range, clamped, grid_range
 from .rules_activation import activated, regridded, through_floats
 from .rules_products import window
+from .tflite_builder import Builder, Node, Rule, standard
 
 MOST_PLACES = 4096
 """A window of integers has at most this many elements."""
 
 
-def _window(e: Emitter, node: Node, x: SSAValue) -> Window:
+def _window(e: Builder, node: Node, x: SSAValue) -> Window:
     kernel = [int(node.option("filterHeight")), int(node.option("filterWidth"))]
     return window(e, node, x, kernel)
 
 
-def _image(e: Emitter, node: Node) -> SSAValue:
+def _image(e: Builder, node: Node) -> SSAValue:
     if e.rank(node[0]) != 4:
         raise ProblemError(f"its image has rank {e.rank(node[0])}")
     return e.first(node[0])
@@ -39,7 +39,7 @@ def _image(e: Emitter, node: Node) -> SSAValue:
 def pool(op: str, **attributes: Any) -> Rule:
     """A rule for a pool of floats: that of ONNX."""
 
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         x = _image(e, node)
         place = _window(e, node, x)
         made = standard(
@@ -54,7 +54,7 @@ def pool(op: str, **attributes: Any) -> Rule:
 # Integers on grids.
 
 
-def _max_pool(e: Emitter, node: Node) -> SSAValue:
+def _max_pool(e: Builder, node: Node) -> SSAValue:
     """The largest integer of each window."""
     x = _image(e, node)
     place = _window(e, node, x)
@@ -67,7 +67,7 @@ def _max_pool(e: Emitter, node: Node) -> SSAValue:
     return e.last(regridded(e, made, scales, scales, node, activation_range(node)))
 
 
-def _average_pool(e: Emitter, node: Node) -> SSAValue:
+def _average_pool(e: Builder, node: Node) -> SSAValue:
     """The sum of each window over its elements inside the image, halves away from zero."""
     x = _image(e, node)
     if not node.scales(0).is_same(node.result_scales()):
@@ -87,7 +87,7 @@ def _average_pool(e: Emitter, node: Node) -> SSAValue:
     return e.last(clamped(e, made, *bounds, node.element))
 
 
-def _divided(e: Emitter, x: SSAValue, count: int, largest: int) -> SSAValue:
+def _divided(e: Builder, x: SSAValue, count: int, largest: int) -> SSAValue:
     """x / count, halves away from zero, for |x| ≤ largest.
 
     ⌈2^s/count⌉/2^s exceeds 1/count by less than 2^-s, so that no |x| < 2^(s-1)/count reaches the
@@ -107,7 +107,7 @@ def _divided(e: Emitter, x: SSAValue, count: int, largest: int) -> SSAValue:
     return made if sign is None else e.add(tensor.MulOp(made, sign))
 
 
-def _sums(e: Emitter, x: SSAValue, place: Window) -> tuple[SSAValue, int | Any]:
+def _sums(e: Builder, x: SSAValue, place: Window) -> tuple[SSAValue, int | Any]:
     """The sums of the windows, and how many elements each has: one number or an array."""
     image, pads = place.image, place.pads()
     count = prod(place.kernel)
@@ -142,7 +142,7 @@ def _sums(e: Emitter, x: SSAValue, place: Window) -> tuple[SSAValue, int | Any]:
 
 
 def _resize(mode: str) -> Rule:
-    def rule(e: Emitter, node: Node) -> SSAValue:
+    def rule(e: Builder, node: Node) -> SSAValue:
         x = _image(e, node)
         sizes = e.int_list(node[1], "sizes")
         if len(sizes) != 2 or min(sizes) < 1:
@@ -167,7 +167,7 @@ ONE = 1 << 10
 """What stands for 1 in the weights of `_resized_integers`."""
 
 
-def _resized_integers(e: Emitter, node: Node) -> SSAValue:
+def _resized_integers(e: Builder, node: Node) -> SSAValue:
     """RESIZE_BILINEAR of int8: weights of 10 bits, then one division, halves away from zero.
 
     Others go through floats, as in LiteRT.
@@ -211,13 +211,13 @@ def _neighbours(size: int, new: int, node: Node) -> tuple[Any, Any, Any]:
     return low, high, (places - ONE * low).astype(np.int32)
 
 
-def _space_to_depth(e: Emitter, node: Node) -> SSAValue:
+def _space_to_depth(e: Builder, node: Node) -> SSAValue:
     return e.last(
         standard(e, "SpaceToDepth", [_image(e, node)], blocksize=int(node.option("blockSize")))
     )
 
 
-def _depth_to_space(e: Emitter, node: Node) -> SSAValue:
+def _depth_to_space(e: Builder, node: Node) -> SSAValue:
     block = int(node.option("blockSize"))
     return e.last(standard(e, "DepthToSpace", [_image(e, node)], blocksize=block, mode="DCR"))
 
@@ -225,7 +225,7 @@ def _depth_to_space(e: Emitter, node: Node) -> SSAValue:
 # Over channels.
 
 
-def _l2_normalization(e: Emitter, node: Node) -> SSAValue:
+def _l2_normalization(e: Builder, node: Node) -> SSAValue:
     """x / √max(Σ x², 10^-6) over the last axis."""
     x = Formula(e, node[0])
     axis = e.rank(node[0]) - 1
@@ -233,7 +233,7 @@ def _l2_normalization(e: Emitter, node: Node) -> SSAValue:
     return activated(e, node, (x / total.maximum(1e-6).of(tensor.SqrtOp)).value)
 
 
-def _local_response(e: Emitter, node: Node) -> SSAValue:
+def _local_response(e: Builder, node: Node) -> SSAValue:
     radius = int(node.option("radius"))
     size = 2 * radius + 1
     return e.last(standard(
@@ -242,7 +242,7 @@ def _local_response(e: Emitter, node: Node) -> SSAValue:
     ))  # fmt: skip
 
 
-def _l2_pool(e: Emitter, node: Node) -> SSAValue:
+def _l2_pool(e: Builder, node: Node) -> SSAValue:
     """√ of the mean of squares."""
     x = _image(e, node)
     place = _window(e, node, x)

@@ -22,11 +22,11 @@ from ...dialects.parameters import attach_store
 from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
-from .emitter import Call, Emitter, Known, element_type, evaluate, refined
 from .exporting import DynamicSizes, Exported, decomposed, export
 from .places import location, place_of
-from .rules import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
 from .sizes import ProblemError, ir_shape, is_free, named, sizes_of
+from .torch_builder import Builder, Call, Known, element_type, evaluate, refined
+from .torch_operators import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
 
 
 def from_torch(
@@ -103,7 +103,7 @@ class _Importer:
         self.block = Block()
         buffers = {str(target) for target in self.signature.inputs_to_buffers.values()}
         self.stored = dict(_stored(self.program))
-        self.emitter = Emitter(
+        self.builder = Builder(
             self.block, ParameterStore.unsaved(), recognize_ternary, frozenset(buffers)
         )
         self.names: dict[Any, str] = {}
@@ -135,7 +135,7 @@ class _Importer:
 
     def _placeholder(self, node: Any) -> None:
         if node.name in self.stored:
-            self.emitter.values[node] = self.stored[node.name]
+            self.builder.values[node] = self.stored[node.name]
             return
         value = node.meta.get("val")
         if not hasattr(value, "shape"):
@@ -152,7 +152,7 @@ class _Importer:
             return
         argument = self.block.insert_arg(type, len(self.block.args))
         argument.name_hint = value_name(node.name)
-        self.emitter.values[node] = argument
+        self.builder.values[node] = argument
         self.arguments.append((node.name, sizes))
 
     # Operators.
@@ -161,21 +161,21 @@ class _Importer:
         if any(source in self.failed for source in node.all_input_nodes):
             self.failed.add(node)
             return
-        emitter = self.emitter
-        emitter.location = location(node)
+        builder = self.builder
+        builder.location = location(node)
         try:
             if node.target is operator.getitem:
                 source, index = node.args
-                found = emitter.values[source]
+                found = builder.values[source]
                 if not isinstance(found, list):
                     raise ProblemError("it takes a part of a single tensor")
-                emitter.values[node] = found[index]
+                builder.values[node] = found[index]
                 return
             if _is_number(node.meta.get("val")):
                 return
             if not hasattr(node.target, "_schema"):
                 raise ProblemError("the IR has nothing like it")
-            emitter.values[node] = self._value(node)
+            builder.values[node] = self._value(node)
         except ProblemError as problem:
             self._fail(node, _name(node), str(problem))
         except VerifyException as error:
@@ -192,7 +192,7 @@ class _Importer:
         if rule is None:
             reason = REFUSED.get(call.name) or _unmatched(node)
             raise ProblemError(reason)
-        result: Any = rule(self.emitter, call)
+        result: Any = rule(self.builder, call)
         if isinstance(result, list):
             parts = zip(cast("list[Any]", result), node.meta["val"], strict=False)
             return [
@@ -204,12 +204,12 @@ class _Importer:
     def _known(self, call: Call) -> Any:
         """The result where it depends on known tensors alone; `None` where it does not."""
         sources = [node for node in call.node.all_input_nodes if _is_tensor(node)]
-        values = [self.emitter.values.get(node) for node in sources]
+        values = [self.builder.values.get(node) for node in sources]
         name = call.name
         if name in UNCOMPUTED or not name.startswith(("aten::", "prims::")):
             return None
         if name in SPREADING:
-            made = SPREADING[name](self.emitter, call)
+            made = SPREADING[name](self.builder, call)
             if made is not None:
                 return made
         if not all(isinstance(value, Known) for value in values):
@@ -217,7 +217,7 @@ class _Importer:
         known = cast("list[Known]", values)
         if any(value.is_spread for value in known) and name not in ELEMENTWISE:
             return None
-        args, kwargs = _real(call.node.args, self.emitter), _real(call.node.kwargs, self.emitter)
+        args, kwargs = _real(call.node.args, self.builder), _real(call.node.kwargs, self.builder)
         if args is None or kwargs is None:
             return None
         result = evaluate(call.node.target, args, kwargs)
@@ -243,9 +243,9 @@ class _Importer:
         if not _is_tensor(node):
             self.problems.append(("output", f"result {index}", "it is no tensor"))
             return None
-        self.emitter.location = location(node)
+        self.builder.location = location(node)
         try:
-            return self.emitter.value(node)
+            return self.builder.value(node)
         except ProblemError as problem:
             self._fail(node, "output", str(problem))
             return None
@@ -253,7 +253,7 @@ class _Importer:
     def _module(self, name: str, results: list[Any], outputs: list[SSAValue]) -> ModuleOp:
         kept = [node for node in results if node is not None]
         end = ReturnOp(*outputs)
-        end.location = self.emitter.location
+        end.location = self.builder.location
         self.block.add_op(end)
         shown = _result_names(self.program.call_spec.out_spec, results)
         function = FuncOp(
@@ -264,14 +264,14 @@ class _Importer:
             Region(self.block),
             arg_attrs=ArrayAttr([self._named(*argument) for argument in self.arguments]),
             res_attrs=ArrayAttr(
-                [self._named(text, self.emitter.sizes(node))
+                [self._named(text, self.builder.sizes(node))
                  for text, node in zip(shown, kept, strict=True)]
             ),
         )  # fmt: skip
         module = ModuleOp([function], sym_name=StringAttr(name))
         for op in (function, module):
             op.location = end.location
-        attach_store(module, self.emitter.store)
+        attach_store(module, self.builder.store)
         _drop_unused(module)
         return module
 
@@ -331,7 +331,7 @@ def _call(node: Any) -> Call:
     return Call(node, _name(node), arguments)
 
 
-def _real(value: Any, emitter: Emitter) -> Any:
+def _real(value: Any, builder: Builder) -> Any:
     """Arguments with tensors and numbers for nodes; `None` where a size is free."""
     import torch.fx
 
@@ -339,7 +339,7 @@ def _real(value: Any, emitter: Emitter) -> Any:
 
     def real(node: Any) -> Any:
         nonlocal missing
-        found = emitter.values.get(node)
+        found = builder.values.get(node)
         if isinstance(found, Known):
             return found.tensor
         size = node.meta["val"]

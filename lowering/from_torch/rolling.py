@@ -16,7 +16,7 @@ from typing import Any
 
 from ...ir.errors import LoweringError
 from .library_neurons import STEP, operators
-from .rules import ELEMENTWISE
+from .torch_operators import ELEMENTWISE
 
 _LIKE_ELEMENTWISE = frozenset({
     "aten::alias", "aten::clone", "aten::contiguous", "aten::detach", "aten::detach_",

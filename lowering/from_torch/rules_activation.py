@@ -10,38 +10,38 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.activation import SELU
 from ...dialects.tensor.formula import Formula
-from .emitter import Call, Emitter
 from .rules_elementwise import Rule, composed, unary
 from .sizes import ProblemError
+from .torch_builder import Builder, Call
 
 
-def _number(e: Emitter, like: SSAValue, value: float) -> SSAValue:
+def _number(e: Builder, like: SSAValue, value: float) -> SSAValue:
     return e.number(value, tensor_type(like).element_type)
 
 
-def _choose(e: Emitter, x: SSAValue, predicate: str, bound: float, a: Any, b: Any) -> SSAValue:
+def _choose(e: Builder, x: SSAValue, predicate: str, bound: float, a: Any, b: Any) -> SSAValue:
     """a where x ⋈ bound, else b."""
     condition = e.add(tensor.CompareOp(x, _number(e, x, bound), predicate))
     return e.add(tensor.WhereOp(condition, a, b))
 
 
-def _gelu(e: Emitter, call: Call) -> SSAValue:
+def _gelu(e: Builder, call: Call) -> SSAValue:
     kind = "tanh" if call.get("approximate", "none") == "tanh" else "exact"
     return e.add(tensor.GeluOp(e.value(call["self"]), kind))
 
 
-def _leaky_relu(e: Emitter, call: Call) -> SSAValue:
+def _leaky_relu(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.LeakyReluOp(e.value(call["self"]), float(call["negative_slope"])))
 
 
-def _rrelu(e: Emitter, call: Call) -> SSAValue:
+def _rrelu(e: Builder, call: Call) -> SSAValue:
     if call["training"]:
         raise ProblemError("it draws slopes at random in training; call eval()")
     slope = (float(call["lower"]) + float(call["upper"])) / 2
     return e.add(tensor.LeakyReluOp(e.value(call["self"]), slope))
 
 
-def _prelu(e: Emitter, call: Call) -> SSAValue:
+def _prelu(e: Builder, call: Call) -> SSAValue:
     x, rank = e.value(call["self"]), call.rank
     weight = e.value(call["weight"])
     size = tensor_type(weight).get_shape()[-1] if tensor_type(weight).get_shape() else 1
@@ -50,7 +50,7 @@ def _prelu(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.PreluOp(x, weight))
 
 
-def _hard_tanh(e: Emitter, call: Call) -> SSAValue:
+def _hard_tanh(e: Builder, call: Call) -> SSAValue:
     low, high = float(call.get("min_val", -1.0)), float(call.get("max_val", 1.0))
     x = e.value(call["self"])
     if (low, high) == (0.0, 6.0):
@@ -60,7 +60,7 @@ def _hard_tanh(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.ClampOp(x, min=low, max=high))
 
 
-def _elu(e: Emitter, call: Call) -> SSAValue:
+def _elu(e: Builder, call: Call) -> SSAValue:
     alpha, scale, inner = (float(call.get(n, 1.0)) for n in ("alpha", "scale", "input_scale"))
     x = Formula(e, e.value(call["self"]))
     if (scale, inner) == (1.0, 1.0):
@@ -70,11 +70,11 @@ def _elu(e: Emitter, call: Call) -> SSAValue:
     return (x > 0).choose(x * scale, (x * inner).of(tensor.Expm1Op) * (alpha * scale)).value
 
 
-def _celu(e: Emitter, call: Call) -> SSAValue:
+def _celu(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.CeluOp(e.value(call["self"]), float(call.get("alpha", 1.0))))
 
 
-def _softplus(e: Emitter, call: Call) -> SSAValue:
+def _softplus(e: Builder, call: Call) -> SSAValue:
     beta, threshold = float(call.get("beta", 1)), float(call.get("threshold", 20))
     x = Formula(e, e.value(call["self"]))
     if beta == 1 and threshold >= 20 and not x.is_double:
@@ -83,32 +83,32 @@ def _softplus(e: Emitter, call: Call) -> SSAValue:
     return (scaled > threshold).choose(x, scaled.of(tensor.SoftplusOp) * (1 / beta)).value
 
 
-def _log_sigmoid(e: Emitter, x: SSAValue) -> SSAValue:
+def _log_sigmoid(e: Builder, x: SSAValue) -> SSAValue:
     return (-(-Formula(e, x)).of(tensor.SoftplusOp)).value
 
 
-def _tanh_shrink(e: Emitter, x: SSAValue) -> SSAValue:
+def _tanh_shrink(e: Builder, x: SSAValue) -> SSAValue:
     return e.add(tensor.SubOp(x, e.add(tensor.TanhOp(x))))
 
 
-def _hard_shrink(e: Emitter, call: Call) -> SSAValue:
+def _hard_shrink(e: Builder, call: Call) -> SSAValue:
     x = e.value(call["self"])
     size = e.add(tensor.AbsOp(x))
     return _choose(e, size, "gt", float(call["lambd"]), x, _number(e, x, 0))
 
 
-def _soft_shrink(e: Emitter, call: Call) -> SSAValue:
+def _soft_shrink(e: Builder, call: Call) -> SSAValue:
     x, bound = e.value(call["self"]), float(call["lambd"])
     inside = e.add(tensor.ClampOp(x, min=-bound, max=bound))
     return e.add(tensor.SubOp(x, inside))
 
 
-def _threshold(e: Emitter, call: Call) -> SSAValue:
+def _threshold(e: Builder, call: Call) -> SSAValue:
     x = e.value(call["self"])
     return _choose(e, x, "gt", float(call["threshold"]), x, _number(e, x, float(call["value"])))
 
 
-def _glu(e: Emitter, call: Call) -> SSAValue:
+def _glu(e: Builder, call: Call) -> SSAValue:
     x, axis = e.value(call["self"]), int(call.get("dim", -1))
     size = e.sizes(call["self"])[axis]
     if not isinstance(size, int):
@@ -119,19 +119,19 @@ def _glu(e: Emitter, call: Call) -> SSAValue:
 
 
 def _soft_max(kind: type[tensor.SoftmaxOp | tensor.LogSoftmaxOp]) -> Rule:
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x = e.operand(call["self"], call.value.dtype)
         return e.add(kind(x, int(call["dim"])))
 
     return rule
 
 
-def _soft_min(e: Emitter, call: Call) -> SSAValue:
+def _soft_min(e: Builder, call: Call) -> SSAValue:
     x = e.add(tensor.NegOp(e.operand(call["self"], call.value.dtype)))
     return e.add(tensor.SoftmaxOp(x, int(call["dim"])))
 
 
-def _logit(e: Emitter, call: Call) -> SSAValue:
+def _logit(e: Builder, call: Call) -> SSAValue:
     x, bound = e.value(call["self"]), call.get("eps")
     if bound is not None:
         x = e.add(tensor.ClampOp(x, min=float(bound), max=1 - float(bound)))

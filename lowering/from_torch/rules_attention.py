@@ -5,14 +5,14 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from .emitter import Call, Emitter
 from .rules_elementwise import Rule
 from .rules_linear import product_with, transposed
 from .sizes import ProblemError, static
 from .standard_layers import ATTENTION
+from .torch_builder import Builder, Call
 
 
-def _attention(e: Emitter, call: Call) -> SSAValue:
+def _attention(e: Builder, call: Call) -> SSAValue:
     if call["dropout_p"]:
         raise ProblemError("it drops weights at random; set dropout_p to 0")
     if call.get("enable_gqa", False):
@@ -38,7 +38,7 @@ def _attention(e: Emitter, call: Call) -> SSAValue:
     )
 
 
-def _layer(e: Emitter, call: Call) -> SSAValue:
+def _layer(e: Builder, call: Call) -> SSAValue:
     """`nn.MultiheadAttention` of a sequence to itself: heads are made by one transpose.
 
     Axes, where the batch comes first: [N, L, 3·H·D] to [N, 3·H, L, D] for H heads of size D.

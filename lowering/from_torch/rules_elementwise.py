@@ -14,26 +14,26 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float, is_integer
-from .emitter import Call, Emitter
 from .sizes import ProblemError
+from .torch_builder import Builder, Call
 
-Rule = Callable[[Emitter, Call], Any]
+Rule = Callable[[Builder, Call], Any]
 
 
 def unary(kind: type[Operation]) -> Rule:
     """A rule for an op of one operand; integers become floats where PyTorch makes them that."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         argument = next(iter(call.arguments.values()))
         return e.add(kind(e.operand(argument, call.value.dtype)))  # pyright: ignore[reportCallIssue]
 
     return rule
 
 
-def composed(function: Callable[[Emitter, SSAValue], SSAValue]) -> Rule:
+def composed(function: Callable[[Builder, SSAValue], SSAValue]) -> Rule:
     """A rule for a function of one tensor, made of several ops."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         argument = next(iter(call.arguments.values()))
         return function(e, e.operand(argument, call.value.dtype))
 
@@ -43,7 +43,7 @@ def composed(function: Callable[[Emitter, SSAValue], SSAValue]) -> Rule:
 def arithmetic(kind: type[Operation], logical: type[Operation] | None = None) -> Rule:
     """A rule for an op of two operands; `logical` is that of truth values."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         lhs, rhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
         if call.get("alpha", 1) != 1:
             factor = e.number(call["alpha"], tensor_type(rhs).element_type)
@@ -57,14 +57,14 @@ def arithmetic(kind: type[Operation], logical: type[Operation] | None = None) ->
     return rule
 
 
-def _rsub(e: Emitter, call: Call) -> SSAValue:
+def _rsub(e: Builder, call: Call) -> SSAValue:
     rhs, lhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
     if call.get("alpha", 1) != 1:
         rhs = e.add(tensor.MulOp(rhs, e.number(call["alpha"], tensor_type(rhs).element_type)))
     return e.add(tensor.SubOp(lhs, rhs))
 
 
-def _div(e: Emitter, call: Call) -> SSAValue:
+def _div(e: Builder, call: Call) -> SSAValue:
     lhs, rhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
     mode = call.get("rounding_mode")
     if mode == "floor" and is_integer(tensor_type(lhs)):
@@ -95,14 +95,14 @@ def whole_floor(e: Writer, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return e.add(tensor.SubOp(quotient, e.convert(beyond, tensor_type(quotient).element_type)))
 
 
-def _floor_divide(e: Emitter, call: Call) -> SSAValue:
+def _floor_divide(e: Builder, call: Call) -> SSAValue:
     return _div(e, Call(call.node, call.name, {**call.arguments, "rounding_mode": "floor"}))
 
 
 def _rounded(kind: type[tensor.UnaryOp]) -> Rule:
     """A rule for rounding, which leaves integers."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x = e.value(call["self"])
         if call.get("decimals", 0) != 0:
             raise ProblemError("it rounds to decimals; multiply, round and divide")
@@ -111,15 +111,15 @@ def _rounded(kind: type[tensor.UnaryOp]) -> Rule:
     return rule
 
 
-def _square(e: Emitter, x: SSAValue) -> SSAValue:
+def _square(e: Builder, x: SSAValue) -> SSAValue:
     return e.add(tensor.MulOp(x, x))
 
 
-def _abs(e: Emitter, call: Call) -> SSAValue:
+def _abs(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.AbsOp(e.value(call["self"])))
 
 
-def _pow(e: Emitter, call: Call) -> SSAValue:
+def _pow(e: Builder, call: Call) -> SSAValue:
     exponent, dtype = call["exponent"], call.value.dtype
     if isinstance(exponent, int | float) and hasattr(call["self"], "meta"):
         x = e.operand(call["self"], dtype)
@@ -140,7 +140,7 @@ def _pow(e: Emitter, call: Call) -> SSAValue:
 def compare(predicate: str) -> Rule:
     """A rule for a comparison."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         pair = [call["self"], call["other"]]
         lhs, rhs = e.operands(pair, _promoted(pair), call.sizes)
         if tensor_type(lhs).element_type == i1:
@@ -164,7 +164,7 @@ def _promoted(arguments: list[Any]) -> Any:
 def logical(kind: type[Operation]) -> Rule:
     """A rule for an op on truth values."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         import torch
 
         names = [name for name in ("self", "other") if name in call.arguments]
@@ -174,7 +174,7 @@ def logical(kind: type[Operation]) -> Rule:
     return rule
 
 
-def _where(e: Emitter, call: Call) -> SSAValue:
+def _where(e: Builder, call: Call) -> SSAValue:
     import torch
 
     condition, lhs, rhs = call["condition"], call["self"], call["other"]
@@ -182,7 +182,7 @@ def _where(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.WhereOp(e.operand(condition, torch.bool), *chosen))
 
 
-def _masked_fill(e: Emitter, call: Call) -> SSAValue:
+def _masked_fill(e: Builder, call: Call) -> SSAValue:
     import torch
 
     dtype = call.value.dtype
@@ -192,7 +192,7 @@ def _masked_fill(e: Emitter, call: Call) -> SSAValue:
     )
 
 
-def _clamp(e: Emitter, call: Call) -> SSAValue:
+def _clamp(e: Builder, call: Call) -> SSAValue:
     x = e.operand(call["self"], call.value.dtype)
     low, high = call.get("min"), call.get("max")
     if all(bound is None or isinstance(bound, int | float) for bound in (low, high)):
@@ -203,22 +203,22 @@ def _clamp(e: Emitter, call: Call) -> SSAValue:
     return x
 
 
-def _convert(e: Emitter, call: Call) -> SSAValue:
+def _convert(e: Builder, call: Call) -> SSAValue:
     return e.convert(e.value(call["self"]), e.element(call.value.dtype))
 
 
-def same(e: Emitter, call: Call) -> SSAValue:
+def same(e: Builder, call: Call) -> SSAValue:
     """The operand itself."""
     return e.value(next(iter(call.arguments.values())))
 
 
-def _dropout(e: Emitter, call: Call) -> SSAValue:
+def _dropout(e: Builder, call: Call) -> SSAValue:
     if call["train"] and call["p"]:
         raise ProblemError("it drops values at random also in evaluation mode")
     return e.value(call["input"])
 
 
-def _log10(e: Emitter, x: SSAValue) -> SSAValue:
+def _log10(e: Builder, x: SSAValue) -> SSAValue:
     factor = e.number(0.43429448190325176, tensor_type(x).element_type)
     return e.add(tensor.MulOp(e.add(tensor.LogOp(x)), factor))
 
@@ -226,7 +226,7 @@ def _log10(e: Emitter, x: SSAValue) -> SSAValue:
 def _test(kind: type[tensor.PredicateOp]) -> Rule:
     """A rule for a test of floats, which no integer passes."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x = e.value(call["self"])
         if is_float(tensor_type(x)):
             return e.add(kind(x))

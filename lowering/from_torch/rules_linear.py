@@ -17,10 +17,10 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...ir.printing import value_name
 from ...ir.trits import pack_trits, unpack_trits
-from .emitter import Call, Emitter, Known, Weight, array_of, keep
 from .rules_elementwise import Rule
 from .rules_shape import cut, pads
 from .sizes import ProblemError, Sizes, is_free, static
+from .torch_builder import Builder, Call, Known, Weight, array_of, keep
 
 
 def transposed(values: Any) -> Any:
@@ -28,7 +28,7 @@ def transposed(values: Any) -> Any:
     return values.t().contiguous()
 
 
-def _linear(e: Emitter, call: Call) -> SSAValue:
+def _linear(e: Builder, call: Call) -> SSAValue:
     x, weight = e.value(call["input"]), call["weight"]
     bias = None if call["bias"] is None else e.value(call["bias"])
     if e.known(weight) is None:
@@ -37,7 +37,7 @@ def _linear(e: Emitter, call: Call) -> SSAValue:
     return product_with(e, x, e.weight(weight, transposed), bias)
 
 
-def product_with(e: Emitter, x: SSAValue, weight: Weight, bias: SSAValue | None) -> SSAValue:
+def product_with(e: Builder, x: SSAValue, weight: Weight, bias: SSAValue | None) -> SSAValue:
     """x · W + bias for a weight [in, out]; rows that a reshape made of axes are those again."""
     rows = _rows(e, x)
     if rows is not None:
@@ -56,7 +56,7 @@ def product_with(e: Emitter, x: SSAValue, weight: Weight, bias: SSAValue | None)
     return e.add(tensor.LinearOp(x, weight.value, bias))
 
 
-def _train(e: Emitter, x: SSAValue) -> SSAValue | None:
+def _train(e: Builder, x: SSAValue) -> SSAValue | None:
     """The train that `x` is, or that a reshape within each step makes of one."""
     if isinstance(x.owner, spike.ToTensorOp):
         return x.owner.operand
@@ -68,7 +68,7 @@ def _train(e: Emitter, x: SSAValue) -> SSAValue | None:
     return e.add(spike.FromTensorOp(x)) if isinstance(source.owner, spike.ToTensorOp) else None
 
 
-def _rows(e: Emitter, x: SSAValue) -> tuple[SSAValue, Sizes] | None:
+def _rows(e: Builder, x: SSAValue) -> tuple[SSAValue, Sizes] | None:
     """What a matrix x was reshaped from, with its rows as axes again, where that says more.
 
     It does for spikes, and where several free sizes became one.
@@ -87,7 +87,7 @@ def _rows(e: Emitter, x: SSAValue) -> tuple[SSAValue, Sizes] | None:
     return None
 
 
-def _matmul(e: Emitter, call: Call) -> SSAValue:
+def _matmul(e: Builder, call: Call) -> SSAValue:
     lhs, rhs = call["self"], call.get("other", call.get("mat2"))
     x = e.value(lhs)
     if e.known(rhs) is not None and len(e.sizes(rhs)) == 2:
@@ -98,7 +98,7 @@ def _matmul(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.MatmulOp(x, e.value(rhs)))
 
 
-def _addmm(e: Emitter, call: Call) -> SSAValue:
+def _addmm(e: Builder, call: Call) -> SSAValue:
     if call["beta"] != 1 or call["alpha"] != 1:
         raise ProblemError("it has factors alpha and beta; multiply before")
     lhs, rhs = ("batch1", "batch2") if "batch1" in call.arguments else ("mat1", "mat2")
@@ -106,12 +106,12 @@ def _addmm(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.AddOp(product, e.value(call["self"])))
 
 
-def _dot(e: Emitter, call: Call) -> SSAValue:
+def _dot(e: Builder, call: Call) -> SSAValue:
     other = call.get("tensor", call.get("vec"))
     return e.add(tensor.MatmulOp(e.value(call["self"]), e.value(other)))
 
 
-def _einsum(e: Emitter, call: Call) -> SSAValue:
+def _einsum(e: Builder, call: Call) -> SSAValue:
     equation = str(call["equation"]).replace(" ", "")
     if "..." in equation:
         raise ProblemError("its equation has an ellipsis; write the axes as letters")
@@ -125,7 +125,7 @@ def _einsum(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.EinsumOp([e.value(v) for v in call["tensors"]], renamed))
 
 
-def _bilinear(e: Emitter, call: Call) -> SSAValue:
+def _bilinear(e: Builder, call: Call) -> SSAValue:
     inputs = [e.value(call[name]) for name in ("input1", "input2")]
     lead = "abcdefgh"[: call.rank - 1]
     equation = f"{lead}i,oij,{lead}j->{lead}o"
@@ -140,7 +140,7 @@ def pair(values: Any, rank: int) -> list[int]:
     return found * rank if len(found) == 1 else found
 
 
-def _conv(e: Emitter, call: Call) -> SSAValue:
+def _conv(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call["input"])
     spatial = len(e.sizes(call["weight"])) - 2
     if spatial > 2:
@@ -153,7 +153,7 @@ def _conv(e: Emitter, call: Call) -> SSAValue:
     return _convolved(e, call, x, spatial)
 
 
-def _convolved(e: Emitter, call: Call, x: SSAValue, spatial: int) -> SSAValue:
+def _convolved(e: Builder, call: Call, x: SSAValue, spatial: int) -> SSAValue:
     strides, dilation = pair(call["stride"], spatial), pair(call["dilation"], spatial)
     groups = int(call["groups"])
     bias = None if call["bias"] is None else e.value(call["bias"])
@@ -178,7 +178,7 @@ def _convolved(e: Emitter, call: Call, x: SSAValue, spatial: int) -> SSAValue:
 
 
 def convolution(
-    e: Emitter, x: SSAValue, weight: Any, bias: SSAValue | None, options: dict[str, Any]
+    e: Builder, x: SSAValue, weight: Any, bias: SSAValue | None, options: dict[str, Any]
 ) -> SSAValue:
     """A convolution with a weight of the graph."""
     if e.known(weight) is None:
@@ -187,7 +187,7 @@ def convolution(
 
 
 def _conv_with(
-    e: Emitter, x: SSAValue, weight: Weight, bias: SSAValue | None, options: dict[str, Any]
+    e: Builder, x: SSAValue, weight: Weight, bias: SSAValue | None, options: dict[str, Any]
 ) -> SSAValue:
     train = _folded_train(x)
     if train is not None:
@@ -216,7 +216,7 @@ def _folded_train(x: SSAValue) -> SSAValue | None:
 
 
 def _conv_transpose(
-    e: Emitter,
+    e: Builder,
     call: Call,
     x: SSAValue,
     strides: list[int],
@@ -282,7 +282,7 @@ class _TurnedGroups:
         return hash(self.groups)
 
 
-def _spaced(e: Emitter, x: SSAValue, strides: list[int]) -> SSAValue:
+def _spaced(e: Builder, x: SSAValue, strides: list[int]) -> SSAValue:
     """x with strides - 1 zeros between its elements along each spatial axis."""
     for index, stride in enumerate(strides):
         if stride == 1:
@@ -301,7 +301,7 @@ def _spaced(e: Emitter, x: SSAValue, strides: list[int]) -> SSAValue:
     return x
 
 
-def _packed_trits(e: Emitter, argument: Any, shape: Sequence[int]) -> SSAValue:
+def _packed_trits(e: Builder, argument: Any, shape: Sequence[int]) -> SSAValue:
     """A buffer of packed trits as a parameter of the shape that the op states."""
     known = e.values.get(argument)
     if not isinstance(known, Known):
@@ -313,7 +313,7 @@ def _packed_trits(e: Emitter, argument: Any, shape: Sequence[int]) -> SSAValue:
     return value
 
 
-def _ternary_linear(e: Emitter, call: Call) -> SSAValue:
+def _ternary_linear(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call["x"])
     shape = static([sizes[-1], call["out_features"]], "sizes")
     x = e.value(call["x"])
@@ -325,7 +325,7 @@ def _ternary_linear(e: Emitter, call: Call) -> SSAValue:
     return product_with(e, x, Weight(trits, scale, is_trits=True), bias)
 
 
-def _ternary_conv(e: Emitter, call: Call) -> SSAValue:
+def _ternary_conv(e: Builder, call: Call) -> SSAValue:
     x, dtype = e.value(call["x"]), call["x"].meta["val"].dtype
     trits = _packed_trits(e, call["weight"], static(call["shape"], "shape"))
     scale, bias = (

@@ -12,17 +12,17 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from .emitter import Call, Emitter
 from .rules_elementwise import Rule
 from .rules_linear import pair
 from .rules_shape import cut
 from .sizes import ProblemError, static
+from .torch_builder import Builder, Call
 
 
-def _batched(function: Callable[[Emitter, _Pool], Any]) -> Rule:
+def _batched(function: Callable[[Builder, _Pool], Any]) -> Rule:
     """Give an image without a batch a batch of one."""
 
-    def rule(e: Emitter, call: Call) -> Any:
+    def rule(e: Builder, call: Call) -> Any:
         x, axes = e.value(call["self"]), _axes(call)
         image = static(e.sizes(call["self"])[-axes:], "image")
         if call.rank == axes + 2:
@@ -70,7 +70,7 @@ def _padding(pool: _Pool) -> tuple[list[int], list[int], list[int]]:
     return low, list(low), extra
 
 
-def _max_pool(e: Emitter, pool: _Pool) -> SSAValue:
+def _max_pool(e: Builder, pool: _Pool) -> SSAValue:
     if any(n != 1 for n in pool.window("dilation", 1)):
         raise ProblemError("windows of pooling have no dilation in the IR")
     kernel, strides = pool.window("kernel_size"), pool.window("stride")
@@ -85,12 +85,12 @@ def _max_pool(e: Emitter, pool: _Pool) -> SSAValue:
     return e.add(tensor.MaxPoolOp(x, kernel, strides, [*low, *high]))
 
 
-def _max_pool_pair(e: Emitter, pool: _Pool) -> list[Any]:
+def _max_pool_pair(e: Builder, pool: _Pool) -> list[Any]:
     """With indices, which nothing may use."""
     return [_max_pool(e, pool), None]
 
 
-def _avg_pool(e: Emitter, pool: _Pool) -> SSAValue:
+def _avg_pool(e: Builder, pool: _Pool) -> SSAValue:
     kernel, strides = pool.window("kernel_size"), pool.window("stride")
     low, high, extra = _padding(pool)
     divisor = pool.call.get("divisor_override")
@@ -130,7 +130,7 @@ def _bounds(size: int, out: int) -> list[tuple[int, int]]:
     return [(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
 
 
-def _adaptive_avg_pool(e: Emitter, pool: _Pool) -> SSAValue:
+def _adaptive_avg_pool(e: Builder, pool: _Pool) -> SSAValue:
     wanted = pair(pool.call["output_size"], pool.axes)
     if all(n == 1 for n in wanted):
         return e.add(tensor.GlobalAvgPoolOp(pool.x))
@@ -150,7 +150,7 @@ def _adaptive_avg_pool(e: Emitter, pool: _Pool) -> SSAValue:
     return x
 
 
-def _adaptive_max_pool(e: Emitter, pool: _Pool) -> list[Any]:
+def _adaptive_max_pool(e: Builder, pool: _Pool) -> list[Any]:
     wanted, x = pair(pool.call["output_size"], pool.axes), pool.x
     if all(size % n == 0 for size, n in zip(pool.image, wanted, strict=True)):
         kernel = [size // n for size, n in zip(pool.image, wanted, strict=True)]

@@ -13,12 +13,12 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
-from .emitter import Call, Emitter
 from .rules_elementwise import Rule
 from .sizes import ProblemError, Sizes, is_free, size_of, static
+from .torch_builder import Builder, Call
 
 
-def _axes(e: Emitter, call: Call) -> list[int]:
+def _axes(e: Builder, call: Call) -> list[int]:
     """The axes of a reduction, all of them where none are given."""
     rank = len(e.sizes(call["self"]))
     given: Any = call.get("dim")
@@ -31,7 +31,7 @@ def _axes(e: Emitter, call: Call) -> list[int]:
 def reduction(kind: type[ReduceOp]) -> Rule:
     """A rule for a reduction over axes."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x = e.operand(call["self"], call.value.dtype)
         axes = _axes(e, call)
         return e.add(kind(x, axes, keepdims=bool(call.get("keepdim", False)))) if axes else x
@@ -42,7 +42,7 @@ def reduction(kind: type[ReduceOp]) -> Rule:
 def _extreme(kind: type[ReduceOp], arg: type[tensor.ArgOp]) -> Rule:
     """max and min: of everything, of two tensors, or along an axis with indices."""
 
-    def rule(e: Emitter, call: Call) -> Any:
+    def rule(e: Builder, call: Call) -> Any:
         if "other" in call.arguments:
             pairs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
             return e.add(
@@ -59,7 +59,7 @@ def _extreme(kind: type[ReduceOp], arg: type[tensor.ArgOp]) -> Rule:
 
 
 def _arg(kind: type[tensor.ArgOp]) -> Rule:
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x = e.value(call["self"])
         if call["dim"] is None:
             x = e.add(tensor.ReshapeToOp(x, [-1]))
@@ -72,7 +72,7 @@ def _arg(kind: type[tensor.ArgOp]) -> Rule:
 def _truth(kind: type[ReduceOp]) -> Rule:
     """any and all."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         import torch
 
         x = e.operand(call["self"], torch.bool)
@@ -84,7 +84,7 @@ def _truth(kind: type[ReduceOp]) -> Rule:
     return rule
 
 
-def _variance(e: Emitter, call: Call) -> tuple[SSAValue, SSAValue]:
+def _variance(e: Builder, call: Call) -> tuple[SSAValue, SSAValue]:
     """The variance and the mean."""
     x, axes = e.value(call["self"]), _axes(e, call)
     sizes = e.sizes(call["self"])
@@ -112,19 +112,19 @@ def _variance(e: Emitter, call: Call) -> tuple[SSAValue, SSAValue]:
     return spread, mean
 
 
-def _var(e: Emitter, call: Call) -> SSAValue:
+def _var(e: Builder, call: Call) -> SSAValue:
     return _variance(e, call)[0]
 
 
-def _std(e: Emitter, call: Call) -> SSAValue:
+def _std(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.SqrtOp(_variance(e, call)[0]))
 
 
-def _var_mean(e: Emitter, call: Call) -> list[Any]:
+def _var_mean(e: Builder, call: Call) -> list[Any]:
     return list(_variance(e, call))
 
 
-def _norm(e: Emitter, call: Call) -> SSAValue:
+def _norm(e: Builder, call: Call) -> SSAValue:
     order: Any = call.get("ord", call.get("p", 2))
     x = e.operand(call["self"], call.value.dtype)
     axes, keepdims = _axes(e, call), bool(call.get("keepdim", False))
@@ -141,14 +141,14 @@ def _norm(e: Emitter, call: Call) -> SSAValue:
 def _cumulative(kind: type[tensor.CumulativeOp]) -> Rule:
     """A running sum or product along an axis; a number alone is its own."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x = e.operand(call["self"], call.value.dtype)
         return e.add(kind(x, int(call["dim"]))) if call.rank else x
 
     return rule
 
 
-def _sorted(e: Emitter, call: Call) -> list[SSAValue]:
+def _sorted(e: Builder, call: Call) -> list[SSAValue]:
     """`sort` and `topk`: of equal elements the first comes first."""
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
     axis = int(call.get("dim", -1))
@@ -162,18 +162,18 @@ def _sorted(e: Emitter, call: Call) -> list[SSAValue]:
     return list(op.results)
 
 
-def _arg_sort(e: Emitter, call: Call) -> SSAValue:
+def _arg_sort(e: Builder, call: Call) -> SSAValue:
     return _sorted(e, call)[1]
 
 
 # Normalisations.
 
 
-def _ones(e: Emitter, x: SSAValue, shape: list[int], value: float = 1.0) -> SSAValue:
+def _ones(e: Builder, x: SSAValue, shape: list[int], value: float = 1.0) -> SSAValue:
     return e.array(np.full(shape, value), tensor_type(x).element_type)
 
 
-def _batch_norm(e: Emitter, call: Call) -> SSAValue:
+def _batch_norm(e: Builder, call: Call) -> SSAValue:
     if call.get("training", False):
         raise ProblemError("it takes the statistics of its batch; call eval()")
     x = e.value(call["input"])
@@ -191,11 +191,11 @@ def _batch_norm(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.BatchNormOp(x, scale, bias, mean, variance, float(call["eps"])))
 
 
-def _batch_norm_first(e: Emitter, call: Call) -> list[Any]:
+def _batch_norm_first(e: Builder, call: Call) -> list[Any]:
     return [_batch_norm(e, call), None, None, None, None]
 
 
-def _layer_norm(e: Emitter, call: Call) -> SSAValue:
+def _layer_norm(e: Builder, call: Call) -> SSAValue:
     x = e.value(call["input"])
     shape = static(call["normalized_shape"], "sizes")
     weight, bias = call.get("weight"), call.get("bias")
@@ -205,11 +205,11 @@ def _layer_norm(e: Emitter, call: Call) -> SSAValue:
     )
 
 
-def _layer_norm_first(e: Emitter, call: Call) -> list[Any]:
+def _layer_norm_first(e: Builder, call: Call) -> list[Any]:
     return [_layer_norm(e, call), None, None]
 
 
-def _rms_norm(e: Emitter, call: Call) -> SSAValue:
+def _rms_norm(e: Builder, call: Call) -> SSAValue:
     x, weight = e.value(call["input"]), call.get("weight")
     shape = static(call["normalized_shape"], "sizes")
     scale = _ones(e, x, shape) if weight is None else e.value(weight)
@@ -221,11 +221,11 @@ def _rms_norm(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.RmsNormOp(x, scale, float(epsilon)))
 
 
-def _rms_norm_first(e: Emitter, call: Call) -> list[Any]:
+def _rms_norm_first(e: Builder, call: Call) -> list[Any]:
     return [_rms_norm(e, call), None]
 
 
-def _grouped(e: Emitter, call: Call, groups: int) -> SSAValue:
+def _grouped(e: Builder, call: Call, groups: int) -> SSAValue:
     """Normalise groups of channels: a layer normalisation of [N, groups, rest]."""
     sizes, x = e.sizes(call["input"]), e.value(call["input"])
     inner = math.prod(static(sizes[1:], "image")) // groups
@@ -241,16 +241,16 @@ def _grouped(e: Emitter, call: Call, groups: int) -> SSAValue:
     return result
 
 
-def _group_norm(e: Emitter, call: Call) -> SSAValue:
+def _group_norm(e: Builder, call: Call) -> SSAValue:
     return _grouped(e, call, int(call["num_groups"]))
 
 
-def _native_group_norm(e: Emitter, call: Call) -> list[Any]:
+def _native_group_norm(e: Builder, call: Call) -> list[Any]:
     given = {**call.arguments, "num_groups": call["group"]}
     return [_group_norm(e, Call(call.node, call.name, given)), None, None]
 
 
-def _instance_norm(e: Emitter, call: Call) -> SSAValue:
+def _instance_norm(e: Builder, call: Call) -> SSAValue:
     if call["use_input_stats"]:
         return _grouped(e, call, static([e.sizes(call["input"])[1]], "channels")[0])
     return _batch_norm(e, call)

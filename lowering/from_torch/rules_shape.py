@@ -14,34 +14,34 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_integer
 from ...dialects.tensor.shape import SLICE_END
-from .emitter import Call, Emitter, Known, array_of
 from .rules_elementwise import Rule
 from .sizes import ProblemError, Sizes, is_free, size_of, static
+from .torch_builder import Builder, Call, Known, array_of
 
 
-def _view(e: Emitter, call: Call) -> SSAValue:
+def _view(e: Builder, call: Call) -> SSAValue:
     argument = call["self"]
     if call.value.dtype != argument.meta["val"].dtype:
         raise ProblemError("it reads the bits of one type as another")
     return e.reshape(e.value(argument), e.sizes(argument), call.sizes)
 
 
-def _permute(e: Emitter, call: Call) -> SSAValue:
+def _permute(e: Builder, call: Call) -> SSAValue:
     return e.permute(e.value(call["self"]), [axis % call.rank for axis in call["dims"]])
 
 
-def _transpose(e: Emitter, call: Call) -> SSAValue:
+def _transpose(e: Builder, call: Call) -> SSAValue:
     perm = list(range(call.rank))
     a, b = call["dim0"] % call.rank, call["dim1"] % call.rank
     perm[a], perm[b] = perm[b], perm[a]
     return e.permute(e.value(call["self"]), perm)
 
 
-def _t(e: Emitter, call: Call) -> SSAValue:
+def _t(e: Builder, call: Call) -> SSAValue:
     return e.permute(e.value(call["self"]), list(range(call.rank))[::-1])
 
 
-def _squeeze(e: Emitter, call: Call) -> SSAValue:
+def _squeeze(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call["self"])
     given: Any = call.get("dim", list(range(len(sizes))))
     chosen: list[int] = [*given] if isinstance(given, list | tuple) else [given]
@@ -53,11 +53,11 @@ def _squeeze(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.SqueezeOp(x, gone)) if gone else x
 
 
-def _unsqueeze(e: Emitter, call: Call) -> SSAValue:
+def _unsqueeze(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.UnsqueezeOp(e.value(call["self"]), [call["dim"] % call.rank]))
 
 
-def _expand(e: Emitter, call: Call) -> SSAValue:
+def _expand(e: Builder, call: Call) -> SSAValue:
     given, wanted = e.sizes(call["self"]), call.sizes
     x = e.value(call["self"])
     lead = len(wanted) - len(given)
@@ -77,7 +77,7 @@ def _expand(e: Emitter, call: Call) -> SSAValue:
     return e.spread(x, stretched)
 
 
-def _repeat(e: Emitter, call: Call) -> SSAValue:
+def _repeat(e: Builder, call: Call) -> SSAValue:
     x, given = e.value(call["self"]), e.sizes(call["self"])
     repeats = static([size_of(n) for n in call["repeats"]], "repeats")
     given = (*[1] * (len(repeats) - len(given)), *given)
@@ -88,7 +88,7 @@ def _repeat(e: Emitter, call: Call) -> SSAValue:
     return x
 
 
-def cut(e: Emitter, x: SSAValue, axis: int, start: int, end: int, step: int = 1) -> SSAValue:
+def cut(e: Builder, x: SSAValue, axis: int, start: int, end: int, step: int = 1) -> SSAValue:
     """x[start:end:step] along one axis."""
     rank = tensor_type(x).get_num_dims()
     starts, ends, steps = [0] * rank, [SLICE_END] * rank, [1] * rank
@@ -96,7 +96,7 @@ def cut(e: Emitter, x: SSAValue, axis: int, start: int, end: int, step: int = 1)
     return e.add(tensor.SliceOp(x, starts, ends, steps))
 
 
-def _slice(e: Emitter, call: Call) -> SSAValue:
+def _slice(e: Builder, call: Call) -> SSAValue:
     x, axis = e.value(call["self"]), call.get("dim", 0) % call.rank
     given = e.sizes(call["self"])
     if given == call.sizes and call.get("step", 1) == 1:
@@ -108,7 +108,7 @@ def _slice(e: Emitter, call: Call) -> SSAValue:
     return cut(e, x, axis, start, end, int(call.get("step", 1)))
 
 
-def _select(e: Emitter, call: Call) -> SSAValue:
+def _select(e: Builder, call: Call) -> SSAValue:
     x = e.value(call["self"])
     axis = call["dim"] % (call.rank + 1)
     (index,) = static([size_of(call["index"])], "index")
@@ -116,12 +116,12 @@ def _select(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.SqueezeOp(part, [axis]))
 
 
-def _narrow(e: Emitter, call: Call) -> SSAValue:
+def _narrow(e: Builder, call: Call) -> SSAValue:
     start, length = static([size_of(call["start"]), size_of(call["length"])], "bounds")
     return cut(e, e.value(call["self"]), call["dim"] % call.rank, start, start + length)
 
 
-def _concatenate(e: Emitter, call: Call) -> SSAValue:
+def _concatenate(e: Builder, call: Call) -> SSAValue:
     parts = [
         e.operand(part, call.value.dtype)
         for part in call["tensors"]
@@ -130,7 +130,7 @@ def _concatenate(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.ConcatenateOp(parts, call.get("dim", 0) % call.rank))
 
 
-def _stack(e: Emitter, call: Call) -> SSAValue:
+def _stack(e: Builder, call: Call) -> SSAValue:
     axis = call.get("dim", 0) % call.rank
     parts = [
         e.add(tensor.UnsqueezeOp(e.operand(part, call.value.dtype), [axis]))
@@ -139,7 +139,7 @@ def _stack(e: Emitter, call: Call) -> SSAValue:
     return e.add(tensor.ConcatenateOp(parts, axis))
 
 
-def _split(e: Emitter, call: Call) -> list[Any]:
+def _split(e: Builder, call: Call) -> list[Any]:
     """All operators that cut one axis; PyTorch has computed the sizes of the pieces."""
     axis = call.get("dim", 0) % len(e.sizes(call["self"]))
     pieces = call.node.meta["val"]
@@ -149,7 +149,7 @@ def _split(e: Emitter, call: Call) -> list[Any]:
     return list(split.results)
 
 
-def _unbind(e: Emitter, call: Call) -> list[Any]:
+def _unbind(e: Builder, call: Call) -> list[Any]:
     sizes = e.sizes(call["self"])
     axis = call.get("dim", 0) % len(sizes)
     (count,) = static([sizes[axis]], "size")
@@ -158,7 +158,7 @@ def _unbind(e: Emitter, call: Call) -> list[Any]:
     return [e.add(tensor.SqueezeOp(piece, [axis])) for piece in split.results]
 
 
-def pads(e: Emitter, x: SSAValue, amounts: Sequence[int], value: float) -> SSAValue:
+def pads(e: Builder, x: SSAValue, amounts: Sequence[int], value: float) -> SSAValue:
     """Pad by `amounts`, PyTorch's pairs from the last axis on; negative ones cut."""
     rank = tensor_type(x).get_num_dims()
     low, high = [0] * rank, [0] * rank
@@ -172,7 +172,7 @@ def pads(e: Emitter, x: SSAValue, amounts: Sequence[int], value: float) -> SSAVa
     return e.add(tensor.PadToOp(x, low, high, value)) if any((*low, *high)) else x
 
 
-def _pad(e: Emitter, call: Call) -> SSAValue:
+def _pad(e: Builder, call: Call) -> SSAValue:
     amounts = static([size_of(n) for n in call.get("pad", call.get("padding"))], "padding")
     mode = call.get("mode", "constant")
     for word, name in (("reflect", "reflection_pad"), ("replicate", "replication_pad")):
@@ -190,7 +190,7 @@ def _pad(e: Emitter, call: Call) -> SSAValue:
 
 
 def _pad_axis(
-    e: Emitter, x: SSAValue, axis: int, size: int, low: int, high: int, mode: str
+    e: Builder, x: SSAValue, axis: int, size: int, low: int, high: int, mode: str
 ) -> SSAValue:
     """Pads that repeat the tensor: rows of it, joined."""
     numpy_mode: Any = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
@@ -203,11 +203,11 @@ def _pad_axis(
     return e.add(tensor.ConcatenateOp(parts, axis)) if len(parts) > 1 else x
 
 
-def _embedding(e: Emitter, call: Call) -> SSAValue:
+def _embedding(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.GatherRowsOp(e.value(call["weight"]), e.value(call["indices"])))
 
 
-def gather(e: Emitter, x: SSAValue, axis: int, indices: SSAValue) -> SSAValue:
+def gather(e: Builder, x: SSAValue, axis: int, indices: SSAValue) -> SSAValue:
     """Rows of x picked along `axis` by a vector of indices."""
     rank = tensor_type(x).get_num_dims()
     forth = [axis, *(a for a in range(rank) if a != axis)]
@@ -216,11 +216,11 @@ def gather(e: Emitter, x: SSAValue, axis: int, indices: SSAValue) -> SSAValue:
     return e.permute(rows, back)
 
 
-def _index_select(e: Emitter, call: Call) -> SSAValue:
+def _index_select(e: Builder, call: Call) -> SSAValue:
     return gather(e, e.value(call["self"]), call["dim"] % call.rank, e.value(call["index"]))
 
 
-def _index(e: Emitter, call: Call) -> SSAValue:
+def _index(e: Builder, call: Call) -> SSAValue:
     indices = list(call["indices"])
     given = [axis for axis, index in enumerate(indices) if index is not None]
     if len(given) != 1:
@@ -245,7 +245,7 @@ def _fixed(size: Any) -> int:
     return static([size], "size")[0]
 
 
-def _flip(e: Emitter, call: Call) -> SSAValue:
+def _flip(e: Builder, call: Call) -> SSAValue:
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
     for axis in call["dims"]:
         (size,) = static([sizes[axis]], "size")
@@ -253,7 +253,7 @@ def _flip(e: Emitter, call: Call) -> SSAValue:
     return x
 
 
-def _roll(e: Emitter, call: Call) -> SSAValue:
+def _roll(e: Builder, call: Call) -> SSAValue:
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
     if not call["dims"]:
         (size,) = static([math.prod(static(sizes, "sizes"))])
@@ -273,7 +273,7 @@ def _roll(e: Emitter, call: Call) -> SSAValue:
 def _triangle(predicate: str) -> Rule:
     """`tril` and `triu`: zeros on the other side of a diagonal, column - row = `diagonal`."""
 
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x, (rows, columns) = e.value(call["self"]), e.sizes(call["self"])[-2:]
         across = e.array(np.arange(static([columns], "columns")[0]), i32)
         if is_free(rows):
@@ -291,7 +291,7 @@ def _triangle(predicate: str) -> Rule:
     return rule
 
 
-def _beside(e: Emitter, argument: Any, index: Any, given: int) -> SSAValue:
+def _beside(e: Builder, argument: Any, index: Any, given: int) -> SSAValue:
     """A tensor cut to the sizes of indices along all axes but one."""
     x, sizes, wanted = e.value(argument), e.sizes(argument), e.sizes(index)
     for axis, (size, other) in enumerate(zip(sizes, wanted, strict=True)):
@@ -300,14 +300,14 @@ def _beside(e: Emitter, argument: Any, index: Any, given: int) -> SSAValue:
     return x
 
 
-def _gather(e: Emitter, call: Call) -> SSAValue:
+def _gather(e: Builder, call: Call) -> SSAValue:
     indices, axis = e.value(call["index"]), int(call["dim"])
     x = _beside(e, call["self"], call["index"], axis % call.rank)
     return e.add(tensor.GatherElementsOp(x, indices, axis))
 
 
 def _scatter(reduction: str) -> Rule:
-    def rule(e: Emitter, call: Call) -> SSAValue:
+    def rule(e: Builder, call: Call) -> SSAValue:
         x, indices, axis = e.value(call["self"]), e.value(call["index"]), int(call["dim"])
         wanted = str(call.get("reduce", reduction))
         if wanted not in ("none", "add"):
@@ -325,7 +325,7 @@ def _scatter(reduction: str) -> Rule:
     return rule
 
 
-def _pixel_shuffle(e: Emitter, call: Call) -> SSAValue:
+def _pixel_shuffle(e: Builder, call: Call) -> SSAValue:
     given, r = e.sizes(call["self"]), int(call["upscale_factor"])
     n, c, h, w = given
     static([c, h, w])
@@ -335,7 +335,7 @@ def _pixel_shuffle(e: Emitter, call: Call) -> SSAValue:
     return e.reshape(x, (n, c // (r * r), h, r, w, r), call.sizes)
 
 
-def _pixel_unshuffle(e: Emitter, call: Call) -> SSAValue:
+def _pixel_unshuffle(e: Builder, call: Call) -> SSAValue:
     given, r = e.sizes(call["self"]), int(call["downscale_factor"])
     n, c, h, w = given
     static([c, h, w])
@@ -344,7 +344,7 @@ def _pixel_unshuffle(e: Emitter, call: Call) -> SSAValue:
     return e.reshape(x, (n, c, r, r, h // r, w // r), call.sizes)
 
 
-def _nearest(e: Emitter, call: Call) -> SSAValue:
+def _nearest(e: Builder, call: Call) -> SSAValue:
     image, wanted = call.get("self", call.get("input")), call.sizes
     given, x = e.sizes(image), e.value(image)
     for axis in range(2, call.rank):
@@ -365,7 +365,7 @@ def _nearest(e: Emitter, call: Call) -> SSAValue:
 def spread_constant(value: Any) -> Any:
     """A rule for tensors of one value; `value` is the name of the argument, or a number."""
 
-    def made(e: Emitter, call: Call) -> Known:
+    def made(e: Builder, call: Call) -> Known:
         import torch
 
         number = value if isinstance(value, int | float) else call[value]
@@ -378,7 +378,7 @@ def spread_constant(value: Any) -> Any:
     return made
 
 
-def spread_expand(e: Emitter, call: Call) -> Known | None:
+def spread_expand(e: Builder, call: Call) -> Known | None:
     """An expansion of known values: the free axes are left at one element."""
     found = e.values.get(call["self"])
     if not isinstance(found, Known):
@@ -406,7 +406,7 @@ SPREADING: dict[str, Any] = {
     "zeros": spread_constant(0),
     "zeros_like": spread_constant(0),
 }
-"""Operators whose values are known although sizes may be free; a function from emitter and call."""
+"""Operators whose values are known although sizes may be free; a function from builder and call."""
 
 RULES: dict[str, Rule] = {
     "cat": _concatenate,

@@ -13,10 +13,10 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike
 from ...dialects.inference import tensor_type
-from .emitter import Call, Emitter, Known
 from .library_neurons import RUN
 from .rules_elementwise import Rule
 from .sizes import ProblemError
+from .torch_builder import Builder, Call, Known
 
 MODELS: dict[str, Callable[..., Operation]] = {
     "LifNeuron": spike.LifOp,
@@ -32,7 +32,7 @@ _DEFAULTS = {"v_leak": 0.0, "gain": 1.0, "w_in": 1.0, "threshold": 1.0, "bias": 
 """Parameters that an op need not state."""
 
 
-def _neuron(e: Emitter, call: Call) -> list[Any]:
+def _neuron(e: Builder, call: Call) -> list[Any]:
     settings: dict[str, Any] = json.loads(call["settings"])
     dtype = call.value.dtype
     parameters: dict[str, Any] = {
@@ -54,14 +54,14 @@ def _neuron(e: Emitter, call: Call) -> list[Any]:
     return [output, *states]
 
 
-def dense(e: Emitter, value: SSAValue, dtype: Any) -> SSAValue:
+def dense(e: Builder, value: SSAValue, dtype: Any) -> SSAValue:
     """A train as the dense tensor that PyTorch has; other values stay."""
     if spike.is_train(value):
         return e.add(spike.ToTensorOp(value, e.element(dtype)))
     return value
 
 
-def train_of(e: Emitter, argument: Any) -> SSAValue:
+def train_of(e: Builder, argument: Any) -> SSAValue:
     """The train that a node's values are.
 
     Raises:
@@ -73,7 +73,7 @@ def train_of(e: Emitter, argument: Any) -> SSAValue:
     return value.owner.operand
 
 
-def _library_neuron(e: Emitter, call: Call) -> list[Any]:
+def _library_neuron(e: Builder, call: Call) -> list[Any]:
     """A neuron of another library over all steps: its spikes, and its states at each step.
 
     Whoever does not need the states drops them.
@@ -119,7 +119,7 @@ def _is_needed(name: str, value: Any, words: dict[str, str]) -> bool:
     return not is_default and not (name == "v_reset" and words["reset"] != "to_value")
 
 
-def _initial(e: Emitter, call: Call, dtype: Any, is_delayed: bool) -> list[SSAValue]:
+def _initial(e: Builder, call: Call, dtype: Any, is_delayed: bool) -> list[SSAValue]:
     """The states before the first step; none where they are zeros."""
     found = [e.values[node] for node in call["initial"]]
     if all(isinstance(value, Known) and not value.tensor.any() for value in found):
@@ -130,7 +130,7 @@ def _initial(e: Emitter, call: Call, dtype: Any, is_delayed: bool) -> list[SSAVa
 
 
 def _delayed_reset(
-    e: Emitter, x: SSAValue, values: dict[str, Any], words: dict[str, str]
+    e: Builder, x: SSAValue, values: dict[str, Any], words: dict[str, str]
 ) -> tuple[SSAValue, SSAValue]:
     """Spikes and potentials of v ← β·v + x - θ·s[t-1], which no neuron alone computes."""
     from xdsl.ir import Block
@@ -171,7 +171,7 @@ def _delayed_reset(
     return spikes, e.add(spike.LeakyIntegratorOp(current(e.add, before, {}), beta))
 
 
-def _attention(e: Emitter, call: Call) -> list[Any]:
+def _attention(e: Builder, call: Call) -> list[Any]:
     settings: dict[str, Any] = json.loads(call["settings"])
     trains = [train_of(e, call[name]) for name in ("query", "key", "value")]
     initial = None if call["initial"] is None else e.value(call["initial"])
@@ -180,7 +180,7 @@ def _attention(e: Emitter, call: Call) -> list[Any]:
     return [dense(e, e.add(op), call.value.dtype), op.final]
 
 
-def _batch_norm(e: Emitter, call: Call) -> SSAValue:
+def _batch_norm(e: Builder, call: Call) -> SSAValue:
     settings: dict[str, Any] = json.loads(call["settings"])
     if settings["kind"] != "tdbn":
         del settings["alpha"], settings["threshold"]
@@ -189,14 +189,14 @@ def _batch_norm(e: Emitter, call: Call) -> SSAValue:
     return e.add(spike.BatchNormOp(*values, **settings))
 
 
-def _encode(e: Emitter, call: Call) -> SSAValue:
+def _encode(e: Builder, call: Call) -> SSAValue:
     settings: dict[str, Any] = json.loads(call["settings"])
     previous = None if call["previous"] is None else e.value(call["previous"])
     op = spike.EncodeOp(e.value(call["x"]), **settings, previous=previous)
     return dense(e, e.add(op), call.value.dtype)
 
 
-def _decode(e: Emitter, call: Call) -> SSAValue:
+def _decode(e: Builder, call: Call) -> SSAValue:
     import torch
 
     settings: dict[str, Any] = json.loads(call["settings"])

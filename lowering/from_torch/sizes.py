@@ -1,6 +1,6 @@
 """Sizes of exported tensors: numbers, and sympy expressions of the free sizes.
 
-Not here: how a graph's nodes are read (`emitter`).
+Not here: how a graph's nodes are read (`builder`).
 """
 
 from __future__ import annotations

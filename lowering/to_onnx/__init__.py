@@ -1,8 +1,8 @@
 """The ONNX target: IR to a model of standard ONNX operators, with packed ternary weights.
 
-`graph` holds nodes and values, `emitter` what the rules write with; each family of ops has its file
-of rules, `rules` the table. `model` makes the bytes, `engine` runs them once. `export` and
-`optimize` are the Python interface. Not here: running models (`runtime.engines`).
+`graph` holds nodes and values, `onnx_writer` what the rules write with; each family of ops has its
+file of rules, `onnx_rules` the table. `model` makes the bytes, `engine` runs them once. `export`
+and `optimize` are the Python interface. Not here: running models (`runtime.engines`).
 """
 
 from .export import export_to_onnx

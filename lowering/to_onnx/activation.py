@@ -6,16 +6,16 @@ from xdsl.ir import Operation
 
 from ...dialects import tensor
 from .elementwise import clip, extreme
-from .emitter import Emitter, Rule
 from .graph import Element
+from .onnx_writer import Rule, Writer
 
 
-def relu(e: Emitter, op: tensor.ReluOp) -> None:
+def relu(e: Writer, op: tensor.ReluOp) -> None:
     """max(x, 0)."""
     e.bind(op.result, rectify(e, e.value(op.operand)))
 
 
-def rectify(e: Emitter, name: str) -> str:
+def rectify(e: Writer, name: str) -> str:
     """max(x, 0) in any element type; Relu is for floats alone before opset 14.
 
     ONNX Runtime joins Relu and Clip, and refuses models where they are of float64.
@@ -26,28 +26,28 @@ def rectify(e: Emitter, name: str) -> str:
     return extreme(e, "Max", name, e.scalar(0, element))
 
 
-def relu6(e: Emitter, op: tensor.Relu6Op) -> None:
+def relu6(e: Writer, op: tensor.Relu6Op) -> None:
     """min(max(x, 0), 6)."""
     e.bind(op.result, clip(e, e.value(op.operand), 0, 6))
 
 
-def hard_tanh(e: Emitter, op: tensor.HardTanhOp) -> None:
+def hard_tanh(e: Writer, op: tensor.HardTanhOp) -> None:
     """min(max(x, -1), 1)."""
     e.bind(op.result, clip(e, e.value(op.operand), -1, 1))
 
 
-def gelu(e: Emitter, op: tensor.GeluOp) -> None:
+def gelu(e: Writer, op: tensor.GeluOp) -> None:
     """Gelu, whose forms ONNX names otherwise."""
     approximate = "tanh" if op.approximate.data == "tanh" else "none"
     e.bind(op.result, e.apply("Gelu", [e.value(op.operand)], approximate=approximate))
 
 
-def softmax(e: Emitter, op: tensor.SoftmaxOp) -> None:
+def softmax(e: Writer, op: tensor.SoftmaxOp) -> None:
     """Softmax along one axis."""
     e.bind(op.result, e.apply("Softmax", [e.value(op.operand)], axis=op.axis.value.data))
 
 
-def log_softmax(e: Emitter, op: tensor.LogSoftmaxOp) -> None:
+def log_softmax(e: Writer, op: tensor.LogSoftmaxOp) -> None:
     """Logarithm of softmax along one axis."""
     e.bind(op.result, e.apply("LogSoftmax", [e.value(op.operand)], axis=op.axis.value.data))
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .emitter import Emitter
 from .graph import Array, Element, Graph
+from .onnx_writer import Writer
 
 MOST = np.iinfo(np.int16).max // np.iinfo(np.uint8).max
 """128, the greatest sum of two weights of one sign whose products with any bytes fit 16 bits."""
@@ -65,7 +65,7 @@ def fits(levels: Array, axis: int) -> bool:
     return True
 
 
-def multiply(e: Emitter, x: str, zero_point: str, weight: ByteWeight) -> str:
+def multiply(e: Writer, x: str, zero_point: str, weight: ByteWeight) -> str:
     """x · W in INT32 for x in UINT8: ONNX Runtime's kernels for INT8 x are far slower."""
     inputs = [x, weight.levels, zero_point]
     if weight.zero_point:

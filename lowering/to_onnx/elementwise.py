@@ -10,8 +10,8 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import may_trap
 from ...dialects.ternary.types import is_trit
-from .emitter import Emitter, Rule
 from .graph import Element, element_type
+from .onnx_writer import Rule, Writer
 
 UNARY: dict[type[Operation], str] = {
     tensor.AbsOp: "Abs",
@@ -83,7 +83,7 @@ def operator_of(kind: type[Operation], element: Element) -> str:
     return name if element is Element.BOOL else OF_BITS.get(name, name)
 
 
-def unary(e: Emitter, op: tensor.UnaryOp | tensor.PredicateOp) -> None:
+def unary(e: Writer, op: tensor.UnaryOp | tensor.PredicateOp) -> None:
     """One operator on one operand."""
     numbers = {n: v.value.data for n, v in op.properties.items() if isinstance(v, FloatAttr)}
     truth = Element.BOOL if isinstance(op, tensor.PredicateOp) else None
@@ -92,19 +92,19 @@ def unary(e: Emitter, op: tensor.UnaryOp | tensor.PredicateOp) -> None:
     e.bind(op.result, e.apply(operator, [x], rest=(), result=truth, **numbers))
 
 
-def binary(e: Emitter, op: tensor.AddOp) -> None:
+def binary(e: Writer, op: tensor.AddOp) -> None:
     """One operator on two operands; ONNX broadcasts as NumPy does."""
     operands = [e.value(op.lhs), e.value(op.rhs)]
     e.bind(op.result, e.apply(operator_of(type(op), e.element(operands[0])), operands))
 
 
-def extremum(e: Emitter, op: tensor.MaximumOp | tensor.MinimumOp) -> None:
+def extremum(e: Writer, op: tensor.MaximumOp | tensor.MinimumOp) -> None:
     """The greater or the smaller of two."""
     op_type = "Max" if isinstance(op, tensor.MaximumOp) else "Min"
     e.bind(op.result, extreme(e, op_type, e.value(op.lhs), e.value(op.rhs)))
 
 
-def extreme(e: Emitter, op_type: str, lhs: str, rhs: str) -> str:
+def extreme(e: Writer, op_type: str, lhs: str, rhs: str) -> str:
     """Max or Min; by a comparison for INT64, where ONNX Runtime's are wrong."""
     if e.element(lhs) is not Element.INT64:
         return e.apply(op_type, [lhs, rhs])
@@ -112,7 +112,7 @@ def extreme(e: Emitter, op_type: str, lhs: str, rhs: str) -> str:
     return choose(e, e.node(comparison, [lhs, rhs], Element.BOOL), lhs, rhs)
 
 
-def sign(e: Emitter, op: tensor.SignOp) -> None:
+def sign(e: Writer, op: tensor.SignOp) -> None:
     """Sign; by comparisons for INT64, where ONNX Runtime's is wrong."""
     x = e.value(op.operand)
     element = e.element(x)
@@ -124,12 +124,12 @@ def sign(e: Emitter, op: tensor.SignOp) -> None:
     e.bind(op.result, e.apply("Sub", [e.cast(side, element) for side in sides]))
 
 
-def rsqrt(e: Emitter, op: tensor.RsqrtOp) -> None:
+def rsqrt(e: Writer, op: tensor.RsqrtOp) -> None:
     """1/√x."""
     e.bind(op.result, e.apply("Reciprocal", [e.apply("Sqrt", [e.value(op.operand)])]))
 
 
-def compare(e: Emitter, op: tensor.CompareOp) -> None:
+def compare(e: Writer, op: tensor.CompareOp) -> None:
     """A comparison; `ne` is the negation of `eq`, which is right for NaN too."""
     predicate = op.predicate.data
     operands = [e.value(op.lhs), e.value(op.rhs)]
@@ -137,13 +137,13 @@ def compare(e: Emitter, op: tensor.CompareOp) -> None:
     e.bind(op.result, e.apply("Not", [out]) if predicate == "ne" else out)
 
 
-def where(e: Emitter, op: tensor.WhereOp) -> None:
+def where(e: Writer, op: tensor.WhereOp) -> None:
     """A choice by condition."""
     condition, lhs, rhs = e.value(op.condition), e.value(op.lhs), e.value(op.rhs)
     e.bind(op.result, choose(e, condition, lhs, rhs))
 
 
-def choose(e: Emitter, condition: str, lhs: str, rhs: str) -> str:
+def choose(e: Writer, condition: str, lhs: str, rhs: str) -> str:
     """`lhs` where `condition`, else `rhs`, in any element type."""
     element = e.element(lhs)
     if element is Element.UINT64:  # no kernel, and no wider type
@@ -163,7 +163,7 @@ def choose(e: Emitter, condition: str, lhs: str, rhs: str) -> str:
     return e.cast(e.node("Where", inputs, wide), element)
 
 
-def div(e: Emitter, op: tensor.DivOp) -> None:
+def div(e: Writer, op: tensor.DivOp) -> None:
     """A quotient; integers truncate, as they do in ONNX Runtime."""
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     element = e.element(lhs)
@@ -185,7 +185,7 @@ def div(e: Emitter, op: tensor.DivOp) -> None:
     e.bind(op.result, e.cast(choose(e, zero, none, out), element))
 
 
-def mod(e: Emitter, op: tensor.ModOp) -> None:
+def mod(e: Writer, op: tensor.ModOp) -> None:
     """The remainder with the sign of the divisor; ONNX has it for integers."""
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     element = e.element(lhs)
@@ -212,14 +212,14 @@ def mod(e: Emitter, op: tensor.ModOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-def clamp(e: Emitter, op: tensor.ClampOp) -> None:
+def clamp(e: Writer, op: tensor.ClampOp) -> None:
     """A limit on one side or both."""
     low = None if op.min is None else op.min.value.data
     high = None if op.max is None else op.max.value.data
     e.bind(op.result, clip(e, e.value(op.operand), low, high))
 
 
-def clip(e: Emitter, name: str, low: float | None, high: float | None) -> str:
+def clip(e: Writer, name: str, low: float | None, high: float | None) -> str:
     """min(max(x, low), high). Bounds of integers are truncated and saturate to the type."""
     element = e.element(name)
     if element.is_float:
@@ -245,7 +245,7 @@ def clip(e: Emitter, name: str, low: float | None, high: float | None) -> str:
     return e.cast(e.node("Clip", [e.cast(name, wide), *cut], wide), element)
 
 
-def convert(e: Emitter, op: tensor.ConvertOp) -> None:
+def convert(e: Writer, op: tensor.ConvertOp) -> None:
     """A change of the element type: casts, and saturation from float to integer."""
     element = element_type(tensor_type(op.result).element_type)
     if is_trit(tensor_type(op.operand)):
@@ -254,7 +254,7 @@ def convert(e: Emitter, op: tensor.ConvertOp) -> None:
     e.bind(op.result, saturating_cast(e, e.value(op.operand), element))
 
 
-def saturating_cast(e: Emitter, name: str, element: Element) -> str:
+def saturating_cast(e: Writer, name: str, element: Element) -> str:
     """`name` as `element`; from float to integer truncating, saturating, NaN as 0.
 
     What ONNX's own Cast does outside the integer range is not defined.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .emitter import Emitter, Inexpressible
 from .graph import Element
+from .onnx_writer import Inexpressible, Writer
 
 FLOAT_EXACT = 1 << 24
 """Up to here float32 holds every integer."""
@@ -20,7 +20,7 @@ DOUBLE_EXACT = 1 << 53
 
 
 def exact_product(
-    e: Emitter,
+    e: Writer,
     x: tuple[str, int],
     w: tuple[str, int],
     terms: int,
@@ -65,7 +65,7 @@ def exact_product(
 
 
 def _pieces(
-    e: Emitter, name: str, bound: int, bits: int, accumulator: Element
+    e: Writer, name: str, bound: int, bits: int, accumulator: Element
 ) -> list[tuple[str, int]]:
     """x = Σ piece·2^shift with |piece| ≤ 2^bits, the pieces as float32."""
     rest = name

@@ -12,14 +12,14 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, AnyTensor, is_float
 from .elementwise import choose
-from .emitter import Emitter, Rule
 from .graph import Element
 from .integer import exact_product
 from .narrow import dynamic_product
+from .onnx_writer import Rule, Writer
 from .shape import arange
 
 
-def matmul(e: Emitter, op: tensor.MatmulOp) -> None:
+def matmul(e: Writer, op: tensor.MatmulOp) -> None:
     """MatMul; integers wrap around in their own type."""
     product = dynamic_product(e, op.lhs, op.rhs)
     if product is not None:
@@ -38,7 +38,7 @@ def fails_when_empty(matrices: AnyTensor, vector: AnyTensor) -> bool:
     return vector.get_num_dims() == 1 and DYNAMIC in matrices.get_shape()[:-1]
 
 
-def linear(e: Emitter, op: tensor.LinearOp) -> None:
+def linear(e: Writer, op: tensor.LinearOp) -> None:
     """MatMul and Add."""
     out = dynamic_product(e, op.input, op.weight)
     out = out or e.apply("MatMul", [e.value(op.input), e.value(op.weight)])
@@ -47,7 +47,7 @@ def linear(e: Emitter, op: tensor.LinearOp) -> None:
     e.bind(op.result, out)
 
 
-def conv(e: Emitter, op: tensor.ConvOp) -> None:
+def conv(e: Writer, op: tensor.ConvOp) -> None:
     """Conv; on integers exactly, by pieces that float32 holds."""
     x, w = e.value(op.input), e.value(op.weight)
     window = window_attributes(op)
@@ -82,13 +82,13 @@ def window_attributes(op: Any) -> dict[str, Any]:
     }
 
 
-def einsum(e: Emitter, op: tensor.EinsumOp) -> None:
+def einsum(e: Writer, op: tensor.EinsumOp) -> None:
     """Einsum."""
     inputs = [e.value(v) for v in op.inputs]
     e.bind(op.result, e.apply("Einsum", inputs, equation=op.equation.data))
 
 
-def scaled_dot_product_attention(e: Emitter, op: tensor.ScaledDotProductAttentionOp) -> None:
+def scaled_dot_product_attention(e: Writer, op: tensor.ScaledDotProductAttentionOp) -> None:
     """Written out: the operator Attention came with opset 23 alone."""
     result = e.element(e.value(op.query))
     wide = Element.DOUBLE if result is Element.DOUBLE else Element.FLOAT
@@ -116,7 +116,7 @@ def scaled_dot_product_attention(e: Emitter, op: tensor.ScaledDotProductAttentio
 
 
 def _attention_scale(
-    e: Emitter, op: tensor.ScaledDotProductAttentionOp, query: str, wide: Element
+    e: Writer, op: tensor.ScaledDotProductAttentionOp, query: str, wide: Element
 ) -> str:
     shape = tensor_type(op.query).get_shape()
     if op.scale is not None:

@@ -1,6 +1,6 @@
 """Products on 8-bit integers that take float operands: weights with scales, rounded activations.
 
-The emitter's `precision` asks for them. In `dynamic-int8` a product rounds its activations to 8
+The writer's `precision` asks for them. In `dynamic-int8` a product rounds its activations to 8
 bits in each run; ONNX Runtime joins the nodes to its own integer product. In `int8` trits become
 weights with a scale, and `calibrated` does the rest on the finished graph.
 """
@@ -16,14 +16,14 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ..integer_weights import symmetric
 from .byte_weights import ByteWeight, multiply, of_trits, store
-from .emitter import Emitter
 from .graph import Array, Element
+from .onnx_writer import Writer
 
 SMALLEST = 256
 """Weights of fewer elements stay floats: nothing is gained."""
 
 
-def dynamic_product(e: Emitter, input: SSAValue, weight: SSAValue) -> str | None:
+def dynamic_product(e: Writer, input: SSAValue, weight: SSAValue) -> str | None:
     """x · W with activations rounded in each run; `None` where that is not wanted or not gained.
 
     The weight is a known matrix of floats, or trits.
@@ -41,7 +41,7 @@ def dynamic_product(e: Emitter, input: SSAValue, weight: SSAValue) -> str | None
 
 
 def dynamic_trits(
-    e: Emitter, input: SSAValue, weight: SSAValue, scale: SSAValue | None
+    e: Writer, input: SSAValue, weight: SSAValue, scale: SSAValue | None
 ) -> str | None:
     """The same for trits with a scale, one for all or one a column; they stay packed."""
     packed = e.packed(weight)
@@ -53,7 +53,7 @@ def dynamic_trits(
     return _rounded_product(e, e.value(input), of_trits(e.trits(weight, Element.INT8)), step)
 
 
-def _rounded_product(e: Emitter, x: str, weight: ByteWeight, scale: str) -> str:
+def _rounded_product(e: Writer, x: str, weight: ByteWeight, scale: str) -> str:
     """x · (weight · scale) for x rounded to 8 bits."""
     rounded, step, zero = e.rounded(x)
     sums = multiply(e, rounded, zero, weight)
@@ -61,7 +61,7 @@ def _rounded_product(e: Emitter, x: str, weight: ByteWeight, scale: str) -> str:
     return e.apply("Mul", [e.cast(sums, Element.FLOAT), factor])
 
 
-def scaled_trits(e: Emitter, weight: SSAValue, scale: SSAValue | None, axis: int) -> str:
+def scaled_trits(e: Writer, weight: SSAValue, scale: SSAValue | None, axis: int) -> str:
     """Packed trits as floats by way of INT8, which the quantised operators of the runtime read.
 
     Args:

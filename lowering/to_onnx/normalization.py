@@ -6,12 +6,12 @@ from xdsl.ir import Operation
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from .emitter import Emitter, Rule
 from .graph import Element
+from .onnx_writer import Rule, Writer
 from .reduction import reduce_axes
 
 
-def batch_norm(e: Emitter, op: tensor.BatchNormOp) -> None:
+def batch_norm(e: Writer, op: tensor.BatchNormOp) -> None:
     """BatchNormalization with fixed statistics; written out for float64, since its ε is float32."""
     operands = [op.input, op.scale, op.bias, op.mean, op.variance]
     inputs = [e.value(v) for v in operands]
@@ -26,7 +26,7 @@ def batch_norm(e: Emitter, op: tensor.BatchNormOp) -> None:
     e.bind(op.result, e.apply("BatchNormalization", inputs, epsilon=op.epsilon.value.data))
 
 
-def layer_norm(e: Emitter, op: tensor.LayerNormOp) -> None:
+def layer_norm(e: Writer, op: tensor.LayerNormOp) -> None:
     """LayerNormalization from opset 17 on where the scale has the full shape, else written out."""
     inputs = [e.value(v) for v in (op.input, op.scale, op.bias) if v is not None]
     covered = tensor_type(op.scale).get_shape()
@@ -52,7 +52,7 @@ def layer_norm(e: Emitter, op: tensor.LayerNormOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-def rms_norm(e: Emitter, op: tensor.RmsNormOp) -> None:
+def rms_norm(e: Writer, op: tensor.RmsNormOp) -> None:
     """x/√(mean(x²) + ε)·scale."""
     element = e.element(e.value(op.input))
     x, scale = (e.cast(e.value(v), _wide(element)) for v in (op.input, op.scale))
@@ -67,7 +67,7 @@ def _wide(element: Element) -> Element:
     return Element.DOUBLE if element is Element.DOUBLE else Element.FLOAT
 
 
-def _over_rms(e: Emitter, x: str, axes: list[int], epsilon: float) -> str:
+def _over_rms(e: Writer, x: str, axes: list[int], epsilon: float) -> str:
     square = reduce_axes(e, "ReduceMean", e.apply("Mul", [x, x]), axes, True)
     root = e.apply("Sqrt", [e.apply("Add", [square, e.scalar(epsilon, e.element(x))])])
     return e.apply("Div", [x, root])

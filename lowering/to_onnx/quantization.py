@@ -15,9 +15,9 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from .elementwise import clip
-from .emitter import Emitter, Rule
 from .graph import Array, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
+from .onnx_writer import Rule, Writer
 
 
 def constant_of(value: SSAValue) -> Array | None:
@@ -25,7 +25,7 @@ def constant_of(value: SSAValue) -> Array | None:
     return constant_value(value.owner) if isinstance(value.owner, Operation) else None
 
 
-def quantize(e: Emitter, op: tensor.QuantizeOp) -> None:
+def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     """QuantizeLinear over the whole range of 8 or 16 bits, else written out."""
     element = element_type(tensor_type(op.result).element_type)
     low, high = op.low.value.data, op.high.value.data
@@ -48,7 +48,7 @@ def quantize(e: Emitter, op: tensor.QuantizeOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-def dequantize(e: Emitter, op: tensor.DequantizeOp) -> None:
+def dequantize(e: Writer, op: tensor.DequantizeOp) -> None:
     """The difference in a type that holds it, then one product in float32."""
     x, zero = e.value(op.input), e.value(op.zero_point)
     axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
@@ -75,7 +75,7 @@ class Rescaling:
     rank: int
 
 
-def requantize(e: Emitter, op: tensor.RequantizeOp) -> None:
+def requantize(e: Writer, op: tensor.RequantizeOp) -> None:
     """See `rescale`."""
     rescaling = Rescaling(
         op.multiplier,
@@ -89,7 +89,7 @@ def requantize(e: Emitter, op: tensor.RequantizeOp) -> None:
     e.bind(op.result, rescale(e, e.value(op.input), e.magnitudes.greatest(op.input), rescaling))
 
 
-def rescale(e: Emitter, x: str, bound: int, to: Rescaling) -> str:
+def rescale(e: Writer, x: str, bound: int, to: Rescaling) -> str:
     """clamp(⌊(x·m + 2^(s-1))/2^s⌋ + z, low, high) for int32 x with |x| ≤ `bound`, exactly.
 
     In float64 where multiplier and shift are known and |x·m| + 2^(s-1) stays below 2^53: then each
@@ -127,7 +127,7 @@ def rescale(e: Emitter, x: str, bound: int, to: Rescaling) -> str:
     return _place(e, out, to, element)
 
 
-def _rescale_double(e: Emitter, x: str, factor: Array, to: Rescaling, element: Element) -> str:
+def _rescale_double(e: Writer, x: str, factor: Array, to: Rescaling, element: Element) -> str:
     wide = Element.DOUBLE
     laid = factor.reshape([-1] + [1] * (to.rank - 1 - to.axis % to.rank)) if factor.ndim else factor
     scaled = e.apply("Mul", [e.cast(x, wide), e.constant(laid, "rescale")])
@@ -135,7 +135,7 @@ def _rescale_double(e: Emitter, x: str, factor: Array, to: Rescaling, element: E
     return _place(e, rounded, to, element)
 
 
-def _place(e: Emitter, name: str, to: Rescaling, element: Element) -> str:
+def _place(e: Writer, name: str, to: Rescaling, element: Element) -> str:
     """Add the zero point, clamp and cast."""
     wide = e.element(name)
     zero = constant_of(to.zero_point)
@@ -144,14 +144,14 @@ def _place(e: Emitter, name: str, to: Rescaling, element: Element) -> str:
     return e.cast(clip(e, name, to.low, to.high), element)
 
 
-def multi_threshold(e: Emitter, op: tensor.MultiThresholdOp) -> None:
+def multi_threshold(e: Writer, op: tensor.MultiThresholdOp) -> None:
     """See `count_thresholds`."""
     axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
     out = count_thresholds(e, e.value(op.input), op.thresholds, axis, rank)
     e.bind(op.result, e.cast(out, element_type(tensor_type(op.result).element_type)))
 
 
-def count_thresholds(e: Emitter, x: str, thresholds: SSAValue, axis: int, rank: int) -> str:
+def count_thresholds(e: Writer, x: str, thresholds: SSAValue, axis: int, rank: int) -> str:
     """How many thresholds are ≤ x, as INT32: comparisons on a new last axis, then a sum."""
     if tensor_type(thresholds).get_shape()[1] == 0:
         nothing = e.apply("Less", [x, x], result=Element.BOOL)

@@ -11,10 +11,10 @@ from xdsl.ir import Operation
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element
 from .integer import DOUBLE_EXACT
 from .kernels import compute_type
+from .onnx_writer import Inexpressible, Rule, Writer
 
 _REDUCE = {
     tensor.ReduceSumOp: "ReduceSum",
@@ -25,7 +25,7 @@ _REDUCE = {
 }
 
 
-def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
+def reduce(e: Writer, op: tensor.ReduceSumOp) -> None:
     """A reduction; without axes nothing happens, where ONNX would reduce all."""
     x, axes = e.value(op.operand), list(op.axes.get_values())
     if not axes:
@@ -45,7 +45,7 @@ def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
     e.bind(op.result, reduce_axes(e, op_type, x, axes, keepdims))
 
 
-def _extreme_int64(e: Emitter, op_type: str, x: str, axes: list[int], keepdims: bool) -> str:
+def _extreme_int64(e: Writer, op_type: str, x: str, axes: list[int], keepdims: bool) -> str:
     """The elements at ArgMax: ONNX Runtime's ReduceMax and ReduceMin are wrong on INT64.
 
     The least x is -1 - y for the greatest y = -1 - x, which does not overflow.
@@ -65,7 +65,7 @@ DYNAMIC_TERMS = 1 << 24
 """How many elements a dynamic axis may have for integer sums to be exact."""
 
 
-def sum_integers(e: Emitter, name: str, axes: list[int], keepdims: bool, terms: int) -> str:
+def sum_integers(e: Writer, name: str, axes: list[int], keepdims: bool, terms: int) -> str:
     """A sum that wraps around, of `terms` integers.
 
     ONNX Runtime sums integers in float64 and saturates. Pieces of so few bits that their sums stay
@@ -91,7 +91,7 @@ def sum_integers(e: Emitter, name: str, axes: list[int], keepdims: bool, terms: 
         shift += bits
 
 
-def reduce_axes(e: Emitter, op_type: str, name: str, axes: list[int], keepdims: bool) -> str:
+def reduce_axes(e: Writer, op_type: str, name: str, axes: list[int], keepdims: bool) -> str:
     """One Reduce* operator; axes became an input with opset 13 for sums, 18 for the others.
 
     `axes` are counted from the front: on empty tensors ONNX Runtime takes -1 for no axis.
@@ -102,7 +102,7 @@ def reduce_axes(e: Emitter, op_type: str, name: str, axes: list[int], keepdims: 
     return e.apply(op_type, [name], axes=axes, keepdims=int(keepdims))
 
 
-def argmax(e: Emitter, op: tensor.ArgOp) -> None:
+def argmax(e: Writer, op: tensor.ArgOp) -> None:
     """The first maximum, or minimum."""
     out = e.apply(
         "ArgMax" if isinstance(op, tensor.ArgmaxOp) else "ArgMin",
@@ -114,13 +114,13 @@ def argmax(e: Emitter, op: tensor.ArgOp) -> None:
     e.bind(op.result, out)
 
 
-def cumsum(e: Emitter, op: tensor.CumsumOp) -> None:
+def cumsum(e: Writer, op: tensor.CumsumOp) -> None:
     """CumSum; the axis is an operand."""
     axis = e.constant(np.array(op.position), "axis")
     e.bind(op.result, e.apply("CumSum", [e.value(op.operand)], rest=[axis]))
 
 
-def top_k(e: Emitter, op: tensor.TopKOp) -> None:
+def top_k(e: Writer, op: tensor.TopKOp) -> None:
     """TopK, sorted; of equal elements ONNX Runtime takes the first, as the standard says."""
     x, k = e.value(op.operand), e.indices([op.k.value.data], "k")
     element = e.element(x)
@@ -135,19 +135,19 @@ def top_k(e: Emitter, op: tensor.TopKOp) -> None:
     e.bind(op.values, e.cast(values, element))
 
 
-def gather_elements(e: Emitter, op: tensor.GatherElementsOp) -> None:
+def gather_elements(e: Writer, op: tensor.GatherElementsOp) -> None:
     """GatherElements."""
     places = e.cast(e.value(op.indices), Element.INT64)
     axis = op.axis.value.data
     e.bind(op.result, e.apply("GatherElements", [e.value(op.operand)], rest=[places], axis=axis))
 
 
-def max_pool(e: Emitter, op: tensor.MaxPoolOp) -> None:
+def max_pool(e: Writer, op: tensor.MaxPoolOp) -> None:
     """MaxPool; int16 and int32 go through a float type that holds them."""
     e.bind(op.result, e.apply("MaxPool", [e.value(op.operand)], **_window(op)))
 
 
-def avg_pool(e: Emitter, op: tensor.AvgPoolOp) -> None:
+def avg_pool(e: Writer, op: tensor.AvgPoolOp) -> None:
     """AveragePool."""
     counted = int(bool(op.count_include_pad.value.data))
     out = e.apply("AveragePool", [e.value(op.operand)], count_include_pad=counted, **_window(op))
@@ -162,7 +162,7 @@ def _window(op: Any) -> dict[str, Any]:
     }
 
 
-def global_avg_pool(e: Emitter, op: tensor.GlobalAvgPoolOp) -> None:
+def global_avg_pool(e: Writer, op: tensor.GlobalAvgPoolOp) -> None:
     """GlobalAveragePool; a mean for float64."""
     x = e.value(op.operand)
     if e.element(x) is Element.DOUBLE:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from .emitter import Emitter
 from .graph import Port
+from .onnx_writer import Writer
 
 Step: TypeAlias = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
 """`step(states, inputs)`: the states after a step, and what it gives, for one step of the inputs.
@@ -15,7 +15,7 @@ It writes into the body. States keep their element types."""
 
 
 def scan(
-    e: Emitter, states: Sequence[str], inputs: Sequence[str], step: Step, ranks: Sequence[int]
+    e: Writer, states: Sequence[str], inputs: Sequence[str], step: Step, ranks: Sequence[int]
 ) -> tuple[list[str], list[str]]:
     """Run `step` over the first axis of `inputs`: the last states, and the results of all steps.
 

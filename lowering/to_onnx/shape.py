@@ -12,17 +12,17 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.shape import SLICE_END
-from .emitter import Emitter, Rule
 from .graph import Element
+from .onnx_writer import Rule, Writer
 
 
-def reshape_to(e: Emitter, op: tensor.ReshapeToOp) -> None:
+def reshape_to(e: Writer, op: tensor.ReshapeToOp) -> None:
     """Reshape; -2 - i takes the size of the operand's axis i."""
     known = tensor_type(op.result).get_shape()
     _reshape(e, op.operand, op.result, _wishes(op.shape.get_values(), known))
 
 
-def flatten(e: Emitter, op: tensor.FlattenOp) -> None:
+def flatten(e: Writer, op: tensor.FlattenOp) -> None:
     """The merged axes become -1, the others keep their size."""
     rank = tensor_type(op.operand).get_num_dims()
     start, end = op.start.value.data % rank, op.end.value.data % rank
@@ -36,7 +36,7 @@ def _wishes(wishes: Sequence[int], known: Sequence[int]) -> list[int]:
     return [wish if size == DYNAMIC else size for size, wish in zip(known, wishes, strict=True)]
 
 
-def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: list[int]) -> None:
+def _reshape(e: Writer, operand: SSAValue, result: SSAValue, wishes: list[int]) -> None:
     """One Reshape: with -1 for the only unknown size, 0 for sizes kept in place, or computed."""
     x = e.value(operand)
     if wishes.count(-1) == 0 and sum(w < 0 for w in wishes) == 1 and 0 not in wishes:
@@ -52,18 +52,18 @@ def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: list[int])
     e.bind(result, e.reshape_to(x, sizes, literal_zero=0 in wishes))
 
 
-def permute(e: Emitter, op: tensor.PermuteOp) -> None:
+def permute(e: Writer, op: tensor.PermuteOp) -> None:
     """Transpose."""
     e.bind(op.result, e.apply("Transpose", [e.value(op.operand)], perm=op.perm.get_values()))
 
 
-def concatenate(e: Emitter, op: tensor.ConcatenateOp) -> None:
+def concatenate(e: Writer, op: tensor.ConcatenateOp) -> None:
     """Concat."""
     inputs = [e.value(v) for v in op.inputs]
     e.bind(op.result, e.apply("Concat", inputs, axis=op.axis.value.data))
 
 
-def split(e: Emitter, op: tensor.SplitOp) -> None:
+def split(e: Writer, op: tensor.SplitOp) -> None:
     """Split by sizes, the form that every opset from 13 on has."""
     x, sizes = e.value(op.operand), op.sizes.get_values()
     hint = e.hint
@@ -79,7 +79,7 @@ def split(e: Emitter, op: tensor.SplitOp) -> None:
         e.bind(piece, name)
 
 
-def slice_(e: Emitter, op: tensor.SliceOp) -> None:
+def slice_(e: Writer, op: tensor.SliceOp) -> None:
     """Slice on those axes that are cut."""
     bounds = zip(op.starts.get_values(), op.ends.get_values(), op.steps.get_values(), strict=True)
     cut = [
@@ -95,7 +95,7 @@ def slice_(e: Emitter, op: tensor.SliceOp) -> None:
     e.bind(op.result, e.slice_axes(x, starts, ends, axes, steps))
 
 
-def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
+def pad_to(e: Writer, op: tensor.PadToOp) -> None:
     """Pad with a constant.
 
     ONNX Runtime 1.31 takes a Pad with zeros in front of a pool for the padding of the pool, which
@@ -124,17 +124,17 @@ def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
 _POOLS = (tensor.MaxPoolOp, tensor.AvgPoolOp)
 
 
-def squeeze(e: Emitter, op: tensor.SqueezeOp) -> None:
+def squeeze(e: Writer, op: tensor.SqueezeOp) -> None:
     """Squeeze; without axes nothing is dropped, where ONNX would drop all."""
     _with_axes(e, op, "Squeeze")
 
 
-def unsqueeze(e: Emitter, op: tensor.UnsqueezeOp) -> None:
+def unsqueeze(e: Writer, op: tensor.UnsqueezeOp) -> None:
     """Unsqueeze."""
     _with_axes(e, op, "Unsqueeze")
 
 
-def _with_axes(e: Emitter, op: Any, op_type: str) -> None:
+def _with_axes(e: Writer, op: Any, op_type: str) -> None:
     axes = op.axes.get_values()
     x = e.value(op.operand)
     if not axes:
@@ -143,14 +143,14 @@ def _with_axes(e: Emitter, op: Any, op_type: str) -> None:
     e.bind(op.result, e.apply(op_type, [x], rest=[e.indices(axes, "axes")]))
 
 
-def expand(e: Emitter, op: tensor.ExpandOp) -> None:
+def expand(e: Writer, op: tensor.ExpandOp) -> None:
     """Expand; a size of 1 keeps the operand's."""
     sizes = [1 if size == -1 else size for size in op.shape.get_values()]
     x = e.value(op.operand)
     e.bind(op.result, e.apply("Expand", [x], rest=[e.indices(sizes)]))
 
 
-def gather_rows(e: Emitter, op: tensor.GatherRowsOp) -> None:
+def gather_rows(e: Writer, op: tensor.GatherRowsOp) -> None:
     """Gather on axis 0."""
     table, indices = e.value(op.table), e.value(op.indices)
     if e.element(indices) is not Element.INT32:
@@ -158,7 +158,7 @@ def gather_rows(e: Emitter, op: tensor.GatherRowsOp) -> None:
     e.bind(op.result, e.apply("Gather", [table], rest=[indices], axis=0))
 
 
-def arange(e: Emitter, count: str) -> str:
+def arange(e: Writer, count: str) -> str:
     """0, 1, … for a count given as an INT64 vector of one element."""
     limit = e.node("Squeeze", [count, e.indices([0], "axes")], Element.INT64)
     zero, one = (e.constant(np.array(v, np.int64), f"int64_{v}") for v in (0, 1))

@@ -9,14 +9,14 @@ from ...dialects import spike
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.interpret_neurons import Options
 from ...dialects.spike.types import dense_type
-from .emitter import Emitter, Rule
 from .graph import Element
 from .integer import FLOAT_EXACT
+from .onnx_writer import Rule, Writer
 from .reduction import reduce_axes
 from .spiking_neurons import Model, Parameter, lif, run, zeros
 
 
-def attention(e: Emitter, op: spike.AttentionOp) -> None:
+def attention(e: Writer, op: spike.AttentionOp) -> None:
     """The currents of all steps, and the neuron."""
     exact = _exact_element(op)
     query, key, value = (e.numbers(train, exact) for train in (op.query, op.key, op.value))
@@ -56,7 +56,7 @@ def _exact_element(op: spike.AttentionOp) -> Element:
     return Element.FLOAT if known else Element.DOUBLE
 
 
-def _heads(e: Emitter, op: spike.AttentionOp, query: str, key: str, value: str) -> str:
+def _heads(e: Writer, op: spike.AttentionOp, query: str, key: str, value: str) -> str:
     """Q Kᵀ V of each head, side by side again."""
     heads, trains = op.heads.value.data, (op.query, op.key, op.value)
     if heads == 1:

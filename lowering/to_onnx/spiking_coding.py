@@ -10,20 +10,20 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from .elementwise import clip
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import DOMAIN, Element, element_type
+from .onnx_writer import Inexpressible, Rule, Writer
 from .reduction import reduce_axes
 from .shape import arange
 from .spiking_neurons import compute_element, zeros
 from .threefry import LEAST_OPSET
 
 
-def encode(e: Emitter, op: spike.EncodeOp) -> None:
+def encode(e: Writer, op: spike.EncodeOp) -> None:
     """The spikes of all steps."""
     e.bind(op.result, _SCHEMES[op.scheme.data](e, op))
 
 
-def _steps(e: Emitter, op: spike.EncodeOp, more: int = 0) -> str:
+def _steps(e: Writer, op: spike.EncodeOp, more: int = 0) -> str:
     """The numbers of the steps, and of `more` behind, INT64 laid along time."""
     assert op.timesteps is not None
     start, count = op.start.value.data, op.timesteps.value.data + more
@@ -33,7 +33,7 @@ def _steps(e: Emitter, op: spike.EncodeOp, more: int = 0) -> str:
     return name if op.elapsed is None else e.apply("Add", [name, e.value(op.elapsed)])
 
 
-def _clipped(e: Emitter, op: spike.EncodeOp) -> str:
+def _clipped(e: Writer, op: spike.EncodeOp) -> str:
     """x from 0 to 1 as DOUBLE; what is no number as 0, which gives no spikes either way."""
     x = e.cast(e.value(op.operand), Element.DOUBLE)
     above = e.apply("Greater", [x, e.scalar(0, Element.DOUBLE)], result=Element.BOOL)
@@ -41,7 +41,7 @@ def _clipped(e: Emitter, op: spike.EncodeOp) -> str:
     return clip(e, positive, None, 1)
 
 
-def _direct(e: Emitter, op: spike.EncodeOp) -> str:
+def _direct(e: Writer, op: spike.EncodeOp) -> str:
     assert op.timesteps is not None
     x = e.value(op.operand)
     rank = tensor_type(op.operand).get_num_dims()
@@ -49,7 +49,7 @@ def _direct(e: Emitter, op: spike.EncodeOp) -> str:
     return e.apply("Expand", [x], rest=[sizes])
 
 
-def _rate(e: Emitter, op: spike.EncodeOp) -> str:
+def _rate(e: Writer, op: spike.EncodeOp) -> str:
     if e.opset < LEAST_OPSET:
         raise Inexpressible(
             f"random numbers need exclusive ors, which come with opset {LEAST_OPSET}"
@@ -75,7 +75,7 @@ def _rate(e: Emitter, op: spike.EncodeOp) -> str:
     return e.apply("Less", [draws, e.cast(x, Element.DOUBLE)], result=Element.BOOL)
 
 
-def _regular(e: Emitter, op: spike.EncodeOp) -> str:
+def _regular(e: Writer, op: spike.EncodeOp) -> str:
     assert op.timesteps is not None
     steps = e.cast(_steps(e, op, 1), Element.DOUBLE)
     sums = e.apply("Floor", [e.apply("Mul", [steps, _clipped(e, op)])])
@@ -84,7 +84,7 @@ def _regular(e: Emitter, op: spike.EncodeOp) -> str:
     return e.apply("Greater", [after, before], result=Element.BOOL)
 
 
-def _latency(e: Emitter, op: spike.EncodeOp) -> str:
+def _latency(e: Writer, op: spike.EncodeOp) -> str:
     period = op.steps_in_period()
     assert period is not None
     one, last = e.scalar(1, Element.DOUBLE), e.scalar(period - 1, Element.DOUBLE)
@@ -100,13 +100,13 @@ def _latency(e: Emitter, op: spike.EncodeOp) -> str:
     return e.apply("And", [spikes, enough])
 
 
-def _and_numbers(e: Emitter, spikes: str, x: str) -> str:
+def _and_numbers(e: Writer, spikes: str, x: str) -> str:
     """`spikes` where `x` is a number: what is none has no time."""
     is_number = e.apply("Equal", [x, x], result=Element.BOOL)
     return e.apply("And", [spikes, is_number])
 
 
-def _phase(e: Emitter, op: spike.EncodeOp) -> str:
+def _phase(e: Writer, op: spike.EncodeOp) -> str:
     period = op.steps_in_period()
     assert period is not None
     levels = float(2**period)
@@ -121,7 +121,7 @@ def _phase(e: Emitter, op: spike.EncodeOp) -> str:
     return e.apply("Greater", [half, e.apply("Floor", [half])], result=Element.BOOL)
 
 
-def _delta(e: Emitter, op: spike.EncodeOp) -> str:
+def _delta(e: Writer, op: spike.EncodeOp) -> str:
     assert op.threshold is not None
     x, shape = e.value(op.operand), tensor_type(op.operand).get_shape()
     wide = compute_element(e.element(x))
@@ -142,7 +142,7 @@ _SCHEMES = {
 }
 
 
-def decode(e: Emitter, op: spike.DecodeOp) -> None:
+def decode(e: Writer, op: spike.DecodeOp) -> None:
     """One number for each neuron."""
     shape = dense_type(op.operand).get_shape()
     if op.scheme.data == "membrane":
@@ -158,14 +158,14 @@ def decode(e: Emitter, op: spike.DecodeOp) -> None:
     e.bind(op.result, e.apply("Div", [total, _step_count(e, train, shape[0])]))
 
 
-def _step_count(e: Emitter, train: str, steps: int) -> str:
+def _step_count(e: Writer, train: str, steps: int) -> str:
     if steps != DYNAMIC:
         return e.scalar(steps, Element.FLOAT)
     count = e.cast(e.dimension(train, 0, steps), Element.FLOAT)
     return e.node("Squeeze", [count, e.indices([0], "axes")], Element.FLOAT)
 
 
-def _steps_left(e: Emitter, train: str, steps: int) -> str:
+def _steps_left(e: Writer, train: str, steps: int) -> str:
     """T - t for each step t."""
     if steps != DYNAMIC:
         return e.constant(np.arange(steps, 0, -1).astype(np.float32), "left")
@@ -173,7 +173,7 @@ def _steps_left(e: Emitter, train: str, steps: int) -> str:
     return e.apply("Sub", [_step_count(e, train, steps), t])
 
 
-def _membrane(e: Emitter, op: spike.DecodeOp) -> str:
+def _membrane(e: Writer, op: spike.DecodeOp) -> str:
     assert op.readout is not None
     x = e.value(op.operand)
     if op.readout.data == "last":
@@ -183,12 +183,12 @@ def _membrane(e: Emitter, op: spike.DecodeOp) -> str:
     return reduce_axes(e, op_type, x, [0], False)
 
 
-def to_tensor(e: Emitter, op: spike.ToTensorOp) -> None:
+def to_tensor(e: Writer, op: spike.ToTensorOp) -> None:
     """Zeros and ones of the wanted type."""
     e.bind(op.result, e.numbers(op.operand, element_type(tensor_type(op.result).element_type)))
 
 
-def from_tensor(e: Emitter, op: spike.FromTensorOp) -> None:
+def from_tensor(e: Writer, op: spike.FromTensorOp) -> None:
     """What is not zero is a spike."""
     e.bind(op.result, e.cast(e.value(op.operand), Element.BOOL))
 

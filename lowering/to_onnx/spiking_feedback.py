@@ -12,18 +12,18 @@ from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError
 from ...passes.analysis.step_form import CarriedState, StepForm, step_form
-from .emitter import Emitter, Inexpressible
 from .graph import Element, element_type
+from .onnx_writer import Inexpressible, Writer
 from .scan import scan
 from .spiking_neurons import squeeze_step
 
-Write = Callable[[Emitter, Operation], None]
+Write = Callable[[Writer, Operation], None]
 """Writes the nodes of one op."""
 
 _STORED = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
 
 
-def recurrent(e: Emitter, op: spike.RecurrentOp, write: Write) -> None:
+def recurrent(e: Writer, op: spike.RecurrentOp, write: Write) -> None:
     """What does not depend on the feedback, the Scan, and what depends on last states alone."""
     try:
         form = step_form(op)
@@ -41,7 +41,7 @@ def recurrent(e: Emitter, op: spike.RecurrentOp, write: Write) -> None:
         e.alias(result, value)
 
 
-def _write_all(e: Emitter, ops: list[Operation], write: Write) -> None:
+def _write_all(e: Writer, ops: list[Operation], write: Write) -> None:
     for op in ops:
         if isinstance(op, _STORED):
             continue
@@ -51,7 +51,7 @@ def _write_all(e: Emitter, ops: list[Operation], write: Write) -> None:
             raise Inexpressible(f"'{op.name}' in its body: {reason}") from None
 
 
-def _loop(e: Emitter, op: spike.RecurrentOp, form: StepForm, write: Write) -> None:
+def _loop(e: Writer, op: spike.RecurrentOp, form: StepForm, write: Write) -> None:
     for argument, value in form.fixed.items():
         e.alias(argument, value)
     runs = [e.value(value) for value in form.slices.values()]
@@ -83,7 +83,7 @@ def _loop(e: Emitter, op: spike.RecurrentOp, form: StepForm, write: Write) -> No
         e.bind_input(value, final[form.states.index(state)])
 
 
-def _initial(e: Emitter, op: spike.RecurrentOp, state: CarriedState) -> str:
+def _initial(e: Writer, op: spike.RecurrentOp, state: CarriedState) -> str:
     """The value before the first step: given, or zeros of the sizes that the first input has."""
     type = dense_type(state.argument)
     element = element_type(type.element_type)

@@ -19,8 +19,8 @@ from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.interpret_neurons import Options
 from ...dialects.spike.types import is_train
 from .elementwise import choose
-from .emitter import Emitter, Rule
 from .graph import Element
+from .onnx_writer import Rule, Writer
 from .scan import scan
 
 
@@ -47,7 +47,7 @@ class Model:
         forget: 1-ρ of a threshold that adapts.
     """
 
-    e: Emitter
+    e: Writer
     options: Options
     parameters: Parameters
     rest: str | None = None
@@ -157,7 +157,7 @@ _MODELS: dict[type[spike.NeuronOp], tuple[Advance, str | None]] = {
 """A step of each model, and the parameter that multiplies its input."""
 
 
-def neuron(e: Emitter, op: spike.NeuronOp) -> None:
+def neuron(e: Writer, op: spike.NeuronOp) -> None:
     """A Scan over the neuron."""
     x = e.value(op.input)
     shape = tensor_type(op.input).get_shape()
@@ -178,7 +178,7 @@ def neuron(e: Emitter, op: spike.NeuronOp) -> None:
 
 
 def run(
-    e: Emitter, model: Model, advance: Advance, drive: str, initial: Sequence[str], shape: Shape
+    e: Writer, model: Model, advance: Advance, drive: str, initial: Sequence[str], shape: Shape
 ) -> tuple[str, list[str]]:
     """What a neuron gives at all steps, and its last states.
 
@@ -201,7 +201,7 @@ def run(
     return outputs[0], final
 
 
-def squeeze_step(e: Emitter, name: str) -> str:
+def squeeze_step(e: Writer, name: str) -> str:
     """A run of one step without the axis of time."""
     return e.apply("Squeeze", [name], rest=[e.indices([0], "axes")])
 
@@ -211,7 +211,7 @@ def compute_element(stored: Element) -> Element:
     return Element.FLOAT if stored in (Element.FLOAT16, Element.BFLOAT16) else stored
 
 
-def _model(e: Emitter, op: spike.NeuronOp, stored: Element, wide: Element) -> Model:
+def _model(e: Writer, op: spike.NeuronOp, stored: Element, wide: Element) -> Model:
     parameters: dict[str, Parameter] = {}
     for name in op.PARAMETERS:
         value = op.parameter(name)
@@ -229,14 +229,14 @@ def _model(e: Emitter, op: spike.NeuronOp, stored: Element, wide: Element) -> Mo
     return Model(e, Options.of(op), parameters, rest, forget)
 
 
-def _one_minus(e: Emitter, parameter: Parameter, wide: Element) -> str:
+def _one_minus(e: Writer, parameter: Parameter, wide: Element) -> str:
     one = wide.dtype.type(1)
     if parameter.number is None:
         return e.apply("Sub", [e.scalar(1, wide), parameter.name])
     return e.constant(np.asarray(one - wide.dtype.type(parameter.number)), f"{e.hint}.rest")
 
 
-def zeros(e: Emitter, x: str, shape: Shape) -> str:
+def zeros(e: Writer, x: str, shape: Shape) -> str:
     """Zeros like one step of `x`, a run of `shape`."""
     element, step = e.element(x), shape[1:]
     if DYNAMIC not in step:

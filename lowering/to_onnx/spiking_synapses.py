@@ -13,10 +13,10 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.types import dense_type, is_train
 from ...dialects.ternary.types import is_trit
-from .emitter import FUNCTION_OPSET, Emitter, Rule, unpack_attributes
 from .graph import DOMAIN, AttributeValue, Element, element_type
 from .integer import FLOAT_EXACT, exact_product
 from .linear import window_attributes
+from .onnx_writer import FUNCTION_OPSET, Rule, Writer, unpack_attributes
 from .shape import arange
 from .spiking_neurons import compute_element
 
@@ -27,7 +27,7 @@ TernaryProduct = Callable[[str], str]
 """Writes the product of floats with the trits of a synapse."""
 
 
-def linear(e: Emitter, op: spike.LinearOp) -> None:
+def linear(e: Writer, op: spike.LinearOp) -> None:
     """MatMul over all steps, then scale and bias."""
     shape = tensor_type(op.weight).get_shape()
 
@@ -45,7 +45,7 @@ def linear(e: Emitter, op: spike.LinearOp) -> None:
     _synapse(e, op, shape[0], product, ternary)
 
 
-def conv(e: Emitter, op: spike.ConvOp) -> None:
+def conv(e: Writer, op: spike.ConvOp) -> None:
     """Conv over the images of all steps, then scale and bias."""
     window = window_attributes(op)
     input, result = dense_type(op.input).get_shape(), tensor_type(op.result).get_shape()
@@ -61,7 +61,7 @@ def conv(e: Emitter, op: spike.ConvOp) -> None:
     _synapse(e, op, prod(tensor_type(op.weight).get_shape()[1:]), product, ternary)
 
 
-def _merged(e: Emitter, x: str) -> str:
+def _merged(e: Writer, x: str) -> str:
     """[T, N, …] as [T·N, …] where sizes are unknown."""
     shape = e.node("Shape", [x], Element.INT64)
     rest = e.slice_axes(shape, [2], [1 << 31], [0], [1])
@@ -69,7 +69,7 @@ def _merged(e: Emitter, x: str) -> str:
     return e.reshape_to(x, sizes)
 
 
-def _steps_apart(e: Emitter, images: str, x: str, input: Shape, result: Shape) -> str:
+def _steps_apart(e: Writer, images: str, x: str, input: Shape, result: Shape) -> str:
     """[T·N, …] as [T, N, …], T and N those of `x`."""
     if sum(size == DYNAMIC for size in result) <= 1:
         return e.reshape(images, [max(size, -1) for size in result])
@@ -84,7 +84,7 @@ def _steps_apart(e: Emitter, images: str, x: str, input: Shape, result: Shape) -
 
 
 def _synapse(
-    e: Emitter,
+    e: Writer,
     op: spike.LinearOp | spike.ConvOp,
     terms: int,
     product: Product,
@@ -112,7 +112,7 @@ def _synapse(
     e.bind(op.result, e.cast(e.cast(sums, wide), stored))
 
 
-def _is_one(value: SSAValue, e: Emitter) -> bool:
+def _is_one(value: SSAValue, e: Writer) -> bool:
     from .quantization import constant_of
 
     known = constant_of(e.source(value))
@@ -120,7 +120,7 @@ def _is_one(value: SSAValue, e: Emitter) -> bool:
 
 
 def _exact_sums(
-    e: Emitter,
+    e: Writer,
     op: spike.LinearOp | spike.ConvOp,
     terms: int,
     product: Product,
@@ -140,7 +140,7 @@ def _exact_sums(
     return exact_product(e, (x, bound), (weight, greatest), terms, Element.INT32, product)
 
 
-def avg_pool(e: Emitter, op: spike.AvgPoolOp) -> None:
+def avg_pool(e: Writer, op: spike.AvgPoolOp) -> None:
     """AveragePool over the images of all steps."""
     stored = element_type(tensor_type(op.result).element_type)
     counted = int(bool(op.count_include_pad.value.data))
@@ -149,13 +149,13 @@ def avg_pool(e: Emitter, op: spike.AvgPoolOp) -> None:
     e.bind(op.result, e.cast(out, stored))
 
 
-def max_pool(e: Emitter, op: spike.MaxPoolOp) -> None:
+def max_pool(e: Writer, op: spike.MaxPoolOp) -> None:
     """MaxPool over zeros and ones."""
     e.bind(op.result, _pool(e, op, e.numbers(op.operand, Element.FLOAT), "MaxPool"))
 
 
 def _pool(
-    e: Emitter, op: spike.AvgPoolOp | spike.MaxPoolOp, x: str, op_type: str, **attributes: int
+    e: Writer, op: spike.AvgPoolOp | spike.MaxPoolOp, x: str, op_type: str, **attributes: int
 ) -> str:
     input, result = dense_type(op.operand).get_shape(), dense_type(op.result).get_shape()
     images = e.reshape(x, [-1, *input[2:]]) if DYNAMIC not in input[2:] else _merged(e, x)
@@ -169,7 +169,7 @@ def _pool(
     return _steps_apart(e, out, x, input, result)
 
 
-def delay(e: Emitter, op: spike.DelayOp) -> None:
+def delay(e: Writer, op: spike.DelayOp) -> None:
     """What came before, the run, and a part of both cut out."""
     steps, shape = op.steps.value.data, dense_type(op.input).get_shape()
     element = element_type(dense_type(op.input).element_type)
@@ -189,7 +189,7 @@ def delay(e: Emitter, op: spike.DelayOp) -> None:
         e.bind(op.final, e.slice_axes(whole, first, [1 << 31], [0], [1]))
 
 
-def _delayed_each(e: Emitter, op: spike.DelayOp, x: str, whole: str, steps: int) -> str:
+def _delayed_each(e: Writer, op: spike.DelayOp, x: str, whole: str, steps: int) -> str:
     """Element t + steps - d of `whole` for the delay d of each neuron."""
     assert op.delays is not None
     shape = dense_type(op.input).get_shape()
@@ -201,7 +201,7 @@ def _delayed_each(e: Emitter, op: spike.DelayOp, x: str, whole: str, steps: int)
     return e.node("GatherElements", [whole, places], e.element(whole), axis=0)
 
 
-def batch_norm(e: Emitter, op: spike.BatchNormOp) -> None:
+def batch_norm(e: Writer, op: spike.BatchNormOp) -> None:
     """(x - mean)/√(var + ε)·factor·scale + bias, in this order."""
     x = e.value(op.input)
     stored = e.element(x)

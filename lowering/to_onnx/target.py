@@ -33,11 +33,11 @@ from ..options import TargetOptions, option
 from ..stages import Stage
 from ..target import Target, source_hash
 from .calibrated import quantize_graph
-from .emitter import Emitter, Inexpressible
 from .engine import self_check
 from .graph import Graph, Port, element_type
 from .model import FILE_LIMIT, IR_VERSIONS, ModelInfo, needs_external_data, serialize
-from .rules import takes, write
+from .onnx_rules import takes, write
+from .onnx_writer import Inexpressible, Writer
 from .sharing import share_weights
 
 DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
@@ -189,26 +189,26 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
         UnsupportedError: names every op without a form.
     """
     graph = Graph(options.opset)
-    emitter = Emitter(graph, options.form, options.precision, options.weight_bits)
+    writer = Writer(graph, options.form, options.precision, options.weight_bits)
     inputs = _symbols(function.args, function.arg_attrs, argument_names(function), None)
     for argument, (name, sizes) in zip(function.args, inputs, strict=True):
         element = element_type(dense_type(argument).element_type)
-        emitter.bind_input(argument, graph.add_input(name, element, sizes))
+        writer.bind_input(argument, graph.add_input(name, element, sizes))
     outputs = [graph.new_name(name) for name in result_names(function)]
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
-    _reserve_keys(function, emitter)
+    _reserve_keys(function, writer)
     unsupported = UnsupportedOps("onnx")
     for op in function.body.block.ops:
         if op is not end:
-            _emit_op(emitter, op, unsupported)
+            _emit_op(writer, op, unsupported)
     unsupported.raise_if_any()
     batch = next((size for port in graph.inputs for size in (port.shape or ())[:1]), "batch")
     ports = _symbols(end.arguments, function.res_attrs, outputs, batch)
     elements = [element_type(dense_type(value).element_type) for value in end.arguments]
-    results = [emitter.numbers(*pair) for pair in zip(end.arguments, elements, strict=True)]
+    results = [writer.numbers(*pair) for pair in zip(end.arguments, elements, strict=True)]
     if options.precision == "int8":
-        called = quantize_graph(graph, _ranges(emitter), emitter.matrices(), options.weight_bits)
+        called = quantize_graph(graph, _ranges(writer), writer.matrices(), options.weight_bits)
         results = [called.get(name, name) for name in results]
     current: dict[str, str] = {}
     for made, element, name, (_, sizes) in zip(results, elements, outputs, ports, strict=True):
@@ -218,8 +218,8 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     return graph
 
 
-def _ranges(emitter: Emitter) -> dict[str, Range]:
-    found = emitter.ranges()
+def _ranges(writer: Writer) -> dict[str, Range]:
+    found = writer.ranges()
     if not found:
         raise LoweringError(
             "target 'onnx': precision=int8 takes its scales from samples: give calibration=FILE "
@@ -228,21 +228,21 @@ def _ranges(emitter: Emitter) -> dict[str, Range]:
     return found
 
 
-def _reserve_keys(function: func.FuncOp, emitter: Emitter) -> None:
+def _reserve_keys(function: func.FuncOp, writer: Writer) -> None:
     for op in function.walk():
         if isinstance(op, tensor.ParameterOp | ternary.ParameterOp):
-            emitter.reserve_key(op.key.data)
+            writer.reserve_key(op.key.data)
 
 
-def _emit_op(emitter: Emitter, op: Operation, unsupported: UnsupportedOps) -> None:
+def _emit_op(writer: Writer, op: Operation, unsupported: UnsupportedOps) -> None:
     stored = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
     if isinstance(op, stored):
         return
     try:
-        write(emitter, op)
+        write(writer, op)
     except Inexpressible as reason:
         unsupported.add(op, str(reason))
-        emitter.stand_in(op)
+        writer.stand_in(op)
 
 
 def _symbols(

@@ -18,11 +18,11 @@ from ...passes.analysis.magnitude import sum_terms
 from .activation import rectify
 from .byte_weights import multiply, of_trits
 from .elementwise import choose, clip
-from .emitter import FUNCTION_OPSET, Emitter, Inexpressible, Rule, unpack_attributes
 from .graph import DOMAIN, FOREIGN_DOMAIN, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT, exact_product
 from .linear import fails_when_empty, window_attributes
 from .narrow import dynamic_trits, scaled_trits
+from .onnx_writer import FUNCTION_OPSET, Inexpressible, Rule, Writer, unpack_attributes
 from .quantization import Rescaling, constant_of, count_thresholds, rescale
 from .reduction import reduce_axes
 
@@ -30,7 +30,7 @@ BLOCK = 128
 """Weights that share a scale in MatMulNBits; the size measured fastest."""
 
 
-def matmul(e: Emitter, op: ternary.MatmulOp) -> None:
+def matmul(e: Writer, op: ternary.MatmulOp) -> None:
     """A product with trits."""
     out = _product(e, op.input, op.weight)
     if op.scale is not None:
@@ -38,7 +38,7 @@ def matmul(e: Emitter, op: ternary.MatmulOp) -> None:
     e.bind(op.result, out)
 
 
-def linear(e: Emitter, op: ternary.LinearOp) -> None:
+def linear(e: Writer, op: ternary.LinearOp) -> None:
     """A product with trits and the steps behind it."""
     scale = op.scale
     blocks = _blocks(e, op)
@@ -55,14 +55,14 @@ def linear(e: Emitter, op: ternary.LinearOp) -> None:
     _finish(e, op, out, scale)
 
 
-def _is_narrow(e: Emitter, input: SSAValue, weight: SSAValue) -> bool:
+def _is_narrow(e: Writer, input: SSAValue, weight: SSAValue) -> bool:
     """Whether a product takes integers on both sides, once `calibrated` has seen it."""
     matrices = tensor_type(input).get_num_dims() >= 2 and tensor_type(weight).get_num_dims() >= 2
     known = e.packed(weight) is not None
     return e.precision == "int8" and matrices and known and tensor_type(input).element_type == f32
 
 
-def _product(e: Emitter, input: SSAValue, weight: SSAValue) -> str:
+def _product(e: Writer, input: SSAValue, weight: SSAValue) -> str:
     shape = tensor_type(weight).get_shape()
     if not fails_when_empty(tensor_type(input), tensor_type(weight)):
         return _matrix_product(e, input, weight, shape)
@@ -70,7 +70,7 @@ def _product(e: Emitter, input: SSAValue, weight: SSAValue) -> str:
     return e.node("Squeeze", [column, e.indices([-1], "axes")], e.element(column))
 
 
-def _matrix_product(e: Emitter, input: SSAValue, weight: SSAValue, shape: Shape) -> str:
+def _matrix_product(e: Writer, input: SSAValue, weight: SSAValue, shape: Shape) -> str:
     """The product with the trits of `weight` laid out as `shape`."""
     type = tensor_type(input)
     x = e.value(input)
@@ -103,14 +103,14 @@ def _matrix_product(e: Emitter, input: SSAValue, weight: SSAValue, shape: Shape)
     return e.apply("MatMul", [e.cast(x, sums), trits(sums)])
 
 
-def _byte_product(e: Emitter, x: str, weight: str) -> str:
+def _byte_product(e: Writer, x: str, weight: str) -> str:
     """x · W by MatMulInteger, on x + 128 as UINT8."""
     shifted = e.apply("Add", [e.cast(x, Element.INT32), e.scalar(128, Element.INT32)])
     levels = e.cast(shifted, Element.UINT8)
     return multiply(e, levels, e.scalar(128, Element.UINT8), of_trits(weight))
 
 
-def _blocks(e: Emitter, op: ternary.LinearOp) -> str | None:
+def _blocks(e: Writer, op: ternary.LinearOp) -> str | None:
     """MatMulNBits on 2-bit weights, for the form `fast`; `None` where it does not apply.
 
     Codes are trit + 2, the operator's default zero point. The scale goes into the blocks.
@@ -147,7 +147,7 @@ def _blocks(e: Emitter, op: ternary.LinearOp) -> str | None:
     return e.call(FOREIGN_DOMAIN, "MatMulNBits", inputs, Element.FLOAT, attributes)
 
 
-def conv(e: Emitter, op: ternary.ConvOp) -> None:
+def conv(e: Writer, op: ternary.ConvOp) -> None:
     """Conv with unpacked trits and the steps behind it; on integers exactly."""
     x = e.value(op.input)
     element = e.element(x)
@@ -177,7 +177,7 @@ def conv(e: Emitter, op: ternary.ConvOp) -> None:
 
 
 def _finish(
-    e: Emitter, op: ternary.FusedOp, out: str, scale: SSAValue | None, *, bias_done: bool = False
+    e: Writer, op: ternary.FusedOp, out: str, scale: SSAValue | None, *, bias_done: bool = False
 ) -> None:
     """The optional steps of a fused op, in its order."""
     rank = tensor_type(op.result).get_num_dims()
@@ -205,7 +205,7 @@ def _finish(
     e.bind(op.result, out)
 
 
-def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
+def adder_graph(e: Writer, op: ternary.AdderGraphOp) -> None:
     """A product with the matrix that the graph stands for."""
     x, matrix = e.value(op.operand), op.matrix()
     element = e.element(x)
@@ -226,7 +226,7 @@ def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
     e.bind(op.result, e.cast(out, sums))
 
 
-def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:
+def dequantize(e: Writer, op: ternary.DequantizeOp) -> None:
     """scale·t."""
     element = element_type(tensor_type(op.result).element_type)
     packed = e.packed(op.operand) is not None
@@ -242,7 +242,7 @@ def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:
     e.bind(op.result, out)
 
 
-def ternarize(e: Emitter, op: ternary.TernarizeOp) -> None:
+def ternarize(e: Writer, op: ternary.TernarizeOp) -> None:
     """The deterministic rules; `scale` from the mean of what is kept."""
     if op.mode.data == "stochastic":
         raise Inexpressible("stochastic ternarization needs NumPy's generator; fold it first")
@@ -286,7 +286,7 @@ def ternarize(e: Emitter, op: ternary.TernarizeOp) -> None:
     e.bind(op.trits, e.cast(trits, Element.INT8))
 
 
-def pack(e: Emitter, op: ternary.PackOp) -> None:
+def pack(e: Writer, op: ternary.PackOp) -> None:
     """Codes weighed by 1, 4, 16, 64 and summed in fours."""
     count = prod(tensor_type(op.operand).get_shape())
     trits = e.reshape(e.trits(op.operand, Element.INT32), [count])
@@ -300,7 +300,7 @@ def pack(e: Emitter, op: ternary.PackOp) -> None:
     e.bind(op.result, e.cast(reduce_axes(e, "ReduceSum", weighed, [1], False), Element.UINT8))
 
 
-def unpack(e: Emitter, op: ternary.UnpackOp) -> None:
+def unpack(e: Writer, op: ternary.UnpackOp) -> None:
     """Bytes to trits. The reserved code, which ONNX cannot refuse, gives 0."""
     shape = tensor_type(op.result).get_shape()
     e.bind(op.result, e.unpack(e.value(op.operand), shape, Element.INT8))

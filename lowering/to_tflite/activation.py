@@ -6,9 +6,9 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
 from .elementwise import clip
-from .emitter import Emitter, Rule
 from .graph import Tensor
 from .layout import Layout, with_last
+from .tflite_writer import Rule, Writer
 
 _DIRECT = {
     tensor.SigmoidOp: "LOGISTIC",
@@ -17,51 +17,51 @@ _DIRECT = {
 }
 
 
-def relu(e: Emitter, op: tensor.ReluOp) -> None:
+def relu(e: Writer, op: tensor.ReluOp) -> None:
     """max(x, 0)."""
     x, layout = e.stored(op.operand)
     e.bind(op.result, rectify(e, x), layout)
 
 
-def rectify(e: Emitter, x: Tensor) -> Tensor:
+def rectify(e: Writer, x: Tensor) -> Tensor:
     """max(x, 0) in any element type; RELU is for floats alone."""
     if x.element.is_float:
         return e.apply("RELU", [x])
     return clip(e, x, 0, None)
 
 
-def relu6(e: Emitter, op: tensor.Relu6Op) -> None:
+def relu6(e: Writer, op: tensor.Relu6Op) -> None:
     """min(max(x, 0), 6)."""
     x, layout = e.stored(op.operand)
     out = e.apply("RELU6", [x]) if x.element.is_float else clip(e, x, 0, 6)
     e.bind(op.result, out, layout)
 
 
-def hard_tanh(e: Emitter, op: tensor.HardTanhOp) -> None:
+def hard_tanh(e: Writer, op: tensor.HardTanhOp) -> None:
     """min(max(x, -1), 1)."""
     x, layout = e.stored(op.operand)
     e.bind(op.result, e.apply("RELU_N1_TO_1", [x]), layout)
 
 
-def direct(e: Emitter, op: tensor.TanhOp) -> None:
+def direct(e: Writer, op: tensor.TanhOp) -> None:
     """One operator of the same meaning."""
     x, layout = e.stored(op.operand)
     e.bind(op.result, e.apply(_DIRECT[type(op)], [x]), layout)
 
 
-def leaky_relu(e: Emitter, op: tensor.LeakyReluOp) -> None:
+def leaky_relu(e: Writer, op: tensor.LeakyReluOp) -> None:
     """x where x ≥ 0, else alpha·x."""
     x, layout = e.stored(op.operand)
     e.bind(op.result, e.apply("LEAKY_RELU", [x], alpha=op.alpha.value.data), layout)
 
 
-def gelu(e: Emitter, op: tensor.GeluOp) -> None:
+def gelu(e: Writer, op: tensor.GeluOp) -> None:
     """GELU, exact or by tanh."""
     x, layout = e.stored(op.operand)
     e.bind(op.result, e.apply("GELU", [x], approximate=op.approximate.data == "tanh"), layout)
 
 
-def silu(e: Emitter, op: tensor.SiluOp) -> None:
+def silu(e: Writer, op: tensor.SiluOp) -> None:
     """x·sigmoid(x)."""
     x, layout = e.stored(op.operand)
     wide = e.float32(x)
@@ -69,7 +69,7 @@ def silu(e: Emitter, op: tensor.SiluOp) -> None:
     e.bind(op.result, e.cast(out, x.element), layout)
 
 
-def along_axis(e: Emitter, op: tensor.SoftmaxOp | tensor.LogSoftmaxOp) -> None:
+def along_axis(e: Writer, op: tensor.SoftmaxOp | tensor.LogSoftmaxOp) -> None:
     """SOFTMAX and LOG_SOFTMAX work on the last axis: another one is brought there."""
     x, layout = last(e, op.operand, op.axis.value.data)
     if isinstance(op, tensor.SoftmaxOp):
@@ -78,7 +78,7 @@ def along_axis(e: Emitter, op: tensor.SoftmaxOp | tensor.LogSoftmaxOp) -> None:
         e.bind(op.result, e.apply("LOG_SOFTMAX", [x]), layout)
 
 
-def last(e: Emitter, value: SSAValue, axis: int) -> tuple[Tensor, Layout]:
+def last(e: Writer, value: SSAValue, axis: int) -> tuple[Tensor, Layout]:
     """A value with `axis` stored last: as it is, where that holds already."""
     x, have = e.stored(value)
     if have.image is None and have.order[-1] == axis % x.rank:

@@ -11,9 +11,9 @@ from ...dialects import tensor
 from ...dialects.elements import nearest
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import may_trap
-from .emitter import Emitter, Rule
 from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, plain
+from .tflite_writer import Rule, Writer
 
 UNARY: dict[type[Operation], str] = {
     tensor.CosOp: "COS",
@@ -48,14 +48,14 @@ _COMPARISON = {
 }
 
 
-def unary(e: Emitter, op: tensor.ExpOp) -> None:
+def unary(e: Writer, op: tensor.ExpOp) -> None:
     """One operator on one operand, in whatever order it is stored."""
     x, layout = e.stored(op.operand)
     e.bind(op.result, e.apply(UNARY[type(op)], [x]), layout)
 
 
 def together(
-    e: Emitter, values: Sequence[SSAValue], result: SSAValue
+    e: Writer, values: Sequence[SSAValue], result: SSAValue
 ) -> tuple[list[Tensor], Layout]:
     """Operands that broadcast, in one order, and the order of the result.
 
@@ -76,7 +76,7 @@ def together(
     return [_broadcastable(e, value, layout) for value in values], layout
 
 
-def _broadcastable(e: Emitter, value: SSAValue, layout: Layout) -> Tensor:
+def _broadcastable(e: Writer, value: SSAValue, layout: Layout) -> Tensor:
     """An operand in an order for a rank that may exceed its own."""
     rank, own = len(layout.order), tensor_type(value).get_num_dims()
     if own == rank:
@@ -91,31 +91,31 @@ def _broadcastable(e: Emitter, value: SSAValue, layout: Layout) -> Tensor:
     return e.reshape(laid, laid.shape[lead:])
 
 
-def binary(e: Emitter, op: tensor.AddOp) -> None:
+def binary(e: Writer, op: tensor.AddOp) -> None:
     """One operator on two operands."""
     (lhs, rhs), layout = together(e, [op.lhs, op.rhs], op.result)
     e.bind(op.result, e.binary(BINARY[type(op)], lhs, rhs), layout)
 
 
-def compare(e: Emitter, op: tensor.CompareOp) -> None:
+def compare(e: Writer, op: tensor.CompareOp) -> None:
     """A comparison."""
     (lhs, rhs), layout = together(e, [op.lhs, op.rhs], op.result)
     e.bind(op.result, e.compare(_COMPARISON[op.predicate.data], lhs, rhs), layout)
 
 
-def where(e: Emitter, op: tensor.WhereOp) -> None:
+def where(e: Writer, op: tensor.WhereOp) -> None:
     """A choice by condition."""
     (condition, lhs, rhs), layout = together(e, [op.condition, op.lhs, op.rhs], op.result)
     e.bind(op.result, e.choose(condition, lhs, rhs), layout)
 
 
-def absolute(e: Emitter, op: tensor.AbsOp) -> None:
+def absolute(e: Writer, op: tensor.AbsOp) -> None:
     """|x|."""
     x, layout = e.stored(op.operand)
     e.bind(op.result, magnitude(e, x), layout)
 
 
-def magnitude(e: Emitter, x: Tensor) -> Tensor:
+def magnitude(e: Writer, x: Tensor) -> Tensor:
     """|x|; the greater of x and -x for integers, which few sets of kernels have ABS for."""
     if x.element.dtype.kind in "bu":
         return x
@@ -124,14 +124,14 @@ def magnitude(e: Emitter, x: Tensor) -> Tensor:
     return e.apply("ABS", [x])
 
 
-def sign(e: Emitter, op: tensor.SignOp) -> None:
+def sign(e: Writer, op: tensor.SignOp) -> None:
     """Sign; x clamped to [-1, 1] for INT64."""
     x, layout = e.stored(op.operand)
     out = clip(e, x, -1, 1) if x.element is Element.INT64 else e.apply("SIGN", [x])
     e.bind(op.result, out, layout)
 
 
-def erf(e: Emitter, op: tensor.ErfOp) -> None:
+def erf(e: Writer, op: tensor.ErfOp) -> None:
     """2·gelu(z·√2)/(z·√2) - 1, and 0 at 0: the error function is in GELU alone.
 
     Within 2·10⁻⁷ of erf(z), absolutely.
@@ -148,7 +148,7 @@ def erf(e: Emitter, op: tensor.ErfOp) -> None:
     e.bind(op.result, e.cast(out, x.element), layout)
 
 
-def div(e: Emitter, op: tensor.DivOp) -> None:
+def div(e: Writer, op: tensor.DivOp) -> None:
     """A quotient; integers truncate. LiteRT refuses 0; the least int32 by -1 ends the process."""
     (lhs, rhs), layout = together(e, [op.lhs, op.rhs], op.result)
     if lhs.element is Element.INT64 and rhs.data is not None and _divides(e, op):
@@ -164,7 +164,7 @@ def div(e: Emitter, op: tensor.DivOp) -> None:
     e.bind(op.result, e.choose(none, zero, signed), layout)
 
 
-def _divides(e: Emitter, op: tensor.DivOp) -> bool:
+def _divides(e: Writer, op: tensor.DivOp) -> bool:
     """Whether the divisor is a power of two, and the dividend x - x mod it, not too large."""
     power, less = e.array(op.rhs), op.lhs.owner
     if power is None or not isinstance(less, tensor.SubOp) or (power < 2).any():
@@ -181,7 +181,7 @@ LOW_BITS = 20
 """Of a quotient that are made apart, so that both parts are exact in float32."""
 
 
-def _by_power(e: Emitter, x: Tensor, power: Array) -> Tensor:
+def _by_power(e: Writer, x: Tensor, power: Array) -> Tensor:
     """x / 2^s for multiples of 2^s, whose quotient has up to 44 bits: LiteRT divides no INT64."""
     shift = np.log2(power).astype(np.int64)
     more = np.minimum(LOW_BITS, 62 - shift)
@@ -199,7 +199,7 @@ def _by_power(e: Emitter, x: Tensor, power: Array) -> Tensor:
         return e.binary("ADD", lifted, quotient(low, shift))
 
 
-def mod(e: Emitter, op: tensor.ModOp) -> None:
+def mod(e: Writer, op: tensor.ModOp) -> None:
     """The remainder with the sign of the divisor; by 0 and by -1 it is 0, as by 1."""
     (lhs, rhs), layout = together(e, [op.lhs, op.rhs], op.result)
     if not lhs.element.is_float and may_trap(op.rhs):
@@ -210,7 +210,7 @@ def mod(e: Emitter, op: tensor.ModOp) -> None:
     e.bind(op.result, e.binary("FLOOR_MOD", lhs, rhs), layout)
 
 
-def clamp(e: Emitter, op: tensor.ClampOp) -> None:
+def clamp(e: Writer, op: tensor.ClampOp) -> None:
     """A limit on one side or both."""
     low = None if op.min is None else op.min.value.data
     high = None if op.max is None else op.max.value.data
@@ -218,7 +218,7 @@ def clamp(e: Emitter, op: tensor.ClampOp) -> None:
     e.bind(op.result, clip(e, x, low, high), layout)
 
 
-def clip(e: Emitter, x: Tensor, low: float | None, high: float | None) -> Tensor:
+def clip(e: Writer, x: Tensor, low: float | None, high: float | None) -> Tensor:
     """min(max(x, low), high). Bounds of integers are truncated and saturate to the type."""
     for kind, bound in (("MAXIMUM", low), ("MINIMUM", high)):
         if bound is None:
@@ -230,14 +230,14 @@ def clip(e: Emitter, x: Tensor, low: float | None, high: float | None) -> Tensor
     return x
 
 
-def convert(e: Emitter, op: tensor.ConvertOp) -> None:
+def convert(e: Writer, op: tensor.ConvertOp) -> None:
     """A change of the element type: casts, and saturation from float to integer."""
     x, layout = e.stored(op.operand)
     element = element_type(tensor_type(op.result).element_type)
     e.bind(op.result, saturating_cast(e, x, element), layout)
 
 
-def saturating_cast(e: Emitter, x: Tensor, element: Element) -> Tensor:
+def saturating_cast(e: Writer, x: Tensor, element: Element) -> Tensor:
     """`x` as `element`; from float to integer truncating, saturating, NaN as 0."""
     if not x.element.is_float or element.is_float or element is Element.BOOL:
         return e.cast(x, element)

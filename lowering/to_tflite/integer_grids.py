@@ -17,10 +17,10 @@ from ...dialects.tensor.fixed_point import fixed_points
 from ...ir.errors import TritonError
 from ...passes.calibration.stored_grids import Grid, recorded_grid
 from ...passes.requantize.integer_forms import takes_integers
-from .emitter import Emitter
 from .graph import Array, Element, OptionValue, Quantization, Tensor, element_type
 from .integer_patterns import Rescaled, is_byte
 from .multipliers import multiplier_of
+from .tflite_writer import Writer
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Kernel:
     """
 
     operands: Sequence[SSAValue]
-    write: Callable[[Emitter], None]
+    write: Callable[[Writer], None]
 
 
 RANGES = {Element.INT8: (-128, 127), Element.UINT8: (0, 255)}
@@ -118,7 +118,7 @@ def is_same(values: Array, others: Array) -> bool:
 
 
 def node_for(
-    e: Emitter, kind: str, inputs: Sequence[Tensor | None], value: SSAValue,
+    e: Writer, kind: str, inputs: Sequence[Tensor | None], value: SSAValue,
     shape: Sequence[int], **options: OptionValue,
 ) -> Tensor:  # fmt: skip
     """One operator that gives `value`, on its grid."""

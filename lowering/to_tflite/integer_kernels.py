@@ -20,7 +20,6 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...passes.calibration.stored_grids import Grid
 from .elementwise import together
-from .emitter import Emitter
 from .graph import Element, Quantization, Tensor
 from .integer_grids import (
     RANGES,
@@ -37,10 +36,11 @@ from .integer_patterns import Rescaled, centred, is_byte, known, pooled, rescale
 from .integer_products import product
 from .layout import channels_last
 from .multipliers import shared_multiplier
+from .tflite_writer import Writer
 from .window import Window, window_of
 
 
-def put_on_grid(e: Emitter, value: SSAValue) -> None:
+def put_on_grid(e: Writer, value: SSAValue) -> None:
     """Say in the file how the bytes of a value that has been written stand for real numbers."""
     if not is_byte(value) or not e.has(value) or (how := quantization_of(value)) is None:
         return
@@ -129,7 +129,7 @@ def _elementwise(
     if number is None or any(element_of(x) is not element_of(value) for x in operands):
         return None
 
-    def write(e: Emitter) -> None:
+    def write(e: Writer) -> None:
         given, layout = together(e, operands, value)
         shape = layout.stored(tensor_type(value).get_shape())
         made = node_for(e, kind, given, value, shape, fusedActivationFunction=number)
@@ -156,7 +156,7 @@ def _regridded(value: SSAValue) -> Kernel | None:
     return Kernel([inner[0]], lambda e: _alone(e, kind, inner[0], value))
 
 
-def _alone(e: Emitter, kind: str, x: SSAValue, value: SSAValue) -> None:
+def _alone(e: Writer, kind: str, x: SSAValue, value: SSAValue) -> None:
     """An operator on one operand, in whatever order it is stored."""
     given, layout = e.stored(x)
     e.bind(value, node_for(e, kind, [given], value, given.shape), layout)
@@ -219,7 +219,7 @@ def _mean(value: SSAValue) -> Kernel | None:
     if not fits or not (found.twice or exponent >= 0) or found.bounds != RANGES[element_of(value)]:
         return None
 
-    def write(e: Emitter) -> None:
+    def write(e: Writer) -> None:
         given, layout = e.stored(inner[0])
         stored = sorted(layout.axis(axis) for axis in axes)
         keep = bool(op.keepdims.value.data)
@@ -259,7 +259,7 @@ def _pool(kind: str, value: SSAValue, x: SSAValue, window: Window, number: int) 
     if window.has_pads and not window.is_same(stored):
         return None
 
-    def write(e: Emitter) -> None:
+    def write(e: Writer) -> None:
         image = e.laid(x, channels_last(4))
         shape = channels_last(4).stored(tensor_type(value).get_shape())
         options = window.pool_options(window.has_pads)

@@ -12,13 +12,13 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...passes.calibration.stored_grids import Grid
-from .emitter import Emitter
 from .graph import Array, Element, Quantization, Tensor
 from .integer_grids import Kernel, activation, agrees, element_of, grid_of, node_for
 from .integer_patterns import Rescaled, Weighted, rescaled, weighted
 from .layout import channels_last
 from .linear import vector_input
 from .products import is_depthwise, weight_order
+from .tflite_writer import Writer
 from .window import Window, window_of
 
 LOST = 2.0**-70
@@ -47,7 +47,7 @@ def product(value: SSAValue) -> Kernel | None:
 
 
 def _stored(
-    e: Emitter, inner: Weighted, x: Grid, scales: Array, weight: Array, axis: int
+    e: Writer, inner: Weighted, x: Grid, scales: Array, weight: Array, axis: int
 ) -> tuple[Tensor, Tensor | None]:
     """The weight as it stands in the file, and the bias."""
     name = e.stored(inner.op.rhs if isinstance(inner.op, tensor.MatmulOp) else inner.op.weight)[0]
@@ -62,7 +62,7 @@ def _stored(
 
 
 def _connected(
-    e: Emitter, value: SSAValue, inner: Weighted, x: Grid, scales: Array, number: int
+    e: Writer, value: SSAValue, inner: Weighted, x: Grid, scales: Array, number: int
 ) -> None:
     """FULLY_CONNECTED."""
     given, rows, layout = vector_input(e, inner.x, inner.weight)
@@ -76,7 +76,7 @@ def _connected(
 
 
 def _convolution(
-    e: Emitter, value: SSAValue, inner: Weighted, x: Grid, scales: Array, number: int
+    e: Writer, value: SSAValue, inner: Weighted, x: Grid, scales: Array, number: int
 ) -> None:
     """CONV_2D or DEPTHWISE_CONV_2D."""
     op = inner.op
@@ -102,7 +102,7 @@ def _convolution(
     e.bind(value, made, channels_last(4))
 
 
-def _padded(e: Emitter, x: Tensor, window: Window, zero: int) -> tuple[Tensor, bool]:
+def _padded(e: Writer, x: Tensor, window: Window, zero: int) -> tuple[Tensor, bool]:
     """The image with pads where SAME does not give them; whether SAME does."""
     with e.exactly():
         return window.padded(e, x, float(zero))

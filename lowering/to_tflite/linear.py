@@ -10,7 +10,6 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, Shape, broadcast, is_float, matmul_shape
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, channels_last, image_order, plain
 from .products import (
@@ -24,10 +23,11 @@ from .products import (
     sums_of,
     weight_order,
 )
+from .tflite_writer import Inexpressible, Rule, Writer
 from .window import lift, unlift, window_of
 
 
-def matmul(e: Emitter, op: tensor.MatmulOp) -> None:
+def matmul(e: Writer, op: tensor.MatmulOp) -> None:
     """FULLY_CONNECTED for a constant matrix, else BATCH_MATMUL."""
     known = e.array(op.rhs)
     if known is not None and known.ndim == 2:
@@ -48,7 +48,7 @@ def matmul(e: Emitter, op: tensor.MatmulOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-def linear(e: Emitter, op: tensor.LinearOp) -> None:
+def linear(e: Writer, op: tensor.LinearOp) -> None:
     """FULLY_CONNECTED; a computed matrix by BATCH_MATMUL."""
     known = e.array(op.weight)
     if known is not None:
@@ -61,7 +61,7 @@ def linear(e: Emitter, op: tensor.LinearOp) -> None:
 
 
 def by_matrix(
-    e: Emitter, input: SSAValue, weight: SSAValue, known: Array, bias: SSAValue | None
+    e: Writer, input: SSAValue, weight: SSAValue, known: Array, bias: SSAValue | None
 ) -> tuple[Tensor, Layout]:
     """x · W + b for a constant W [in, out]; its rows in the order in which x is stored."""
     x, rows, layout = vector_input(e, input, known)
@@ -82,7 +82,7 @@ def by_matrix(
     return e.cast(out, x.element), layout
 
 
-def vector_input(e: Emitter, input: SSAValue, rows: Array) -> tuple[Tensor, Array, Layout]:
+def vector_input(e: Writer, input: SSAValue, rows: Array) -> tuple[Tensor, Array, Layout]:
     """The operand of a linear layer, the rows of W [in, out] to match, the order of the result.
 
     Only the last axis has to stand in its place.
@@ -94,7 +94,7 @@ def vector_input(e: Emitter, input: SSAValue, rows: Array) -> tuple[Tensor, Arra
     return x, rows, layout
 
 
-def _batched(e: Emitter, lhs: SSAValue, rhs: SSAValue) -> Tensor:
+def _batched(e: Writer, lhs: SSAValue, rhs: SSAValue) -> Tensor:
     """NumPy's matmul in float32; a transposed right operand stays as it is stored."""
     shapes = [tensor_type(v).get_shape() for v in (lhs, rhs)]
     x = e.float32(e.value(lhs))
@@ -109,7 +109,7 @@ def _batched(e: Emitter, lhs: SSAValue, rhs: SSAValue) -> Tensor:
     return e.reshape(out, matmul_shape(*shapes), out)
 
 
-def batch_matmul(e: Emitter, x: Tensor, y: Tensor, *, adjoint: bool = False) -> Tensor:
+def batch_matmul(e: Writer, x: Tensor, y: Tensor, *, adjoint: bool = False) -> Tensor:
     """BATCH_MATMUL of operands of rank 2 or more; `adjoint`: y has its last two axes swapped."""
     # XNNPACK does not resize operands of different ranks.
     x, y = (e.expand_axes(t, range(max(x.rank, y.rank) - t.rank)) for t in (x, y))
@@ -122,7 +122,7 @@ def batch_matmul(e: Emitter, x: Tensor, y: Tensor, *, adjoint: bool = False) -> 
     return e.node("BATCH_MATMUL", [x, y], Element.FLOAT32, shape, adjX=False, adjY=adjoint)
 
 
-def conv(e: Emitter, op: tensor.ConvOp) -> None:
+def conv(e: Writer, op: tensor.ConvOp) -> None:
     """CONV_2D or DEPTHWISE_CONV_2D; on integers exactly, by pieces that float32 holds."""
     rank = tensor_type(op.input).get_num_dims()
     x = lift(e, e.laid(op.input, channels_last(rank)))
@@ -152,7 +152,7 @@ def conv(e: Emitter, op: tensor.ConvOp) -> None:
     e.bind(op.result, unlift(e, e.cast(out, element), rank), channels_last(rank))
 
 
-def einsum(e: Emitter, op: tensor.EinsumOp) -> None:
+def einsum(e: Writer, op: tensor.EinsumOp) -> None:
     """One or two operands by reductions, transposes and BATCH_MATMUL."""
     terms, _, output = op.equation.data.partition("->")
     subscripts = terms.split(",")
@@ -183,7 +183,7 @@ def einsum(e: Emitter, op: tensor.EinsumOp) -> None:
 
 
 def _contract(
-    e: Emitter, operands: list[tuple[str, Tensor]], sizes: dict[str, int], output: str
+    e: Writer, operands: list[tuple[str, Tensor]], sizes: dict[str, int], output: str
 ) -> Tensor:
     """Shared letters of the result become the batch, the other shared ones are summed over."""
     (left, x), (right, y) = operands
@@ -217,7 +217,7 @@ def _contract(
     return e.transpose(spread, [order.index(c) for c in output])
 
 
-def attention(e: Emitter, op: tensor.ScaledDotProductAttentionOp) -> None:
+def attention(e: Writer, op: tensor.ScaledDotProductAttentionOp) -> None:
     """softmax(s·Q Kᵀ + mask)·V, written out. In floats in every precision."""
     element = e.stored(op.query)[0].element
     query, key, value = (e.float32(e.value(v)) for v in (op.query, op.key, op.value))

@@ -7,13 +7,13 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from .emitter import Emitter, Rule
 from .graph import Array, Element, Tensor
 from .layout import Layout, plain
 from .products import last_in_place
+from .tflite_writer import Rule, Writer
 
 
-def batch_norm(e: Emitter, op: tensor.BatchNormOp) -> None:
+def batch_norm(e: Writer, op: tensor.BatchNormOp) -> None:
     """x·a + b with a number a channel each; they are computed here where the operands are known."""
     x, layout = e.stored(op.input)
     if layout.image is not None:
@@ -42,7 +42,7 @@ def _affine(operands: list[Array], epsilon: float) -> tuple[Array, Array]:
     return factor, bias - mean * factor
 
 
-def layer_norm(e: Emitter, op: tensor.LayerNormOp) -> None:
+def layer_norm(e: Writer, op: tensor.LayerNormOp) -> None:
     """Mean, squared difference, mean: the axes that `scale` covers; floats in every precision."""
     x, layout, axes = _rows(e, op.input, op.scale)
     with e.exactly():
@@ -56,7 +56,7 @@ def layer_norm(e: Emitter, op: tensor.LayerNormOp) -> None:
     e.bind(op.result, e.cast(out, e.stored(op.input)[0].element), layout)
 
 
-def rms_norm(e: Emitter, op: tensor.RmsNormOp) -> None:
+def rms_norm(e: Writer, op: tensor.RmsNormOp) -> None:
     """x/√(mean(x²) + ε)·scale; floats in every precision."""
     x, layout, axes = _rows(e, op.input, op.scale)
     with e.exactly():
@@ -66,14 +66,14 @@ def rms_norm(e: Emitter, op: tensor.RmsNormOp) -> None:
     e.bind(op.result, e.cast(out, e.stored(op.input)[0].element), layout)
 
 
-def _rows(e: Emitter, input: SSAValue, scale: SSAValue) -> tuple[Tensor, Layout, list[int]]:
+def _rows(e: Writer, input: SSAValue, scale: SSAValue) -> tuple[Tensor, Layout, list[int]]:
     """The operand in an order in which the axes that `scale` covers stand last, and these."""
     rank, covered = (tensor_type(v).get_num_dims() for v in (input, scale))
     x, layout = last_in_place(e, input, covered)
     return e.float32(x), layout, list(range(rank - covered, rank))
 
 
-def _root(e: Emitter, square: Tensor, epsilon: float) -> Tensor:
+def _root(e: Writer, square: Tensor, epsilon: float) -> Tensor:
     return e.apply("RSQRT", [e.binary("ADD", square, e.scalar(epsilon, Element.FLOAT32))])
 
 

@@ -11,17 +11,17 @@ from collections.abc import Callable
 import numpy as np
 from xdsl.ir import SSAValue
 
-from .emitter import Emitter, Inexpressible
 from .graph import Array, Element, Quantization, Tensor
 from .layout import Layout, plain
 from .shape import cut, pad, strided
+from .tflite_writer import Inexpressible, Writer
 from .window import Window
 
 FLOAT_EXACT = 1 << 24
 """Up to here float32 holds every integer."""
 
 
-def fully_connected(e: Emitter, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def fully_connected(e: Writer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x · Wᵀ + b for W [out, in]; a vector x takes a detour by a matrix of one row."""
     width = weight.shape[0]
     if x.rank == 1:
@@ -36,7 +36,7 @@ def fully_connected(e: Emitter, x: Tensor, weight: Tensor, bias: Tensor | None) 
 
 
 def convolution(
-    e: Emitter, x: Tensor, weight: Tensor, bias: Tensor | None, window: Window, groups: int
+    e: Writer, x: Tensor, weight: Tensor, bias: Tensor | None, window: Window, groups: int
 ) -> Tensor:
     """A convolution of N, H, W, C with W [O, H, W, C/groups], or [1, H, W, O] where depthwise."""
     depthwise = is_depthwise(x, groups)
@@ -54,7 +54,7 @@ def convolution(
     return out if bias is inside or bias is None else e.binary("ADD", out, bias)
 
 
-def last_in_place(e: Emitter, value: SSAValue, count: int) -> tuple[Tensor, Layout]:
+def last_in_place(e: Writer, value: SSAValue, count: int) -> tuple[Tensor, Layout]:
     """A value as stored where its last `count` axes stand last, else in the IR's order."""
     x, layout = e.stored(value)
     first = x.rank - count
@@ -79,7 +79,7 @@ def lifted(values: Array) -> Array:
     return values[:, None] if values.ndim == 3 else values
 
 
-def columns(e: Emitter, x: Tensor, window: Window) -> Tensor:
+def columns(e: Writer, x: Tensor, window: Window) -> Tensor:
     """Each window of N, H, W, C as a row: N, H, W, (kernel places, C).
 
     A convolution is a fully connected layer on these rows.
@@ -111,7 +111,7 @@ def sums_of(element: Element) -> Element:
 
 
 def exact_product(
-    e: Emitter,
+    e: Writer,
     x: Tensor,
     bound: int,
     reach: int,
@@ -146,7 +146,7 @@ def exact_product(
 
 
 def _in_pieces(
-    e: Emitter, x: Tensor, bound: int, bits: int, product: Callable[[Tensor], Tensor]
+    e: Writer, x: Tensor, bound: int, bits: int, product: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """The pieces are multiples of 2^shift, which float32 holds and divides exactly."""
     sums, below, shift, total = x.element, None, 0, None
@@ -167,7 +167,7 @@ def _in_pieces(
 
 
 def dequantized(
-    e: Emitter, values: Array, element: Element, scale: Array, axis: int, hint: str
+    e: Writer, values: Array, element: Element, scale: Array, axis: int, hint: str
 ) -> Tensor:
     """Stored integers as float32, times one scale, or one for each position on `axis`.
 
@@ -177,6 +177,6 @@ def dequantized(
     return e.dequantized(values.astype(np.int8), element, how, hint)
 
 
-def stored_bias(e: Emitter, bias: SSAValue | None) -> Tensor | None:
+def stored_bias(e: Writer, bias: SSAValue | None) -> Tensor | None:
     """The bias in float32."""
     return None if bias is None else e.float32(e.value(bias))

@@ -11,13 +11,13 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from .activation import last
 from .elementwise import clip
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, plain
 from .products import FLOAT_EXACT
+from .tflite_writer import Inexpressible, Rule, Writer
 
 
-def quantize(e: Emitter, op: tensor.QuantizeOp) -> None:
+def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     """round(x / scale) + zero point in float32, clamped, cast."""
     element = element_type(tensor_type(op.result).element_type)
     low, high = op.low.value.data, op.high.value.data
@@ -31,19 +31,19 @@ def quantize(e: Emitter, op: tensor.QuantizeOp) -> None:
     e.bind(op.result, e.cast(clip(e, out, low, high), element), layout)
 
 
-def _plainly(e: Emitter, value: SSAValue) -> tuple[Tensor, Layout]:
+def _plainly(e: Writer, value: SSAValue) -> tuple[Tensor, Layout]:
     """A value as stored, unless it is a flattened image."""
     x, layout = e.stored(value)
     return (x, layout) if layout.image is None else (e.value(value), plain(x.rank))
 
 
-def _shifted(e: Emitter, x: Tensor, zero: Tensor, kind: str) -> Tensor:
+def _shifted(e: Writer, x: Tensor, zero: Tensor, kind: str) -> Tensor:
     """x ± zero point, where that is not 0."""
     known = zero.data
     return x if known is not None and not known.any() else e.binary(kind, x, zero)
 
 
-def dequantize(e: Emitter, op: tensor.DequantizeOp) -> None:
+def dequantize(e: Writer, op: tensor.DequantizeOp) -> None:
     """The difference in a type that holds it, then one product in float32."""
     x, layout = _plainly(e, op.input)
     axis = layout.axis(op.axis.value.data)
@@ -67,7 +67,7 @@ class Rescaling:
     high: int
 
 
-def requantize(e: Emitter, op: tensor.RequantizeOp) -> None:
+def requantize(e: Writer, op: tensor.RequantizeOp) -> None:
     """See `rescale`."""
     low, high = op.low.value.data, op.high.value.data
     x, layout = _plainly(e, op.input)
@@ -75,7 +75,7 @@ def requantize(e: Emitter, op: tensor.RequantizeOp) -> None:
     e.bind(op.result, rescale(e, x, to, layout.axis(op.axis.value.data)), layout)
 
 
-def rescale(e: Emitter, x: Tensor, to: Rescaling, axis: int) -> Tensor:
+def rescale(e: Writer, x: Tensor, to: Rescaling, axis: int) -> Tensor:
     """clamp(⌊(x·m + 2^(s-1))/2^s⌋ + z, low, high), exactly.
 
     In INT64 up to the multiple of 2^s; there |x·m| + 2^(s-1) ≤ 2^62 + 2^61 does not overflow.
@@ -114,14 +114,14 @@ def rescale(e: Emitter, x: Tensor, to: Rescaling, axis: int) -> Tensor:
     return e.cast(clip(e, out, to.low, to.high), element)
 
 
-def multi_threshold(e: Emitter, op: tensor.MultiThresholdOp) -> None:
+def multi_threshold(e: Writer, op: tensor.MultiThresholdOp) -> None:
     """See `count_thresholds`."""
     x, layout = last(e, op.input, op.axis.value.data)
     out = count_thresholds(e, x, op.thresholds)
     e.bind(op.result, e.cast(out, element_type(tensor_type(op.result).element_type)), layout)
 
 
-def count_thresholds(e: Emitter, x: Tensor, thresholds: SSAValue) -> Tensor:
+def count_thresholds(e: Writer, x: Tensor, thresholds: SSAValue) -> Tensor:
     """How many thresholds [C, K] are ≤ x, as INT32, for x with the channels last.
 
     Few of them are compared one by one; many on a new last axis, over which the sum is taken.

@@ -10,11 +10,11 @@ from xdsl.ir import Operation
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import Shape
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element, Tensor
 from .layout import channels_last, plain
 from .products import FLOAT_EXACT
 from .shape import pad
+from .tflite_writer import Inexpressible, Rule, Writer
 from .window import Window, lift, unlift, window_of
 
 _REDUCE = {
@@ -25,7 +25,7 @@ _REDUCE = {
 }
 
 
-def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
+def reduce(e: Writer, op: tensor.ReduceSumOp) -> None:
     """A reduction, along the axes wherever they stand; without axes nothing happens."""
     x, layout = e.stored(op.operand)
     if layout.image is not None:
@@ -36,7 +36,7 @@ def reduce(e: Emitter, op: tensor.ReduceSumOp) -> None:
     e.bind(op.result, out, layout if keepdims else layout.without(axes))
 
 
-def argmax(e: Emitter, op: tensor.ArgOp) -> None:
+def argmax(e: Writer, op: tensor.ArgOp) -> None:
     """The first maximum, or minimum."""
     kind = "ARG_MAX" if isinstance(op, tensor.ArgmaxOp) else "ARG_MIN"
     x, layout = e.stored(op.operand)
@@ -54,7 +54,7 @@ def argmax(e: Emitter, op: tensor.ArgOp) -> None:
     e.bind(op.result, e.expand_axes(out, [place]), layout)
 
 
-def max_pool(e: Emitter, op: tensor.MaxPoolOp) -> None:
+def max_pool(e: Writer, op: tensor.MaxPoolOp) -> None:
     """MAX_POOL_2D, on floats and what float32 holds; pads are the least value there can be."""
     x = _image(e, op)
     window = window_of(op, op.kernel.get_values())
@@ -66,7 +66,7 @@ def max_pool(e: Emitter, op: tensor.MaxPoolOp) -> None:
     _pooled(e, op, e.cast(_pool(e, "MAX_POOL_2D", x, window, same, op), element))
 
 
-def avg_pool(e: Emitter, op: tensor.AvgPoolOp) -> None:
+def avg_pool(e: Writer, op: tensor.AvgPoolOp) -> None:
     """AVERAGE_POOL_2D. It leaves out pads of its own; those that count are put there before."""
     x = _image(e, op)
     element, x = x.element, e.float32(x)
@@ -82,18 +82,18 @@ def avg_pool(e: Emitter, op: tensor.AvgPoolOp) -> None:
     _pooled(e, op, e.cast(out, element))
 
 
-def _image(e: Emitter, op: Any) -> Tensor:
+def _image(e: Writer, op: Any) -> Tensor:
     """The operand as N, H, W, C."""
     rank = tensor_type(op.operand).get_num_dims()
     return lift(e, e.laid(op.operand, channels_last(rank)))
 
 
-def _pooled(e: Emitter, op: Any, out: Tensor) -> None:
+def _pooled(e: Writer, op: Any, out: Tensor) -> None:
     rank = tensor_type(op.operand).get_num_dims()
     e.bind(op.result, unlift(e, out, rank), channels_last(rank))
 
 
-def _pool(e: Emitter, kind: str, x: Tensor, window: Window, same: bool, op: Any) -> Tensor:
+def _pool(e: Writer, kind: str, x: Tensor, window: Window, same: bool, op: Any) -> Tensor:
     shape: Shape = channels_last(tensor_type(op.result).get_num_dims()).stored(
         tensor_type(op.result).get_shape()
     )
@@ -101,7 +101,7 @@ def _pool(e: Emitter, kind: str, x: Tensor, window: Window, same: bool, op: Any)
     return e.node(kind, [x], Element.FLOAT32, shape, **window.pool_options(same))
 
 
-def global_avg_pool(e: Emitter, op: tensor.GlobalAvgPoolOp) -> None:
+def global_avg_pool(e: Writer, op: tensor.GlobalAvgPoolOp) -> None:
     """MEAN over the image, wherever its axes stand."""
     x, layout = e.stored(op.operand)
     axes = [layout.axis(axis) for axis in range(2, x.rank)]

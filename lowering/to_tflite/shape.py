@@ -12,18 +12,18 @@ from ...dialects.elements import nearest
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.tensor.shape import SLICE_END
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element, Tensor
 from .kernels import compute_type
 from .layout import flattened, moves, plain, regrouped
+from .tflite_writer import Inexpressible, Rule, Writer
 
 
-def reshape_to(e: Emitter, op: tensor.ReshapeToOp) -> None:
+def reshape_to(e: Writer, op: tensor.ReshapeToOp) -> None:
     """RESHAPE; -2 - i takes the size of the operand's axis i."""
     _reshape(e, op.operand, op.result, op.shape.get_values())
 
 
-def flatten(e: Emitter, op: tensor.FlattenOp) -> None:
+def flatten(e: Writer, op: tensor.FlattenOp) -> None:
     """The merged axes become one, the others keep their size."""
     rank = tensor_type(op.operand).get_num_dims()
     start, end = op.start.value.data % rank, op.end.value.data % rank
@@ -31,7 +31,7 @@ def flatten(e: Emitter, op: tensor.FlattenOp) -> None:
     _reshape(e, op.operand, op.result, [*kept[:start], -1, *kept[end + 1 :]])
 
 
-def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: Sequence[int]) -> None:
+def _reshape(e: Writer, operand: SSAValue, result: SSAValue, wishes: Sequence[int]) -> None:
     """One RESHAPE, in stored order where no element has to move, or an image is flattened."""
     x, have = e.stored(operand)
     shape, wanted = tensor_type(operand).get_shape(), tensor_type(result).get_shape()
@@ -54,7 +54,7 @@ def _reshape(e: Emitter, operand: SSAValue, result: SSAValue, wishes: Sequence[i
     e.bind(result, e.node("RESHAPE", [x, e.sizes(entries)], x.element, wanted))
 
 
-def permute(e: Emitter, op: tensor.PermuteOp) -> None:
+def permute(e: Writer, op: tensor.PermuteOp) -> None:
     """Nothing is moved: the axes get other names. Whoever needs another order transposes.
 
     But for what is cut into the operands of products, which all want the IR's order: queries, keys
@@ -93,7 +93,7 @@ _PRODUCTS = (tensor.MatmulOp, tensor.ScaledDotProductAttentionOp)
 _ON_THE_WAY = (tensor.DivOp, tensor.MulOp, tensor.PermuteOp, tensor.SqueezeOp)
 
 
-def concatenate(e: Emitter, op: tensor.ConcatenateOp) -> None:
+def concatenate(e: Writer, op: tensor.ConcatenateOp) -> None:
     """CONCATENATION in the order of the first operand that is not in the plain one."""
     values = list(op.inputs)
     found = [e.stored(v)[1] for v in values if e.array(v) is None]
@@ -106,7 +106,7 @@ def concatenate(e: Emitter, op: tensor.ConcatenateOp) -> None:
     e.bind(op.result, e.apply("CONCATENATION", inputs, shape=shape, axis=axis), layout)
 
 
-def split(e: Emitter, op: tensor.SplitOp) -> None:
+def split(e: Writer, op: tensor.SplitOp) -> None:
     """One SLICE a piece."""
     x, layout = e.stored(op.operand)
     if layout.image is not None:
@@ -119,7 +119,7 @@ def split(e: Emitter, op: tensor.SplitOp) -> None:
         start += size
 
 
-def cut(e: Emitter, x: Tensor, begin: Sequence[int], count: Sequence[int]) -> Tensor:
+def cut(e: Writer, x: Tensor, begin: Sequence[int], count: Sequence[int]) -> Tensor:
     """SLICE: `count` elements from `begin` on along each axis, all of them for `DYNAMIC`.
 
     Without any element it is STRIDED_SLICE: what SLICE makes of a free batch then cannot be read.
@@ -135,7 +135,7 @@ def cut(e: Emitter, x: Tensor, begin: Sequence[int], count: Sequence[int]) -> Te
     return e.apply("SLICE", [x], shape=shape, rest=rest)
 
 
-def slice_(e: Emitter, op: tensor.SliceOp) -> None:
+def slice_(e: Writer, op: tensor.SliceOp) -> None:
     """STRIDED_SLICE, which has Python's rules."""
     x, layout = e.stored(op.operand)
     if layout.image is not None:
@@ -146,7 +146,7 @@ def slice_(e: Emitter, op: tensor.SliceOp) -> None:
 
 
 def strided(
-    e: Emitter, x: Tensor, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int],
+    e: Writer, x: Tensor, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int],
     shape: Shape,
 ) -> Tensor:  # fmt: skip
     """STRIDED_SLICE; an end of `SLICE_END` goes to the end. Bounds are cut to 32 bits.
@@ -165,7 +165,7 @@ def strided(
     return e.apply("STRIDED_SLICE", [x], shape=shape, rest=rest, endMask=mask)
 
 
-def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
+def pad_to(e: Writer, op: tensor.PadToOp) -> None:
     """PAD, or PADV2 with a value."""
     x, layout = e.stored(op.operand)
     if layout.image is not None:
@@ -175,7 +175,7 @@ def pad_to(e: Emitter, op: tensor.PadToOp) -> None:
 
 
 def pad(
-    e: Emitter, x: Tensor, low: Sequence[int], high: Sequence[int], value: float = 0.0
+    e: Writer, x: Tensor, low: Sequence[int], high: Sequence[int], value: float = 0.0
 ) -> Tensor:
     """Elements of `value` around `x`, in stored order."""
     if not any((*low, *high)):
@@ -196,7 +196,7 @@ def pad(
     return e.apply("PADV2", [x], shape=shape, rest=[pads, fill])
 
 
-def squeeze(e: Emitter, op: tensor.SqueezeOp) -> None:
+def squeeze(e: Writer, op: tensor.SqueezeOp) -> None:
     """SQUEEZE of the axes that say so."""
     x, layout = e.stored(op.operand)
     if layout.image is not None:
@@ -205,7 +205,7 @@ def squeeze(e: Emitter, op: tensor.SqueezeOp) -> None:
     e.bind(op.result, without(e, x, {layout.axis(a) for a in axes}), layout.without(axes))
 
 
-def without(e: Emitter, x: Tensor, axes: set[int]) -> Tensor:
+def without(e: Writer, x: Tensor, axes: set[int]) -> Tensor:
     """`x` without stored axes of size 1."""
     if not axes:
         return x
@@ -215,7 +215,7 @@ def without(e: Emitter, x: Tensor, axes: set[int]) -> Tensor:
     return e.node("SQUEEZE", [x], x.element, shape, squeezeDims=sorted(axes))
 
 
-def unsqueeze(e: Emitter, op: tensor.UnsqueezeOp) -> None:
+def unsqueeze(e: Writer, op: tensor.UnsqueezeOp) -> None:
     """Axes of size 1 put in."""
     x, layout = e.stored(op.operand)
     if layout.image is not None:
@@ -225,7 +225,7 @@ def unsqueeze(e: Emitter, op: tensor.UnsqueezeOp) -> None:
     e.bind(op.result, e.expand_axes(x, sorted(axes)), layout.with_axes(axes))
 
 
-def expand(e: Emitter, op: tensor.ExpandOp) -> None:
+def expand(e: Writer, op: tensor.ExpandOp) -> None:
     """BROADCAST_TO; sizes that are known at run time alone come from the operand."""
     x, wanted = e.value(op.operand), tensor_type(op.result).get_shape()
     lead = len(wanted) - x.rank
@@ -240,7 +240,7 @@ def expand(e: Emitter, op: tensor.ExpandOp) -> None:
     e.bind(op.result, e.apply("BROADCAST_TO", [x], shape=wanted, rest=[sizes]))
 
 
-def gather_rows(e: Emitter, op: tensor.GatherRowsOp) -> None:
+def gather_rows(e: Writer, op: tensor.GatherRowsOp) -> None:
     """GATHER on axis 0; places in a vector stay in the order in which they are stored."""
     table, (indices, layout) = e.value(op.table), e.stored(op.indices)
     if table.rank > 1 or layout.image is not None:

@@ -18,9 +18,9 @@ from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.interpret_neurons import Options
 from ...dialects.spike.types import dense_type
 from .elementwise import magnitude
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element, Tensor
 from .shape import cut, without
+from .tflite_writer import Inexpressible, Rule, Writer
 
 STEPS = 1024
 """The longest run that is written out."""
@@ -36,7 +36,7 @@ class Model:
         parameters: by name, in the type of computation.
     """
 
-    e: Emitter
+    e: Writer
     options: Options
     parameters: Mapping[str, Tensor]
 
@@ -143,7 +143,7 @@ _MODELS: dict[type[spike.NeuronOp], tuple[Advance, str]] = {
 """A step of each model, and the parameter that multiplies its input."""
 
 
-def neuron(e: Emitter, op: spike.NeuronOp) -> None:
+def neuron(e: Writer, op: spike.NeuronOp) -> None:
     """A neuron step by step; each state keeps an axis of one step in front."""
     steps = check_steps(op.input)
     x = e.value(op.input)
@@ -179,7 +179,7 @@ def check_steps(run: SSAValue) -> int:
     return steps
 
 
-def step_of(e: Emitter, run: Tensor, step: int, steps: int) -> Tensor:
+def step_of(e: Writer, run: Tensor, step: int, steps: int) -> Tensor:
     """One of the `steps` steps of a run, with its axis."""
     if steps == 1:
         return run
@@ -187,14 +187,14 @@ def step_of(e: Emitter, run: Tensor, step: int, steps: int) -> Tensor:
     return cut(e, run, begin, [1, *rest])
 
 
-def _parameter(e: Emitter, op: spike.NeuronOp, name: str, x: Tensor) -> Tensor:
+def _parameter(e: Writer, op: spike.NeuronOp, name: str, x: Tensor) -> Tensor:
     value = op.parameter(name)
     if isinstance(value, SSAValue):
         return e.cast(e.value(value), x.element)
     return e.constant(np.asarray(value).astype(x.element.dtype), f"{e.hint}.{name}")
 
 
-def spread(e: Emitter, state: Tensor, shape: Shape, run: Tensor) -> Tensor:
+def spread(e: Writer, state: Tensor, shape: Shape, run: Tensor) -> Tensor:
     """A constant state for each place of `shape`; what is unknown of that, `run` says."""
     assert state.data is not None
     if DYNAMIC not in shape:
@@ -204,7 +204,7 @@ def spread(e: Emitter, state: Tensor, shape: Shape, run: Tensor) -> Tensor:
     return e.apply("BROADCAST_TO", [state], shape=shape, rest=[e.sizes(sizes)])
 
 
-def joined(e: Emitter, pieces: list[Tensor]) -> Tensor:
+def joined(e: Writer, pieces: list[Tensor]) -> Tensor:
     """Steps one after the other as a run."""
     if len(pieces) == 1:
         return pieces[0]

@@ -12,12 +12,12 @@ from ...dialects import spike
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type, is_train
 from .elementwise import clip
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import Element, Tensor, element_type
+from .tflite_writer import Inexpressible, Rule, Writer
 from .threefry import WORD, words
 
 
-def encode(e: Emitter, op: spike.EncodeOp) -> None:
+def encode(e: Writer, op: spike.EncodeOp) -> None:
     """Spikes at random, by the same numbers as everywhere: h/2^32 < x for a random word h.
 
     For an integer h that is h < ⌈x·2^32⌉, in INT64.
@@ -33,7 +33,7 @@ def encode(e: Emitter, op: spike.EncodeOp) -> None:
     e.bind(op.result, e.compare("LESS", unsigned, _limit(e, x)))
 
 
-def _limit(e: Emitter, x: Tensor) -> Tensor:
+def _limit(e: Writer, x: Tensor) -> Tensor:
     """⌈x·2^32⌉ for x cut to [0, 1], as INT64; 0 for what is no number."""
     zero = e.scalar(0, Element.FLOAT32)
     number = e.choose(e.compare("EQUAL", x, x), x, zero)
@@ -42,7 +42,7 @@ def _limit(e: Emitter, x: Tensor) -> Tensor:
     return e.cast(ceiling, Element.INT64)
 
 
-def _steps(e: Emitter, op: spike.EncodeOp) -> Tensor:
+def _steps(e: Writer, op: spike.EncodeOp) -> Tensor:
     """The numbers of the steps modulo 2^32, as INT32 [steps, 1]."""
     assert op.timesteps is not None
     start, count = op.start.value.data, op.timesteps.value.data
@@ -53,7 +53,7 @@ def _steps(e: Emitter, op: spike.EncodeOp) -> Tensor:
     return e.binary("ADD", steps, e.cast(e.value(op.elapsed), Element.INT32))
 
 
-def _places(e: Emitter, x: Tensor) -> Tensor:
+def _places(e: Writer, x: Tensor) -> Tensor:
     """The row-major index of each element, as INT32 [elements]."""
     if DYNAMIC not in x.shape:
         return e.constant(np.arange(np.prod(x.shape, dtype=np.int64)).astype(np.int32), "places")
@@ -62,7 +62,7 @@ def _places(e: Emitter, x: Tensor) -> Tensor:
     return e.node("RANGE", bounds, Element.INT32, (DYNAMIC,))
 
 
-def _spread(e: Emitter, drawn: Tensor, x: Tensor, steps: int) -> Tensor:
+def _spread(e: Writer, drawn: Tensor, x: Tensor, steps: int) -> Tensor:
     """[steps, elements] as [steps, …] of the sizes of `x`."""
     shape = (steps, *x.shape)
     if shape.count(DYNAMIC) <= 1:
@@ -75,7 +75,7 @@ def _axes(x: Tensor) -> list[tuple[int, int]]:
     return list(enumerate(x.shape))
 
 
-def convert_train(e: Emitter, op: spike.ToTensorOp | spike.FromTensorOp) -> None:
+def convert_train(e: Writer, op: spike.ToTensorOp | spike.FromTensorOp) -> None:
     """A train as numbers, or truth values as a train."""
     wanted = dense_type(op.result)
     element = Element.BOOL if is_train(op.result) else element_type(wanted.element_type)

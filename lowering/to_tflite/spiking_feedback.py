@@ -6,14 +6,14 @@ from xdsl.ir import Block, SSAValue
 
 from ...dialects import spike, tensor, ternary
 from ...dialects.spike.types import dense_type
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import Tensor
 from .spiking import check_steps, joined, spread, step_of
+from .tflite_writer import Inexpressible, Rule, Writer
 
 _STORED = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
 
 
-def scan(e: Emitter, op: spike.ScanOp, write: Rule) -> None:
+def scan(e: Writer, op: spike.ScanOp, write: Rule) -> None:
     """Every step of the body written out, each on values of its own."""
     steps = check_steps(op.runs[0])
     runs, fixed = ([e.value(value) for value in values] for values in (op.runs, op.fixed))
@@ -32,7 +32,7 @@ def scan(e: Emitter, op: spike.ScanOp, write: Rule) -> None:
         e.bind(result, state)
 
 
-def _one_step(e: Emitter, op: spike.ScanOp, given: list[Tensor], write: Rule) -> list[Tensor]:
+def _one_step(e: Writer, op: spike.ScanOp, given: list[Tensor], write: Rule) -> list[Tensor]:
     """What the body yields for its arguments; weights stay those of the program."""
     body = op.body.block
     arguments = Block(arg_types=[argument.type for argument in body.args]).args
@@ -51,7 +51,7 @@ def _one_step(e: Emitter, op: spike.ScanOp, given: list[Tensor], write: Rule) ->
     return []
 
 
-def _initial(e: Emitter, op: spike.ScanOp, index: int) -> Tensor:
+def _initial(e: Writer, op: spike.ScanOp, index: int) -> Tensor:
     """A state before the first step; a scalar is spread over the sizes of the state.
 
     Sizes that are unknown are those of the first run, behind its axis of steps.

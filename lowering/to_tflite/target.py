@@ -32,7 +32,6 @@ from ..options import TargetOptions, option
 from ..stages import Stage
 from ..target import Target, source_hash
 from .calibrated import to_integers
-from .emitter import Emitter, Inexpressible
 from .engine import self_check
 from .flatbuffer import ModelInfo, serialize
 from .fusion import fuse
@@ -41,7 +40,8 @@ from .integer_grids import Kernel
 from .integer_kernels import integer_kernels, needed, put_on_grid
 from .layout import Layout, channels_last, plain
 from .precision import BITS_8, BITS_16, store_weights, to_dynamic_int8, to_float16
-from .rules import takes, write
+from .tflite_rules import takes, write
+from .tflite_writer import Inexpressible, Writer
 
 
 @dataclass(frozen=True)
@@ -221,9 +221,9 @@ def build_graph(
     require_elements(function, "tflite", element_type)
     graph = Graph()
     narrow = options.precision in ("dynamic-int8", "int8", "int16")
-    emitter = Emitter(graph, options.storage, narrow=narrow)
+    writer = Writer(graph, options.storage, narrow=narrow)
     inputs = [
-        _input(emitter, argument, name, options.layout)
+        _input(writer, argument, name, options.layout)
         for argument, name in zip(function.args, argument_names(function), strict=True)
     ]
     end = function.body.block.last_op
@@ -233,31 +233,31 @@ def build_graph(
     wanted = needed(function, kernels) if kernels else None
     if kernels:
         for argument in function.args:
-            put_on_grid(emitter, argument)
+            put_on_grid(writer, argument)
     for op in function.body.block.ops:
         if op is not end and (wanted is None or op in wanted):
-            _emit_op(emitter, op, unsupported, kernels.get(op))
+            _emit_op(writer, op, unsupported, kernels.get(op))
             if kernels:
                 for result in op.results:
-                    put_on_grid(emitter, result)
+                    put_on_grid(writer, result)
     taken = set(graph.input_names)
     outputs: list[tuple[int, ...]] = []
     for value, name in zip(end.arguments, result_names(function), strict=True):
         try:
-            outputs.append(_output(emitter, value, _free(name, taken), options.layout))
+            outputs.append(_output(writer, value, _free(name, taken), options.layout))
         except Inexpressible as reason:
             unsupported.add(end, f"result '{name}': {reason}")
     unsupported.raise_if_any()
     graph.drop_unused()
     rescales = any(not isinstance(op, _ALIKE) for op in kernels)
-    return graph, (inputs, outputs), _recorded(emitter, function), rescales
+    return graph, (inputs, outputs), _recorded(writer, function), rescales
 
 
-def _recorded(emitter: Emitter, function: func.FuncOp) -> dict[Tensor, Range]:
+def _recorded(writer: Writer, function: func.FuncOp) -> dict[Tensor, Range]:
     """The ranges that the program records, by the tensors of the values."""
     values = [*function.args, *(result for op in function.body.block.ops for result in op.results)]
-    found = {value: recorded_range(value) for value in values if emitter.has(value)}
-    return {emitter.stored(v)[0]: seen for v, seen in found.items() if seen is not None}
+    found = {value: recorded_range(value) for value in values if writer.has(value)}
+    return {writer.stored(v)[0]: seen for v, seen in found.items() if seen is not None}
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -273,23 +273,23 @@ _ALIKE = (tensor.DequantizeOp, tensor.QuantizeOp, tensor.MaxPoolOp)
 
 
 def _emit_op(
-    emitter: Emitter, op: Operation, unsupported: UnsupportedOps, kernel: Kernel | None = None
+    writer: Writer, op: Operation, unsupported: UnsupportedOps, kernel: Kernel | None = None
 ) -> None:
     stored = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
     if isinstance(op, stored):
         return
     try:
         if kernel is None:
-            write(emitter, op)
+            write(writer, op)
         else:
-            emitter.start(op)
-            kernel.write(emitter)
+            writer.start(op)
+            kernel.write(writer)
     except Inexpressible as reason:
         unsupported.add(op, str(reason))
-        emitter.stand_in(op)
+        writer.stand_in(op)
 
 
-def _input(emitter: Emitter, argument: SSAValue, name: str, layout: str) -> tuple[int, ...]:
+def _input(writer: Writer, argument: SSAValue, name: str, layout: str) -> tuple[int, ...]:
     """A graph input; the order of its axes."""
     type = dense_type(argument)
     rank = type.get_num_dims()
@@ -297,9 +297,9 @@ def _input(emitter: Emitter, argument: SSAValue, name: str, layout: str) -> tupl
     order = channels_last(rank) if image else plain(rank)
     element = element_type(type.element_type)
     made = Tensor(name, element, order.stored(type.get_shape()))
-    emitter.graph.inputs.append(made)
-    emitter.graph.input_names.append(name)
-    emitter.bind(argument, made, order)
+    writer.graph.inputs.append(made)
+    writer.graph.input_names.append(name)
+    writer.bind(argument, made, order)
     return order.order
 
 
@@ -320,24 +320,24 @@ def _reaches_window(argument: SSAValue) -> bool:
     return False
 
 
-def _output(emitter: Emitter, value: SSAValue, name: str, layout: str) -> tuple[int, ...]:
+def _output(writer: Writer, value: SSAValue, name: str, layout: str) -> tuple[int, ...]:
     """A graph output; the order of its axes."""
-    graph = emitter.graph
-    stored, have = emitter.stored(value)
+    graph = writer.graph
+    stored, have = writer.stored(value)
     keep = layout == "nhwc" and stored.rank == 4 and have.is_channels_last
     order: Layout = have if keep else plain(stored.rank)
-    made = emitter.laid(value, order)
+    made = writer.laid(value, order)
     if made in graph.inputs or made in graph.outputs or made.data is not None:
-        made = _copied(emitter, made)
+        made = _copied(writer, made)
     graph.outputs.append(made)
     graph.output_names.append(name)
     return order.order
 
 
-def _copied(emitter: Emitter, value: Tensor) -> Tensor:
+def _copied(writer: Writer, value: Tensor) -> Tensor:
     """The same values as a tensor of their own: an output is neither an input nor stored."""
-    axes = [emitter.indices(v, "bounds") for v in ([0] * value.rank, [-1] * value.rank)]
+    axes = [writer.indices(v, "bounds") for v in ([0] * value.rank, [-1] * value.rank)]
     if not value.rank:
-        sizes = emitter.indices([], "shape")
-        return emitter.node("RESHAPE", [value, sizes], value.element, value.shape)
-    return emitter.node("SLICE", [value, *axes], value.element, value.shape)
+        sizes = writer.indices([], "shape")
+        return writer.node("RESHAPE", [value, sizes], value.element, value.shape)
+    return writer.node("SLICE", [value, *axes], value.element, value.shape)

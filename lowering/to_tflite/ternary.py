@@ -1,6 +1,6 @@
 """TFLite forms of the `ternary` dialect: products with stored trits, and trits at run time.
 
-Trits are stored as INT8, INT4 or INT2 (see `Emitter.stored_trits`). LiteRT's convolutions of
+Trits are stored as INT8, INT4 or INT2 (see `Writer.stored_trits`). LiteRT's convolutions of
 integers give NaN or wrong numbers with INT2: there a 1x1 convolution is a FULLY_CONNECTED, and any
 other is one on `columns` where `storage=2bit` asks for it. In float32 LiteRT unpacks once what is
 stored, and convolves.
@@ -20,7 +20,6 @@ from ...dialects.ternary.linear import accumulator
 from ...passes.analysis.magnitude import sum_terms
 from .activation import rectify
 from .elementwise import clip
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, channels_last, plain
 from .linear import batch_matmul, vector_input
@@ -36,10 +35,11 @@ from .products import (
 )
 from .quantization import Rescaling, count_thresholds, rescale
 from .shape import cut, pad, without
+from .tflite_writer import Inexpressible, Rule, Writer
 from .window import lift, unlift, window_of
 
 
-def matmul(e: Emitter, op: ternary.MatmulOp) -> None:
+def matmul(e: Writer, op: ternary.MatmulOp) -> None:
     """A product with trits."""
     out, layout, scaled = _product(e, op.input, op.weight, op.scale)
     if op.scale is not None and not scaled:
@@ -47,14 +47,14 @@ def matmul(e: Emitter, op: ternary.MatmulOp) -> None:
     e.bind(op.result, out, layout)
 
 
-def linear(e: Emitter, op: ternary.LinearOp) -> None:
+def linear(e: Writer, op: ternary.LinearOp) -> None:
     """A product with trits and the steps behind it."""
     out, layout, scaled = _product(e, op.input, op.weight, op.scale)
     _finish(e, op, out, layout, scaled=scaled)
 
 
 def _product(
-    e: Emitter, input: SSAValue, weight: SSAValue, scale: SSAValue | None
+    e: Writer, input: SSAValue, weight: SSAValue, scale: SSAValue | None
 ) -> tuple[Tensor, Layout, bool]:
     """x · W, its order of axes, and whether the scale is in it."""
     trits = e.array(weight)
@@ -71,7 +71,7 @@ def _product(
 
 
 def _by_trits(
-    e: Emitter, input: SSAValue, trits: Array, weight: SSAValue, scale: SSAValue | None
+    e: Writer, input: SSAValue, trits: Array, weight: SSAValue, scale: SSAValue | None
 ) -> tuple[Tensor, Layout, bool]:
     x, rows, layout = vector_input(e, input, trits)
     known = None if scale is None else e.array(scale)
@@ -92,7 +92,7 @@ def _by_trits(
 
 
 def _stored_trits(
-    e: Emitter, trits: Array, scale: Array | None, axis: int, weight: SSAValue, element: Element
+    e: Writer, trits: Array, scale: Array | None, axis: int, weight: SSAValue, element: Element
 ) -> Tensor:
     """Trits as float32, dequantised from what is stored, with a scale a channel on `axis`.
 
@@ -110,7 +110,7 @@ def _stored_trits(
     return dequantized(e, trits, element, scales, axis, hint)
 
 
-def _batched(e: Emitter, input: SSAValue, trits: Array, weight: SSAValue) -> Tensor:
+def _batched(e: Writer, input: SSAValue, trits: Array, weight: SSAValue) -> Tensor:
     x = e.value(input)
     stored = e.float32(e.value(weight))
     reach = trits.shape[-2]
@@ -126,7 +126,7 @@ def _batched(e: Emitter, input: SSAValue, trits: Array, weight: SSAValue) -> Ten
     return exact_product(e, x, e.magnitudes.greatest(input), reach, sums, product)
 
 
-def _computed_product(e: Emitter, input: SSAValue, weight: SSAValue) -> Tensor:
+def _computed_product(e: Writer, input: SSAValue, weight: SSAValue) -> Tensor:
     """By trits computed at run time."""
     x, w = e.value(input), e.float32(e.value(weight))
     if x.rank < 2 or w.rank < 2:
@@ -139,7 +139,7 @@ def _computed_product(e: Emitter, input: SSAValue, weight: SSAValue) -> Tensor:
     return exact_product(e, x, bound, w.shape[-2], sums, lambda part: batch_matmul(e, part, w))
 
 
-def conv(e: Emitter, op: ternary.ConvOp) -> None:
+def conv(e: Writer, op: ternary.ConvOp) -> None:
     """A convolution with trits and the steps behind it; on integers exactly."""
     trits = e.array(op.weight)
     if trits is None:
@@ -177,7 +177,7 @@ def conv(e: Emitter, op: ternary.ConvOp) -> None:
     _finish(e, op, unlift(e, out, rank), channels_last(rank), scaled=scaled)
 
 
-def _finish(e: Emitter, op: ternary.FusedOp, out: Tensor, layout: Layout, *, scaled: bool) -> None:
+def _finish(e: Writer, op: ternary.FusedOp, out: Tensor, layout: Layout, *, scaled: bool) -> None:
     """The optional steps of a fused op, in its order; the channels stand last."""
     if op.scale is not None and not scaled:
         out = e.binary("MUL", out, e.value(op.scale))
@@ -199,7 +199,7 @@ def _finish(e: Emitter, op: ternary.FusedOp, out: Tensor, layout: Layout, *, sca
     e.bind(op.result, out, layout)
 
 
-def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
+def adder_graph(e: Writer, op: ternary.AdderGraphOp) -> None:
     """A product with the matrix that the graph stands for."""
     matrix = op.matrix()
     x = e.value(op.operand)
@@ -223,7 +223,7 @@ def adder_graph(e: Emitter, op: ternary.AdderGraphOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:
+def dequantize(e: Writer, op: ternary.DequantizeOp) -> None:
     """scale·t."""
     out, layout = e.stored(op.operand)
     if layout.image is not None:
@@ -235,7 +235,7 @@ def dequantize(e: Emitter, op: ternary.DequantizeOp) -> None:
     e.bind(op.result, out, layout)
 
 
-def ternarize(e: Emitter, op: ternary.TernarizeOp) -> None:
+def ternarize(e: Writer, op: ternary.TernarizeOp) -> None:
     """The deterministic rules, with means in float32; `scale` from the mean of what is kept."""
     if op.mode.data == "stochastic":
         raise Inexpressible("stochastic ternarization needs NumPy's generator; fold it first")
@@ -265,7 +265,7 @@ def ternarize(e: Emitter, op: ternary.TernarizeOp) -> None:
     e.bind(op.trits, e.cast(trits, Element.INT8))
 
 
-def pack(e: Emitter, op: ternary.PackOp) -> None:
+def pack(e: Writer, op: ternary.PackOp) -> None:
     """Codes weighed by 1, 4, 16, 64 and summed in fours."""
     count = prod(tensor_type(op.operand).get_shape())
     trits = e.reshape(e.cast(e.value(op.operand), Element.INT32), (count,))
@@ -277,7 +277,7 @@ def pack(e: Emitter, op: ternary.PackOp) -> None:
     e.bind(op.result, e.cast(e.reduce("SUM", weighed, [1]), Element.UINT8))
 
 
-def unpack(e: Emitter, op: ternary.UnpackOp) -> None:
+def unpack(e: Writer, op: ternary.UnpackOp) -> None:
     """Bytes to trits by remainders. The reserved code, which cannot be refused here, gives 0."""
     shape = tensor_type(op.result).get_shape()
     count = prod(shape)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...dialects.spike.threefry import PARITY, ROTATIONS, ROUNDS
-from .emitter import Emitter
 from .graph import Element, Tensor
+from .tflite_writer import Writer
 
 WORD = 1 << 32
 
 
-def words(e: Emitter, seed: int, t: Tensor, j: Tensor) -> Tensor:
+def words(e: Writer, seed: int, t: Tensor, j: Tensor) -> Tensor:
     """The first random word of each counter (t, j), as INT32, for INT32 counters that broadcast."""
     key = [seed % WORD, seed // WORD]
     schedule = [_number(e, word) for word in (*key, key[0] ^ key[1] ^ PARITY)]
@@ -31,7 +31,7 @@ def words(e: Emitter, seed: int, t: Tensor, j: Tensor) -> Tensor:
     return x
 
 
-def _turned(e: Emitter, word: Tensor, by: int) -> Tensor:
+def _turned(e: Writer, word: Tensor, by: int) -> Tensor:
     """The bits of a word moved to the left, those that fall out back in on the right."""
     high = e.binary("MUL", word, _number(e, 1 << by))
     amount = e.constant(np.array([32 - by], np.uint32), "amount")
@@ -39,5 +39,5 @@ def _turned(e: Emitter, word: Tensor, by: int) -> Tensor:
     return e.binary("ADD", high, e.cast(low, Element.INT32))
 
 
-def _number(e: Emitter, word: int) -> Tensor:
+def _number(e: Writer, word: int) -> Tensor:
     return e.constant(np.array([word], np.uint32).view(np.int32), "word")

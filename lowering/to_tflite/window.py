@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...dialects.shapes import DYNAMIC, window_output
-from .emitter import Emitter, Inexpressible
 from .graph import Array, OptionValue, Tensor
 from .shape import pad, without
+from .tflite_writer import Inexpressible, Writer
 
 SAME, VALID = 0, 1
 """The kinds of pads by their number in the schema."""
@@ -65,7 +65,7 @@ class Window:
         """Low and high pads of N, H, W, C."""
         return [0, *self.low, 0], [0, *self.high, 0]
 
-    def padded(self, e: Emitter, x: Tensor, value: float = 0.0) -> tuple[Tensor, bool]:
+    def padded(self, e: Writer, x: Tensor, value: float = 0.0) -> tuple[Tensor, bool]:
         """The image with pads where SAME does not give them; whether SAME does."""
         if not self.has_pads:
             return x, False
@@ -154,11 +154,11 @@ def window_of(op: Any, kernel: Sequence[int]) -> Window:
     )
 
 
-def lift(e: Emitter, x: Tensor) -> Tensor:
+def lift(e: Writer, x: Tensor) -> Tensor:
     """N, L, C as N, 1, L, C; images stay."""
     return e.expand_axes(x, [1]) if x.rank == 3 else x
 
 
-def unlift(e: Emitter, x: Tensor, rank: int) -> Tensor:
+def unlift(e: Writer, x: Tensor, rank: int) -> Tensor:
     """The way back from `lift`."""
     return without(e, x, {1}) if rank == 3 else x

@@ -27,7 +27,7 @@ from ...ir.locations import location_text
 from ...passes.adder_graph.optimize_adder_graph import Product
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import input_of, weight_of
-from .circuit.rules import Reduction
+from .circuit.circuit_rules import Reduction
 from .interface import Interface
 
 Numbers = NDArray[np.object_]

@@ -1,6 +1,6 @@
 """The pass `convert-spike-to-tensor`: ops on trains as ops on tensors of truth values.
 
-`synapses` and `coding` hold the rules, `emitter` what they build with. Not here: networks
+`synapses` and `coding` hold the rules, `builder` what they build with. Not here: networks
 (`lower-network`), layers (`inline-spike-layers`), neurons and event-driven synapses, which stay.
 """
 
@@ -20,9 +20,9 @@ from ...ir.errors import OptionError
 from ..analysis.event_products import event_kind
 from ..analysis.replacement import replace_results
 from . import coding, synapses
-from .emitter import Emitter, Values
+from .tensor_builder import Builder, Values
 
-Rule = Callable[[Emitter, Any], "Values | None"]
+Rule = Callable[[Builder, Any], "Values | None"]
 """What takes the place of an op's results; `None` if it stays."""
 
 RULES: Mapping[type[Operation], Rule] = {
@@ -84,7 +84,7 @@ class ConvertSpikeToTensorPass(ModulePass):
             rule = RULES.get(type(inner))
             if rule is None or self._stays(inner) or isinstance(inner.parent_op(), spike.LayerOp):
                 continue
-            values = rule(Emitter(inner), inner)
+            values = rule(Builder(inner), inner)
             if values is not None:
                 replace_results(inner, list(values))
 

@@ -12,7 +12,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...dialects.tensor.shape import SLICE_END
-from .emitter import Emitter, Values
+from .tensor_builder import Builder, Values
 
 _INLINE = 64
 """Numbers that fit an inline constant."""
@@ -21,153 +21,153 @@ _MOST_STEPS = _INLINE**2
 """Steps whose numbers are sums of two such constants."""
 
 
-def to_tensor(emitter: Emitter, op: spike.ToTensorOp) -> Values | None:
+def to_tensor(builder: Builder, op: spike.ToTensorOp) -> Values | None:
     """`spike.to_tensor`: truth values, converted."""
     element = tensor_type(op.result).element_type
-    return None if element == i1 else [emitter.dense(op.operand, element)]
+    return None if element == i1 else [builder.dense(op.operand, element)]
 
 
-def from_tensor(emitter: Emitter, op: spike.FromTensorOp) -> Values | None:
+def from_tensor(builder: Builder, op: spike.FromTensorOp) -> Values | None:
     """`spike.from_tensor`: compared with 0."""
     element = tensor_type(op.operand).element_type
     if element == i1:
         return None
-    zero = emitter.constant(np.asarray(0, numpy_dtype(element)), element)
-    return [emitter.train(emitter.add(tensor.CompareOp(op.operand, zero, "ne")))]
+    zero = builder.constant(np.asarray(0, numpy_dtype(element)), element)
+    return [builder.train(builder.add(tensor.CompareOp(op.operand, zero, "ne")))]
 
 
-def decode(emitter: Emitter, op: spike.DecodeOp) -> Values | None:
+def decode(builder: Builder, op: spike.DecodeOp) -> Values | None:
     """`spike.decode`."""
     scheme, steps = op.scheme.data, dense_type(op.operand).get_shape()[0]
     if scheme == "membrane":
         assert op.readout is not None
-        return [_readout(emitter, op.readout.data, op.operand)]
+        return [_readout(builder, op.readout.data, op.operand)]
     if steps == DYNAMIC:
         return None
-    count = emitter.constant(np.asarray(steps, np.float32), f32)
+    count = builder.constant(np.asarray(steps, np.float32), f32)
     if scheme == "rate":
-        total = emitter.add(tensor.ReduceSumOp(emitter.dense(op.operand, f32), [0]))
+        total = builder.add(tensor.ReduceSumOp(builder.dense(op.operand, f32), [0]))
     else:
-        spikes = emitter.dense(op.operand, i8)
-        first = emitter.add(tensor.ArgmaxOp(spikes, 0))
-        left = emitter.add(tensor.SubOp(emitter.constant(np.asarray(steps, np.int64), i64), first))
-        most = emitter.converted(emitter.add(tensor.ReduceMaxOp(spikes, [0])), i64)
-        total = emitter.converted(emitter.add(tensor.MulOp(left, most)), f32)
-    return [emitter.add(tensor.DivOp(total, count))]
+        spikes = builder.dense(op.operand, i8)
+        first = builder.add(tensor.ArgmaxOp(spikes, 0))
+        left = builder.add(tensor.SubOp(builder.constant(np.asarray(steps, np.int64), i64), first))
+        most = builder.converted(builder.add(tensor.ReduceMaxOp(spikes, [0])), i64)
+        total = builder.converted(builder.add(tensor.MulOp(left, most)), f32)
+    return [builder.add(tensor.DivOp(total, count))]
 
 
-def _readout(emitter: Emitter, readout: str, trace: SSAValue) -> SSAValue:
+def _readout(builder: Builder, readout: str, trace: SSAValue) -> SSAValue:
     if readout == "last":
-        return emitter.add(tensor.SqueezeOp(emitter.cut(trace, -1, SLICE_END), [0]))
+        return builder.add(tensor.SqueezeOp(builder.cut(trace, -1, SLICE_END), [0]))
     kind = tensor.ReduceMaxOp if readout == "max" else tensor.ReduceMeanOp
-    return emitter.add(kind(trace, [0]))
+    return builder.add(kind(trace, [0]))
 
 
-def encode(emitter: Emitter, op: spike.EncodeOp) -> Values | None:
+def encode(builder: Builder, op: spike.EncodeOp) -> Values | None:
     """`spike.encode`, but for random spikes."""
     scheme = op.scheme.data
     if scheme == "delta":
-        return [_delta(emitter, op)]
+        return [_delta(builder, op)]
     assert op.timesteps is not None
     steps = op.timesteps.value.data
     if scheme == "direct":
         shape = tensor_type(op.operand).get_shape()
-        lifted = emitter.add(tensor.UnsqueezeOp(op.operand, [0]))
-        repeated = emitter.add(tensor.ExpandOp(lifted, [steps, *[-1] * len(shape)]))
-        return [emitter.like(repeated, op.result)]
+        lifted = builder.add(tensor.UnsqueezeOp(op.operand, [0]))
+        repeated = builder.add(tensor.ExpandOp(lifted, [steps, *[-1] * len(shape)]))
+        return [builder.like(repeated, op.result)]
     if scheme == "rate" or steps > _MOST_STEPS:
         return None
     rank = tensor_type(op.operand).get_num_dims()
-    lifted = emitter.add(tensor.UnsqueezeOp(emitter.converted(op.operand, f64), [0]))
-    x = emitter.add(tensor.ClampOp(lifted, min=0.0, max=1.0))
-    t = _times(emitter, op, steps)
+    lifted = builder.add(tensor.UnsqueezeOp(builder.converted(op.operand, f64), [0]))
+    x = builder.add(tensor.ClampOp(lifted, min=0.0, max=1.0))
+    t = _times(builder, op, steps)
     if scheme == "phase":
-        weights = _weights(emitter, op, t)
-        return [_phase(emitter, op, x, emitter.along(weights, rank + 1, 0))]
-    now = emitter.along(emitter.converted(t, f64), rank + 1, 0)
-    return [_regular(emitter, x, now) if scheme == "regular" else _latency(emitter, op, x, now)]
+        weights = _weights(builder, op, t)
+        return [_phase(builder, op, x, builder.along(weights, rank + 1, 0))]
+    now = builder.along(builder.converted(t, f64), rank + 1, 0)
+    return [_regular(builder, x, now) if scheme == "regular" else _latency(builder, op, x, now)]
 
 
-def _times(emitter: Emitter, op: spike.EncodeOp, steps: int) -> SSAValue:
+def _times(builder: Builder, op: spike.EncodeOp, steps: int) -> SSAValue:
     """The numbers of the steps, i64 [T]."""
     start = op.start.value.data
     if steps <= _INLINE:
-        t = emitter.constant(np.arange(start, start + steps, dtype=np.int64), i64)
+        t = builder.constant(np.arange(start, start + steps, dtype=np.int64), i64)
     else:
         tens = np.arange(-(-steps // _INLINE), dtype=np.int64)[:, None] * _INLINE + start
-        ones = emitter.constant(np.arange(_INLINE, dtype=np.int64), i64)
-        table = emitter.add(tensor.AddOp(emitter.constant(tens, i64), ones))
-        t = emitter.cut(emitter.add(tensor.ReshapeToOp(table, [-1])), 0, steps)
-    return t if op.elapsed is None else emitter.add(tensor.AddOp(t, op.elapsed))
+        ones = builder.constant(np.arange(_INLINE, dtype=np.int64), i64)
+        table = builder.add(tensor.AddOp(builder.constant(tens, i64), ones))
+        t = builder.cut(builder.add(tensor.ReshapeToOp(table, [-1])), 0, steps)
+    return t if op.elapsed is None else builder.add(tensor.AddOp(t, op.elapsed))
 
 
-def _weights(emitter: Emitter, op: spike.EncodeOp, t: SSAValue) -> SSAValue:
+def _weights(builder: Builder, op: spike.EncodeOp, t: SSAValue) -> SSAValue:
     """2^-(P-1-(t mod P)) of each step, f64 [T]: one of P numbers, picked by a sum with zeros."""
     period = op.steps_in_period()
     assert period is not None
     places = np.arange(period, dtype=np.int64)
-    length = emitter.constant(np.asarray(period, np.int64), i64)
-    phases = emitter.add(tensor.UnsqueezeOp(emitter.add(tensor.ModOp(t, length)), [1]))
-    here = emitter.add(tensor.CompareOp(phases, emitter.constant(places, i64), "eq"))
-    powers = emitter.constant(2.0 ** (places - (period - 1)), f64)
-    chosen = emitter.add(tensor.MulOp(emitter.converted(here, f64), powers))
-    return emitter.add(tensor.ReduceSumOp(chosen, [1]))
+    length = builder.constant(np.asarray(period, np.int64), i64)
+    phases = builder.add(tensor.UnsqueezeOp(builder.add(tensor.ModOp(t, length)), [1]))
+    here = builder.add(tensor.CompareOp(phases, builder.constant(places, i64), "eq"))
+    powers = builder.constant(2.0 ** (places - (period - 1)), f64)
+    chosen = builder.add(tensor.MulOp(builder.converted(here, f64), powers))
+    return builder.add(tensor.ReduceSumOp(chosen, [1]))
 
 
-def _number(emitter: Emitter, value: float) -> SSAValue:
-    return emitter.constant(np.asarray(value, np.float64), f64)
+def _number(builder: Builder, value: float) -> SSAValue:
+    return builder.constant(np.asarray(value, np.float64), f64)
 
 
-def _regular(emitter: Emitter, x: SSAValue, t: SSAValue) -> SSAValue:
+def _regular(builder: Builder, x: SSAValue, t: SSAValue) -> SSAValue:
     """⌊(t+1)·x⌋ > ⌊t·x⌋."""
-    following = emitter.add(tensor.AddOp(t, _number(emitter, 1.0)))
+    following = builder.add(tensor.AddOp(t, _number(builder, 1.0)))
     after, before = (
-        emitter.add(tensor.FloorOp(emitter.add(tensor.MulOp(time, x)))) for time in (following, t)
+        builder.add(tensor.FloorOp(builder.add(tensor.MulOp(time, x)))) for time in (following, t)
     )
-    rise = emitter.add(tensor.SubOp(after, before))
-    return emitter.train(emitter.add(tensor.CompareOp(rise, _number(emitter, 0.0), "gt")))
+    rise = builder.add(tensor.SubOp(after, before))
+    return builder.train(builder.add(tensor.CompareOp(rise, _number(builder, 0.0), "gt")))
 
 
-def _latency(emitter: Emitter, op: spike.EncodeOp, x: SSAValue, t: SSAValue) -> SSAValue:
+def _latency(builder: Builder, op: spike.EncodeOp, x: SSAValue, t: SSAValue) -> SSAValue:
     """t = round((P-1)·(1-x)), where x reaches the threshold."""
     period = op.steps_in_period()
     assert period is not None
-    late = emitter.add(tensor.SubOp(_number(emitter, 1.0), x))
-    place = emitter.add(tensor.MulOp(_number(emitter, period - 1), late))
-    spikes = emitter.add(tensor.CompareOp(t, emitter.add(tensor.RoundOp(place)), "eq"))
+    late = builder.add(tensor.SubOp(_number(builder, 1.0), x))
+    place = builder.add(tensor.MulOp(_number(builder, period - 1), late))
+    spikes = builder.add(tensor.CompareOp(t, builder.add(tensor.RoundOp(place)), "eq"))
     if op.threshold is not None:
         type = tensor_type(op.operand)
         level = np.asarray(op.threshold.value.data, numpy_dtype(type.element_type))
-        limit = emitter.constant(level, type.element_type)
-        strong = emitter.add(tensor.CompareOp(op.operand, limit, "ge"))
-        spikes = emitter.add(tensor.AndOp(spikes, strong))
-    return emitter.train(spikes)
+        limit = builder.constant(level, type.element_type)
+        strong = builder.add(tensor.CompareOp(op.operand, limit, "ge"))
+        spikes = builder.add(tensor.AndOp(spikes, strong))
+    return builder.train(spikes)
 
 
-def _phase(emitter: Emitter, op: spike.EncodeOp, x: SSAValue, weights: SSAValue) -> SSAValue:
+def _phase(builder: Builder, op: spike.EncodeOp, x: SSAValue, weights: SSAValue) -> SSAValue:
     """Bit P-1-(t mod P) of ⌊x·2^P⌋, by exact products with powers of two, one a step."""
     period = op.steps_in_period()
     assert period is not None
     levels = 2.0**period
-    scaled = emitter.add(tensor.FloorOp(emitter.add(tensor.MulOp(x, _number(emitter, levels)))))
-    digits = emitter.add(tensor.MinimumOp(scaled, _number(emitter, levels - 1)))
-    shifted = emitter.add(tensor.FloorOp(emitter.add(tensor.MulOp(digits, weights))))
-    halves = emitter.add(tensor.FloorOp(emitter.add(tensor.MulOp(shifted, _number(emitter, 0.5)))))
-    even = emitter.add(tensor.MulOp(halves, _number(emitter, 2.0)))
-    return emitter.train(emitter.add(tensor.CompareOp(shifted, even, "gt")))
+    scaled = builder.add(tensor.FloorOp(builder.add(tensor.MulOp(x, _number(builder, levels)))))
+    digits = builder.add(tensor.MinimumOp(scaled, _number(builder, levels - 1)))
+    shifted = builder.add(tensor.FloorOp(builder.add(tensor.MulOp(digits, weights))))
+    halves = builder.add(tensor.FloorOp(builder.add(tensor.MulOp(shifted, _number(builder, 0.5)))))
+    even = builder.add(tensor.MulOp(halves, _number(builder, 2.0)))
+    return builder.train(builder.add(tensor.CompareOp(shifted, even, "gt")))
 
 
-def _delta(emitter: Emitter, op: spike.EncodeOp) -> SSAValue:
+def _delta(builder: Builder, op: spike.EncodeOp) -> SSAValue:
     """x[t] - x[t-1] ≥ threshold."""
     assert op.threshold is not None
     type = tensor_type(op.operand)
     rank = type.get_num_dims()
     if op.previous is not None:
-        lifted = emitter.add(tensor.UnsqueezeOp(op.previous, [0]))
-        whole = emitter.add(tensor.ConcatenateOp([lifted, op.operand], 0))
+        lifted = builder.add(tensor.UnsqueezeOp(op.previous, [0]))
+        whole = builder.add(tensor.ConcatenateOp([lifted, op.operand], 0))
     else:
-        whole = emitter.add(tensor.PadToOp(op.operand, [1, *[0] * (rank - 1)], [0] * rank))
-    rise = emitter.add(tensor.SubOp(op.operand, emitter.cut(whole, 0, -1)))
+        whole = builder.add(tensor.PadToOp(op.operand, [1, *[0] * (rank - 1)], [0] * rank))
+    rise = builder.add(tensor.SubOp(op.operand, builder.cut(whole, 0, -1)))
     level = np.asarray(op.threshold.value.data, numpy_dtype(type.element_type))
-    limit = emitter.constant(level, type.element_type)
-    return emitter.train(emitter.add(tensor.CompareOp(rise, limit, "ge")))
+    limit = builder.constant(level, type.element_type)
+    return builder.train(builder.add(tensor.CompareOp(rise, limit, "ge")))

@@ -12,65 +12,65 @@ from ...dialects.inference import tensor_type
 from ...dialects.spike.types import dense_type, is_train
 from ...dialects.tensor.shape import SLICE_END
 from ...dialects.ternary.types import is_trit
-from .emitter import Emitter, Values, parts_known
+from .tensor_builder import Builder, Values, parts_known
 
 
-def linear(emitter: Emitter, op: spike.LinearOp) -> Values:
+def linear(builder: Builder, op: spike.LinearOp) -> Values:
     """`spike.linear`: one product over all steps."""
-    x, weight = _operands(emitter, op)
+    x, weight = _operands(builder, op)
     if is_trit(tensor_type(weight)):
-        sums = emitter.add(ternary.MatmulOp(x, weight))
+        sums = builder.add(ternary.MatmulOp(x, weight))
     else:
-        sums = emitter.add(tensor.MatmulOp(x, weight))
-    return [_finish(emitter, op, sums)]
+        sums = builder.add(tensor.MatmulOp(x, weight))
+    return [_finish(builder, op, sums)]
 
 
-def conv(emitter: Emitter, op: spike.ConvOp) -> Values | None:
+def conv(builder: Builder, op: spike.ConvOp) -> Values | None:
     """`spike.conv`: one convolution of all steps of all samples."""
     if not parts_known(op.input):
         return None
-    x, weight = _operands(emitter, op)
+    x, weight = _operands(builder, op)
     kind = ternary.ConvOp if is_trit(tensor_type(weight)) else tensor.ConvOp
     product = kind(
-        emitter.merged(x),
+        builder.merged(x),
         weight,
         strides=op.strides.get_values(),
         padding=op.padding.get_values(),
         dilation=op.dilation.get_values(),
         groups=op.groups.value.data,
     )
-    sums = emitter.add(product)
-    return [_finish(emitter, op, emitter.parted(sums, op.input))]
+    sums = builder.add(product)
+    return [_finish(builder, op, builder.parted(sums, op.input))]
 
 
-def _operands(emitter: Emitter, op: spike.LinearOp | spike.ConvOp) -> tuple[SSAValue, SSAValue]:
+def _operands(builder: Builder, op: spike.LinearOp | spike.ConvOp) -> tuple[SSAValue, SSAValue]:
     """Spikes and weights with elements that a product takes; exact sums are i32."""
     weight = tensor_type(op.weight)
     sums = op.sum_element(weight)
     if is_trit(weight):
-        return emitter.dense(op.input, i8 if is_train(op.input) else None), op.weight
-    return emitter.dense(op.input, sums), emitter.converted(op.weight, sums)
+        return builder.dense(op.input, i8 if is_train(op.input) else None), op.weight
+    return builder.dense(op.input, sums), builder.converted(op.weight, sums)
 
 
-def _finish(emitter: Emitter, op: spike.LinearOp | spike.ConvOp, sums: SSAValue) -> SSAValue:
+def _finish(builder: Builder, op: spike.LinearOp | spike.ConvOp, sums: SSAValue) -> SSAValue:
     """Scale and bias, in this order."""
     rank = tensor_type(sums).get_num_dims()
     result = sums
     if op.scale is not None:
-        scale = emitter.along(op.scale, rank, op.CHANNEL_AXIS)
-        result = emitter.converted(result, tensor_type(scale).element_type)
-        result = emitter.add(tensor.MulOp(result, scale))
+        scale = builder.along(op.scale, rank, op.CHANNEL_AXIS)
+        result = builder.converted(result, tensor_type(scale).element_type)
+        result = builder.add(tensor.MulOp(result, scale))
     if op.bias is not None:
-        bias = emitter.along(op.bias, rank, op.CHANNEL_AXIS)
-        result = emitter.add(tensor.AddOp(result, bias))
+        bias = builder.along(op.bias, rank, op.CHANNEL_AXIS)
+        result = builder.add(tensor.AddOp(result, bias))
     return result
 
 
-def avg_pool(emitter: Emitter, op: spike.AvgPoolOp) -> Values | None:
+def avg_pool(builder: Builder, op: spike.AvgPoolOp) -> Values | None:
     """`spike.avg_pool`."""
     if not parts_known(op.operand):
         return None
-    images = emitter.merged(emitter.dense(op.operand, f32 if is_train(op.operand) else None))
+    images = builder.merged(builder.dense(op.operand, f32 if is_train(op.operand) else None))
     pooled = tensor.AvgPoolOp(
         images,
         op.kernel.get_values(),
@@ -78,100 +78,100 @@ def avg_pool(emitter: Emitter, op: spike.AvgPoolOp) -> Values | None:
         op.padding.get_values(),
         count_include_pad=bool(op.count_include_pad.value.data),
     )
-    return [emitter.parted(emitter.add(pooled), op.operand)]
+    return [builder.parted(builder.add(pooled), op.operand)]
 
 
-def max_pool(emitter: Emitter, op: spike.MaxPoolOp) -> Values | None:
+def max_pool(builder: Builder, op: spike.MaxPoolOp) -> Values | None:
     """`spike.max_pool`: a spike where a window has one."""
     if not parts_known(op.operand):
         return None
-    images = emitter.merged(emitter.dense(op.operand, i8))
+    images = builder.merged(builder.dense(op.operand, i8))
     window = (op.kernel.get_values(), op.strides.get_values(), op.padding.get_values())
-    pooled = emitter.parted(emitter.add(tensor.MaxPoolOp(images, *window)), op.operand)
-    zero = emitter.constant(np.asarray(0, np.int8), i8)
-    return [emitter.train(emitter.add(tensor.CompareOp(pooled, zero, "gt")))]
+    pooled = builder.parted(builder.add(tensor.MaxPoolOp(images, *window)), op.operand)
+    zero = builder.constant(np.asarray(0, np.int8), i8)
+    return [builder.train(builder.add(tensor.CompareOp(pooled, zero, "gt")))]
 
 
-def delay(emitter: Emitter, op: spike.DelayOp) -> Values:
+def delay(builder: Builder, op: spike.DelayOp) -> Values:
     """`spike.delay`: what came before the first step, and the input, cut."""
     steps = op.steps.value.data
     if not steps:
-        return [op.input] if op.final is None else [op.input, _none(emitter, op)]
-    whole = _whole(emitter, op, steps)
+        return [op.input] if op.final is None else [op.input, _none(builder, op)]
+    whole = _whole(builder, op, steps)
     if op.delays is None:
-        output = emitter.cut(whole, 0, -steps)
+        output = builder.cut(whole, 0, -steps)
     else:
-        output = _by_delay(emitter, op.delays, whole, steps)
-    results = [emitter.like(output, op.output)]
+        output = _by_delay(builder, op.delays, whole, steps)
+    results = [builder.like(output, op.output)]
     if op.final is not None:
-        results.append(emitter.like(emitter.cut(whole, -steps, SLICE_END), op.final))
+        results.append(builder.like(builder.cut(whole, -steps, SLICE_END), op.final))
     return results
 
 
-def _none(emitter: Emitter, op: spike.DelayOp) -> SSAValue:
+def _none(builder: Builder, op: spike.DelayOp) -> SSAValue:
     """No steps of the input."""
     assert op.final is not None
-    return emitter.like(emitter.cut(emitter.dense(op.input), 0, 0), op.final)
+    return builder.like(builder.cut(builder.dense(op.input), 0, 0), op.final)
 
 
-def _whole(emitter: Emitter, op: spike.DelayOp, steps: int) -> SSAValue:
-    x = emitter.dense(op.input)
+def _whole(builder: Builder, op: spike.DelayOp, steps: int) -> SSAValue:
+    x = builder.dense(op.input)
     if op.initial is not None:
-        return emitter.add(tensor.ConcatenateOp([emitter.dense(op.initial), x], 0))
+        return builder.add(tensor.ConcatenateOp([builder.dense(op.initial), x], 0))
     rank = tensor_type(x).get_num_dims()
-    return emitter.add(tensor.PadToOp(x, [steps, *[0] * (rank - 1)], [0] * rank))
+    return builder.add(tensor.PadToOp(x, [steps, *[0] * (rank - 1)], [0] * rank))
 
 
-def _by_delay(emitter: Emitter, delays: SSAValue, whole: SSAValue, steps: int) -> SSAValue:
+def _by_delay(builder: Builder, delays: SSAValue, whole: SSAValue, steps: int) -> SSAValue:
     """Each neuron with its own delay: one cut for each, chosen between."""
-    places = emitter.converted(delays, i64)
-    output = emitter.cut(whole, 0, -steps)
+    places = builder.converted(delays, i64)
+    output = builder.cut(whole, 0, -steps)
     for late in range(steps):
         end = -late if late else SLICE_END
-        shifted = emitter.cut(whole, steps - late, end)
-        number = emitter.constant(np.asarray(late, np.int64), i64)
-        here = emitter.add(tensor.CompareOp(places, number, "eq"))
-        output = emitter.add(tensor.WhereOp(here, shifted, output))
+        shifted = builder.cut(whole, steps - late, end)
+        number = builder.constant(np.asarray(late, np.int64), i64)
+        here = builder.add(tensor.CompareOp(places, number, "eq"))
+        output = builder.add(tensor.WhereOp(here, shifted, output))
     return output
 
 
-def batch_norm(emitter: Emitter, op: spike.BatchNormOp) -> Values:
+def batch_norm(builder: Builder, op: spike.BatchNormOp) -> Values:
     """`spike.batch_norm`, operation for operation."""
     type = tensor_type(op.input)
     rank, axis = type.get_num_dims(), op.axis.value.data
     dtype = numpy_dtype(type.element_type)
     scale, bias, mean, variance = (
-        emitter.along(value, rank, axis) for value in (op.scale, op.bias, op.mean, op.variance)
+        builder.along(value, rank, axis) for value in (op.scale, op.bias, op.mean, op.variance)
     )
 
     def number(value: float) -> SSAValue:
-        return emitter.constant(np.asarray(value, dtype), type.element_type)
+        return builder.constant(np.asarray(value, dtype), type.element_type)
 
-    centred = emitter.add(tensor.SubOp(op.input, mean))
-    spread = emitter.add(tensor.AddOp(variance, number(op.epsilon.value.data)))
-    result = emitter.add(tensor.DivOp(centred, emitter.add(tensor.SqrtOp(spread))))
+    centred = builder.add(tensor.SubOp(op.input, mean))
+    spread = builder.add(tensor.AddOp(variance, number(op.epsilon.value.data)))
+    result = builder.add(tensor.DivOp(centred, builder.add(tensor.SqrtOp(spread))))
     if op.kind.data == "tdbn":
-        result = emitter.add(tensor.MulOp(result, number(op.factor())))
-    result = emitter.add(tensor.MulOp(result, scale))
-    return [emitter.add(tensor.AddOp(result, bias))]
+        result = builder.add(tensor.MulOp(result, number(op.factor())))
+    result = builder.add(tensor.MulOp(result, scale))
+    return [builder.add(tensor.AddOp(result, bias))]
 
 
-def attention(emitter: Emitter, op: spike.AttentionOp) -> Values | None:
+def attention(builder: Builder, op: spike.AttentionOp) -> Values | None:
     """`spike.attention`: exact sums, then a leaky neuron."""
     shape = dense_type(op.query).get_shape()
     if shape[3] < 0:
         return None
-    q, k, v = (emitter.dense(value, i32) for value in (op.query, op.key, op.value))
+    q, k, v = (builder.dense(value, i32) for value in (op.query, op.key, op.value))
     scale, tau, threshold = op.numbers()
     if op.kind.data == "ssa":
-        sums = _heads(emitter, op.heads.value.data, shape[3], q, k, v)
+        sums = _heads(builder, op.heads.value.data, shape[3], q, k, v)
     else:
-        both = emitter.add(tensor.MulOp(k, v))
-        sums = emitter.add(tensor.ReduceSumOp(both, [2], keepdims=True))
-    currents = emitter.converted(sums, f32)
+        both = builder.add(tensor.MulOp(k, v))
+        sums = builder.add(tensor.ReduceSumOp(both, [2], keepdims=True))
+    currents = builder.converted(sums, f32)
     for kind, value in ((tensor.MulOp, scale), (tensor.DivOp, tau)):
-        number = emitter.constant(np.asarray(value, np.float32), f32)
-        currents = emitter.add(kind(currents, number))
+        number = builder.constant(np.asarray(value, np.float32), f32)
+        currents = builder.add(kind(currents, number))
     neuron = spike.LifOp(
         currents,
         1 - 1 / tau,
@@ -181,25 +181,25 @@ def attention(emitter: Emitter, op: spike.AttentionOp) -> Values | None:
         initial=[] if op.initial is None else [op.initial],
         final=op.final is not None,
     )
-    spikes = emitter.add(neuron)
+    spikes = builder.add(neuron)
     if op.kind.data == "sdsa":
-        masked = tensor.AndOp(emitter.dense(spikes), emitter.dense(op.query))
-        spikes = emitter.train(emitter.add(masked))
+        masked = tensor.AndOp(builder.dense(spikes), builder.dense(op.query))
+        spikes = builder.train(builder.add(masked))
     return [spikes, *neuron.final]
 
 
 def _heads(
-    emitter: Emitter, heads: int, channels: int, q: SSAValue, k: SSAValue, v: SSAValue
+    builder: Builder, heads: int, channels: int, q: SSAValue, k: SSAValue, v: SSAValue
 ) -> SSAValue:
     """Q Kᵀ V of each head, side by side again."""
     size = channels // heads
 
     def split(x: SSAValue, perm: list[int]) -> SSAValue:
-        parted = emitter.add(tensor.ReshapeToOp(x, [-2, -3, -4, heads, size]))
-        return emitter.add(tensor.PermuteOp(parted, perm))
+        parted = builder.add(tensor.ReshapeToOp(x, [-2, -3, -4, heads, size]))
+        return builder.add(tensor.PermuteOp(parted, perm))
 
     rows, columns = [0, 1, 3, 2, 4], [0, 1, 3, 4, 2]
-    scores = emitter.add(tensor.MatmulOp(split(q, rows), split(k, columns)))
-    mixed = emitter.add(tensor.MatmulOp(scores, split(v, rows)))
-    together = emitter.add(tensor.PermuteOp(mixed, rows))
-    return emitter.add(tensor.ReshapeToOp(together, [-2, -3, -4, channels]))
+    scores = builder.add(tensor.MatmulOp(split(q, rows), split(k, columns)))
+    mixed = builder.add(tensor.MatmulOp(scores, split(v, rows)))
+    together = builder.add(tensor.PermuteOp(mixed, rows))
+    return builder.add(tensor.ReshapeToOp(together, [-2, -3, -4, channels]))

@@ -16,7 +16,7 @@ from ...dialects.spike.types import is_train
 from ..analysis.compile_time import literal, literal_value
 from ..analysis.layers import is_layer, options_of, weight_of
 from ..analysis.replacement import erase_unused, replace_results
-from ..convert_spike_to_tensor.emitter import Emitter
+from ..convert_spike_to_tensor.tensor_builder import Builder
 
 _MOST = 127
 """The largest weight of a product that becomes one of integers here."""
@@ -46,44 +46,44 @@ class Current:
         is_parameter = isinstance(owner, tensor.ParameterOp | ternary.ParameterOp)
         return owner.key.data if is_parameter else "constant"
 
-    def integers(self, emitter: Emitter) -> SSAValue:
-        """k, made where the emitter stands."""
+    def integers(self, builder: Builder) -> SSAValue:
+        """k, made where the builder stands."""
         if isinstance(self.maker, spike.EncodeOp):
-            return self._constant(emitter, self.maker)
+            return self._constant(builder, self.maker)
         synapse = self.maker
         shape = tensor_type(synapse.result).get_shape()
         scale = self.scale.reshape(-1) if self.scale.ndim else self.scale
-        bias = [] if synapse.bias is None else [self._bias(emitter, synapse.bias, scale)]
+        bias = [] if synapse.bias is None else [self._bias(builder, synapse.bias, scale)]
         new = rebuilt(synapse, {"scale": [], "bias": bias}, {"result": [TensorType(i32, shape)]})
-        return emitter.add(new)
+        return builder.add(new)
 
-    def _constant(self, emitter: Emitter, encode: spike.EncodeOp) -> SSAValue:
+    def _constant(self, builder: Builder, encode: spike.EncodeOp) -> SSAValue:
         product = _product(encode.operand.owner)
         source = _dequantized(product)
         weight, step = literal_value(weight_of(product)), literal_value(source.scale)
         assert weight is not None and step is not None and encode.timesteps is not None
-        x = emitter.converted(source.input, i32)
+        x = builder.converted(source.input, i32)
         zero = literal_value(source.zero_point)
         assert zero is not None
         if zero.any():
-            x = emitter.add(tensor.SubOp(x, emitter.constant(zero.astype(np.int32), i32)))
+            x = builder.add(tensor.SubOp(x, builder.constant(zero.astype(np.int32), i32)))
         units = self.scale / step.astype(np.float64)
         rounded = np.rint(weight.astype(np.float64) / units).astype(np.int32)
         made = literal(
             module_of(encode), f"{self.name}.i8", rounded, TensorType(i32, rounded.shape)
         )
-        value = emitter.add(tensor.MatmulOp(x, emitter.add(made)))
+        value = builder.add(tensor.MatmulOp(x, builder.add(made)))
         bias = options_of(product).get("bias")
         if bias is not None:
-            value = emitter.add(tensor.AddOp(value, self._bias(emitter, bias, self.scale)))
-        return emitter.add(spike.EncodeOp(value, "direct", encode.timesteps.value.data))
+            value = builder.add(tensor.AddOp(value, self._bias(builder, bias, self.scale)))
+        return builder.add(spike.EncodeOp(value, "direct", encode.timesteps.value.data))
 
-    def _bias(self, emitter: Emitter, bias: SSAValue, scale: Array) -> SSAValue:
+    def _bias(self, builder: Builder, bias: SSAValue, scale: Array) -> SSAValue:
         values = literal_value(bias)
         assert values is not None
         units = np.rint(values.astype(np.float64) / scale).astype(np.int32)
         type = TensorType(i32, units.shape)
-        return emitter.add(literal(module_of(self.maker), f"{self.name}.bias", units, type))
+        return builder.add(literal(module_of(self.maker), f"{self.name}.bias", units, type))
 
     def forget_after(self, op: Operation, value: SSAValue) -> None:
         """Put a value in the place of an op on the current, and drop what nobody needs then."""

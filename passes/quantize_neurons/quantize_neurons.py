@@ -19,7 +19,7 @@ from ...dialects.spike.types import dense_type
 from ...ir.errors import OptionError
 from ..analysis.compile_time import is_literal, literal, literal_value
 from ..analysis.replacement import erase_unused
-from ..convert_spike_to_tensor.emitter import Emitter
+from ..convert_spike_to_tensor.tensor_builder import Builder
 from .integer_currents import Current, current_of
 
 MOST_BITS = 15
@@ -120,7 +120,7 @@ class QuantizeNeuronsPass(ModulePass):
         current: Current,
         numbers: dict[str, Array],
     ) -> None:
-        emitter = Emitter(op)
+        builder = Builder(op)
         shape = tuple(1 if n == DYNAMIC else n for n in tensor_type(op.input).get_shape()[1:])
 
         def given(name: str) -> float | SSAValue | None:
@@ -129,14 +129,14 @@ class QuantizeNeuronsPass(ModulePass):
                 return None
             if (value == value.reshape(-1)[0]).all():
                 return float(value.reshape(-1)[0])
-            return _stored(emitter, op, f"{current.name}.{name}", value)
+            return _stored(builder, op, f"{current.name}.{name}", value)
 
         start = numbers.get("initial")
         initial: list[SSAValue] = []
         if start is not None and start.any():
             whole = np.broadcast_to(start, shape)
-            initial = [_stored(emitter, op, f"{current.name}.initial", whole)]
-        integers = current.integers(emitter)
+            initial = [_stored(builder, op, f"{current.name}.initial", whole)]
+        integers = current.integers(builder)
         gain = float(2**self.fraction)
         decay, threshold, v_reset = (given(name) for name in ("decay", "threshold", "v_reset"))
         kind, reset = op.compare.data, op.reset.data
@@ -163,13 +163,13 @@ class QuantizeNeuronsPass(ModulePass):
                 initial=initial,
             )
         )
-        current.forget_after(op, emitter.add(new))
+        current.forget_after(op, builder.add(new))
 
 
-def _stored(emitter: Emitter, op: Operation, key: str, value: Array) -> SSAValue:
+def _stored(builder: Builder, op: Operation, key: str, value: Array) -> SSAValue:
     array = np.ascontiguousarray(value)
     type: TensorType[Attribute] = TensorType(i32, array.shape)
-    return emitter.add(literal(module_of(op), key, array, type))
+    return builder.add(literal(module_of(op), key, array, type))
 
 
 def _known(value: float | SSAValue) -> Array | None:
@@ -190,24 +190,24 @@ def _readout(op: spike.DecodeOp) -> None:
     assert op.readout is not None
     if current is None or len(rest) < 1 or (steps == DYNAMIC and op.readout.data == "mean"):
         return
-    emitter = Emitter(op)
-    trace = current.integers(emitter)
+    builder = Builder(op)
+    trace = current.integers(builder)
     scale = current.scale
     match op.readout.data:
         case "mean":
-            value = emitter.add(tensor.ReduceSumOp(trace, [0]))
+            value = builder.add(tensor.ReduceSumOp(trace, [0]))
             scale = scale / steps
         case "max":
-            value = emitter.add(tensor.ReduceMaxOp(trace, [0]))
+            value = builder.add(tensor.ReduceMaxOp(trace, [0]))
         case _:
-            value = emitter.add(tensor.SqueezeOp(emitter.cut(trace, -1, _END), [0]))
+            value = builder.add(tensor.SqueezeOp(builder.cut(trace, -1, _END), [0]))
     axis = len(rest) - max(1, scale.ndim)
     made = scale.astype(np.float32).reshape(-1 if scale.ndim else ())
-    kept = emitter.add(
+    kept = builder.add(
         literal(module_of(op), f"{current.name}.readout", made, TensorType(f32, made.shape))
     )
-    zero = emitter.constant(np.zeros((), np.int32), i32)
-    result = emitter.add(tensor.DequantizeOp(value, kept, zero, axis=axis))
+    zero = builder.constant(np.zeros((), np.int32), i32)
+    result = builder.add(tensor.DequantizeOp(value, kept, zero, axis=axis))
     current.forget_after(op, result)
 
 

@@ -26,7 +26,7 @@ from ..analysis.layers import is_layer
 from ..analysis.magnitude import magnitude
 from ..analysis.replacement import erase_unused_except, unused_ops
 from ..fold_constants import fold
-from .integer_emitter import IntegerEmitter, parameter_key
+from .integer_builder import IntegerBuilder, parameter_key
 from .integer_forms import (
     ACCUMULATOR_LIMIT,
     Combination,
@@ -102,7 +102,7 @@ class _Requantizing:
         assert block.last_op is not None
         self.module = module
         self.block = block
-        self.emit = IntegerEmitter(module, block.last_op)
+        self.emit = IntegerBuilder(module, block.last_op)
         self.original = set(block.ops)
         self.known: dict[tuple[SSAValue, Grid], SSAValue] = {}
         self.forms: dict[tuple[SSAValue, int | None], Combination] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import OptionError
-from ..backend import BACKENDS
+from ..device_choice import BACKENDS
 
 OPTIMIZERS = ("adam", "adamw", "sgd", "rmsprop")
 SCHEDULES = ("constant", "linear", "cosine", "one_cycle", "step", "exponential")

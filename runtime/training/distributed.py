@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import BackendError
-from ..backend import resolve_torch_device
+from ..device_choice import resolve_torch_device
 
 
 @dataclass(frozen=True)

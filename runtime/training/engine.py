@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ..backend import resolve_amp_config
+from ..device_choice import resolve_amp_config
 from .data import Batch, Batches, derived_seed
 from .distributed import Processes
 from .objectives import Metric, Objective, evaluating, metrics_of, sum_type

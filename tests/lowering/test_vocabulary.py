@@ -15,9 +15,9 @@ from triton_dsl.ir.instrument import run_passes
 from triton_dsl.ir.pipeline import parse_pipeline
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_native.linalg import RULES as LINALG
-from triton_dsl.lowering.to_onnx.rules import takes as onnx_takes
+from triton_dsl.lowering.to_onnx.onnx_rules import takes as onnx_takes
 from triton_dsl.lowering.to_pytorch.module_source import RULES as PYTORCH
-from triton_dsl.lowering.to_tflite.rules import takes as tflite_takes
+from triton_dsl.lowering.to_tflite.tflite_rules import takes as tflite_takes
 from triton_dsl.passes.decompose import decomposition
 from triton_dsl.passes.universe import everything
 

@@ -27,7 +27,7 @@ from triton_dsl.passes.requantize import (
     requantize,
     requantize_fusion,
 )
-from triton_dsl.passes.requantize.integer_emitter import IntegerEmitter
+from triton_dsl.passes.requantize.integer_builder import IntegerBuilder
 from triton_dsl.passes.skip_zeros import channel_paths
 from triton_dsl.passes.streamline import level_grids, streamline
 
@@ -201,7 +201,7 @@ def _requantize() -> list[str]:
     moves = (*selecting(), tensor.PadToOp)
     ops = (*affine, *moves, *get_args(integer_forms.Mean), *_limits())
     fusions = _functions(requantize_fusion)
-    rules = _methods(vars(requantize)["_Requantizing"]) + _methods(IntegerEmitter)
+    rules = _methods(vars(requantize)["_Requantizing"]) + _methods(IntegerBuilder)
     return [*(op.name for op in ops), *rules, *fusions]
 
 

@@ -15,7 +15,13 @@ from triton_dsl.dialects.canonicalization_patterns import tensor as tensor_patte
 from triton_dsl.dialects.canonicalization_patterns.spike import MergeDelays
 from triton_dsl.dialects.inference import replace_with
 from triton_dsl.passes.analysis import channel_vectors
-from triton_dsl.passes.requantize import integer_emitter, merge_rescaling, requantize_fusion
+from triton_dsl.passes.requantize import (
+    integer_builder as integer_emitter,
+)
+from triton_dsl.passes.requantize import (
+    merge_rescaling,
+    requantize_fusion,
+)
 from triton_dsl.passes.requantize.rescaling_fit import Fit
 from triton_dsl.passes.skip_zeros import prunable
 from triton_dsl.passes.skip_zeros.channel_paths import PathOp

@@ -11,7 +11,7 @@ from pytest import MonkeyPatch
 
 from triton_dsl.dialects import tensor
 from triton_dsl.passes.requantize import requantize, requantize_fusion
-from triton_dsl.passes.requantize.integer_emitter import IntegerEmitter
+from triton_dsl.passes.requantize.integer_builder import IntegerBuilder
 from triton_dsl.passes.streamline import level_grids, streamline
 
 from . import test_canonicalize, test_fuse_linear, test_merge_rescaling, test_skip_zeros
@@ -63,7 +63,7 @@ class Rules:
 
 def test_the_programs_need_every_rule_of_requantize(monkeypatch: MonkeyPatch) -> None:
     rules = Rules(monkeypatch)
-    owners = vars(requantize)["_Requantizing"], IntegerEmitter, requantize_fusion
+    owners = vars(requantize)["_Requantizing"], IntegerBuilder, requantize_fusion
     for owner, name in product(owners, rewrites_of("requantize")):
         if name.rpartition(": ")[2] in vars(owner):
             rules.watch(owner, name.rpartition(": ")[2])

@@ -19,10 +19,10 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import store_of
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.lowering.from_onnx import from_onnx
-from triton_dsl.lowering.from_onnx.rules import RULES
+from triton_dsl.lowering.from_onnx.onnx_operators import RULES
 from triton_dsl.lowering.from_tflite import from_tflite
-from triton_dsl.lowering.from_tflite import rules as tflite_rules
-from triton_dsl.lowering.from_torch.rules import RULES as TORCH_RULES
+from triton_dsl.lowering.from_tflite import tflite_operators as tflite_rules
+from triton_dsl.lowering.from_torch.torch_operators import RULES as TORCH_RULES
 from triton_dsl.lowering.sources.source import NoEngine
 from triton_dsl.lowering.to_onnx import elementwise
 from triton_dsl.runtime.random_values import fill_parameters

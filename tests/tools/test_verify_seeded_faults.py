@@ -22,14 +22,14 @@ from triton_dsl.dialects import tensor
 from triton_dsl.dialects.canonicalization_patterns import tensor as canonicalize
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import TritonError
-from triton_dsl.lowering.from_onnx.rules import RULES as FROM_ONNX
+from triton_dsl.lowering.from_onnx.onnx_operators import RULES as FROM_ONNX
 from triton_dsl.lowering.from_tflite import fixed_point, from_tflite, importer
-from triton_dsl.lowering.from_torch.rules import RULES as FROM_TORCH
+from triton_dsl.lowering.from_torch.torch_operators import RULES as FROM_TORCH
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.sources.choice import source_of
 from triton_dsl.lowering.to_native.linalg import RULES as TO_LINALG
 from triton_dsl.lowering.to_onnx import elementwise as onnx_elementwise
-from triton_dsl.lowering.to_onnx.rules import RULES as TO_ONNX
+from triton_dsl.lowering.to_onnx.onnx_rules import RULES as TO_ONNX
 from triton_dsl.lowering.to_pytorch import rules_elementwise as torch_elementwise
 from triton_dsl.lowering.to_tflite import elementwise as tflite_elementwise
 from triton_dsl.passes import fold_constants, fuse_linear

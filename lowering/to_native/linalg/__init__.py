@@ -1,7 +1,7 @@
 """The pass `convert-tensor-to-linalg`: to ops that LLVM's own `mlir-opt` reads and takes further.
 
 A file a family of ops holds the rules (`elementwise`, `shape`, `linear`, `reduction`,
-`quantization`, `ternary`); `scalars`, `emitter` and `reshaping` are what they build with;
+`quantization`, `ternary`); `scalars`, `builder` and `reshaping` are what they build with;
 `signature` is about functions, parameters and constants, `keeping` about ops that stay. Not here:
 bufferisation and all that comes after, which is MLIR's business or `to_native.program`'s.
 """
@@ -30,8 +30,8 @@ from ....ir.locations import location_text
 from ....passes.analysis.compile_time import ParameterOp, is_literal
 from ....passes.analysis.replacement import replace_results
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
-from .emitter import Emitter, Rule, element
 from .keeping import Keeper, is_spiking, split_products
+from .linalg_builder import LinalgBuilder, Rule, element
 
 RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES,
@@ -144,55 +144,55 @@ def _lower(function: FuncOp, as_arguments: bool, *, kept: bool) -> dict[str, Fun
     ops = list(function.body.walk())
     if not ops:
         return {}
-    emitter = Emitter(ops[0])
+    builder = LinalgBuilder(ops[0])
     keeper = Keeper(ops if kept else [])
-    signature.lower_argument_types(function, emitter)
+    signature.lower_argument_types(function, builder)
     arguments = signature.ParameterArguments(function)
     for op in ops:
-        emitter.move_to(op)
+        builder.move_to(op)
         if keeper.keeps(op):
-            keeper.keep(emitter, op)
+            keeper.keep(builder, op)
         elif isinstance(op, ternary_dialect.FusedOp) and op in products:
             given = ternary.named(op, op.operands)
-            _replace(emitter, op, [ternary.finish(emitter, op, products[op], given)])
+            _replace(builder, op, [ternary.finish(builder, op, products[op], given)])
         elif isinstance(op, ParameterOp) and as_arguments:
-            _replace(emitter, op, [arguments.value_of(op)])
+            _replace(builder, op, [arguments.value_of(op)])
         elif is_literal(op):
-            _replace(emitter, op, [signature.constant(emitter, op)])
+            _replace(builder, op, [signature.constant(builder, op)])
         elif (rule := RULES.get(type(op))) is not None:
-            _replace(emitter, op, _lowered(emitter, op, rule))
+            _replace(builder, op, _lowered(builder, op, rule))
         else:
             for result in op.results:
-                signature.lower_type_of(result, emitter)
-    return emitter.declarations
+                signature.lower_type_of(result, builder)
+    return builder.declarations
 
 
-def _lowered(emitter: Emitter, op: Operation, rule: Rule) -> list[SSAValue]:
+def _lowered(builder: LinalgBuilder, op: Operation, rule: Rule) -> list[SSAValue]:
     """What takes the place of the results of `op`. f16 and bf16 are widened around the rule."""
     operands = list(op.operands)
     if type(op) not in shape.RULES:
         operands = [
-            emitter.convert_elements(value, f32)
+            builder.convert_elements(value, f32)
             if isinstance(element(value), Float16Type | BFloat16Type)
             else value
             for value in operands
         ]
-    computed = rule(emitter, op, *operands)
+    computed = rule(builder, op, *operands)
     results = list(computed) if isinstance(computed, tuple) else [computed]
     return [
-        emitter.convert_elements(value, Emitter.signless(tensor_type(result).element_type))
+        builder.convert_elements(value, LinalgBuilder.signless(tensor_type(result).element_type))
         for value, result in zip(results, op.results, strict=True)
     ]
 
 
-def _replace(emitter: Emitter, op: Operation, values: list[SSAValue]) -> None:
+def _replace(builder: LinalgBuilder, op: Operation, values: list[SSAValue]) -> None:
     fitting: list[SSAValue] = []
     for value, result in zip(values, op.results, strict=True):
         wanted = tensor_type(result)
-        wanted = with_element(wanted, Emitter.signless(wanted.element_type))
-        fitting.append(emitter.cast_to(value, wanted))
+        wanted = with_element(wanted, LinalgBuilder.signless(wanted.element_type))
+        fitting.append(builder.cast_to(value, wanted))
         if signature.is_unsigned_tensor(result.type):
-            emitter.unsigned.add(fitting[-1])
+            builder.unsigned.add(fitting[-1])
     replace_results(op, fitting)
 
 

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from ....dialects import tensor
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import bit_width
-from .emitter import Emitter, Rule, element, rank
+from .linalg_builder import LinalgBuilder, Rule, element, rank
 from .reshaping import reduce
 from .scalars import Number, Scalars, integer_range, signed_bits
 
@@ -34,8 +34,8 @@ def _is_float(x: SSAValue) -> bool:
 def unary(function: Unary) -> Rule:
     """The rule that maps `function` over the operand."""
 
-    def rule(emitter: Emitter, op: Operation, x: SSAValue) -> SSAValue:
-        return emitter.map([x], function, element(x))
+    def rule(builder: LinalgBuilder, op: Operation, x: SSAValue) -> SSAValue:
+        return builder.map([x], function, element(x))
 
     return rule
 
@@ -43,8 +43,8 @@ def unary(function: Unary) -> Rule:
 def unless_unsigned(on_signed: Unary, on_unsigned: Unary) -> Rule:
     """The rule that maps one of two functions over the operand: by the sign of its integers."""
 
-    def rule(emitter: Emitter, op: Operation, x: SSAValue) -> SSAValue:
-        return emitter.map([x], on_unsigned if x in emitter.unsigned else on_signed, element(x))
+    def rule(builder: LinalgBuilder, op: Operation, x: SSAValue) -> SSAValue:
+        return builder.map([x], on_unsigned if x in builder.unsigned else on_signed, element(x))
 
     return rule
 
@@ -52,9 +52,9 @@ def unless_unsigned(on_signed: Unary, on_unsigned: Unary) -> Rule:
 def binary(function: Binary) -> Rule:
     """The rule that maps `function` over two operands; its last argument says "unsigned"."""
 
-    def rule(emitter: Emitter, op: Operation, x: SSAValue, y: SSAValue) -> SSAValue:
-        unsigned = x in emitter.unsigned or element(x) == i1
-        return emitter.map([x, y], lambda s, a, b: function(s, a, b, unsigned), element(x))
+    def rule(builder: LinalgBuilder, op: Operation, x: SSAValue, y: SSAValue) -> SSAValue:
+        unsigned = x in builder.unsigned or element(x) == i1
+        return builder.map([x, y], lambda s, a, b: function(s, a, b, unsigned), element(x))
 
     return rule
 
@@ -76,15 +76,15 @@ def _sign(s: Scalars, x: SSAValue) -> SSAValue:
     return s.select(s.is_nan(x), x, result) if _is_float(x) else result
 
 
-def modulo(emitter: Emitter, op: tensor.ModOp, x: SSAValue, y: SSAValue) -> SSAValue:
+def modulo(builder: LinalgBuilder, op: tensor.ModOp, x: SSAValue, y: SSAValue) -> SSAValue:
     """`tensor.mod`: the truncated remainder, plus y where the signs differ.
 
     For floats the C library's `fmod` is called: x - ⌊x / y⌋·y is not exact for large quotients.
     """
     type = element(x)
-    unsigned = x in emitter.unsigned
+    unsigned = x in builder.unsigned
     if isinstance(type, AnyFloat):
-        callee = emitter.library_function(
+        callee = builder.library_function(
             "fmod" if isinstance(type, Float64Type) else "fmodf", 2, type
         )
 
@@ -92,13 +92,13 @@ def modulo(emitter: Emitter, op: tensor.ModOp, x: SSAValue, y: SSAValue) -> SSAV
             rest = s.insert(CallOp(callee, [a, b], [type]))
             return _with_sign_of(s, rest, b, s.insert(math.CopySignOp(rest, b)))
 
-        return emitter.map([x, y], on_floats, type)
+        return builder.map([x, y], on_floats, type)
 
     def on_integers(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
         rest = s.remainder(a, b, unsigned=unsigned)
         return rest if unsigned else _with_sign_of(s, rest, b, rest)
 
-    return emitter.map([x, y], on_integers, type)
+    return builder.map([x, y], on_integers, type)
 
 
 def _with_sign_of(s: Scalars, rest: SSAValue, y: SSAValue, exact: SSAValue) -> SSAValue:
@@ -108,35 +108,35 @@ def _with_sign_of(s: Scalars, rest: SSAValue, y: SSAValue, exact: SSAValue) -> S
     return s.select(s.compare("eq", rest, 0), exact, moved)
 
 
-def compare(emitter: Emitter, op: tensor.CompareOp, x: SSAValue, y: SSAValue) -> SSAValue:
+def compare(builder: LinalgBuilder, op: tensor.CompareOp, x: SSAValue, y: SSAValue) -> SSAValue:
     """`tensor.compare`."""
-    unsigned = x in emitter.unsigned or element(x) == i1
+    unsigned = x in builder.unsigned or element(x) == i1
     predicate = op.predicate.data
-    return emitter.map([x, y], lambda s, a, b: s.compare(predicate, a, b, unsigned=unsigned), i1)
+    return builder.map([x, y], lambda s, a, b: s.compare(predicate, a, b, unsigned=unsigned), i1)
 
 
 def where(
-    emitter: Emitter, op: tensor.WhereOp, condition: SSAValue, x: SSAValue, y: SSAValue
+    builder: LinalgBuilder, op: tensor.WhereOp, condition: SSAValue, x: SSAValue, y: SSAValue
 ) -> SSAValue:
     """`tensor.where`."""
-    return emitter.map([condition, x, y], lambda s, c, a, b: s.select(c, a, b), element(x))
+    return builder.map([condition, x, y], lambda s, c, a, b: s.select(c, a, b), element(x))
 
 
-def convert(emitter: Emitter, op: tensor.ConvertOp, x: SSAValue) -> SSAValue:
+def convert(builder: LinalgBuilder, op: tensor.ConvertOp, x: SSAValue) -> SSAValue:
     """`tensor.convert`."""
-    target = emitter.signless(tensor_type(op.result).element_type)
-    unsigned = emitter.is_unsigned_type(tensor_type(op.result).element_type)
+    target = builder.signless(tensor_type(op.result).element_type)
+    unsigned = builder.is_unsigned_type(tensor_type(op.result).element_type)
     if isinstance(element(x), AnyFloat) and bit_width(target) not in (1, None):
-        return emitter.map([x], lambda s, a: s.saturate(a, target, unsigned=unsigned), target)
-    if element(x) == target and (x in emitter.unsigned) != unsigned:
+        return builder.map([x], lambda s, a: s.saturate(a, target, unsigned=unsigned), target)
+    if element(x) == target and (x in builder.unsigned) != unsigned:
         # A value of its own: other users of x still read its bits as they did.
-        return emitter.map([x], lambda s, a: a, target)
-    return emitter.convert_elements(x, target)
+        return builder.map([x], lambda s, a: a, target)
+    return builder.convert_elements(x, target)
 
 
-def clamp(emitter: Emitter, op: tensor.ClampOp, x: SSAValue) -> SSAValue:
+def clamp(builder: LinalgBuilder, op: tensor.ClampOp, x: SSAValue) -> SSAValue:
     """`tensor.clamp`; bounds beyond an integer type do not limit."""
-    unsigned = x in emitter.unsigned
+    unsigned = x in builder.unsigned
     low = _bound(op.min, x, unsigned)
     high = _bound(op.max, x, unsigned)
 
@@ -144,7 +144,7 @@ def clamp(emitter: Emitter, op: tensor.ClampOp, x: SSAValue) -> SSAValue:
         a = a if low is None else s.maximum(a, low, unsigned=unsigned)
         return a if high is None else s.minimum(a, high, unsigned=unsigned)
 
-    return emitter.map([x], body, element(x))
+    return builder.map([x], body, element(x))
 
 
 def _bound(bound: FloatAttr[Float64Type] | None, x: SSAValue, unsigned: bool) -> Number | None:
@@ -156,15 +156,15 @@ def _bound(bound: FloatAttr[Float64Type] | None, x: SSAValue, unsigned: bool) ->
     return signed_bits(int(inside), bits)
 
 
-def leaky_relu(emitter: Emitter, op: tensor.LeakyReluOp, x: SSAValue) -> SSAValue:
+def leaky_relu(builder: LinalgBuilder, op: tensor.LeakyReluOp, x: SSAValue) -> SSAValue:
     """`tensor.leaky_relu`."""
     alpha = op.alpha.value.data
-    return emitter.map(
+    return builder.map(
         [x], lambda s, a: s.select(s.compare("ge", a, 0), a, s.mul(a, alpha)), element(x)
     )
 
 
-def gelu(emitter: Emitter, op: tensor.GeluOp, x: SSAValue) -> SSAValue:
+def gelu(builder: LinalgBuilder, op: tensor.GeluOp, x: SSAValue) -> SSAValue:
     """`tensor.gelu`."""
 
     def exact(s: Scalars, a: SSAValue) -> SSAValue:
@@ -177,7 +177,7 @@ def gelu(emitter: Emitter, op: tensor.GeluOp, x: SSAValue) -> SSAValue:
         return s.mul(s.div(a, 2), s.add(s.insert(math.TanhOp(inner)), 1))
 
     body = exact if op.approximate.data == "exact" else by_tanh
-    return emitter.map([x], body, element(x))
+    return builder.map([x], body, element(x))
 
 
 def _sigmoid(s: Scalars, x: SSAValue) -> SSAValue:
@@ -188,32 +188,32 @@ def _hard_swish(s: Scalars, x: SSAValue) -> SSAValue:
     return s.div(s.mul(x, s.minimum(s.maximum(s.add(x, 3), 0), 6)), 6)
 
 
-def softmax_along(emitter: Emitter, x: SSAValue, axis: int) -> SSAValue:
+def softmax_along(builder: LinalgBuilder, x: SSAValue, axis: int) -> SSAValue:
     """e^x / Σ e^x along `axis`, after subtracting the maximum."""
-    shifted = minus_maximum(emitter, x, axis)
-    exponentials = emitter.map([shifted], lambda s, a: s.exp(a), element(x))
-    total = reduce(emitter, exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
-    return emitter.map([exponentials, total], lambda s, a, b: s.div(a, b), element(x))
+    shifted = minus_maximum(builder, x, axis)
+    exponentials = builder.map([shifted], lambda s, a: s.exp(a), element(x))
+    total = reduce(builder, exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
+    return builder.map([exponentials, total], lambda s, a, b: s.div(a, b), element(x))
 
 
-def minus_maximum(emitter: Emitter, x: SSAValue, axis: int) -> SSAValue:
+def minus_maximum(builder: LinalgBuilder, x: SSAValue, axis: int) -> SSAValue:
     """x less its maximum along `axis`."""
-    most = reduce(emitter, x, [axis], lambda s, a, b: s.maximum(a, b), -numbers.inf, keepdims=True)
-    return emitter.map([x, most], lambda s, a, b: s.sub(a, b), element(x))
+    most = reduce(builder, x, [axis], lambda s, a, b: s.maximum(a, b), -numbers.inf, keepdims=True)
+    return builder.map([x, most], lambda s, a, b: s.sub(a, b), element(x))
 
 
-def softmax(emitter: Emitter, op: tensor.SoftmaxOp, x: SSAValue) -> SSAValue:
+def softmax(builder: LinalgBuilder, op: tensor.SoftmaxOp, x: SSAValue) -> SSAValue:
     """`tensor.softmax`."""
-    return softmax_along(emitter, x, op.axis.value.data % rank(x))
+    return softmax_along(builder, x, op.axis.value.data % rank(x))
 
 
-def log_softmax(emitter: Emitter, op: tensor.LogSoftmaxOp, x: SSAValue) -> SSAValue:
+def log_softmax(builder: LinalgBuilder, op: tensor.LogSoftmaxOp, x: SSAValue) -> SSAValue:
     """`tensor.log_softmax`."""
     axis = op.axis.value.data % rank(x)
-    shifted = minus_maximum(emitter, x, axis)
-    exponentials = emitter.map([shifted], lambda s, a: s.exp(a), element(x))
-    total = reduce(emitter, exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
-    return emitter.map(
+    shifted = minus_maximum(builder, x, axis)
+    exponentials = builder.map([shifted], lambda s, a: s.exp(a), element(x))
+    total = reduce(builder, exponentials, [axis], lambda s, a, b: s.add(b, a), 0, keepdims=True)
+    return builder.map(
         [shifted, total], lambda s, a, b: s.sub(a, s.insert(math.LogOp(b))), element(x)
     )
 

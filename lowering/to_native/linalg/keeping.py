@@ -15,7 +15,7 @@ from ....dialects import ternary
 from ....passes.analysis.compile_time import is_literal
 from ....passes.analysis.replacement import erase, insert_before
 from ..ternary_products import kernel_takes
-from .emitter import Emitter
+from .linalg_builder import LinalgBuilder
 from .signature import is_unsigned_tensor, lowered_type
 
 _BARE = (
@@ -58,12 +58,12 @@ class Keeper:
         """Whether an op stays."""
         return op in self._types
 
-    def keep(self, emitter: Emitter, op: Operation) -> None:
+    def keep(self, builder: LinalgBuilder, op: Operation) -> None:
         """Give an op operands of the types that it had; later ops see lowered results."""
         for position, type in enumerate(self._types[op]):
             operand = op.operands[position]
             if operand.type != type:
-                op.operands[position] = _as_before(emitter, operand, type)
+                op.operands[position] = _as_before(builder, operand, type)
         for result in op.results:
             lowered = lowered_type(result.type)
             if lowered == result.type:
@@ -75,13 +75,13 @@ class Keeper:
             block.insert_op_after(cast, op)
             value = cast.results[0]
             if is_unsigned_tensor(result.type):
-                emitter.unsigned.add(value)
+                builder.unsigned.add(value)
             result.replace_uses_with_if(value, lambda use, cast=cast: use.operation is not cast)
 
 
-def _as_before(emitter: Emitter, value: SSAValue, type: Attribute) -> SSAValue:
+def _as_before(builder: LinalgBuilder, value: SSAValue, type: Attribute) -> SSAValue:
     """A lowered value as one of the type that an op has; the original where there is one."""
     owner = value.owner
     if isinstance(owner, UnrealizedConversionCastOp) and owner.inputs[0].type == type:
         return owner.inputs[0]
-    return emitter.insert(UnrealizedConversionCastOp.get([value], [type]))
+    return builder.insert(UnrealizedConversionCastOp.get([value], [type]))

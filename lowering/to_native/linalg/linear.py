@@ -17,7 +17,17 @@ from xdsl.ir.affine import AffineExpr
 from ....dialects import tensor, ternary
 from ....dialects.inference import tensor_type
 from .elementwise import softmax_along
-from .emitter import PARALLEL, REDUCTION, Emitter, Rule, Size, broadcast_exprs, dims, element, rank
+from .linalg_builder import (
+    PARALLEL,
+    REDUCTION,
+    LinalgBuilder,
+    Rule,
+    Size,
+    broadcast_exprs,
+    dims,
+    element,
+    rank,
+)
 from .reshaping import reshape
 from .scalars import Scalars
 
@@ -31,16 +41,16 @@ def multiply_add(s: Scalars, *elements: SSAValue) -> list[SSAValue]:
     return [s.add(total, product)]
 
 
-def matrix_product(emitter: Emitter, x: SSAValue, y: SSAValue, type: Attribute) -> SSAValue:
+def matrix_product(builder: LinalgBuilder, x: SSAValue, y: SSAValue, type: Attribute) -> SSAValue:
     """NumPy's `matmul`, sums in `type`."""
-    x_sizes, y_sizes = emitter.sizes(x), emitter.sizes(y)
+    x_sizes, y_sizes = builder.sizes(x), builder.sizes(y)
     if rank(x) == rank(y) == 2 and element(x) == element(y) == type:
-        start = emitter.fill([x_sizes[0], y_sizes[1]], 0, type)
-        product = emitter.insert(linalg.MatmulOp([x, y], [start]))
-        return emitter.with_sizes(product, emitter.sizes(start))
+        start = builder.fill([x_sizes[0], y_sizes[1]], 0, type)
+        product = builder.insert(linalg.MatmulOp([x, y], [start]))
+        return builder.with_sizes(product, builder.sizes(start))
 
     x_shape, y_shape = tensor_type(x).get_shape(), tensor_type(y).get_shape()
-    batch = _batch_sizes(emitter, x, y)
+    batch = _batch_sizes(builder, x, y)
     row_count, column_count = int(rank(x) > 1), int(rank(y) > 1)
     result = dims(len(batch) + row_count + column_count)
     inner = AffineExpr.dimension(len(result))
@@ -50,64 +60,64 @@ def matrix_product(emitter: Emitter, x: SSAValue, y: SSAValue, type: Attribute) 
     shared = result[: len(batch)]
     x_batch = broadcast_exprs(x_shape[:-2], shared, batch)
     y_batch = broadcast_exprs(y_shape[:-2], shared, batch)
-    (product,) = emitter.generic(
+    (product,) = builder.generic(
         [(x, [*x_batch, *rows, inner]), (y, [*y_batch, inner, *columns])],
-        [(emitter.fill(sizes, 0, type), result)],
+        [(builder.fill(sizes, 0, type), result)],
         [PARALLEL] * len(result) + [REDUCTION],
         multiply_add,
     )
     return product
 
 
-def _batch_sizes(emitter: Emitter, *values: SSAValue) -> list[Size]:
+def _batch_sizes(builder: LinalgBuilder, *values: SSAValue) -> list[Size]:
     """The sizes of all axes but the last two, broadcast."""
     count = max(0, *(rank(value) - 2 for value in values))
     result: list[Size] = []
     for axis in range(-2 - count, -2):
-        sizes = [emitter.size(v, axis) for v in values if rank(v) >= -axis]
+        sizes = [builder.size(v, axis) for v in values if rank(v) >= -axis]
         known = [size for size in sizes if isinstance(size, int) and size != 1]
         free = [size for size in sizes if isinstance(size, SSAValue)]
         result.append(known[0] if known else free[0] if free else 1)
     return result
 
 
-def matmul(emitter: Emitter, op: tensor.MatmulOp, x: SSAValue, y: SSAValue) -> SSAValue:
+def matmul(builder: LinalgBuilder, op: tensor.MatmulOp, x: SSAValue, y: SSAValue) -> SSAValue:
     """`tensor.matmul`."""
-    return matrix_product(emitter, x, y, element(x))
+    return matrix_product(builder, x, y, element(x))
 
 
 def linear(
-    emitter: Emitter, op: tensor.LinearOp, x: SSAValue, weight: SSAValue, *bias: SSAValue
+    builder: LinalgBuilder, op: tensor.LinearOp, x: SSAValue, weight: SSAValue, *bias: SSAValue
 ) -> SSAValue:
     """`tensor.linear`."""
-    result = matrix_product(emitter, x, weight, element(x))
+    result = matrix_product(builder, x, weight, element(x))
     for values in bias:
-        result = add_along(emitter, result, values, -1)
+        result = add_along(builder, result, values, -1)
     return result
 
 
-def along(emitter: Emitter, vector: SSAValue, count: int, axis: int) -> SSAValue:
+def along(builder: LinalgBuilder, vector: SSAValue, count: int, axis: int) -> SSAValue:
     """`vector` shaped to broadcast along `axis` of a tensor of rank `count`; a scalar stays."""
     if rank(vector) == 0:
         return vector
     after = count - 1 - axis % count
-    return reshape(emitter, vector, [emitter.size(vector, 0), *[1] * after])
+    return reshape(builder, vector, [builder.size(vector, 0), *[1] * after])
 
 
-def add_along(emitter: Emitter, x: SSAValue, vector: SSAValue, axis: int) -> SSAValue:
+def add_along(builder: LinalgBuilder, x: SSAValue, vector: SSAValue, axis: int) -> SSAValue:
     """x plus one number for each position on `axis`."""
-    shaped = along(emitter, vector, rank(x), axis)
-    return emitter.map([x, shaped], lambda s, a, b: s.add(a, b), element(x))
+    shaped = along(builder, vector, rank(x), axis)
+    return builder.map([x, shaped], lambda s, a, b: s.add(a, b), element(x))
 
 
-def multiply_along(emitter: Emitter, x: SSAValue, vector: SSAValue, axis: int) -> SSAValue:
+def multiply_along(builder: LinalgBuilder, x: SSAValue, vector: SSAValue, axis: int) -> SSAValue:
     """x times one number for each position on `axis`."""
-    shaped = along(emitter, vector, rank(x), axis)
-    return emitter.map([x, shaped], lambda s, a, b: s.mul(a, b), element(x))
+    shaped = along(builder, vector, rank(x), axis)
+    return builder.map([x, shaped], lambda s, a, b: s.mul(a, b), element(x))
 
 
 def window_sizes(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     padded: Sequence[Size],
     kernel: Sequence[Size],
     strides: Sequence[int],
@@ -116,14 +126,14 @@ def window_sizes(
     """The sizes of the result of a sliding window: ⌊(n - d·(k - 1) - 1) / s⌋ + 1."""
     result: list[Size] = []
     for size, taps, stride, step in zip(padded, kernel, strides, dilation, strict=True):
-        reach = emitter.times(emitter.plus(taps, -1), -step)
-        room = emitter.plus(size, emitter.plus(reach, -1))
-        result.append(emitter.plus(emitter.over(room, stride), 1))
+        reach = builder.times(builder.plus(taps, -1), -step)
+        room = builder.plus(size, builder.plus(reach, -1))
+        result.append(builder.plus(builder.over(room, stride), 1))
     return result
 
 
 def convolution(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     x: SSAValue,
     weight: SSAValue,
     op: tensor.ConvOp | ternary.ConvOp,
@@ -133,14 +143,14 @@ def convolution(
     strides, dilation = op.strides.get_values(), op.dilation.get_values()
     padding, groups = op.padding.get_values(), op.groups.value.data
     spatial = len(strides)
-    padded = emitter.pad(x, [0, 0, *padding[:spatial]], [0, 0, *padding[spatial:]], 0)
-    batch, channels, *image = emitter.sizes(padded)
-    outputs, inputs, *kernel = emitter.sizes(weight)
-    positions = window_sizes(emitter, image, kernel, strides, dilation)
+    padded = builder.pad(x, [0, 0, *padding[:spatial]], [0, 0, *padding[spatial:]], 0)
+    batch, channels, *image = builder.sizes(padded)
+    outputs, inputs, *kernel = builder.sizes(weight)
+    positions = window_sizes(builder, image, kernel, strides, dilation)
     if groups == 1 and spatial == 2 and element(x) == element(weight) == type:
-        start = emitter.fill([batch, outputs, *positions], 0, type)
+        start = builder.fill([batch, outputs, *positions], 0, type)
         pair: TensorType[Attribute] = TensorType(i64, [2])
-        result = emitter.insert(
+        result = builder.insert(
             linalg.Conv2DNchwFchwOp(
                 [padded, weight],
                 [start],
@@ -149,15 +159,15 @@ def convolution(
                 dilations=DenseIntElementsAttr.from_list(pair, dilation),
             )
         )
-        return emitter.with_sizes(result, emitter.sizes(start))
+        return builder.with_sizes(result, builder.sizes(start))
 
     grouped = groups > 1
     cut = [groups] if grouped else []
-    each_output = emitter.over(outputs, groups)
+    each_output = builder.over(outputs, groups)
     if grouped:
-        each_input = emitter.over(channels, groups)
-        padded = reshape(emitter, padded, [batch, groups, each_input, *image])
-        weight = reshape(emitter, weight, [groups, each_output, inputs, *kernel])
+        each_input = builder.over(channels, groups)
+        padded = reshape(builder, padded, [batch, groups, each_input, *image])
+        weight = reshape(builder, weight, [groups, each_output, inputs, *kernel])
     sizes = [batch, *cut, each_output, *positions]
     result_dims = dims(len(sizes))
     channel, *taps = dims(1 + spatial, len(sizes))
@@ -169,29 +179,29 @@ def convolution(
     ]
     group = result_dims[1:2] if grouped else []
     output = result_dims[len(sizes) - spatial - 1]
-    (result,) = emitter.generic(
+    (result,) = builder.generic(
         [
             (padded, [result_dims[0], *group, channel, *places]),
             (weight, [*group, output, channel, *taps]),
         ],
-        [(emitter.fill(sizes, 0, type), result_dims)],
+        [(builder.fill(sizes, 0, type), result_dims)],
         [PARALLEL] * len(sizes) + [REDUCTION] * (1 + spatial),
         multiply_add,
     )
-    return reshape(emitter, result, [batch, outputs, *positions]) if grouped else result
+    return reshape(builder, result, [batch, outputs, *positions]) if grouped else result
 
 
 def conv(
-    emitter: Emitter, op: tensor.ConvOp, x: SSAValue, weight: SSAValue, *bias: SSAValue
+    builder: LinalgBuilder, op: tensor.ConvOp, x: SSAValue, weight: SSAValue, *bias: SSAValue
 ) -> SSAValue:
     """`tensor.conv`."""
-    result = convolution(emitter, x, weight, op, element(x))
+    result = convolution(builder, x, weight, op, element(x))
     for values in bias:
-        result = add_along(emitter, result, values, 1)
+        result = add_along(builder, result, values, 1)
     return result
 
 
-def einsum(emitter: Emitter, op: tensor.EinsumOp, *inputs: SSAValue) -> SSAValue:
+def einsum(builder: LinalgBuilder, op: tensor.EinsumOp, *inputs: SSAValue) -> SSAValue:
     """`tensor.einsum`: a loop for each letter, those of the result first."""
     terms, _, output = op.equation.data.partition("->")
     subscripts = terms.split(",")
@@ -199,11 +209,11 @@ def einsum(emitter: Emitter, op: tensor.EinsumOp, *inputs: SSAValue) -> SSAValue
     loops = dict(zip(letters, dims(len(letters)), strict=True))
     sizes: dict[str, Size] = {}
     for value, subscript in zip(inputs, subscripts, strict=True):
-        for letter, size in zip(subscript, emitter.sizes(value), strict=True):
+        for letter, size in zip(subscript, builder.sizes(value), strict=True):
             if isinstance(size, int) or letter not in sizes:
                 sizes[letter] = size
-    start = emitter.fill([sizes[letter] for letter in output], 0, element(inputs[0]))
-    (result,) = emitter.generic(
+    start = builder.fill([sizes[letter] for letter in output], 0, element(inputs[0]))
+    (result,) = builder.generic(
         [
             (value, [loops[letter] for letter in subscript])
             for value, subscript in zip(inputs, subscripts, strict=True)
@@ -216,7 +226,7 @@ def einsum(emitter: Emitter, op: tensor.EinsumOp, *inputs: SSAValue) -> SSAValue
 
 
 def attention(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     op: tensor.ScaledDotProductAttentionOp,
     query: SSAValue,
     key: SSAValue,
@@ -225,7 +235,7 @@ def attention(
 ) -> SSAValue:
     """`tensor.scaled_dot_product_attention`: scores, masks, softmax, product with the values."""
     type = element(query)
-    scores = _scaled_scores(emitter, op, query, key)
+    scores = _scaled_scores(builder, op, query, key)
     if op.is_causal.value.data:
         count = rank(scores)
         rows, columns = count - 2, count - 1
@@ -234,40 +244,40 @@ def attention(
             seen = s.compare("le", s.index(columns), s.index(rows))
             return s.select(seen, score, -inf)
 
-        scores = emitter.map([scores], earlier, type)
+        scores = builder.map([scores], earlier, type)
     for values in mask:
         if element(values) == i1:
-            scores = emitter.map(
+            scores = builder.map(
                 [scores, values], lambda s, score, seen: s.select(seen, score, -inf), type
             )
         else:
-            scores = emitter.map([scores, values], lambda s, a, b: s.add(a, b), type)
-    weights = softmax_along(emitter, scores, rank(scores) - 1)
-    return matrix_product(emitter, weights, value, type)
+            scores = builder.map([scores, values], lambda s, a, b: s.add(a, b), type)
+    weights = softmax_along(builder, scores, rank(scores) - 1)
+    return matrix_product(builder, weights, value, type)
 
 
 def _scaled_scores(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     op: tensor.ScaledDotProductAttentionOp,
     query: SSAValue,
     key: SSAValue,
 ) -> SSAValue:
     """s·Q Kᵀ."""
     type = element(query)
-    batch = _batch_sizes(emitter, query, key)
-    sizes = [*batch, emitter.size(query, -2), emitter.size(key, -2)]
+    batch = _batch_sizes(builder, query, key)
+    sizes = [*batch, builder.size(query, -2), builder.size(key, -2)]
     result = dims(len(sizes))
     inner = AffineExpr.dimension(len(sizes))
     shared = result[: len(batch)]
     query_batch = broadcast_exprs(tensor_type(query).get_shape()[:-2], shared, batch)
     key_batch = broadcast_exprs(tensor_type(key).get_shape()[:-2], shared, batch)
-    (scores,) = emitter.generic(
+    (scores,) = builder.generic(
         [(query, [*query_batch, result[-2], inner]), (key, [*key_batch, result[-1], inner])],
-        [(emitter.fill(sizes, 0, type), result)],
+        [(builder.fill(sizes, 0, type), result)],
         [PARALLEL] * len(sizes) + [REDUCTION],
         multiply_add,
     )
-    width = emitter.size(query, -1)
+    width = builder.size(query, -1)
     scale = None if op.scale is None else op.scale.value.data
     if scale is None and isinstance(width, int):
         scale = 1 / sqrt(width)
@@ -278,7 +288,7 @@ def _scaled_scores(
         assert isinstance(width, SSAValue)
         return s.div(score, s.sqrt(s.convert(width, type)))
 
-    return emitter.map([scores], multiplied, type)
+    return builder.map([scores], multiplied, type)
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -9,13 +9,17 @@ from xdsl.ir import Operation, SSAValue
 from ....dialects import tensor
 from ....dialects.inference import tensor_type
 from ....dialects.tensor.quantization import threshold_element
-from .emitter import PARALLEL, REDUCTION, Emitter, Rule, dims, element, rank, zero
+from .linalg_builder import PARALLEL, REDUCTION, LinalgBuilder, Rule, dims, element, rank, zero
 from .linear import along
 from .scalars import Scalars
 
 
 def quantize(
-    emitter: Emitter, op: tensor.QuantizeOp, x: SSAValue, scale: SSAValue, zero_point: SSAValue
+    builder: LinalgBuilder,
+    op: tensor.QuantizeOp,
+    x: SSAValue,
+    scale: SSAValue,
+    zero_point: SSAValue,
 ) -> SSAValue:
     """`tensor.quantize`; bounds are compared in f64, which holds all of 32 bits. NaN gives 0."""
     axis = op.axis.value.data
@@ -28,27 +32,31 @@ def quantize(
         number = s.select(s.is_nan(shifted), 0.0, shifted)
         return s.saturate(s.minimum(s.maximum(number, float(low)), float(high)), type)
 
-    vectors = [along(emitter, v, rank(x), axis) for v in (scale, zero_point)]
-    return emitter.map([x, *vectors], body, type)
+    vectors = [along(builder, v, rank(x), axis) for v in (scale, zero_point)]
+    return builder.map([x, *vectors], body, type)
 
 
 def dequantize(
-    emitter: Emitter, op: tensor.DequantizeOp, q: SSAValue, scale: SSAValue, zero_point: SSAValue
+    builder: LinalgBuilder,
+    op: tensor.DequantizeOp,
+    q: SSAValue,
+    scale: SSAValue,
+    zero_point: SSAValue,
 ) -> SSAValue:
     """`tensor.dequantize`."""
-    unsigned = q in emitter.unsigned
+    unsigned = q in builder.unsigned
 
     def body(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
         wide, start = (s.convert(v, i64, unsigned=unsigned) for v in (a, offset))
         return s.mul(s.convert(s.sub(wide, start), f32), factor)
 
     axis = op.axis.value.data
-    vectors = [along(emitter, v, rank(q), axis) for v in (scale, zero_point)]
-    return emitter.map([q, *vectors], body, f32)
+    vectors = [along(builder, v, rank(q), axis) for v in (scale, zero_point)]
+    return builder.map([q, *vectors], body, f32)
 
 
 def rescale(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     x: SSAValue,
     multiplier: SSAValue,
     shift: SSAValue,
@@ -66,12 +74,12 @@ def rescale(
         scaled = s.shift_right(s.add(s.mul(a, factor), half), bits)
         return s.convert(s.minimum(s.maximum(s.add(scaled, offset), low), high), type)
 
-    vectors = [along(emitter, v, rank(x), axis) for v in (multiplier, shift)]
-    return emitter.map([x, *vectors, zero_point], body, type)
+    vectors = [along(builder, v, rank(x), axis) for v in (multiplier, shift)]
+    return builder.map([x, *vectors, zero_point], body, type)
 
 
 def requantize(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     op: tensor.RequantizeOp,
     x: SSAValue,
     multiplier: SSAValue,
@@ -80,25 +88,27 @@ def requantize(
 ) -> SSAValue:
     """`tensor.requantize`."""
     low, high, axis = op.low.value.data, op.high.value.data, op.axis.value.data
-    return rescale(emitter, x, multiplier, shift, zero_point, low, high, axis)
+    return rescale(builder, x, multiplier, shift, zero_point, low, high, axis)
 
 
-def count_thresholds(emitter: Emitter, x: SSAValue, thresholds: SSAValue, axis: int) -> SSAValue:
+def count_thresholds(
+    builder: LinalgBuilder, x: SSAValue, thresholds: SSAValue, axis: int
+) -> SSAValue:
     """The number of thresholds ≤ x; rows of `thresholds` are positions on `axis`, or one row."""
     count = rank(x)
     type = threshold_element(tensor_type(thresholds))
     loops = dims(count + 1)
     one_row = tensor_type(thresholds).get_shape()[0] == 1
     row = zero() if one_row else loops[axis % count]
-    unsigned = x in emitter.unsigned
+    unsigned = x in builder.unsigned
 
     def body(s: Scalars, a: SSAValue, t: SSAValue, total: SSAValue) -> list[SSAValue]:
         reached = s.compare("le", t, a, unsigned=unsigned)
         return [s.add(total, s.insert(arith.ExtUIOp(reached, type)))]
 
-    (result,) = emitter.generic(
+    (result,) = builder.generic(
         [(x, loops[:count]), (thresholds, [row, loops[count]])],
-        [(emitter.fill(emitter.sizes(x), 0, type), loops[:count])],
+        [(builder.fill(builder.sizes(x), 0, type), loops[:count])],
         [PARALLEL] * count + [REDUCTION],
         body,
     )
@@ -106,10 +116,10 @@ def count_thresholds(emitter: Emitter, x: SSAValue, thresholds: SSAValue, axis: 
 
 
 def multi_threshold(
-    emitter: Emitter, op: tensor.MultiThresholdOp, x: SSAValue, thresholds: SSAValue
+    builder: LinalgBuilder, op: tensor.MultiThresholdOp, x: SSAValue, thresholds: SSAValue
 ) -> SSAValue:
     """`tensor.multi_threshold`."""
-    return count_thresholds(emitter, x, thresholds, op.axis.value.data)
+    return count_thresholds(builder, x, thresholds, op.axis.value.data)
 
 
 RULES: dict[type[Operation], Rule] = {

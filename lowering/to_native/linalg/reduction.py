@@ -11,32 +11,42 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ....dialects import tensor
 from ....dialects.shapes import bit_width
-from .emitter import PARALLEL, REDUCTION, Emitter, Rule, Size, Step, dims, element, rank
+from .linalg_builder import (
+    PARALLEL,
+    REDUCTION,
+    LinalgBuilder,
+    Rule,
+    Size,
+    Step,
+    dims,
+    element,
+    rank,
+)
 from .linear import along, window_sizes
 from .reshaping import reduce, reshape
 from .scalars import Number, Scalars, integer_range, signed_bits
 
 
-def is_unsigned(emitter: Emitter, x: SSAValue) -> bool:
+def is_unsigned(builder: LinalgBuilder, x: SSAValue) -> bool:
     """Whether the elements order as unsigned numbers: truth values do."""
-    return x in emitter.unsigned or element(x) == i1
+    return x in builder.unsigned or element(x) == i1
 
 
-def least(emitter: Emitter, x: SSAValue) -> Number:
+def least(builder: LinalgBuilder, x: SSAValue) -> Number:
     """The least number of the elements of `x`: the start of a maximum."""
-    return _ends(emitter, x)[0]
+    return _ends(builder, x)[0]
 
 
-def greatest(emitter: Emitter, x: SSAValue) -> Number:
+def greatest(builder: LinalgBuilder, x: SSAValue) -> Number:
     """The greatest number of the elements of `x`: the start of a minimum."""
-    return _ends(emitter, x)[1]
+    return _ends(builder, x)[1]
 
 
-def _ends(emitter: Emitter, x: SSAValue) -> tuple[Number, Number]:
+def _ends(builder: LinalgBuilder, x: SSAValue) -> tuple[Number, Number]:
     bits = bit_width(element(x))
     if bits is None:
         return -inf, inf
-    low, high = integer_range(bits, unsigned=is_unsigned(emitter, x))
+    low, high = integer_range(bits, unsigned=is_unsigned(builder, x))
     return low, high if bits == 1 else signed_bits(high, bits)
 
 
@@ -45,14 +55,14 @@ def addition(s: Scalars, x: SSAValue, total: SSAValue) -> SSAValue:
     return s.add(total, x)
 
 
-def maximum(emitter: Emitter, x: SSAValue) -> Step:
+def maximum(builder: LinalgBuilder, x: SSAValue) -> Step:
     """One step of a maximum over elements of `x`."""
-    unsigned = is_unsigned(emitter, x)
+    unsigned = is_unsigned(builder, x)
     return lambda s, a, most: s.maximum(most, a, unsigned=unsigned)
 
 
 def pool(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     op: tensor.MaxPoolOp | tensor.AvgPoolOp,
     x: SSAValue,
     step: Step,
@@ -61,9 +71,9 @@ def pool(
     """`step` over each window of `x`, pads filled with `start`."""
     kernel, strides = op.kernel.get_values(), op.strides.get_values()
     spatial = len(kernel)
-    padded = _padded(emitter, op, x, start)
-    batch, channels, *image = emitter.sizes(padded)
-    positions = window_sizes(emitter, image, list(kernel), strides, [1] * spatial)
+    padded = _padded(builder, op, x, start)
+    batch, channels, *image = builder.sizes(padded)
+    positions = window_sizes(builder, image, list(kernel), strides, [1] * spatial)
     sizes = [batch, channels, *positions]
     result_dims = dims(len(sizes))
     taps = dims(spatial, len(sizes))
@@ -71,10 +81,10 @@ def pool(
         place * stride + tap
         for place, stride, tap in zip(result_dims[2:], strides, taps, strict=True)
     ]
-    window = emitter.empty(list(kernel), element(x))
-    (result,) = emitter.generic(
+    window = builder.empty(list(kernel), element(x))
+    (result,) = builder.generic(
         [(padded, [*result_dims[:2], *places]), (window, taps)],
-        [(emitter.fill(sizes, start, element(x)), result_dims)],
+        [(builder.fill(sizes, start, element(x)), result_dims)],
         [PARALLEL] * len(sizes) + [REDUCTION] * spatial,
         lambda s, a, _, so_far: [step(s, a, so_far)],
     )
@@ -82,118 +92,118 @@ def pool(
 
 
 def _padded(
-    emitter: Emitter, op: tensor.MaxPoolOp | tensor.AvgPoolOp, x: SSAValue, fill: Number
+    builder: LinalgBuilder, op: tensor.MaxPoolOp | tensor.AvgPoolOp, x: SSAValue, fill: Number
 ) -> SSAValue:
     padding = op.padding.get_values()
     spatial = len(padding) // 2
-    return emitter.pad(x, [0, 0, *padding[:spatial]], [0, 0, *padding[spatial:]], fill)
+    return builder.pad(x, [0, 0, *padding[:spatial]], [0, 0, *padding[spatial:]], fill)
 
 
-def max_pool(emitter: Emitter, op: tensor.MaxPoolOp, x: SSAValue) -> SSAValue:
+def max_pool(builder: LinalgBuilder, op: tensor.MaxPoolOp, x: SSAValue) -> SSAValue:
     """`tensor.max_pool`; 2-d becomes the named op, which compares integers as signed ones."""
-    start = least(emitter, x)
+    start = least(builder, x)
     kernel, strides = op.kernel.get_values(), op.strides.get_values()
-    if len(kernel) != 2 or is_unsigned(emitter, x):
-        return pool(emitter, op, x, maximum(emitter, x), start)
-    padded = _padded(emitter, op, x, start)
-    batch, channels, *image = emitter.sizes(padded)
-    positions = window_sizes(emitter, image, list(kernel), strides, [1, 1])
-    init = emitter.fill([batch, channels, *positions], start, element(x))
+    if len(kernel) != 2 or is_unsigned(builder, x):
+        return pool(builder, op, x, maximum(builder, x), start)
+    padded = _padded(builder, op, x, start)
+    batch, channels, *image = builder.sizes(padded)
+    positions = window_sizes(builder, image, list(kernel), strides, [1, 1])
+    init = builder.fill([batch, channels, *positions], start, element(x))
     pair: TensorType[Attribute] = TensorType(i64, [2])
-    result = emitter.insert(
+    result = builder.insert(
         linalg.PoolingNchwMaxOp(
-            [padded, emitter.empty(list(kernel), element(x))],
+            [padded, builder.empty(list(kernel), element(x))],
             [init],
             [init.type],
             strides=DenseIntElementsAttr.from_list(pair, strides),
             dilations=DenseIntElementsAttr.from_list(pair, [1, 1]),
         )
     )
-    return emitter.with_sizes(result, emitter.sizes(init))
+    return builder.with_sizes(result, builder.sizes(init))
 
 
-def avg_pool(emitter: Emitter, op: tensor.AvgPoolOp, x: SSAValue) -> SSAValue:
+def avg_pool(builder: LinalgBuilder, op: tensor.AvgPoolOp, x: SSAValue) -> SSAValue:
     """`tensor.avg_pool`: the sum of each window over the number of elements in it."""
-    total = pool(emitter, op, x, addition, 0)
+    total = pool(builder, op, x, addition, 0)
     if op.count_include_pad.value.data or not any(op.padding.get_values()):
-        count = emitter.product(list(op.kernel.get_values()))
-        return _divided(emitter, total, count)
-    ones = emitter.fill([1, 1, *emitter.sizes(x)[2:]], 1, element(x))
-    counts = pool(emitter, op, ones, addition, 0)
-    return emitter.map([total, counts], lambda s, a, b: s.div(a, b), element(x))
+        count = builder.product(list(op.kernel.get_values()))
+        return _divided(builder, total, count)
+    ones = builder.fill([1, 1, *builder.sizes(x)[2:]], 1, element(x))
+    counts = pool(builder, op, ones, addition, 0)
+    return builder.map([total, counts], lambda s, a, b: s.div(a, b), element(x))
 
 
-def _divided(emitter: Emitter, x: SSAValue, count: Size) -> SSAValue:
+def _divided(builder: LinalgBuilder, x: SSAValue, count: Size) -> SSAValue:
     """x over a whole number."""
 
     def body(s: Scalars, a: SSAValue) -> SSAValue:
         number = s.constant(count, a.type) if isinstance(count, int) else s.convert(count, a.type)
         return s.div(a, number)
 
-    return emitter.map([x], body, element(x))
+    return builder.map([x], body, element(x))
 
 
-def mean(emitter: Emitter, x: SSAValue, axes: Sequence[int], *, keepdims: bool) -> SSAValue:
+def mean(builder: LinalgBuilder, x: SSAValue, axes: Sequence[int], *, keepdims: bool) -> SSAValue:
     """The mean over `axes`."""
-    total = reduce(emitter, x, axes, addition, 0, keepdims=keepdims)
-    return _divided(emitter, total, emitter.product([emitter.size(x, axis) for axis in axes]))
+    total = reduce(builder, x, axes, addition, 0, keepdims=keepdims)
+    return _divided(builder, total, builder.product([builder.size(x, axis) for axis in axes]))
 
 
-def global_avg_pool(emitter: Emitter, op: tensor.GlobalAvgPoolOp, x: SSAValue) -> SSAValue:
+def global_avg_pool(builder: LinalgBuilder, op: tensor.GlobalAvgPoolOp, x: SSAValue) -> SSAValue:
     """`tensor.global_avg_pool`."""
-    return mean(emitter, x, range(2, rank(x)), keepdims=True)
+    return mean(builder, x, range(2, rank(x)), keepdims=True)
 
 
-def reduce_sum(emitter: Emitter, op: tensor.ReduceSumOp, x: SSAValue) -> SSAValue:
+def reduce_sum(builder: LinalgBuilder, op: tensor.ReduceSumOp, x: SSAValue) -> SSAValue:
     """`tensor.reduce_sum`."""
     keepdims = bool(op.keepdims.value.data)
-    return reduce(emitter, x, op.axes.get_values(), addition, 0, keepdims=keepdims)
+    return reduce(builder, x, op.axes.get_values(), addition, 0, keepdims=keepdims)
 
 
-def reduce_prod(emitter: Emitter, op: tensor.ReduceProdOp, x: SSAValue) -> SSAValue:
+def reduce_prod(builder: LinalgBuilder, op: tensor.ReduceProdOp, x: SSAValue) -> SSAValue:
     """`tensor.reduce_prod`."""
     keepdims = bool(op.keepdims.value.data)
     axes = op.axes.get_values()
-    return reduce(emitter, x, axes, lambda s, a, b: s.mul(b, a), 1, keepdims=keepdims)
+    return reduce(builder, x, axes, lambda s, a, b: s.mul(b, a), 1, keepdims=keepdims)
 
 
-def reduce_mean(emitter: Emitter, op: tensor.ReduceMeanOp, x: SSAValue) -> SSAValue:
+def reduce_mean(builder: LinalgBuilder, op: tensor.ReduceMeanOp, x: SSAValue) -> SSAValue:
     """`tensor.reduce_mean`."""
-    return mean(emitter, x, op.axes.get_values(), keepdims=bool(op.keepdims.value.data))
+    return mean(builder, x, op.axes.get_values(), keepdims=bool(op.keepdims.value.data))
 
 
-def reduce_max(emitter: Emitter, op: tensor.ReduceMaxOp, x: SSAValue) -> SSAValue:
+def reduce_max(builder: LinalgBuilder, op: tensor.ReduceMaxOp, x: SSAValue) -> SSAValue:
     """`tensor.reduce_max`."""
-    step, start = maximum(emitter, x), least(emitter, x)
+    step, start = maximum(builder, x), least(builder, x)
     keepdims = bool(op.keepdims.value.data)
-    return reduce(emitter, x, op.axes.get_values(), step, start, keepdims=keepdims)
+    return reduce(builder, x, op.axes.get_values(), step, start, keepdims=keepdims)
 
 
-def reduce_min(emitter: Emitter, op: tensor.ReduceMinOp, x: SSAValue) -> SSAValue:
+def reduce_min(builder: LinalgBuilder, op: tensor.ReduceMinOp, x: SSAValue) -> SSAValue:
     """`tensor.reduce_min`."""
-    unsigned = is_unsigned(emitter, x)
+    unsigned = is_unsigned(builder, x)
     return reduce(
-        emitter,
+        builder,
         x,
         op.axes.get_values(),
         lambda s, a, so_far: s.minimum(so_far, a, unsigned=unsigned),
-        greatest(emitter, x),
+        greatest(builder, x),
         keepdims=bool(op.keepdims.value.data),
     )
 
 
-def argmax(emitter: Emitter, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue:
+def argmax(builder: LinalgBuilder, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue:
     """`tensor.argmax`: the first maximum; NaN counts as greater than all numbers."""
     count = rank(x)
     axis = op.axis.value.data % count
-    sizes = emitter.sizes(x)
+    sizes = builder.sizes(x)
     kept = [a for a in range(count) if a != axis]
     every = dims(count)
     inits = [
-        emitter.fill([sizes[a] for a in kept], least(emitter, x), element(x)),
-        emitter.fill([sizes[a] for a in kept], 0, i64),
+        builder.fill([sizes[a] for a in kept], least(builder, x), element(x)),
+        builder.fill([sizes[a] for a in kept], 0, i64),
     ]
-    unsigned = is_unsigned(emitter, x)
+    unsigned = is_unsigned(builder, x)
 
     def body(s: Scalars, a: SSAValue, most: SSAValue, where: SSAValue) -> list[SSAValue]:
         better = s.compare("gt", a, most, unsigned=unsigned)
@@ -203,7 +213,7 @@ def argmax(emitter: Emitter, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue:
         here = s.convert(s.index(axis), i64)
         return [s.select(better, a, most), s.select(better, here, where)]
 
-    _, result = emitter.generic(
+    _, result = builder.generic(
         [(x, every)],
         [(init, [every[a] for a in kept]) for init in inits],
         [REDUCTION if a == axis else PARALLEL for a in range(count)],
@@ -211,11 +221,11 @@ def argmax(emitter: Emitter, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue:
     )
     if not op.keepdims.value.data:
         return result
-    return reshape(emitter, result, [1 if a == axis else size for a, size in enumerate(sizes)])
+    return reshape(builder, result, [1 if a == axis else size for a, size in enumerate(sizes)])
 
 
 def batch_norm(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     op: tensor.BatchNormOp,
     x: SSAValue,
     scale: SSAValue,
@@ -225,37 +235,39 @@ def batch_norm(
 ) -> SSAValue:
     """`tensor.batch_norm`."""
     epsilon = op.epsilon.value.data
-    vectors = [along(emitter, v, rank(x), 1) for v in (average, variance, scale, bias)]
+    vectors = [along(builder, v, rank(x), 1) for v in (average, variance, scale, bias)]
 
     def body(
         s: Scalars, a: SSAValue, m: SSAValue, v: SSAValue, g: SSAValue, b: SSAValue
     ) -> SSAValue:
         return s.add(s.mul(s.div(s.sub(a, m), s.sqrt(s.add(v, epsilon))), g), b)
 
-    return emitter.map([x, *vectors], body, element(x))
+    return builder.map([x, *vectors], body, element(x))
 
 
 def layer_norm(
-    emitter: Emitter, op: tensor.LayerNormOp, x: SSAValue, scale: SSAValue, *bias: SSAValue
+    builder: LinalgBuilder, op: tensor.LayerNormOp, x: SSAValue, scale: SSAValue, *bias: SSAValue
 ) -> SSAValue:
     """`tensor.layer_norm`."""
     axes = range(-rank(scale), 0)
-    average = mean(emitter, x, axes, keepdims=True)
-    centred = emitter.map([x, average], lambda s, a, m: s.sub(a, m), element(x))
-    squares = emitter.map([centred], lambda s, a: s.mul(a, a), element(x))
-    variance = mean(emitter, squares, axes, keepdims=True)
-    return _normalized(emitter, centred, variance, op.epsilon.value.data, scale, *bias)
+    average = mean(builder, x, axes, keepdims=True)
+    centred = builder.map([x, average], lambda s, a, m: s.sub(a, m), element(x))
+    squares = builder.map([centred], lambda s, a: s.mul(a, a), element(x))
+    variance = mean(builder, squares, axes, keepdims=True)
+    return _normalized(builder, centred, variance, op.epsilon.value.data, scale, *bias)
 
 
-def rms_norm(emitter: Emitter, op: tensor.RmsNormOp, x: SSAValue, scale: SSAValue) -> SSAValue:
+def rms_norm(
+    builder: LinalgBuilder, op: tensor.RmsNormOp, x: SSAValue, scale: SSAValue
+) -> SSAValue:
     """`tensor.rms_norm`."""
-    squares = emitter.map([x], lambda s, a: s.mul(a, a), element(x))
-    mean_square = mean(emitter, squares, range(-rank(scale), 0), keepdims=True)
-    return _normalized(emitter, x, mean_square, op.epsilon.value.data, scale)
+    squares = builder.map([x], lambda s, a: s.mul(a, a), element(x))
+    mean_square = mean(builder, squares, range(-rank(scale), 0), keepdims=True)
+    return _normalized(builder, x, mean_square, op.epsilon.value.data, scale)
 
 
 def _normalized(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     x: SSAValue,
     variance: SSAValue,
     epsilon: float,
@@ -268,7 +280,7 @@ def _normalized(
         result = s.mul(s.div(a, s.sqrt(s.add(v, epsilon))), g)
         return s.add(result, b[0]) if b else result
 
-    return emitter.map([x, variance, scale, *bias], body, element(x))
+    return builder.map([x, variance, scale, *bias], body, element(x))
 
 
 RULES: dict[type[Operation], Rule] = {

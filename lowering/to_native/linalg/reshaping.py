@@ -20,40 +20,40 @@ from xdsl.ir import SSAValue
 
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC, with_shape
-from .emitter import Emitter, Size, Step, element, static_shape
+from .linalg_builder import LinalgBuilder, Size, Step, element, static_shape
 from .scalars import Number
 
 Group = tuple[list[int], list[int]]
 """Positions of axes before and after that hold the same elements."""
 
 
-def reshape(emitter: Emitter, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+def reshape(builder: LinalgBuilder, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
     """`value` in the shape `sizes`, of as many elements.
 
-    Sizes known at run time alone agree where they are the same value (see `Emitter.with_sizes`).
+    Sizes known at run time alone agree where they are the same value (`LinalgBuilder.with_sizes`).
     """
-    source = emitter.sizes(value)
+    source = builder.sizes(value)
     groups = split_into_groups(source, sizes)
     if not source and sizes:
-        return _wrapped(emitter, value, len(sizes))
+        return _wrapped(builder, value, len(sizes))
     if not sizes:
         ones = with_shape(tensor_type(value), [1] * len(source))
-        return _collapse(emitter, emitter.cast_to(value, ones), [], []) if source else value
+        return _collapse(builder, builder.cast_to(value, ones), [], []) if source else value
     if any(_count_free(sizes[axis] for axis in after) > 1 for _, after in groups):
-        return _reshape_freely(emitter, value, sizes)
+        return _reshape_freely(builder, value, sizes)
     joined = [_product_or_dynamic([sizes[axis] for axis in after]) for _, after in groups]
     merged = [_product_or_dynamic([source[axis] for axis in before]) for before, _ in groups]
     if len(groups) < len(source):
-        value = emitter.cast_to(value, with_shape(tensor_type(value), static_shape(source)))
-        value = _collapse(emitter, value, [before for before, _ in groups], merged)
-    value = emitter.cast_to(value, with_shape(tensor_type(value), joined))
+        value = builder.cast_to(value, with_shape(tensor_type(value), static_shape(source)))
+        value = _collapse(builder, value, [before for before, _ in groups], merged)
+    value = builder.cast_to(value, with_shape(tensor_type(value), joined))
     if len(groups) < len(sizes):
-        value = _expand(emitter, value, [after for _, after in groups], sizes)
-    return emitter.with_sizes(value, sizes)
+        value = _expand(builder, value, [after for _, after in groups], sizes)
+    return builder.with_sizes(value, sizes)
 
 
 def reduce(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     value: SSAValue,
     axes: Sequence[int],
     step: Step,
@@ -61,14 +61,14 @@ def reduce(
     *,
     keepdims: bool,
 ) -> SSAValue:
-    """`Emitter.reduce`; with `keepdims` the axes stay, of size 1."""
-    result = emitter.reduce(value, axes, step, start)
+    """`LinalgBuilder.reduce`; with `keepdims` the axes stay, of size 1."""
+    result = builder.reduce(value, axes, step, start)
     if not keepdims:
         return result
-    sizes = emitter.sizes(value)
+    sizes = builder.sizes(value)
     for axis in axes:
         sizes[axis] = 1
-    return reshape(emitter, result, sizes)
+    return reshape(builder, result, sizes)
 
 
 def split_into_groups(source: Sequence[Size], target: Sequence[Size]) -> list[Group]:
@@ -154,18 +154,18 @@ def _count_free(sizes: Iterable[Size]) -> int:
     return sum(isinstance(size, SSAValue) for size in sizes)
 
 
-def _wrapped(emitter: Emitter, scalar: SSAValue, count: int) -> SSAValue:
+def _wrapped(builder: LinalgBuilder, scalar: SSAValue, count: int) -> SSAValue:
     """A scalar with `count` axes of size 1. xDSL has no `expand_shape` of a scalar."""
-    number = emitter.insert(upstream.ExtractOp(scalar, [], element(scalar)))
+    number = builder.insert(upstream.ExtractOp(scalar, [], element(scalar)))
     type = with_shape(tensor_type(scalar), [1] * count)
-    return emitter.insert(upstream.FromElementsOp(number, result_type=type))
+    return builder.insert(upstream.FromElementsOp(number, result_type=type))
 
 
-def _reshape_freely(emitter: Emitter, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+def _reshape_freely(builder: LinalgBuilder, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
     """By `tensor.reshape`: `expand_shape` cuts an axis into one unknown size at most."""
-    shape = emitter.insert(upstream.FromElementsOp(*(emitter.size_value(size) for size in sizes)))
+    shape = builder.insert(upstream.FromElementsOp(*(builder.size_value(size) for size in sizes)))
     type = with_shape(tensor_type(value), static_shape(sizes))
-    return emitter.with_sizes(emitter.insert(upstream.ReshapeOp(value, shape, type)), sizes)
+    return builder.with_sizes(builder.insert(upstream.ReshapeOp(value, shape, type)), sizes)
 
 
 def _product_or_dynamic(sizes: Sequence[Size]) -> int:
@@ -177,9 +177,9 @@ def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[Integ
 
 
 def _collapse(
-    emitter: Emitter, value: SSAValue, groups: Sequence[Sequence[int]], shape: Sequence[int]
+    builder: LinalgBuilder, value: SSAValue, groups: Sequence[Sequence[int]], shape: Sequence[int]
 ) -> SSAValue:
-    return emitter.insert(
+    return builder.insert(
         upstream.CollapseShapeOp.build(
             operands=[value],
             properties={"reassociation": _reassociation(groups)},
@@ -189,10 +189,10 @@ def _collapse(
 
 
 def _expand(
-    emitter: Emitter, value: SSAValue, groups: Sequence[Sequence[int]], sizes: Sequence[Size]
+    builder: LinalgBuilder, value: SSAValue, groups: Sequence[Sequence[int]], sizes: Sequence[Size]
 ) -> SSAValue:
     static = static_shape(sizes)
-    return emitter.insert(
+    return builder.insert(
         upstream.ExpandShapeOp(
             value,
             [size for size in sizes if isinstance(size, SSAValue)],

@@ -12,9 +12,9 @@ from ....dialects import tensor
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
 from ....dialects.tensor.shape import SLICE_END
-from .emitter import (
+from .linalg_builder import (
     PARALLEL,
-    Emitter,
+    LinalgBuilder,
     Rule,
     Size,
     broadcast_exprs,
@@ -27,9 +27,9 @@ from .reshaping import reshape
 from .scalars import Number, Scalars
 
 
-def reshape_to(emitter: Emitter, op: tensor.ReshapeToOp, x: SSAValue) -> SSAValue:
+def reshape_to(builder: LinalgBuilder, op: tensor.ReshapeToOp, x: SSAValue) -> SSAValue:
     """`tensor.reshape_to`."""
-    source = emitter.sizes(x)
+    source = builder.sizes(x)
     target = op.shape.get_values()
     known = tensor_type(op.result).get_shape()
     sizes: list[Size] = []
@@ -45,105 +45,107 @@ def reshape_to(emitter: Emitter, op: tensor.ReshapeToOp, x: SSAValue) -> SSAValu
             elif target[axis] != -1:
                 assert isinstance(size, int)
                 divisor *= size
-        sizes[sizes.index(-1)] = _quotient(emitter, free, divisor)
-    return reshape(emitter, x, sizes)
+        sizes[sizes.index(-1)] = _quotient(builder, free, divisor)
+    return reshape(builder, x, sizes)
 
 
-def _quotient(emitter: Emitter, sizes: Sequence[Size], divisor: int) -> Size:
+def _quotient(builder: LinalgBuilder, sizes: Sequence[Size], divisor: int) -> Size:
     """The product of `sizes` over `divisor`; sizes known early are divided early."""
     number = 1
     for size in sizes:
         number *= size if isinstance(size, int) else 1
     free = [size for size in sizes if isinstance(size, SSAValue)]
     if divisor and number % divisor == 0:
-        return emitter.times(emitter.product(free), number // divisor)
-    return emitter.over(emitter.times(emitter.product(free), number), divisor or 1)
+        return builder.times(builder.product(free), number // divisor)
+    return builder.over(builder.times(builder.product(free), number), divisor or 1)
 
 
-def flatten(emitter: Emitter, op: tensor.FlattenOp, x: SSAValue) -> SSAValue:
+def flatten(builder: LinalgBuilder, op: tensor.FlattenOp, x: SSAValue) -> SSAValue:
     """`tensor.flatten`."""
-    sizes = emitter.sizes(x)
+    sizes = builder.sizes(x)
     start, end = (i.value.data % len(sizes) for i in (op.start, op.end))
-    merged = emitter.product(sizes[start : end + 1])
-    return reshape(emitter, x, [*sizes[:start], merged, *sizes[end + 1 :]])
+    merged = builder.product(sizes[start : end + 1])
+    return reshape(builder, x, [*sizes[:start], merged, *sizes[end + 1 :]])
 
 
-def squeeze(emitter: Emitter, op: tensor.SqueezeOp, x: SSAValue) -> SSAValue:
+def squeeze(builder: LinalgBuilder, op: tensor.SqueezeOp, x: SSAValue) -> SSAValue:
     """`tensor.squeeze`."""
-    sizes = emitter.sizes(x)
+    sizes = builder.sizes(x)
     dropped = {axis % len(sizes) for axis in op.axes.get_values()}
     # A dropped axis whose size is not known early is 1 all the same.
     ones = [1 if axis in dropped else size for axis, size in enumerate(sizes)]
     known: TensorType[Attribute] = TensorType(element(x), static_shape(ones))
-    x = emitter.with_sizes(emitter.cast_to(x, known), ones)
-    return reshape(emitter, x, [size for axis, size in enumerate(sizes) if axis not in dropped])
+    x = builder.with_sizes(builder.cast_to(x, known), ones)
+    return reshape(builder, x, [size for axis, size in enumerate(sizes) if axis not in dropped])
 
 
-def unsqueeze(emitter: Emitter, op: tensor.UnsqueezeOp, x: SSAValue) -> SSAValue:
+def unsqueeze(builder: LinalgBuilder, op: tensor.UnsqueezeOp, x: SSAValue) -> SSAValue:
     """`tensor.unsqueeze`."""
     axes = op.axes.get_values()
     count = rank(x) + len(axes)
     inserted = {axis % count for axis in axes}
-    rest = iter(emitter.sizes(x))
-    return reshape(emitter, x, [1 if axis in inserted else next(rest) for axis in range(count)])
+    rest = iter(builder.sizes(x))
+    return reshape(builder, x, [1 if axis in inserted else next(rest) for axis in range(count)])
 
 
-def permuted(emitter: Emitter, x: SSAValue, perm: Sequence[int]) -> SSAValue:
+def permuted(builder: LinalgBuilder, x: SSAValue, perm: Sequence[int]) -> SSAValue:
     """`x` with axis i of the result being axis perm[i] of `x`."""
-    sizes = emitter.sizes(x)
+    sizes = builder.sizes(x)
     loops = dims(len(perm))
-    (result,) = emitter.generic(
+    (result,) = builder.generic(
         [(x, [loops[perm.index(axis)] for axis in range(len(perm))])],
-        [(emitter.empty([sizes[axis] for axis in perm], element(x)), loops)],
+        [(builder.empty([sizes[axis] for axis in perm], element(x)), loops)],
         [PARALLEL] * len(perm),
         lambda s, a, _: [a],
     )
     return result
 
 
-def permute(emitter: Emitter, op: tensor.PermuteOp, x: SSAValue) -> SSAValue:
+def permute(builder: LinalgBuilder, op: tensor.PermuteOp, x: SSAValue) -> SSAValue:
     """`tensor.permute`."""
-    return permuted(emitter, x, op.perm.get_values())
+    return permuted(builder, x, op.perm.get_values())
 
 
-def expand(emitter: Emitter, op: tensor.ExpandOp, x: SSAValue) -> SSAValue:
+def expand(builder: LinalgBuilder, op: tensor.ExpandOp, x: SSAValue) -> SSAValue:
     """`tensor.expand`."""
     target = op.shape.get_values()
-    source = emitter.sizes(x)
+    source = builder.sizes(x)
     lead = len(target) - len(source)
     sizes = [source[axis - lead] if n == -1 else n for axis, n in enumerate(target)]
     loops = dims(len(sizes))
-    (result,) = emitter.generic(
+    (result,) = builder.generic(
         [(x, broadcast_exprs(tensor_type(x).get_shape(), loops, sizes))],
-        [(emitter.empty(sizes, element(x)), loops)],
+        [(builder.empty(sizes, element(x)), loops)],
         [PARALLEL] * len(sizes),
         lambda s, a, _: [a],
     )
     return result
 
 
-def concatenate(emitter: Emitter, op: tensor.ConcatenateOp, *inputs: SSAValue) -> SSAValue:
+def concatenate(builder: LinalgBuilder, op: tensor.ConcatenateOp, *inputs: SSAValue) -> SSAValue:
     """`tensor.concatenate`: each input is inserted into its place."""
     count = rank(inputs[0])
     axis = op.axis.value.data % count
-    sizes = list(emitter.sizes(inputs[0]))
+    sizes = list(builder.sizes(inputs[0]))
     for a in range(count):
-        known = [size for v in inputs if isinstance(size := emitter.size(v, a), int)]
+        known = [size for v in inputs if isinstance(size := builder.size(v, a), int)]
         sizes[a] = known[0] if known else sizes[a]
     offsets: list[Size] = [0]
     for value in inputs:
-        offsets.append(emitter.plus(offsets[-1], emitter.size(value, axis)))
+        offsets.append(builder.plus(offsets[-1], builder.size(value, axis)))
     sizes[axis] = offsets[-1]
-    result = emitter.empty(sizes, element(inputs[0]))
+    result = builder.empty(sizes, element(inputs[0]))
     for value, offset in zip(inputs, offsets, strict=False):
-        result = _insert(emitter, value, result, axis, offset)
-    return emitter.with_sizes(result, sizes)
+        result = _insert(builder, value, result, axis, offset)
+    return builder.with_sizes(result, sizes)
 
 
-def _insert(emitter: Emitter, value: SSAValue, into: SSAValue, axis: int, offset: Size) -> SSAValue:
-    sizes = emitter.sizes(value)
+def _insert(
+    builder: LinalgBuilder, value: SSAValue, into: SSAValue, axis: int, offset: Size
+) -> SSAValue:
+    sizes = builder.sizes(value)
     offsets: list[Size] = [offset if a == axis else 0 for a in range(len(sizes))]
-    return emitter.insert(
+    return builder.insert(
         upstream.InsertSliceOp.get(
             value,
             into,
@@ -157,7 +159,7 @@ def _insert(emitter: Emitter, value: SSAValue, into: SSAValue, axis: int, offset
 
 
 def extract(
-    emitter: Emitter,
+    builder: LinalgBuilder,
     x: SSAValue,
     offsets: Sequence[Size],
     sizes: Sequence[Size],
@@ -166,30 +168,30 @@ def extract(
     """The elements offset + step·i of each axis, i below its size."""
     result: TensorType[Attribute] = TensorType(element(x), static_shape(sizes))
     op = upstream.ExtractSliceOp(x, offsets, sizes, steps, result)
-    return emitter.with_sizes(emitter.insert(op), sizes)
+    return builder.with_sizes(builder.insert(op), sizes)
 
 
-def split(emitter: Emitter, op: tensor.SplitOp, x: SSAValue) -> tuple[SSAValue, ...]:
+def split(builder: LinalgBuilder, op: tensor.SplitOp, x: SSAValue) -> tuple[SSAValue, ...]:
     """`tensor.split`."""
-    sizes = emitter.sizes(x)
+    sizes = builder.sizes(x)
     axis = op.axis.value.data % len(sizes)
     pieces: list[SSAValue] = []
     start = 0
     for size in op.sizes.get_values():
         offsets: list[Size] = [start if a == axis else 0 for a in range(len(sizes))]
         piece: list[Size] = [size if a == axis else n for a, n in enumerate(sizes)]
-        pieces.append(extract(emitter, x, offsets, piece, [1] * len(sizes)))
+        pieces.append(extract(builder, x, offsets, piece, [1] * len(sizes)))
         start += size
     return tuple(pieces)
 
 
-def slice_(emitter: Emitter, op: tensor.SliceOp, x: SSAValue) -> SSAValue:
+def slice_(builder: LinalgBuilder, op: tensor.SliceOp, x: SSAValue) -> SSAValue:
     """`tensor.slice`; bounds of axes whose size is known at run time alone are clamped there."""
     offsets: list[Size] = []
     lengths: list[Size] = []
     steps = op.steps.get_values()
     bounds = zip(op.starts.get_values(), op.ends.get_values(), steps, strict=True)
-    for size, (start, end, step) in zip(emitter.sizes(x), bounds, strict=True):
+    for size, (start, end, step) in zip(builder.sizes(x), bounds, strict=True):
         if isinstance(size, int):
             chosen = range(*slice(start, end, step).indices(size))
             offset: Size = chosen.start if len(chosen) else 0
@@ -197,39 +199,39 @@ def slice_(emitter: Emitter, op: tensor.SliceOp, x: SSAValue) -> SSAValue:
         elif (start, end, step) == (0, SLICE_END, 1):
             offset, length = 0, size
         else:
-            offset = _clamped(emitter, start, size)
-            span = emitter.sub(_clamped(emitter, end, size), offset)
-            taken = emitter.floor_div(emitter.add(span, step - 1), step)
-            length = emitter.maximum(taken, 0)
+            offset = _clamped(builder, start, size)
+            span = builder.sub(_clamped(builder, end, size), offset)
+            taken = builder.floor_div(builder.add(span, step - 1), step)
+            length = builder.maximum(taken, 0)
         offsets.append(offset)
         lengths.append(length)
-    return extract(emitter, x, offsets, lengths, steps)
+    return extract(builder, x, offsets, lengths, steps)
 
 
-def _clamped(emitter: Emitter, bound: int, size: SSAValue) -> SSAValue:
+def _clamped(builder: LinalgBuilder, bound: int, size: SSAValue) -> SSAValue:
     """A bound of a slice counted from the front, between 0 and `size`."""
-    value = emitter.constant(bound, IndexType())
+    value = builder.constant(bound, IndexType())
     if bound < 0:
-        value = emitter.maximum(emitter.add(value, size), 0)
-    return emitter.minimum(value, size)
+        value = builder.maximum(builder.add(value, size), 0)
+    return builder.minimum(value, size)
 
 
-def pad(emitter: Emitter, op: tensor.PadToOp, x: SSAValue) -> SSAValue:
+def pad(builder: LinalgBuilder, op: tensor.PadToOp, x: SSAValue) -> SSAValue:
     """`tensor.pad_to`."""
     value = op.value.value.data
     number: Number = value if isinstance(element(x), AnyFloat) else int(value)
-    return emitter.pad(x, op.low.get_values(), op.high.get_values(), number)
+    return builder.pad(x, op.low.get_values(), op.high.get_values(), number)
 
 
 def gather_rows(
-    emitter: Emitter, op: tensor.GatherRowsOp, table: SSAValue, indices: SSAValue
+    builder: LinalgBuilder, op: tensor.GatherRowsOp, table: SSAValue, indices: SSAValue
 ) -> SSAValue:
     """`tensor.gather_rows`: reads the table at computed positions."""
-    index_sizes, row_sizes = emitter.sizes(indices), emitter.sizes(table)[1:]
+    index_sizes, row_sizes = builder.sizes(indices), builder.sizes(table)[1:]
     sizes = [*index_sizes, *row_sizes]
     loops = dims(len(sizes))
     picked = len(index_sizes)
-    unsigned = indices in emitter.unsigned
+    unsigned = indices in builder.unsigned
 
     def body(s: Scalars, index: SSAValue, _: SSAValue) -> list[SSAValue]:
         wide = s.convert(index, i64, unsigned=unsigned)
@@ -237,9 +239,9 @@ def gather_rows(
         place = [row, *(s.index(axis) for axis in range(picked, len(sizes)))]
         return [s.insert(upstream.ExtractOp(table, place, element(table)))]
 
-    (result,) = emitter.generic(
+    (result,) = builder.generic(
         [(indices, loops[:picked])],
-        [(emitter.empty(sizes, element(table)), loops)],
+        [(builder.empty(sizes, element(table)), loops)],
         [PARALLEL] * len(sizes),
         body,
     )

@@ -19,7 +19,7 @@ from ....dialects.inference import tensor_type
 from ....dialects.parameters import constant_value
 from ....dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
 from ....passes.analysis.compile_time import Literal, ParameterOp
-from .emitter import Emitter
+from .linalg_builder import LinalgBuilder
 
 ARGUMENT_ATTRIBUTE = "tensor.parameter"
 """The argument attribute that holds the key of a parameter."""
@@ -33,32 +33,34 @@ def lowered_type(type: Attribute) -> Attribute:
     if not isinstance(type, TensorType):
         return type
     shaped = cast("TensorType[Attribute]", type)
-    return TensorType(Emitter.signless(shaped.element_type), shaped.get_shape(), shaped.encoding)
+    return TensorType(
+        LinalgBuilder.signless(shaped.element_type), shaped.get_shape(), shaped.encoding
+    )
 
 
 def is_unsigned_tensor(type: Attribute) -> bool:
     """Whether `type` is a tensor of unsigned integers."""
-    return isinstance(type, TensorType) and Emitter.is_unsigned_type(
+    return isinstance(type, TensorType) and LinalgBuilder.is_unsigned_type(
         cast("TensorType[Attribute]", type).element_type
     )
 
 
-def lower_argument_types(function: FuncOp, emitter: Emitter) -> None:
+def lower_argument_types(function: FuncOp, builder: LinalgBuilder) -> None:
     """Give the arguments of all blocks of `function` their lowered types."""
     for op in function.walk():
         for block in (block for region in op.regions for block in region.blocks):
             for argument in block.args:
-                lower_type_of(argument, emitter)
+                lower_type_of(argument, builder)
 
 
-def lower_type_of(value: SSAValue, emitter: Emitter) -> None:
+def lower_type_of(value: SSAValue, builder: LinalgBuilder) -> None:
     """Give `value` its lowered type; that it is unsigned is kept in mind."""
     type, lowered = value.type, lowered_type(value.type)
     if type == lowered:
         return
     changed = Rewriter.replace_value_with_new_type(value, lowered)
     if is_unsigned_tensor(type):
-        emitter.unsigned.add(changed)
+        builder.unsigned.add(changed)
 
 
 def lower_function_type(function: FuncOp) -> None:
@@ -98,7 +100,7 @@ class ParameterArguments:
         return self._arguments[key]
 
 
-def constant(emitter: Emitter, op: Literal) -> SSAValue:
+def constant(builder: LinalgBuilder, op: Literal) -> SSAValue:
     """The values of a constant or parameter as an `arith.constant`; trits as i8.
 
     Raises:
@@ -107,7 +109,7 @@ def constant(emitter: Emitter, op: Literal) -> SSAValue:
     values = constant_value(op)
     assert values is not None
     type = tensor_type(op.result)
-    return emitter.dense(values, Emitter.signless(type.element_type))
+    return builder.dense(values, LinalgBuilder.signless(type.element_type))
 
 
 def rename_store(module: ModuleOp, *, keep: bool) -> None:

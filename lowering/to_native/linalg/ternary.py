@@ -13,7 +13,7 @@ from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import bit_width, element_count, with_element
 from ....dialects.ternary.linear import accumulator
-from .emitter import PARALLEL, REDUCTION, Emitter, Rule, Size, dims, element, rank
+from .linalg_builder import PARALLEL, REDUCTION, LinalgBuilder, Rule, Size, dims, element, rank
 from .linear import add_along, along, convolution, matrix_product, multiply_along
 from .quantization import count_thresholds, rescale
 from .reduction import addition, mean
@@ -22,54 +22,54 @@ from .scalars import Scalars
 from .shape import extract
 
 
-def _sum_type(emitter: Emitter, x: SSAValue) -> Attribute:
+def _sum_type(builder: LinalgBuilder, x: SSAValue) -> Attribute:
     """The accumulator of products with x, whose own type does not say any more who has no sign."""
     type = tensor_type(x)
-    if x in emitter.unsigned:
+    if x in builder.unsigned:
         width = bit_width(type.element_type)
         type = with_element(type, IntegerType(width or 0, Signedness.UNSIGNED))
     return accumulator(type)
 
 
-def product(emitter: Emitter, x: SSAValue, weight: SSAValue) -> SSAValue:
+def product(builder: LinalgBuilder, x: SSAValue, weight: SSAValue) -> SSAValue:
     """x · W, summed in the accumulator."""
-    type = _sum_type(emitter, x)
-    return matrix_product(emitter, emitter.convert_elements(x, type), weight, type)
+    type = _sum_type(builder, x)
+    return matrix_product(builder, builder.convert_elements(x, type), weight, type)
 
 
 def matmul(
-    emitter: Emitter, op: ternary.MatmulOp, x: SSAValue, weight: SSAValue, *scale: SSAValue
+    builder: LinalgBuilder, op: ternary.MatmulOp, x: SSAValue, weight: SSAValue, *scale: SSAValue
 ) -> SSAValue:
     """`ternary.matmul`."""
-    result = product(emitter, x, weight)
+    result = product(builder, x, weight)
     for factor in scale:
-        result = emitter.map([result, factor], lambda s, a, b: s.mul(a, b), element(result))
+        result = builder.map([result, factor], lambda s, a, b: s.mul(a, b), element(result))
     return result
 
 
-def linear(emitter: Emitter, op: ternary.LinearOp, *operands: SSAValue) -> SSAValue:
+def linear(builder: LinalgBuilder, op: ternary.LinearOp, *operands: SSAValue) -> SSAValue:
     """`ternary.linear`."""
     given = named(op, operands)
-    return finish(emitter, op, product(emitter, given["input"], given["weight"]), given)
+    return finish(builder, op, product(builder, given["input"], given["weight"]), given)
 
 
-def conv(emitter: Emitter, op: ternary.ConvOp, *operands: SSAValue) -> SSAValue:
+def conv(builder: LinalgBuilder, op: ternary.ConvOp, *operands: SSAValue) -> SSAValue:
     """`ternary.conv`."""
     given = named(op, operands)
-    type = _sum_type(emitter, given["input"])
-    x = emitter.convert_elements(given["input"], type)
-    return finish(emitter, op, convolution(emitter, x, given["weight"], op, type), given)
+    type = _sum_type(builder, given["input"])
+    x = builder.convert_elements(given["input"], type)
+    return finish(builder, op, convolution(builder, x, given["weight"], op, type), given)
 
 
 def finish(
-    emitter: Emitter, op: ternary.FusedOp, result: SSAValue, given: Mapping[str, SSAValue]
+    builder: LinalgBuilder, op: ternary.FusedOp, result: SSAValue, given: Mapping[str, SSAValue]
 ) -> SSAValue:
     """The optional steps of `FusedOp` after the product, in their order."""
     axis = op.CHANNEL_AXIS
     if "scale" in given:
-        result = multiply_along(emitter, result, given["scale"], axis)
+        result = multiply_along(builder, result, given["scale"], axis)
     if "bias" in given:
-        result = add_along(emitter, result, given["bias"], axis)
+        result = add_along(builder, result, given["bias"], axis)
     activation = op.activation.data
     if activation != "none":
 
@@ -77,14 +77,14 @@ def finish(
             positive = s.maximum(x, 0)
             return s.minimum(positive, 6) if activation == "relu6" else positive
 
-        result = emitter.map([result], activate, element(result))
+        result = builder.map([result], activate, element(result))
     if "thresholds" in given:
-        return count_thresholds(emitter, result, given["thresholds"], axis)
+        return count_thresholds(builder, result, given["thresholds"], axis)
     if op.low is not None and op.high is not None:
         low, high = op.low.value.data, op.high.value.data
         multiplier, shift = given["multiplier"], given["shift"]
         zero_point = given["zero_point"]
-        return rescale(emitter, result, multiplier, shift, zero_point, low, high, axis)
+        return rescale(builder, result, multiplier, shift, zero_point, low, high, axis)
     return result
 
 
@@ -106,31 +106,31 @@ def named(op: ternary.FusedOp, operands: Sequence[SSAValue]) -> dict[str, SSAVal
     return dict(zip(present, operands, strict=True))
 
 
-def adder_graph(emitter: Emitter, op: ternary.AdderGraphOp, x: SSAValue) -> SSAValue:
+def adder_graph(builder: LinalgBuilder, op: ternary.AdderGraphOp, x: SSAValue) -> SSAValue:
     """`ternary.adder_graph`, as a product with the matrix that it stands for."""
-    type = _sum_type(emitter, x)
-    weight = emitter.dense(op.matrix().astype(numpy_dtype(type)), type)
-    return matrix_product(emitter, emitter.convert_elements(x, type), weight, type)
+    type = _sum_type(builder, x)
+    weight = builder.dense(op.matrix().astype(numpy_dtype(type)), type)
+    return matrix_product(builder, builder.convert_elements(x, type), weight, type)
 
 
 def dequantize(
-    emitter: Emitter, op: ternary.DequantizeOp, trits: SSAValue, *scale: SSAValue
+    builder: LinalgBuilder, op: ternary.DequantizeOp, trits: SSAValue, *scale: SSAValue
 ) -> SSAValue:
     """`ternary.dequantize`."""
     if not scale:
-        return emitter.convert_elements(trits, f32)
+        return builder.convert_elements(trits, f32)
     type = element(scale[0])
-    factor = along(emitter, scale[0], rank(trits), op.axis.value.data)
-    return emitter.map([trits, factor], lambda s, t, f: s.mul(s.convert(t, type), f), type)
+    factor = along(builder, scale[0], rank(trits), op.axis.value.data)
+    return builder.map([trits, factor], lambda s, t, f: s.mul(s.convert(t, type), f), type)
 
 
-def ternarize(emitter: Emitter, op: ternary.TernarizeOp, x: SSAValue) -> tuple[SSAValue, ...]:
+def ternarize(builder: LinalgBuilder, op: ternary.TernarizeOp, x: SSAValue) -> tuple[SSAValue, ...]:
     """`ternary.ternarize`, the deterministic rules. Means are taken in f64, then rounded."""
     type = element(x)
     count = rank(x)
     channel = op.axis.value.data % count if op.scaling.data == "channel" else None
     axes = [axis for axis in range(count) if axis != channel]
-    magnitude = emitter.map([x], lambda s, a: s.convert(s.insert(AbsFOp(a)), f64), f64)
+    magnitude = builder.map([x], lambda s, a: s.convert(s.insert(AbsFOp(a)), f64), f64)
     rule = op.rule.data
 
     def by_threshold(s: Scalars, a: SSAValue, bound: SSAValue) -> SSAValue:
@@ -146,13 +146,13 @@ def ternarize(emitter: Emitter, op: ternary.TernarizeOp, x: SSAValue) -> tuple[S
 
     if rule == "fixed":
         assert op.threshold is not None
-        bound = emitter.fill([], op.threshold.value.data, type)
+        bound = builder.fill([], op.threshold.value.data, type)
     else:
         factor = 0.7 if rule == "twn" else 1.0
-        average = mean(emitter, magnitude, axes, keepdims=True)
-        bound = emitter.map([average], lambda s, a: s.convert(s.mul(a, factor), type), type)
+        average = mean(builder, magnitude, axes, keepdims=True)
+        bound = builder.map([average], lambda s, a: s.convert(s.mul(a, factor), type), type)
     body = by_mean if rule == "absmean" else by_threshold
-    trits = emitter.map([x, bound], body, i8)
+    trits = builder.map([x, bound], body, i8)
     if op.scale is None:
         return (trits,)
 
@@ -162,29 +162,29 @@ def ternarize(emitter: Emitter, op: ternary.TernarizeOp, x: SSAValue) -> tuple[S
     def one_if_kept(s: Scalars, t: SSAValue) -> SSAValue:
         return s.convert(s.compare("ne", t, 0), f64)
 
-    total = emitter.reduce(emitter.map([magnitude, trits], kept, f64), axes, addition, 0)
-    number = emitter.reduce(emitter.map([trits], one_if_kept, f64), axes, addition, 0)
-    scale = emitter.map(
+    total = builder.reduce(builder.map([magnitude, trits], kept, f64), axes, addition, 0)
+    number = builder.reduce(builder.map([trits], one_if_kept, f64), axes, addition, 0)
+    scale = builder.map(
         [total, number], lambda s, a, n: s.convert(s.div(a, s.maximum(n, 1)), type), type
     )
     return trits, scale
 
 
-def pack(emitter: Emitter, op: ternary.PackOp, trits: SSAValue) -> SSAValue:
+def pack(builder: LinalgBuilder, op: ternary.PackOp, trits: SSAValue) -> SSAValue:
     """`ternary.pack`: the sum of code·4^i over each four trits."""
     count = element_count(tensor_type(trits).get_shape()) or 0
-    flat = reshape(emitter, trits, [count])
-    padded = emitter.pad(flat, [0], [-count % 4], 0)
-    quads = reshape(emitter, padded, [-(-count // 4), 4])
+    flat = reshape(builder, trits, [count])
+    padded = builder.pad(flat, [0], [-count % 4], 0)
+    quads = reshape(builder, padded, [-(-count // 4), 4])
     loops = dims(2)
 
     def body(s: Scalars, trit: SSAValue, byte: SSAValue) -> list[SSAValue]:
         code = s.select(s.compare("lt", trit, 0), 2, trit)
         return [s.either(byte, s.shift_left(code, _bit(s)))]
 
-    (result,) = emitter.generic(
+    (result,) = builder.generic(
         [(quads, loops)],
-        [(emitter.fill([-(-count // 4)], 0, i8), loops[:1])],
+        [(builder.fill([-(-count // 4)], 0, i8), loops[:1])],
         [PARALLEL, REDUCTION],
         body,
     )
@@ -196,7 +196,7 @@ def _bit(s: Scalars) -> SSAValue:
     return s.convert(s.mul(s.index(1), 2), i8)
 
 
-def unpack(emitter: Emitter, op: ternary.UnpackOp, packed: SSAValue) -> SSAValue:
+def unpack(builder: LinalgBuilder, op: ternary.UnpackOp, packed: SSAValue) -> SSAValue:
     """`ternary.unpack`; the reserved code is not looked for, and reads as 3."""
     shape = tensor_type(op.result).get_shape()
     count = element_count(shape) or 0
@@ -209,11 +209,11 @@ def unpack(emitter: Emitter, op: ternary.UnpackOp, packed: SSAValue) -> SSAValue
         code = s.both(shifted, s.constant(3, i8))
         return [s.select(s.compare("eq", code, 2), -1, code)]
 
-    (quads,) = emitter.generic(
-        [(packed, loops[:1])], [(emitter.empty(sizes, i8), loops)], [PARALLEL, PARALLEL], body
+    (quads,) = builder.generic(
+        [(packed, loops[:1])], [(builder.empty(sizes, i8), loops)], [PARALLEL, PARALLEL], body
     )
-    flat = extract(emitter, reshape(emitter, quads, [bytes_count * 4]), [0], [count], [1])
-    return reshape(emitter, flat, list(shape))
+    flat = extract(builder, reshape(builder, quads, [bytes_count * 4]), [0], [count], [1])
+    return reshape(builder, flat, list(shape))
 
 
 def unsupported(op: Operation) -> str | None:

@@ -3,7 +3,7 @@
 - `types`: what a type is in the `llvm` dialect;
 - `walk`: one rule for each op, the errors, the casts between old and new types;
 - `blocks`: values that change their types where they are;
-- `emitter`: appends `llvm` ops, on scalars and on vectors of one dimension alike;
+- `builder`: appends `llvm` ops, on scalars and on vectors of one dimension alike;
 - `half`: f16 and bf16 without the functions that compilers call for them;
 - `division`, `casts`: integer division; integers to floats and back;
 - `rounding`, `exponential`, `logarithm`, `hyperbolic`, `error_function`, `power`, `remainder`: what

@@ -8,7 +8,7 @@ from xdsl.dialects import llvm, math
 from xdsl.dialects.builtin import ModuleOp, f64, i64
 from xdsl.ir import Operation, SSAValue
 
-from .emitter import Emitter
+from .llvm_builder import LlvmBuilder
 from .types import element, lanes
 
 C_NAMES: dict[type[Operation], str] = {
@@ -42,7 +42,7 @@ C_NAMES: dict[type[Operation], str] = {
 def call_c(name: str) -> Callable[..., SSAValue]:
     """The builder that calls `name` on f64, or its sister on f32."""
 
-    def build(e: Emitter, *x: SSAValue) -> SSAValue:
+    def build(e: LlvmBuilder, *x: SSAValue) -> SSAValue:
         kind = x[0].type
         scalar = element(kind)
         full = name if scalar == f64 else f"{name}f"

@@ -11,22 +11,22 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import f64
 from xdsl.ir import Attribute, SSAValue
 
-from .emitter import Emitter
 from .half import extend_float, truncate_float
+from .llvm_builder import LlvmBuilder
 from .types import computed_in, element, integers, is_half, like, suffix, width
 
 _SPLIT = 11
 """i64 has so many bits more than the significand of f64."""
 
 
-def from_signed(e: Emitter, x: SSAValue, target: Attribute) -> SSAValue:
+def from_signed(e: LlvmBuilder, x: SSAValue, target: Attribute) -> SSAValue:
     """A signed integer as a float, in the `llvm` type of `target`."""
     if is_half(target):
         return truncate_float(e, _sticky(e, x, unsigned=False), target)
     return _from_signed(e, x, target)
 
 
-def from_unsigned(e: Emitter, x: SSAValue, target: Attribute) -> SSAValue:
+def from_unsigned(e: LlvmBuilder, x: SSAValue, target: Attribute) -> SSAValue:
     """An unsigned integer as a float, in the `llvm` type of `target`."""
     if is_half(target):
         return truncate_float(e, _sticky(e, x, unsigned=True), target)
@@ -46,18 +46,18 @@ def from_unsigned(e: Emitter, x: SSAValue, target: Attribute) -> SSAValue:
     return e.select(large, e.fadd(doubled, doubled), _from_signed(e, x, target))
 
 
-def _from_signed(e: Emitter, x: SSAValue, target: Attribute) -> SSAValue:
+def _from_signed(e: LlvmBuilder, x: SSAValue, target: Attribute) -> SSAValue:
     return e.insert(llvm.SIToFPOp(x, target))
 
 
-def _from_halves(e: Emitter, x: SSAValue, half: int, target: Attribute) -> SSAValue:
+def _from_halves(e: LlvmBuilder, x: SSAValue, half: int, target: Attribute) -> SSAValue:
     """Both halves are exact: the sum rounds once."""
     high = _from_signed(e, e.lshr(x, half), target)
     low = _from_signed(e, e.and_(x, (1 << half) - 1), target)
     return e.fadd(e.fmul(high, float(1 << half)), low)
 
 
-def _sticky(e: Emitter, x: SSAValue, *, unsigned: bool) -> SSAValue:
+def _sticky(e: LlvmBuilder, x: SSAValue, *, unsigned: bool) -> SSAValue:
     """An integer as f64, rounded to odd if it must be: still right when rounded again."""
     bits = width(x.type)
     double = like(x.type, f64)
@@ -77,7 +77,7 @@ def _sticky(e: Emitter, x: SSAValue, *, unsigned: bool) -> SSAValue:
 
 
 def to_integer(
-    e: Emitter, x: SSAValue, source: Attribute, target: Attribute, *, unsigned: bool
+    e: LlvmBuilder, x: SSAValue, source: Attribute, target: Attribute, *, unsigned: bool
 ) -> SSAValue:
     """A float of the type `source` as an integer, toward zero.
 

@@ -27,12 +27,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from . import casts, division
-from .emitter import Emitter
 from .half import extend_float, truncate_float
+from .llvm_builder import LlvmBuilder
 from .types import computed_in, converted, integers, is_half, width
 from .walk import Rule, Values, convert_ops
 
-_Build = Callable[[Emitter, SSAValue, SSAValue], SSAValue]
+_Build = Callable[[LlvmBuilder, SSAValue, SSAValue], SSAValue]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _refuse(op: Operation) -> str | None:
 _CONVERSIONS = (arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp)
 
 
-def constant(e: Emitter, op: arith.ConstantOp, _: Values) -> SSAValue:
+def constant(e: LlvmBuilder, op: arith.ConstantOp, _: Values) -> SSAValue:
     """`arith.constant`."""
     type = converted(op.result.type)
     return e.insert(llvm.ConstantOp(constant_value(op.value, type), type))
@@ -98,7 +98,7 @@ def constant_value(value: Attribute, type: Attribute) -> Attribute:
 
 def _overflowing(kind: type[llvm.ArithmeticBinOpOverflow]) -> Rule:
     def rule(
-        e: Emitter, op: arith.SignlessIntegerBinaryOperationWithOverflow, x: Values
+        e: LlvmBuilder, op: arith.SignlessIntegerBinaryOperationWithOverflow, x: Values
     ) -> SSAValue:
         flags = [llvm.OverflowFlag(flag.value) for flag in op.overflow_flags.data]
         return e.insert(kind(x[0], x[1], overflow=llvm.OverflowAttr(flags or None)))
@@ -114,7 +114,7 @@ def _intrinsic(name: str) -> Rule:
     return lambda e, op, x: e.overloaded(name, x[0], x[1])
 
 
-def on_floats(e: Emitter, op: Operation, x: Values, build: _Build) -> SSAValue:
+def on_floats(e: LlvmBuilder, op: Operation, x: Values, build: _Build) -> SSAValue:
     """A function of two floats of the type of the result: f16 and bf16 in f32."""
     type = op.results[0].type
     if not is_half(type):
@@ -124,7 +124,7 @@ def on_floats(e: Emitter, op: Operation, x: Values, build: _Build) -> SSAValue:
 
 
 def _float_binary(kind: type[llvm.AbstractFloatArithOp]) -> Rule:
-    def rule(e: Emitter, op: arith.FloatingPointLikeBinaryOperation, x: Values) -> SSAValue:
+    def rule(e: LlvmBuilder, op: arith.FloatingPointLikeBinaryOperation, x: Values) -> SSAValue:
         flags = llvm.FastMathAttr(op.fastmath.data or None)
         return on_floats(e, op, x, lambda e, a, b: e.insert(kind(a, b, flags)))
 
@@ -135,7 +135,7 @@ def _float_intrinsic(name: str) -> Rule:
     return lambda e, op, x: on_floats(e, op, x, lambda e, a, b: e.overloaded(name, a, b))
 
 
-def negate(e: Emitter, op: arith.NegfOp, x: Values) -> SSAValue:
+def negate(e: LlvmBuilder, op: arith.NegfOp, x: Values) -> SSAValue:
     """`arith.negf`: turns the sign over, of NaN too."""
     type = op.result.type
     if not is_half(type):
@@ -144,25 +144,25 @@ def negate(e: Emitter, op: arith.NegfOp, x: Values) -> SSAValue:
     return e.bits(bits, x[0].type)
 
 
-def compare_integers(e: Emitter, op: arith.CmpiOp, x: Values) -> SSAValue:
+def compare_integers(e: LlvmBuilder, op: arith.CmpiOp, x: Values) -> SSAValue:
     """`arith.cmpi`."""
     return e.icmp(arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], x[0], x[1])
 
 
-def compare_floats(e: Emitter, op: arith.CmpfOp, x: Values) -> SSAValue:
+def compare_floats(e: LlvmBuilder, op: arith.CmpfOp, x: Values) -> SSAValue:
     """`arith.cmpf`."""
     type = op.lhs.type
     a, b = (extend_float(e, value, type, computed_in(type)) for value in x)
     return e.fcmp(arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data], a, b)
 
 
-def add_with_carry(e: Emitter, op: arith.AddUIExtendedOp, x: Values) -> Values:
+def add_with_carry(e: LlvmBuilder, op: arith.AddUIExtendedOp, x: Values) -> Values:
     """`arith.addui_extended`."""
     total = e.add(x[0], x[1])
     return [total, e.icmp("ult", total, x[0])]
 
 
-def multiply_wide(e: Emitter, op: arith.MulExtendedBase, x: Values) -> Values:
+def multiply_wide(e: LlvmBuilder, op: arith.MulExtendedBase, x: Values) -> Values:
     """`arith.mului_extended`, `arith.mulsi_extended`: in integers of twice the width."""
     unsigned = isinstance(op, arith.MulUIExtendedOp)
     type, bits = x[0].type, width(x[0].type)
@@ -172,23 +172,23 @@ def multiply_wide(e: Emitter, op: arith.MulExtendedBase, x: Values) -> Values:
 
 
 def _resize(*, unsigned: bool) -> Rule:
-    def rule(e: Emitter, op: Operation, x: Values) -> SSAValue:
+    def rule(e: LlvmBuilder, op: Operation, x: Values) -> SSAValue:
         return e.resize(x[0], converted(op.results[0].type), unsigned=unsigned)
 
     return rule
 
 
-def extend(e: Emitter, op: arith.ExtFOp, x: Values) -> SSAValue:
+def extend(e: LlvmBuilder, op: arith.ExtFOp, x: Values) -> SSAValue:
     """`arith.extf`."""
     return extend_float(e, x[0], op.input.type, op.result.type)
 
 
-def truncate(e: Emitter, op: arith.TruncFOp, x: Values) -> SSAValue:
+def truncate(e: LlvmBuilder, op: arith.TruncFOp, x: Values) -> SSAValue:
     """`arith.truncf`."""
     return truncate_float(e, x[0], op.result.type)
 
 
-def bitcast(e: Emitter, op: arith.BitcastOp, x: Values) -> SSAValue:
+def bitcast(e: LlvmBuilder, op: arith.BitcastOp, x: Values) -> SSAValue:
     """`arith.bitcast`."""
     return e.bits(x[0], converted(op.result.type))
 

@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from .blocks import convert_arguments
-from .emitter import Emitter
+from .llvm_builder import LlvmBuilder
 from .walk import check, in_dialect, realized, remove_casts
 
 _Target = tuple[Block, Sequence[SSAValue]]
@@ -41,16 +41,16 @@ class ConvertCfToLLVMPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops = [each for each in op.walk() if in_dialect(each, "cf")]
         check(ops, lambda each: None)
-        emitter = Emitter()
+        builder = LlvmBuilder()
         for block in dict.fromkeys(block for each in ops for block in each.successors):
-            convert_arguments(emitter, block)
+            convert_arguments(builder, block)
         for each in ops:
-            emitter.at(each)
-            _convert(emitter, each)
+            builder.at(each)
+            _convert(builder, each)
         remove_casts(op)
 
 
-def _convert(e: Emitter, op: Operation) -> None:
+def _convert(e: LlvmBuilder, op: Operation) -> None:
     match op:
         case cf.BranchOp():
             e.effect(llvm.BrOp(op.successor, *_values(e, op.arguments)))
@@ -67,7 +67,7 @@ def _convert(e: Emitter, op: Operation) -> None:
     block.erase_op(op)
 
 
-def _values(e: Emitter, values: Sequence[SSAValue]) -> list[SSAValue]:
+def _values(e: LlvmBuilder, values: Sequence[SSAValue]) -> list[SSAValue]:
     return [realized(e, value) for value in values]
 
 
@@ -82,7 +82,7 @@ def _branch(condition: SSAValue, yes: _Target, no: _Target) -> list[Operation]:
     return [*chosen, llvm.BrOp(yes[0], *chosen)]
 
 
-def _switch(e: Emitter, op: cf.SwitchOp) -> None:
+def _switch(e: LlvmBuilder, op: cf.SwitchOp) -> None:
     """The first comparison stands where the op stood, each other one in a block of its own."""
     flag = realized(e, op.flag)
     otherwise: _Target = (op.default_block, _values(e, op.default_operands))
@@ -108,7 +108,7 @@ def _switch(e: Emitter, op: cf.SwitchOp) -> None:
         e.effect(each)
 
 
-def _assert(e: Emitter, op: cf.AssertOp) -> None:
+def _assert(e: LlvmBuilder, op: cf.AssertOp) -> None:
     """What follows moves into a block of its own, behind one that ends the program."""
     block, following_op = op.parent, op.next_op
     assert block is not None and block.parent is not None and following_op is not None

@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
 from .blocks import convert_arguments, replace_type
-from .emitter import Emitter
+from .llvm_builder import LlvmBuilder
 from .types import NO_TYPE, converted, llvm_type
 from .walk import in_dialect, realized, remove_casts, replace_op
 
@@ -42,19 +42,19 @@ class ConvertFuncToLLVMPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops = [each for each in op.walk() if in_dialect(each, "func")]
         _check(op)
-        emitter = Emitter()
+        builder = LlvmBuilder()
         functions = [each for each in ops if isinstance(each, func.FuncOp)]
         for function in functions:
             for block in function.body.blocks:
-                convert_arguments(emitter, block)
+                convert_arguments(builder, block)
         for each in ops:
-            emitter.at(each)
+            builder.at(each)
             if isinstance(each, func.CallOp):
-                _call(emitter, each)
+                _call(builder, each)
             elif isinstance(each, func.ReturnOp):
-                _return(emitter, each)
+                _return(builder, each)
         for each in [each for each in op.walk() if in_dialect(each, "llvm")]:
-            _memory(emitter, each)
+            _memory(builder, each)
         for function in functions:
             _function(function)
         remove_casts(op)
@@ -79,7 +79,7 @@ def _types(op: Operation) -> list[Attribute]:
     return types
 
 
-def _memory(e: Emitter, op: Operation) -> None:
+def _memory(e: LlvmBuilder, op: Operation) -> None:
     """What loads, stores and places in memory have of types that change: `index`, bf16."""
     e.at(op)
     for place, operand in enumerate(op.operands):
@@ -126,7 +126,7 @@ def _moved(body: Region) -> Region:
     return region
 
 
-def _call(e: Emitter, op: func.CallOp) -> None:
+def _call(e: LlvmBuilder, op: func.CallOp) -> None:
     types = ArrayAttr(op.result_types)
     operands = [realized(e, operand) for operand in op.arguments]
     call = llvm.CallOp(op.callee, *operands, return_type=result_type(types))
@@ -145,7 +145,7 @@ def _call(e: Emitter, op: func.CallOp) -> None:
     replace_op(e, op, results)
 
 
-def _return(e: Emitter, op: func.ReturnOp) -> None:
+def _return(e: LlvmBuilder, op: func.ReturnOp) -> None:
     operands = [realized(e, operand) for operand in op.arguments]
     if len(operands) > 1:
         together = e.insert(

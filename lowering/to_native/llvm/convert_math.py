@@ -19,14 +19,14 @@ from ....ir.errors import OptionError
 from . import error_function, exponential, hyperbolic, logarithm, power, rounding
 from .c_library import C_NAMES, call_c, declare
 from .double_double import two_sum
-from .emitter import Emitter
 from .half import extend_float, truncate_float
+from .llvm_builder import LlvmBuilder
 from .remainder import PREFIX, fmod_function
 from .types import computed_in, element, integers, is_half, like, suffix
 from .walk import Rule, Values, convert_ops, realized, replace_op
 
 _Function = Callable[..., SSAValue]
-"""Emitter and operands, f32 or f64, to the result."""
+"""LlvmBuilder and operands, f32 or f64, to the result."""
 
 LIBRARIES = ("none", "libm")
 _ROUNDS = {"sse4.1", "avx", "avx2", "avx512f", "neon"}
@@ -104,7 +104,7 @@ def _refuse(rules: dict[type[Operation], Rule]) -> Callable[[Operation], str | N
 def _in_f32(build: _Function) -> Rule:
     """A function of floats; f16 and bf16 are extended, and the result rounded."""
 
-    def rule(e: Emitter, op: Operation, x: Values) -> SSAValue:
+    def rule(e: LlvmBuilder, op: Operation, x: Values) -> SSAValue:
         type = op.results[0].type
         if not is_half(type):
             return build(e, *x)
@@ -115,27 +115,27 @@ def _in_f32(build: _Function) -> Rule:
 
 
 def _intrinsic(name: str) -> Rule:
-    def build(e: Emitter, *x: SSAValue) -> SSAValue:
+    def build(e: LlvmBuilder, *x: SSAValue) -> SSAValue:
         return e.overloaded(name, *x)
 
     return _in_f32(build)
 
 
-def _rsqrt(e: Emitter, x: SSAValue) -> SSAValue:
+def _rsqrt(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     return e.fdiv(e.constant(1.0, x.type), e.overloaded("sqrt", x))
 
 
 def _flagged(name: str) -> Rule:
     """An intrinsic on integers that says of a flag what is undefined: nothing."""
 
-    def rule(e: Emitter, op: Operation, x: Values) -> SSAValue:
+    def rule(e: LlvmBuilder, op: Operation, x: Values) -> SSAValue:
         arguments = [x[0], e.constant(0, i1)]
         return e.intrinsic(f"llvm.{name}.{suffix(x[0].type)}", arguments, x[0].type)
 
     return rule
 
 
-def fuse(e: Emitter, op: math.FmaOp, x: Values) -> SSAValue:
+def fuse(e: LlvmBuilder, op: math.FmaOp, x: Values) -> SSAValue:
     """`math.fma` of what is narrower than f64, rounded once, without an instruction for it.
 
     The product is exact in f64; the sum is rounded to odd there (see `half`).
@@ -197,18 +197,18 @@ def _replace_fmod(module: ModuleOp) -> None:
         and op.sym_name.data in ("fmod", "fmodf")
         and not op.body.blocks
     }
-    emitter = Emitter()
+    builder = LlvmBuilder()
     for op in [op for op in module.walk() if isinstance(op, func.CallOp | llvm.CallOp)]:
         name = None if op.callee is None else op.callee.string_value()
         if name not in declared:
             continue
-        emitter.at(op)
+        builder.at(op)
         type = op.results[0].type
         if SymbolTable.lookup_symbol(module, f"{PREFIX}{name}") is None:
             module.body.block.add_op(fmod_function(type))
-        operands = [realized(emitter, operand) for operand in op.operands]
+        operands = [realized(builder, operand) for operand in op.operands]
         call = llvm.CallOp(f"{PREFIX}{name}", *operands, return_type=type)
-        replace_op(emitter, op, [emitter.insert(call)])
+        replace_op(builder, op, [builder.insert(call)])
     for op in declared.values():
         op.detach()
         op.erase()

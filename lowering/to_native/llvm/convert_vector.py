@@ -15,8 +15,8 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from .emitter import Emitter
 from .half import extend_float, truncate_float
+from .llvm_builder import LlvmBuilder
 from .types import computed_in, converted, element, integers, lanes, suffix
 from .walk import Rule, Values, convert_ops
 
@@ -54,7 +54,7 @@ def _refuse(op: Operation) -> str | None:
     return None
 
 
-def broadcast(e: Emitter, op: vector.BroadcastOp, x: Values) -> SSAValue:
+def broadcast(e: LlvmBuilder, op: vector.BroadcastOp, x: Values) -> SSAValue:
     """`vector.broadcast` of a scalar or of a vector."""
     count = lanes(op.vector.type)
     assert count is not None
@@ -63,7 +63,7 @@ def broadcast(e: Emitter, op: vector.BroadcastOp, x: Values) -> SSAValue:
     return e.splat(x[0] if lanes(x[0].type) is None else e.lane(x[0], 0), count)
 
 
-def shuffle(e: Emitter, op: vector.ShuffleOp, x: Values) -> SSAValue:
+def shuffle(e: LlvmBuilder, op: vector.ShuffleOp, x: Values) -> SSAValue:
     """`vector.shuffle`: LLVM wants operands of one length; what is undefined is the first lane."""
     first, second = (lanes(value.type) or 1 for value in x)
     longest = max(first, second)
@@ -73,12 +73,12 @@ def shuffle(e: Emitter, op: vector.ShuffleOp, x: Values) -> SSAValue:
     return e.shuffle(a, b, places)
 
 
-def _lengthened(e: Emitter, x: SSAValue, count: int) -> SSAValue:
+def _lengthened(e: LlvmBuilder, x: SSAValue, count: int) -> SSAValue:
     have = lanes(x.type) or 1
     return x if have == count else e.shuffle(x, x, [*range(have), *[0] * (count - have)])
 
 
-def extract(e: Emitter, op: vector.ExtractOp, x: Values) -> SSAValue:
+def extract(e: LlvmBuilder, op: vector.ExtractOp, x: Values) -> SSAValue:
     """`vector.extract`; a place that is not known is found by comparing every lane's."""
     positions = op.get_mixed_position()
     if not positions:
@@ -93,12 +93,12 @@ def extract(e: Emitter, op: vector.ExtractOp, x: Values) -> SSAValue:
     return e.bits(found, converted(op.result.type))
 
 
-def _places(e: Emitter, count: int) -> SSAValue:
+def _places(e: LlvmBuilder, count: int) -> SSAValue:
     """The number of each lane."""
     return e.listed(range(count), VectorType(i64, [count]))
 
 
-def insert(e: Emitter, op: vector.InsertOp, x: Values) -> SSAValue:
+def insert(e: LlvmBuilder, op: vector.InsertOp, x: Values) -> SSAValue:
     """`vector.insert`."""
     positions = op.get_mixed_position()
     if not positions:
@@ -107,13 +107,13 @@ def insert(e: Emitter, op: vector.InsertOp, x: Values) -> SSAValue:
     return e.insert(llvm.InsertElementOp(x[1], x[0], place))
 
 
-def create_mask(e: Emitter, op: vector.CreateMaskOp, x: Values) -> SSAValue:
+def create_mask(e: LlvmBuilder, op: vector.CreateMaskOp, x: Values) -> SSAValue:
     """`vector.create_mask`: so many lanes are set."""
     count = lanes(op.mask_vector.type) or 1
     return e.icmp("slt", _places(e, count), e.splat(x[0], count))
 
 
-def fused(e: Emitter, op: vector.FMAOp, x: Values) -> SSAValue:
+def fused(e: LlvmBuilder, op: vector.FMAOp, x: Values) -> SSAValue:
     """`vector.fma`."""
     return e.insert(math.FmaOp(op.lhs, op.rhs, op.acc))
 
@@ -138,14 +138,14 @@ _FLOAT_KINDS = {
     "maximumf": "fmaximum",
 }
 _BINARY = {"fmin": "minnum", "fmax": "maxnum", "fminimum": "minimum", "fmaximum": "maximum"}
-_OPS: dict[str, Callable[[Emitter, SSAValue, SSAValue], SSAValue]] = {
-    "add": Emitter.add,
-    "mul": Emitter.mul,
-    "and": Emitter.and_,
-    "or": Emitter.or_,
-    "xor": Emitter.xor,
-    "fadd": Emitter.fadd,
-    "fmul": Emitter.fmul,
+_OPS: dict[str, Callable[[LlvmBuilder, SSAValue, SSAValue], SSAValue]] = {
+    "add": LlvmBuilder.add,
+    "mul": LlvmBuilder.mul,
+    "and": LlvmBuilder.and_,
+    "or": LlvmBuilder.or_,
+    "xor": LlvmBuilder.xor,
+    "fadd": LlvmBuilder.fadd,
+    "fmul": LlvmBuilder.fmul,
 }
 
 
@@ -154,7 +154,7 @@ def _kinds(op: vector.ReductionOp) -> dict[str, str]:
     return _FLOAT_KINDS if isinstance(scalar, AnyFloat) else _INTEGER_KINDS
 
 
-def reduction(e: Emitter, op: vector.ReductionOp, x: Values) -> SSAValue:
+def reduction(e: LlvmBuilder, op: vector.ReductionOp, x: Values) -> SSAValue:
     """`vector.reduction`; f16 and bf16 in f32, rounded at the end."""
     kind = _kinds(op)[op.kind.data]
     type = op.vector.type
@@ -172,14 +172,14 @@ def reduction(e: Emitter, op: vector.ReductionOp, x: Values) -> SSAValue:
     return truncate_float(e, result, element(type)) if wide != type else result
 
 
-def _combined(e: Emitter, kind: str, x: SSAValue, y: SSAValue) -> SSAValue:
+def _combined(e: LlvmBuilder, kind: str, x: SSAValue, y: SSAValue) -> SSAValue:
     if kind in _OPS:
         return _OPS[kind](e, x, y)
     return e.overloaded(_BINARY.get(kind, kind), x, y)
 
 
 def _accumulated(
-    e: Emitter, op: vector.ReductionOp, kind: str, x: SSAValue, start: SSAValue | None
+    e: LlvmBuilder, op: vector.ReductionOp, kind: str, x: SSAValue, start: SSAValue | None
 ) -> SSAValue:
     """A sum or a product of floats."""
     count = lanes(x.type) or 1

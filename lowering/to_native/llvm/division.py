@@ -10,41 +10,41 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
 from xdsl.ir import SSAValue
 
-from .emitter import Emitter
+from .llvm_builder import LlvmBuilder
 from .types import width
 
 
-def divide(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
+def divide(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """Signed, toward zero."""
     return e.insert(llvm.SDivOp(x, _safe(e, x, y)))
 
 
-def divide_unsigned(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
+def divide_unsigned(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """Unsigned, downwards."""
     return e.insert(llvm.UDivOp(x, _safe_unsigned(e, y)))
 
 
-def remainder(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
+def remainder(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """Signed, with the sign of x."""
     return e.insert(llvm.SRemOp(x, _safe(e, x, y)))
 
 
-def remainder_unsigned(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
+def remainder_unsigned(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """Unsigned."""
     return e.insert(llvm.URemOp(x, _safe_unsigned(e, y)))
 
 
-def divide_down(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
+def divide_down(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """Signed, toward -∞: one less than toward zero where the rest has the other sign."""
     return _adjusted(e, x, y, "slt", -1)
 
 
-def divide_up(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
+def divide_up(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """Signed, toward +∞: one more where the rest has the same sign."""
     return _adjusted(e, x, y, "sge", 1)
 
 
-def divide_up_unsigned(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
+def divide_up_unsigned(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """Unsigned, upwards: one more where there is a rest."""
     y = _safe_unsigned(e, y)
     quotient = e.insert(llvm.UDivOp(x, y))
@@ -52,7 +52,7 @@ def divide_up_unsigned(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
     return e.select(exact, quotient, e.add(quotient, 1))
 
 
-def _adjusted(e: Emitter, x: SSAValue, y: SSAValue, signs: str, step: int) -> SSAValue:
+def _adjusted(e: LlvmBuilder, x: SSAValue, y: SSAValue, signs: str, step: int) -> SSAValue:
     y = _safe(e, x, y)
     quotient = e.insert(llvm.SDivOp(x, y))
     rest = e.sub(x, e.mul(quotient, y))
@@ -60,7 +60,7 @@ def _adjusted(e: Emitter, x: SSAValue, y: SSAValue, signs: str, step: int) -> SS
     return e.select(moves, e.add(quotient, step), quotient)
 
 
-def _safe(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
+def _safe(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     if not _may_be(y, (0, -1)):
         return y
     least = -1 << (width(x.type) - 1)
@@ -68,7 +68,7 @@ def _safe(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
     return e.choose(e.or_(e.icmp("eq", y, 0), wraps), 1, y)
 
 
-def _safe_unsigned(e: Emitter, y: SSAValue) -> SSAValue:
+def _safe_unsigned(e: LlvmBuilder, y: SSAValue) -> SSAValue:
     return e.choose(e.icmp("eq", y, 0), 1, y) if _may_be(y, (0,)) else y
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from .emitter import Emitter
+from .llvm_builder import LlvmBuilder
 
 Pair = tuple[SSAValue, SSAValue]
 """The nearest f64, and what is left."""
@@ -16,27 +16,27 @@ Pair = tuple[SSAValue, SSAValue]
 _SPLITTER = float((1 << 27) + 1)
 
 
-def two_sum(e: Emitter, x: SSAValue, y: SSAValue) -> Pair:
+def two_sum(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> Pair:
     """x + y exactly."""
     total = e.fadd(x, y)
     part = e.fsub(total, x)
     return total, e.fadd(e.fsub(x, e.fsub(total, part)), e.fsub(y, part))
 
 
-def quick_two_sum(e: Emitter, x: SSAValue, y: SSAValue) -> Pair:
+def quick_two_sum(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> Pair:
     """x + y exactly, for |x| ≥ |y|."""
     total = e.fadd(x, y)
     return total, e.fsub(y, e.fsub(total, x))
 
 
-def _split(e: Emitter, x: SSAValue) -> Pair:
+def _split(e: LlvmBuilder, x: SSAValue) -> Pair:
     """x as two numbers of 26 bits; |x| below 2^996."""
     large = e.fmul(x, _SPLITTER)
     high = e.fsub(large, e.fsub(large, x))
     return high, e.fsub(x, high)
 
 
-def two_product(e: Emitter, x: SSAValue, y: SSAValue) -> Pair:
+def two_product(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> Pair:
     """x·y exactly, for factors below 2^996 and products that do not come near the ends."""
     product = e.fmul(x, y)
     (a, b), (c, d) = _split(e, x), _split(e, y)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from .emitter import Emitter
 from .exponential import exp_within
 from .floating import at_most, format_of
+from .llvm_builder import LlvmBuilder
 
 _SINGLE_NEAR = (
     0.12837916612625122,
@@ -72,7 +72,7 @@ _ONE_FROM = {True: 4.0, False: 6.0}
 """For f32 and f64 where erf x is 1."""
 
 
-def erf(e: Emitter, x: SSAValue) -> SSAValue:
+def erf(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """erf x of f32 or f64."""
     single = format_of(x.type).type == f32
     magnitude = e.fabs(x)
@@ -85,10 +85,10 @@ def erf(e: Emitter, x: SSAValue) -> SSAValue:
     return e.select(e.fcmp("olt", magnitude, 1.0), near, far)
 
 
-def _single_rest(e: Emitter, t: SSAValue) -> SSAValue:
+def _single_rest(e: LlvmBuilder, t: SSAValue) -> SSAValue:
     return exp_within(e, e.fneg(e.fmul(t, e.polynomial(t, _SINGLE_FAR))))
 
 
-def _double_rest(e: Emitter, t: SSAValue) -> SSAValue:
+def _double_rest(e: LlvmBuilder, t: SSAValue) -> SSAValue:
     place = e.fdiv(e.fsub(t, 2.0), e.fadd(t, 2.0))
     return e.fmul(exp_within(e, e.fneg(e.fmul(t, t))), e.polynomial(place, _DOUBLE_FAR))

@@ -12,8 +12,8 @@ import math
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from .emitter import Emitter
 from .floating import at_least, at_most, format_of, near_integer, scaled
+from .llvm_builder import LlvmBuilder
 
 _SINGLE = (
     0.5,
@@ -41,13 +41,13 @@ _RANGE = {True: (-104.0, 89.0), False: (-746.0, 710.0)}
 _RANGE_2 = {True: (-151.0, 129.0), False: (-1076.0, 1025.0)}
 
 
-def exp(e: Emitter, x: SSAValue) -> SSAValue:
+def exp(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """e^x of f32 or f64."""
     low, high = _RANGE[format_of(x.type).type == f32]
     return exp_within(e, at_least(e, at_most(e, x, high), low))
 
 
-def exp_within(e: Emitter, x: SSAValue, rest: SSAValue | None = None) -> SSAValue:
+def exp_within(e: LlvmBuilder, x: SSAValue, rest: SSAValue | None = None) -> SSAValue:
     """e^(x + rest) of f32 or f64, for x not far beyond where it is 0 or infinite."""
     form = format_of(x.type)
     whole, n = near_integer(e, e.fmul(x, 1 / math.log(2)))
@@ -57,7 +57,7 @@ def exp_within(e: Emitter, x: SSAValue, rest: SSAValue | None = None) -> SSAValu
     return scaled(e, _near_zero(e, reduced), n)
 
 
-def exp2(e: Emitter, x: SSAValue) -> SSAValue:
+def exp2(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """2^x of f32 or f64."""
     low, high = _RANGE_2[format_of(x.type).type == f32]
     x = at_least(e, at_most(e, x, high), low)
@@ -65,7 +65,7 @@ def exp2(e: Emitter, x: SSAValue) -> SSAValue:
     return scaled(e, _near_zero(e, e.fmul(e.fsub(x, whole), math.log(2))), n)
 
 
-def _near_zero(e: Emitter, r: SSAValue) -> SSAValue:
+def _near_zero(e: LlvmBuilder, r: SSAValue) -> SSAValue:
     coefficients = _SINGLE if format_of(r.type).type == f32 else _DOUBLE
     square = e.fmul(r, r)
     return e.fadd(e.fadd(e.fmul(square, e.polynomial(r, coefficients)), r), 1.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import Float64Type, f32, f64
 from xdsl.ir import Attribute, SSAValue
 
-from .emitter import Emitter
+from .llvm_builder import LlvmBuilder
 from .types import element, integers
 
 
@@ -54,17 +54,17 @@ def format_of(type: Attribute) -> Format:
     return _DOUBLE if isinstance(element(type), Float64Type) else _SINGLE
 
 
-def at_most(e: Emitter, x: SSAValue, limit: float) -> SSAValue:
+def at_most(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:
     """The lesser of a float and a number; NaN stays."""
     return e.choose(e.fcmp("ogt", x, limit), limit, x)
 
 
-def at_least(e: Emitter, x: SSAValue, limit: float) -> SSAValue:
+def at_least(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:
     """The greater of a float and a number; NaN stays."""
     return e.choose(e.fcmp("olt", x, limit), limit, x)
 
 
-def near_integer(e: Emitter, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+def near_integer(e: LlvmBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     """The nearest integer to a small float, as a float and as an integer of the same width."""
     form = format_of(x.type)
     shifted = e.fadd(x, form.magic)
@@ -72,19 +72,19 @@ def near_integer(e: Emitter, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     return e.fsub(shifted, form.magic), whole
 
 
-def small_integer(e: Emitter, n: SSAValue, type: Attribute) -> SSAValue:
+def small_integer(e: LlvmBuilder, n: SSAValue, type: Attribute) -> SSAValue:
     """An integer below 2^22 in size as a float, without a conversion."""
     form = format_of(type)
     return e.fsub(e.bits(e.add(n, form.magic_bits), type), form.magic)
 
 
-def power_of_two(e: Emitter, n: SSAValue, type: Attribute) -> SSAValue:
+def power_of_two(e: LlvmBuilder, n: SSAValue, type: Attribute) -> SSAValue:
     """2^n of an integer in the range of normal numbers."""
     form = format_of(type)
     return e.bits(e.shl(e.add(n, form.bias), form.digits), type)
 
 
-def scaled(e: Emitter, x: SSAValue, n: SSAValue) -> SSAValue:
+def scaled(e: LlvmBuilder, x: SSAValue, n: SSAValue) -> SSAValue:
     """x·2^n, rounded once, for x near 1 and n a little beyond the range of exponents."""
     half = e.sub(e.lshr(e.add(n, 1 << 12), 1), 1 << 11)
     first = e.fmul(x, power_of_two(e, half, x.type))

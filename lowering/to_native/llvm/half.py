@@ -14,11 +14,11 @@ from __future__ import annotations
 from xdsl.dialects.builtin import Float16Type, Float64Type, f32, f64, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
-from .emitter import Emitter
+from .llvm_builder import LlvmBuilder
 from .types import element, is_half, like
 
 
-def extend_float(e: Emitter, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
+def extend_float(e: LlvmBuilder, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
     """A float of the type `source` (`x` has its `llvm` type) as a wider one, exactly."""
     if is_half(source):
         narrow = isinstance(element(source), Float16Type)
@@ -26,7 +26,7 @@ def extend_float(e: Emitter, x: SSAValue, source: Attribute, target: Attribute) 
     return e.extend(x, target)
 
 
-def truncate_float(e: Emitter, x: SSAValue, target: Attribute) -> SSAValue:
+def truncate_float(e: LlvmBuilder, x: SSAValue, target: Attribute) -> SSAValue:
     """An f32 or f64 as a narrower float, rounded once to nearest even; in its `llvm` type."""
     if not is_half(target):
         return e.truncate(x, target)
@@ -35,7 +35,7 @@ def truncate_float(e: Emitter, x: SSAValue, target: Attribute) -> SSAValue:
     return _to_f16(e, x) if isinstance(element(target), Float16Type) else _to_bf16(e, x)
 
 
-def round_to_odd(e: Emitter, x: SSAValue) -> SSAValue:
+def round_to_odd(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """f64 to f32: what is not exact becomes the neighbour with an odd last bit."""
     near = e.truncate(x, like(x.type, f32))
     back = e.extend(near, like(x.type, f64))
@@ -45,12 +45,12 @@ def round_to_odd(e: Emitter, x: SSAValue) -> SSAValue:
     return e.bits(e.select(e.fcmp("one", back, x), e.or_(cut, 1), bits), near.type)
 
 
-def _from_bf16(e: Emitter, x: SSAValue) -> SSAValue:
+def _from_bf16(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     wide = e.resize(x, like(x.type, i32), unsigned=True)
     return e.bits(e.shl(wide, 16), like(x.type, f32))
 
 
-def _to_bf16(e: Emitter, x: SSAValue) -> SSAValue:
+def _to_bf16(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     bits = e.bits(x, like(x.type, i32))
     high = e.lshr(bits, 16)
     rounded = e.lshr(e.add(e.add(bits, 0x7FFF), e.and_(high, 1)), 16)
@@ -59,7 +59,7 @@ def _to_bf16(e: Emitter, x: SSAValue) -> SSAValue:
     return e.resize(result, like(x.type, i16))
 
 
-def _from_f16(e: Emitter, x: SSAValue) -> SSAValue:
+def _from_f16(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """The exponent is 112 too small in the bits of an f32: a product mends it, subnormals too."""
     kind = like(x.type, i32)
     bits = e.resize(e.bits(x, like(x.type, i16)), kind, unsigned=True)
@@ -71,7 +71,7 @@ def _from_f16(e: Emitter, x: SSAValue) -> SSAValue:
     return e.bits(e.or_(result, sign), like(x.type, f32))
 
 
-def _to_f16(e: Emitter, x: SSAValue) -> SSAValue:
+def _to_f16(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     kind = like(x.type, i32)
     bits = e.bits(x, kind)
     magnitude = e.and_(bits, 0x7FFFFFFF)

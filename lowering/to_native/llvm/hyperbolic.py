@@ -9,9 +9,9 @@ from __future__ import annotations
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from .emitter import Emitter
 from .exponential import exp_within
 from .floating import at_most, format_of
+from .llvm_builder import LlvmBuilder
 
 _SINGLE = (
     -0.3333333432674408,
@@ -40,7 +40,7 @@ _ONE_FROM = {True: 10.0, False: 20.0}
 """For f32 and f64 where tanh x is 1."""
 
 
-def tanh(e: Emitter, x: SSAValue) -> SSAValue:
+def tanh(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """tanh x of f32 or f64."""
     single = format_of(x.type).type == f32
     size = e.fabs(x)

@@ -14,8 +14,8 @@ import math
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from .emitter import Emitter
 from .floating import format_of, small_integer
+from .llvm_builder import LlvmBuilder
 from .types import integers
 
 _SINGLE = (
@@ -37,25 +37,25 @@ _ROOT_OF_HALF = {True: 0x3F3504F3, False: 0x3FE6A09E667F3BCD}
 """The bits of √½ as f32 and as f64."""
 
 
-def log(e: Emitter, x: SSAValue) -> SSAValue:
+def log(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """ln x of f32 or f64."""
     return _special(e, x, positive_log(e, x))
 
 
-def log2(e: Emitter, x: SSAValue) -> SSAValue:
+def log2(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """log₂ x of f32 or f64; exact for powers of two."""
     k, f = split(e, x)
     return _special(e, x, e.fadd(k, e.fmul(_log_1p(e, f), 1 / math.log(2))))
 
 
-def _special(e: Emitter, x: SSAValue, result: SSAValue) -> SSAValue:
+def _special(e: LlvmBuilder, x: SSAValue, result: SSAValue) -> SSAValue:
     """-∞ of zeros, NaN of negative numbers; ∞ and NaN stay."""
     result = e.select(e.fcmp("olt", x, math.inf), result, x)
     result = e.choose(e.fcmp("oeq", x, 0.0), -math.inf, result)
     return e.choose(e.fcmp("olt", x, 0.0), math.nan, result)
 
 
-def positive_log(e: Emitter, x: SSAValue) -> SSAValue:
+def positive_log(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """ln x of positive, finite f32 or f64."""
     form = format_of(x.type)
     k, f = split(e, x)
@@ -65,7 +65,7 @@ def positive_log(e: Emitter, x: SSAValue) -> SSAValue:
     return e.fsub(e.fmul(k, form.ln2_high), near)
 
 
-def split(e: Emitter, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+def split(e: LlvmBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     """k and f, both floats, with x = 2^k·(1 + f) and 1 + f in [√½, √2)."""
     form = format_of(x.type)
     kind = integers(x.type)
@@ -83,12 +83,12 @@ def split(e: Emitter, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     return small_integer(e, k, x.type), e.fsub(e.bits(fraction, x.type), 1.0)
 
 
-def _log_1p(e: Emitter, f: SSAValue) -> SSAValue:
+def _log_1p(e: LlvmBuilder, f: SSAValue) -> SSAValue:
     half_square, product = _parts(e, f)
     return e.fsub(f, e.fsub(half_square, product))
 
 
-def _parts(e: Emitter, f: SSAValue) -> tuple[SSAValue, SSAValue]:
+def _parts(e: LlvmBuilder, f: SSAValue) -> tuple[SSAValue, SSAValue]:
     """f²/2 and s·(f²/2 + R)."""
     coefficients = _SINGLE if format_of(f.type).type == f32 else _DOUBLE
     s = e.fdiv(f, e.fadd(f, 2.0))

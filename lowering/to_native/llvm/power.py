@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import Float64Type, f64
 from xdsl.ir import SSAValue
 
 from .double_double import Pair, quick_two_sum, two_product, two_sum
-from .emitter import Emitter
 from .exponential import exp_within
 from .floating import at_least, at_most, format_of
+from .llvm_builder import LlvmBuilder
 from .logarithm import positive_log, split
 from .types import element, integers, like
 
@@ -38,7 +38,7 @@ _LOW, _HIGH = -760.0, 720.0
 """Beyond these e^p is surely 0 and surely infinite."""
 
 
-def power(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
+def power(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """x^y of f32 or f64."""
     if isinstance(element(x.type), Float64Type):
         return _power(e, x, y, accurate=True)
@@ -47,7 +47,7 @@ def power(e: Emitter, x: SSAValue, y: SSAValue) -> SSAValue:
     return e.truncate(result, x.type)
 
 
-def _power(e: Emitter, x: SSAValue, y: SSAValue, *, accurate: bool) -> SSAValue:
+def _power(e: LlvmBuilder, x: SSAValue, y: SSAValue, *, accurate: bool) -> SSAValue:
     magnitude = e.fabs(x)
     # Above 2^65 the result is 0, 1 or infinite, as it is at 2^65.
     limited = at_least(e, at_most(e, y, math.ldexp(1, 65)), math.ldexp(-1, 65))
@@ -63,11 +63,11 @@ def _power(e: Emitter, x: SSAValue, y: SSAValue, *, accurate: bool) -> SSAValue:
     return _special(e, x, y, magnitude, positive)
 
 
-def _within(e: Emitter, p: SSAValue) -> SSAValue:
+def _within(e: LlvmBuilder, p: SSAValue) -> SSAValue:
     return at_least(e, at_most(e, p, _HIGH), _LOW)
 
 
-def _log_pair(e: Emitter, x: SSAValue) -> Pair:
+def _log_pair(e: LlvmBuilder, x: SSAValue) -> Pair:
     """ln x of positive, finite f64, to about 2^-65 of itself."""
     form = format_of(x.type)
     k, f = split(e, x)
@@ -94,7 +94,7 @@ def _log_pair(e: Emitter, x: SSAValue) -> Pair:
 
 
 def _special(
-    e: Emitter, x: SSAValue, y: SSAValue, magnitude: SSAValue, positive: SSAValue
+    e: LlvmBuilder, x: SSAValue, y: SSAValue, magnitude: SSAValue, positive: SSAValue
 ) -> SSAValue:
     falls = e.fcmp("olt", y, 0.0)
     at_zero = e.select(falls, e.constant(math.inf, x.type), e.constant(0.0, x.type))
@@ -113,7 +113,7 @@ def _special(
     return e.choose(one, 1.0, result)
 
 
-def _is_whole(e: Emitter, size: SSAValue) -> SSAValue:
+def _is_whole(e: LlvmBuilder, size: SSAValue) -> SSAValue:
     """Whether a float that is not negative is an integer; NaN is none."""
     limit = math.ldexp(1, format_of(size.type).digits)
     rounded = e.fsub(e.fadd(size, limit), limit)

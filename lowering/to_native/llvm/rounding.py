@@ -11,11 +11,11 @@ import math
 
 from xdsl.ir import SSAValue
 
-from .emitter import Emitter
 from .floating import format_of
+from .llvm_builder import LlvmBuilder
 
 
-def round_even(e: Emitter, x: SSAValue) -> SSAValue:
+def round_even(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """To the nearest integer, halves to the even one."""
     limit = math.ldexp(1, format_of(x.type).digits)
     magnitude = e.fabs(x)
@@ -23,26 +23,26 @@ def round_even(e: Emitter, x: SSAValue) -> SSAValue:
     return e.select(e.fcmp("olt", magnitude, limit), e.copysign(rounded, x), x)
 
 
-def floor(e: Emitter, x: SSAValue) -> SSAValue:
+def floor(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """To the greatest integer that is not above."""
     near = round_even(e, x)
     moved = e.select(e.fcmp("ogt", near, x), e.fsub(near, 1.0), near)
     return e.copysign(moved, x)
 
 
-def ceil(e: Emitter, x: SSAValue) -> SSAValue:
+def ceil(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """To the least integer that is not below."""
     near = round_even(e, x)
     moved = e.select(e.fcmp("olt", near, x), e.fadd(near, 1.0), near)
     return e.copysign(moved, x)
 
 
-def trunc(e: Emitter, x: SSAValue) -> SSAValue:
+def trunc(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """To the next integer toward zero."""
     return e.copysign(floor(e, e.fabs(x)), x)
 
 
-def round_away(e: Emitter, x: SSAValue) -> SSAValue:
+def round_away(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """To the nearest integer, halves away from zero."""
     magnitude = e.fabs(x)
     whole = floor(e, magnitude)

@@ -15,12 +15,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
-from .emitter import Emitter
+from .llvm_builder import LlvmBuilder
 from .types import NO_TYPE, llvm_type
 
 Values = Sequence[SSAValue]
-Rule = Callable[[Emitter, Any, Values], SSAValue | Values]
-"""Emitter, op and its operands in `llvm` types to its results, in such types."""
+Rule = Callable[[LlvmBuilder, Any, Values], SSAValue | Values]
+"""LlvmBuilder, op and its operands in `llvm` types to its results, in such types."""
 
 Refusal = Callable[[Operation], str | None]
 """Why an op cannot be converted, `None` if it can."""
@@ -46,12 +46,12 @@ def convert_ops(
     """
     ops = [op for op in module.walk() if type(op) in rules or in_dialect(op, dialect)]
     check(ops, lambda op: refuse(op) or (None if type(op) in rules else "no rule converts it"))
-    emitter = Emitter()
+    builder = LlvmBuilder()
     for op in ops:
-        emitter.at(op)
-        operands = [realized(emitter, operand) for operand in op.operands]
-        results = rules[type(op)](emitter, op, operands)
-        replace_op(emitter, op, [results] if isinstance(results, SSAValue) else results)
+        builder.at(op)
+        operands = [realized(builder, operand) for operand in op.operands]
+        results = rules[type(op)](builder, op, operands)
+        replace_op(builder, op, [results] if isinstance(results, SSAValue) else results)
     remove_casts(module)
 
 
@@ -82,25 +82,25 @@ def _strange_type(op: Operation) -> str | None:
     return None
 
 
-def realized(emitter: Emitter, value: SSAValue) -> SSAValue:
+def realized(builder: LlvmBuilder, value: SSAValue) -> SSAValue:
     """`value` in its `llvm` type."""
     wanted = llvm_type(value.type)
     if wanted is None or wanted is value.type or wanted == value.type:
         return value
-    return cast_to(emitter, value, wanted)
+    return cast_to(builder, value, wanted)
 
 
-def cast_to(emitter: Emitter, value: SSAValue, type: Attribute) -> SSAValue:
+def cast_to(builder: LlvmBuilder, value: SSAValue, type: Attribute) -> SSAValue:
     """`value` as another type: what a cast was made from, or else a new cast."""
     owner = value.owner
     if isinstance(owner, UnrealizedConversionCastOp) and owner.inputs[0].type == type:
         return owner.inputs[0]
     if value.type == type:
         return value
-    return emitter.insert(UnrealizedConversionCastOp.get([value], [type]))
+    return builder.insert(UnrealizedConversionCastOp.get([value], [type]))
 
 
-def replace_op(emitter: Emitter, op: Operation, values: Values) -> None:
+def replace_op(builder: LlvmBuilder, op: Operation, values: Values) -> None:
     """Use `values` in the place of the results of `op`, cast back where the type is new; erase it.
 
     The values take over the name hints.
@@ -109,7 +109,7 @@ def replace_op(emitter: Emitter, op: Operation, values: Values) -> None:
         if value.name_hint is None and result.name_hint is not None:
             value.name_hint = result.name_hint
         if result.first_use is not None:
-            result.replace_all_uses_with(cast_to(emitter, value, result.type))
+            result.replace_all_uses_with(cast_to(builder, value, result.type))
     block = op.parent
     assert block is not None
     block.erase_op(op)

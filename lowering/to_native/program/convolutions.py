@@ -22,7 +22,7 @@ from ....runtime.native.abi.linear import Kind
 from ..kernels.conv import conv_functions, conv_scratch_bytes
 from ..kernels.epilogue import Epilogue
 from ..kernels.panel import write_tiles
-from ..linalg.emitter import Emitter
+from ..linalg.linalg_builder import LinalgBuilder
 from ..ternary_products import conv_geometry, kind_of
 from .nests import RefusedError
 from .products import ProductStep, Tables
@@ -66,7 +66,7 @@ def conv(program: Program, op: ternary.ConvOp) -> None:
     epilogue, tables = Tables(program, op, kind, trits.reshape(len(trits), -1)).read()
     shape = tensor_type(op.result).get_shape()
     sizes = (x.sizes[0], *(Size.of(size) for size in shape[1:]))
-    y = program.new(Emitter.signless(tensor_type(op.result).element_type), sizes)
+    y = program.new(LinalgBuilder.signless(tensor_type(op.result).element_type), sizes)
     program.views[op.result] = y
     if product(sizes) == ZERO:
         return

@@ -26,7 +26,7 @@ from ....runtime.native.abi.sparse import worthwhile
 from ....runtime.native.abi.tables import threshold_table, trit_sums
 from ..kernels.epilogue import Activation, Epilogue, Requantize, Spread, Thresholds
 from ..kernels.kernel import linear_functions, shared_functions
-from ..linalg.emitter import Emitter
+from ..linalg.linalg_builder import LinalgBuilder
 from ..ternary_products import kind_of
 from . import bitplane_products
 from .nests import RefusedError
@@ -133,7 +133,7 @@ def linear(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
     sizes = (*x.sizes[:-1], Size.of(outs)) if x.rank else ()
     rows = product(x.sizes[:-1])
     epilogue, tables = Tables(program, op, kind, trits.T).read()
-    y = program.new(Emitter.signless(tensor_type(op.result).element_type), sizes)
+    y = program.new(LinalgBuilder.signless(tensor_type(op.result).element_type), sizes)
     program.views[op.result] = y
     if rows == ZERO:
         return

@@ -149,16 +149,16 @@ class _Across:
         if count is None:
             return value
         half = 1 << (count.bit_length() - 1)
-        emitter = self.writer.emitter
+        builder = self.writer.builder
         if half < count:
-            low = self.horizontal(output, emitter.shuffle(value, value, range(half)))
-            high = emitter.shuffle(value, value, range(half, count))
+            low = self.horizontal(output, builder.shuffle(value, value, range(half)))
+            high = builder.shuffle(value, value, range(half, count))
             return self.join(output, low, self.horizontal(output, high))
         if count == 1:
-            return emitter.bits(value, element(value.type))
+            return builder.bits(value, element(value.type))
         half = count // 2
-        low = emitter.shuffle(value, value, range(half))
-        high = emitter.shuffle(value, value, range(half, count))
+        low = builder.shuffle(value, value, range(half))
+        high = builder.shuffle(value, value, range(half, count))
         return self.horizontal(output, self.join(output, low, high))
 
     def along(self, carried: list[SSAValue]) -> list[SSAValue]:

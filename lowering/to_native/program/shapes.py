@@ -19,7 +19,7 @@ from ....dialects.inference import tensor_type
 from ....dialects.parameters import constant_value
 from ....dialects.shapes import DYNAMIC
 from ....passes.analysis.compile_time import Literal
-from ..linalg.emitter import Emitter
+from ..linalg.linalg_builder import LinalgBuilder
 from .nests import RefusedError
 from .program import Planner, Program
 from .sizes import ONE, Size, product
@@ -161,7 +161,7 @@ def literal(program: Program, op: Literal) -> None:
 def _read(program: Program, op: Literal) -> View:
     values = constant_value(op)
     assert values is not None
-    return program.constant(values, Emitter.signless(tensor_type(op.result).element_type))
+    return program.constant(values, LinalgBuilder.signless(tensor_type(op.result).element_type))
 
 
 def retyped(program: Program, op: UnrealizedConversionCastOp) -> None:

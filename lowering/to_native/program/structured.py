@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.rewriter import InsertPoint
 
-from ..linalg.emitter import PARALLEL
+from ..linalg.linalg_builder import PARALLEL
 from .combiners import fuse_products
 from .nests import Access, Captured, Nest, RefusedError, access, loop_sizes, simplified
 from .program import Planner, Program, Step

@@ -31,7 +31,7 @@ from ..kernels.code import POINTER, Code
 from ..llvm.convert_arith import RULES as ARITH_RULES
 from ..llvm.convert_arith import constant_value
 from ..llvm.convert_math import rules_for
-from ..llvm.emitter import Emitter, attribute
+from ..llvm.llvm_builder import LlvmBuilder, attribute
 from ..llvm.types import converted, element, lanes, like
 from ..llvm.walk import Rule
 from .sizes import Size
@@ -44,7 +44,7 @@ def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Ru
     return {**ARITH_RULES, **rules_for("none", features)}
 
 
-class _Rules(Emitter):
+class _Rules(LlvmBuilder):
     """Where the rules of the conversions put their ops: the end of the current block."""
 
     def __init__(self, writer: Writer) -> None:
@@ -77,7 +77,7 @@ class Writer(Code):
         super().__init__(block)
         self.location: LocationAttr | None = None
         self._builder.operation_insertion_handler.append(self._locate)
-        self.emitter = _Rules(self)
+        self.builder = _Rules(self)
         self._rules = rules(features)
         self._batch = batch
         self._sizes: dict[Size, SSAValue] = {}
@@ -163,13 +163,13 @@ class Writer(Code):
 
     def loaded(self, value: SSAValue, element: Attribute) -> SSAValue:
         """What was loaded as a value of a body: bytes become truth values."""
-        return self.emitter.resize(value, like(value.type, i1)) if element == i1 else value
+        return self.builder.resize(value, like(value.type, i1)) if element == i1 else value
 
     def storable(self, value: SSAValue, element: Attribute) -> SSAValue:
         """A value of a body as it is stored."""
         if element != i1:
             return value
-        return self.emitter.resize(value, like(value.type, stored(i1)), unsigned=True)
+        return self.builder.resize(value, like(value.type, stored(i1)), unsigned=True)
 
     def gather(
         self, address: SSAValue, stride: SSAValue, element: Attribute, width: int
@@ -188,13 +188,13 @@ class Writer(Code):
         """Store the lanes of a vector `stride` elements apart."""
         kind = cast("VectorType[Attribute]", value.type).element_type
         for lane in range(width):
-            self.store(self.emitter.lane(value, lane), address)
+            self.store(self.builder.lane(value, lane), address)
             if lane + 1 < width:
                 address = self.at(address, stride, kind)
 
     def wide(self, value: SSAValue, width: int | None) -> SSAValue:
         """A scalar in every lane."""
-        return value if width is None else self.emitter.splat(value, width)
+        return value if width is None else self.builder.splat(value, width)
 
     def literal(self, op: arith.ConstantOp, width: int | None) -> SSAValue:
         """A scalar `arith.constant`, in every lane."""
@@ -216,8 +216,8 @@ class Writer(Code):
         """first, first + 1, … in the lanes."""
         if width is None:
             return first
-        steps = self.emitter.listed(range(width), VectorType(i64, [width]))
-        return self.add(self.emitter.splat(first, width), steps)
+        steps = self.builder.listed(range(width), VectorType(i64, [width]))
+        return self.add(self.builder.splat(first, width), steps)
 
     def apply(
         self, op: Operation, operands: Sequence[SSAValue], width: int | None
@@ -231,7 +231,7 @@ class Writer(Code):
             result_types=[wide_type(value.type, width) for value in op.results],
             properties=dict(op.properties),
         )
-        results = self._rules[type(op)](self.emitter, carrier, operands)
+        results = self._rules[type(op)](self.builder, carrier, operands)
         return [results] if isinstance(results, SSAValue) else list(results)
 
 

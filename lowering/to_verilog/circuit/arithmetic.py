@@ -1,7 +1,7 @@
 """Integer arithmetic on signals: sums, products with constants, bounds, thresholds, rescaling.
 
 Each function computes exactly what its name says, for every number within the bounds of its
-operands. Not here: which op of a program needs what (`rules`).
+operands. Not here: which op of a program needs what (`circuit_rules`).
 """
 
 from __future__ import annotations

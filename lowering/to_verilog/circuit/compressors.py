@@ -2,7 +2,7 @@
 
 For inputs of one bit or two this takes fewer look-up tables than any shared graph of adders that is
 known, as adders of few bits waste theirs on carries. A subtracted bit is counted inverted, which
-costs nothing: -b = ~b - 1. Not here: which layers are summed so (`rules`).
+costs nothing: -b = ~b - 1. Not here: which layers are summed so (`circuit_rules`).
 """
 
 from __future__ import annotations

@@ -34,11 +34,11 @@ from ....passes.analysis.compile_time import is_literal, literal_value
 from ....passes.quantize_activations.expose_integers import QUANTIZED
 from .arithmetic import plain
 from .circuit import Circuit
+from .circuit_rules import FLOATS, FLOATS_HINT, Signals, refusal
 from .evaluation import LayerNames, check_batch, evaluate, identifier, literal_signals
 from .module_names import ModuleNames
 from .pacing import Pacing
 from .ports import Port
-from .rules import FLOATS, FLOATS_HINT, Signals, refusal
 from .signals import Signal, Wire
 from .stream import hw_module, stream_module
 

@@ -1,6 +1,6 @@
 """One op of a program as a part of a circuit: which rule, which name, which checks.
 
-Not here: the rules (`rules`), and which circuit an op belongs to (`conversion`, `stages`).
+Not here: the rules (`circuit_rules`), and which circuit an op belongs to (`conversion`, `stages`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ....ir.locations import location_text
 from ....passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from ....passes.analysis.compile_time import literal_value
 from .circuit import Circuit
-from .rules import RULES, Signals, moved, numbers
+from .circuit_rules import RULES, Signals, moved, numbers
 from .words import KEYWORDS
 
 

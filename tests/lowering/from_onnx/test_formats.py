@@ -16,8 +16,8 @@ from onnx import TensorProto, helper
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.from_onnx import from_onnx
-from triton_dsl.lowering.from_onnx.backend import reference_backend
 from triton_dsl.lowering.from_onnx.formats import FORMATS, Format
+from triton_dsl.lowering.from_onnx.onnx_backend import reference_backend
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ from onnx import helper
 
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.from_onnx import from_onnx
-from triton_dsl.lowering.from_onnx.backend import reference_backend
+from triton_dsl.lowering.from_onnx.onnx_backend import reference_backend
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])

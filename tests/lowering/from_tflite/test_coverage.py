@@ -8,8 +8,8 @@ import pytest
 
 from triton_dsl.lowering.from_onnx.coverage import written
 from triton_dsl.lowering.from_tflite.coverage import TABULATED, arithmetic, table
-from triton_dsl.lowering.from_tflite.rules import ELEMENTWISE, INTEGER, REFUSED, RULES
 from triton_dsl.lowering.from_tflite.schema import OPERATORS
+from triton_dsl.lowering.from_tflite.tflite_operators import ELEMENTWISE, INTEGER, REFUSED, RULES
 from triton_dsl.lowering.to_tflite.kernels import KERNELS
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "tflite_import.md"

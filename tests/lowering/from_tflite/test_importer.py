@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp
 import triton_dsl
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, SourceError, UnsupportedError
-from triton_dsl.lowering.backend import compile_model
+from triton_dsl.lowering.compile_model import compile_model
 from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.lowering.models import import_model
 from triton_dsl.lowering.to_tflite.graph import Element, Graph

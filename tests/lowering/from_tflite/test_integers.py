@@ -14,8 +14,8 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.from_onnx.assembly import assembled
 from triton_dsl.lowering.from_tflite import from_tflite
-from triton_dsl.lowering.from_tflite.emitter import Emitter
 from triton_dsl.lowering.from_tflite.fixed_point import RANGES, rescaled
+from triton_dsl.lowering.from_tflite.tflite_builder import Builder
 from triton_dsl.lowering.to_tflite.graph import Element
 
 IMAGE = (8, 5, 5, 6)
@@ -255,7 +255,7 @@ def two_steps(x: int, multiplier: int, exponent: int) -> int:
 def test_rescaling_is_exact(factors: list[float], numbers: list[int], zero: int) -> None:
     from xdsl.dialects.builtin import i8, i32
 
-    e = Emitter(Block(), ParameterStore.unsaved())
+    e = Builder(Block(), ParameterStore.unsaved())
     x = e.argument((len(numbers), len(factors)), i32)
     made = rescaled(e, x, factors, zero, i8, (-100, 90))
     module = assembled(e, "m", [("x", x)], [("y", made)], None)

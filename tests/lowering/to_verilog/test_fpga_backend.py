@@ -12,7 +12,7 @@ from triton_dsl import FPGABackend, compile_model, register_backend
 from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
 from triton_dsl.ir.language.checker import TypeChecker
 from triton_dsl.ir.language.nodes import LayerDef
-from triton_dsl.lowering import backend as backends
+from triton_dsl.lowering import compile_model as compilation
 from triton_dsl.lowering.artifact import Artifact
 
 RequireTool = Callable[[str, str], str]
@@ -44,7 +44,7 @@ def registered() -> Iterator[None]:
     """The name `fpga` for `FPGABackend`, as long as a test runs."""
     register_backend("fpga", FPGABackend)
     yield
-    del backends._backends["fpga"]  # pyright: ignore[reportPrivateUsage]
+    del compilation._backends["fpga"]  # pyright: ignore[reportPrivateUsage]
 
 
 def layer(source: str) -> LayerDef:

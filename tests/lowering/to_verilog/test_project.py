@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.ir.errors import LoweringError, OptionError
 from triton_dsl.lowering.artifact import Artifact, write_artifact
-from triton_dsl.lowering.backend import CompiledModel, compile_model
+from triton_dsl.lowering.compile_model import CompiledModel, compile_model
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.estimate.devices import DEVICES
 

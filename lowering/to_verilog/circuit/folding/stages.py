@@ -12,9 +12,9 @@ from xdsl.ir import Operation
 
 from .....passes.adder_graph import InputRange, optimize_matrix
 from .....passes.adder_graph.graph import AdderGraph, Node
+from ..circuit_rules import numbers
 from ..evaluation import check_range, words
 from ..pacing import Pacing
-from ..rules import numbers
 from ..stages.stage import Layout, Stage
 from .digit_serial import SerialProduct, serial_stage
 from .folded_stage import folded_stage

@@ -12,11 +12,11 @@ from xdsl.ir import Operation, SSAValue
 from .....dialects import tensor
 from .....dialects.inference import tensor_type
 from .....passes.analysis.compile_time import literal_value
+from ..circuit_rules import Signals, numbers
 from ..evaluation import LayerNames, check_range, evaluate, words
 from ..folding.stages import product_stage
 from ..module_names import ModuleNames
 from ..pacing import Pacing
-from ..rules import Signals, numbers
 from ..signals import Signal
 from .arithmetic import ArithmeticStage
 from .frames import Accumulation, accumulate_stage, gather_stage, scatter_stage

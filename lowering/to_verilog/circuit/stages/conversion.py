@@ -16,12 +16,12 @@ from .....dialects.shapes import DYNAMIC
 from .....ir.errors import UnsupportedError
 from .....ir.locations import location_text
 from .....passes.analysis.compile_time import is_literal
+from ..circuit_rules import FLOATS
 from ..conversion import Conversion, distinct, is_known
 from ..evaluation import LayerNames
 from ..folding.forms import has_form
 from ..pacing import Pacing
 from ..ports import Port
-from ..rules import FLOATS
 from .axi import frame_stream_module
 from .building import Bounds, Building, BuildOptions
 from .partition import Part, Partition, WindowOp

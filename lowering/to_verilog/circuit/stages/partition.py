@@ -20,9 +20,9 @@ from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
 from .....passes.analysis.compile_time import is_literal, literal_value
 from .....passes.analysis.layers import input_of
+from ..circuit_rules import Reduction
 from ..folding.forms import has_form
 from ..folding.layers import ProductOp, absorbed
-from ..rules import Reduction
 from .positions import Spatial, broadcasts, carried, is_uniform
 from .products import WindowOp, absorbed_padding
 

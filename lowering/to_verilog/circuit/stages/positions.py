@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from .....dialects import tensor, ternary
 from .....dialects.inference import tensor_type
 from .....ir.arrays import Array
-from ..rules import RULES
+from ..circuit_rules import RULES
 
 Spatial = tuple[int, ...]
 

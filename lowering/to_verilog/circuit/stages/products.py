@@ -20,7 +20,7 @@ from .....passes.adder_graph import InputRange, optimize_integers
 from .....passes.analysis.compile_time import literal_value
 from ..arithmetic import larger, scaled
 from ..circuit import Circuit
-from ..rules import RULES, Signals
+from ..circuit_rules import RULES, Signals
 from ..signals import Signal
 from .window_shape import WindowShape
 

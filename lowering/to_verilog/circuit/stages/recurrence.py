@@ -21,8 +21,8 @@ from .....dialects.spike.types import dense_type
 from .....passes.adder_graph.graph import width_of
 from .....passes.analysis.compile_time import is_literal, literal_value
 from ..arithmetic import add, equal_to, inverted, plain
+from ..circuit_rules import Signals
 from ..evaluation import LayerNames, check_range, evaluate, literal_signals
-from ..rules import Signals
 from ..signals import Signal
 from .body import StageBody
 from .neuron_rules import Bounds, IntegerNeuronOp, neuron_rules

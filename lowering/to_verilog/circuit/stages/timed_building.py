@@ -14,8 +14,8 @@ from .....dialects import spike, tensor, ternary
 from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
 from .....passes.analysis.compile_time import literal_value
+from ..circuit_rules import Signals
 from ..evaluation import check_range, layer_identifier, words
-from ..rules import Signals
 from ..signals import Signal
 from .arithmetic import ArithmeticStage
 from .building import Building, Elements

@@ -14,7 +14,7 @@ import pytest
 from triton_dsl import BackendBase, compile_model, register_backend
 from triton_dsl.ir.errors import CompilationError, OptionError, SourceError
 from triton_dsl.ir.language.nodes import LayerDef
-from triton_dsl.lowering.backend import CompiledModel
+from triton_dsl.lowering.compile_model import CompiledModel
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """

@@ -19,7 +19,7 @@ from .sizes import Free, Size, reshape_target, static
 from .values import LARGEST_KNOWN, Values
 
 
-class Emitter(Values):
+class Builder(Values):
     """`Values`, with pieces of several ops."""
 
     def convert(self, value: SSAValue, element: Attribute | SSAValue) -> SSAValue:
@@ -124,7 +124,7 @@ class Emitter(Values):
         raise ProblemError(f"no argument has the size {size}; give the inputs fixed shapes")
 
 
-Rule = Callable[[Emitter, Call], Any]
+Rule = Callable[[Builder, Call], Any]
 """Gives the value of the first result, or a tuple of those of all; a list is a sequence."""
 
-__all__ = ["LARGEST_KNOWN", "Call", "Emitter", "Rule", "UnknownValueError", "element_type"]
+__all__ = ["LARGEST_KNOWN", "Builder", "Call", "Rule", "UnknownValueError", "element_type"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from triton_dsl.ir.errors import BackendError
-from triton_dsl.runtime.backend import (
+from triton_dsl.runtime.device_choice import (
     BACKENDS,
     configure_torch_backend,
     resolve_amp_config,

@@ -22,9 +22,9 @@ from . import (
     spiking_feedback,
     ternary,
 )
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import element_type
 from .kernels import compute_type
+from .tflite_writer import Inexpressible, Rule, Writer
 
 RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES,
@@ -56,19 +56,19 @@ def takes(kind: type[Operation], element: Attribute) -> bool:
         return False
 
 
-def write(emitter: Emitter, op: Operation) -> None:
+def write(writer: Writer, op: Operation) -> None:
     """Write the operators of one op.
 
     Raises:
         Inexpressible: there are none for it, or not for its element types.
     """
-    emitter.start(op)
+    writer.start(op)
     if isinstance(op, spike.ScanOp):
-        spiking_feedback.scan(emitter, op, write)
+        spiking_feedback.scan(writer, op, write)
         return
     rule = RULES.get(type(op))
     if rule is None:
         if any(dense_type(value).element_type == f64 for value in op.operands):
             raise Inexpressible("LiteRT has no arithmetic on FLOAT64; convert to float32")
         raise Inexpressible("the op has no form in TFLite")
-    rule(emitter, op)
+    rule(writer, op)

@@ -1,7 +1,7 @@
 """Building tensor computations from `linalg`, and from the ops of `tensor` that MLIR has too.
 
-`Emitter` inserts before the op that is being lowered, with its location. Sizes are integers where
-they are known, else values of type `index` (`Size`). Not here: what an op of ours means.
+`LinalgBuilder` inserts before the op that is being lowered, with its location. Sizes are integers
+where they are known, else values of type `index` (`Size`). Not here: what an op of ours means.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ GenericBody: TypeAlias = (
 """`body(scalars, *inputs, *outputs)`: the new elements of the outputs."""
 
 Rule = Callable[..., SSAValue | tuple[SSAValue, ...]]
-"""`rule(emitter, op, *operands)`: the values that take the place of the results.
+"""`rule(builder, op, *operands)`: the values that take the place of the results.
 
 Operands are lowered already: trits are i8, integers signless, f16 and bf16 widened to f32.
 """
@@ -94,7 +94,7 @@ def broadcast_exprs(
     ]
 
 
-class Emitter(Scalars):
+class LinalgBuilder(Scalars):
     """Inserts ops before `anchor`."""
 
     def __init__(self, anchor: Operation) -> None:

@@ -2,7 +2,7 @@
 
 A tensor that depends on parameters alone is computed by PyTorch and becomes a constant where it is
 used. `Known` may have free sizes: then the tensor has one element there, which stands for all.
-Rules get an `Emitter` and a `Call`; they stand in the `rules_*` files.
+Rules get an `Builder` and a `Call`; they stand in the `rules_*` files.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Weight:
 
 
 @dataclass
-class Emitter:
+class Builder:
     """Inserts ops at the end of `block`, each with the location of the node being read."""
 
     block: Block

@@ -17,7 +17,7 @@ from ..analysis.replacement import insert_before
 from .integer_forms import FACTOR_LIMIT, Grid, NotIntegerError, along_axis, interval
 
 
-class IntegerEmitter:
+class IntegerBuilder:
     """Emits integer ops.
 
     Attributes:

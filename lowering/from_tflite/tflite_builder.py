@@ -1,8 +1,8 @@
 """What the rules write with: the values of `lowering.from_onnx`, images channels first, and nodes.
 
-TFLite lays images out as N, H, W, C, the IR as N, C, H, W. Windows take `Emitter.first` and give
-`Emitter.last`; permutations meet and cancel, since all that moves or computes elements one by one
-goes before a permutation (`Emitter.permute`, `cut`, `reshape`, `shared_order`). What is left has
+TFLite lays images out as N, H, W, C, the IR as N, C, H, W. Windows take `Builder.first` and give
+`Builder.last`; permutations meet and cancel, since all that moves or computes elements one by one
+goes before a permutation (`Builder.permute`, `cut`, `reshape`, `shared_order`). What is left has
 no other way.
 """
 
@@ -17,15 +17,15 @@ from xdsl.ir import Attribute, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ..from_onnx import emitter as onnx
+from ..from_onnx import onnx_builder as onnx
 from ..from_onnx.calls import Call, element_type
-from ..from_onnx.rules import RULES as STANDARD
+from ..from_onnx.onnx_operators import RULES as STANDARD
 from ..from_onnx.sizes import Size
 from ..from_torch.sizes import ProblemError
 from .model import Model, Quantization, StoredTensor
 
 
-class Emitter(onnx.Emitter):
+class Builder(onnx.Builder):
     """Inserts ops; moves that follow a permutation are done before it.
 
     Attributes:
@@ -174,12 +174,12 @@ def _scales(stored: StoredTensor | None, what: str) -> Quantization:
     return stored.quantization
 
 
-Rule = Callable[[Emitter, Node], Any]
+Rule = Callable[[Builder, Node], Any]
 """Gives the value of the first result, or a tuple of those of all."""
 
 
 def standard(
-    e: Emitter, op: str, inputs: Sequence[SSAValue | None], outputs: int = 1, **attributes: Any
+    e: Builder, op: str, inputs: Sequence[SSAValue | None], outputs: int = 1, **attributes: Any
 ) -> Any:
     """What the operator `op` of ONNX, opset 21, is in the IR."""
     return STANDARD[op](e, Call(op, "", 21, list(inputs), attributes, outputs))

@@ -20,9 +20,9 @@ from . import (
     spiking_synapses,
     ternary,
 )
-from .emitter import Emitter, Inexpressible, Rule
 from .graph import element_type
 from .kernels import compute_type
+from .onnx_writer import Inexpressible, Rule, Writer
 
 RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES,
@@ -60,17 +60,17 @@ def takes(kind: type[Operation], element: Attribute, opset: int) -> bool:
     return compute_type(operator, type) is not None and opset >= _SINCE.get(operator, 0)
 
 
-def write(emitter: Emitter, op: Operation) -> None:
+def write(writer: Writer, op: Operation) -> None:
     """Write the nodes of one op.
 
     Raises:
         Inexpressible: there are none for it, or not for its element types.
     """
-    emitter.start(op)
+    writer.start(op)
     if isinstance(op, spike.RecurrentOp):
-        spiking_feedback.recurrent(emitter, op, write)
+        spiking_feedback.recurrent(writer, op, write)
         return
     rule = RULES.get(type(op))
     if rule is None:
         raise Inexpressible("the op has no form in ONNX")
-    rule(emitter, op)
+    rule(writer, op)

@@ -11,8 +11,8 @@ from . import (
     rules_shape,
     rules_window,
 )
-from .emitter import Rule
 from .rules_activation import through_floats
+from .tflite_builder import Rule
 
 RULES: dict[str, Rule] = {
     **rules_activation.RULES,

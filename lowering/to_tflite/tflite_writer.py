@@ -1,7 +1,7 @@
 """What the rules of the TFLite target write with: operators, casts, constants, stored orders.
 
-A rule turns one op of the IR into operators. `Emitter.apply` keeps to the element types that have
-kernels; `Emitter.laid` is the one place that transposes. Shapes that follow from others stand in
+A rule turns one op of the IR into operators. `Writer.apply` keeps to the element types that have
+kernels; `Writer.laid` is the one place that transposes. Shapes that follow from others stand in
 `shapes`.
 """
 
@@ -47,11 +47,11 @@ class Inexpressible(Exception):
     """An op, or a combination of types, that the target has no operators for; says why."""
 
 
-Rule: TypeAlias = Callable[["Emitter", Any], None]
+Rule: TypeAlias = Callable[["Writer", Any], None]
 """Writes the operators of one op."""
 
 
-class Emitter:
+class Writer:
     """Writes operators for one op after the other.
 
     Attributes:

@@ -21,7 +21,7 @@ from . import (
     rules_spectra,
     rules_window,
 )
-from .emitter import Rule
+from .onnx_builder import Rule
 from .rules_foreign import FOREIGN
 
 __all__ = ["FOREIGN", "REFUSED", "RULES"]

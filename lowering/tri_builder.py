@@ -65,7 +65,7 @@ def location(span: Span) -> FileLineColLoc:
 
 
 @dataclass
-class Emitter:
+class Builder:
     """Inserts ops at the end of `block`, each with the location of the value being lowered."""
 
     block: Block
@@ -98,15 +98,15 @@ class Emitter:
         return self.add(tensor.ConvertOp(value, element))
 
 
-Rule = Callable[[Emitter, elaborated.Operation, list[SSAValue]], SSAValue | list[SSAValue]]
+Rule = Callable[[Builder, elaborated.Operation, list[SSAValue]], SSAValue | list[SSAValue]]
 
 
 def simple(kind: type[Operation], **names: str) -> Rule:
     """A rule for an op whose constructor takes the operands and, by name, some attributes."""
 
-    def rule(emitter: Emitter, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    def rule(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
         options = {option: op.attributes[attribute] for option, attribute in names.items()}
-        return emitter.add(kind(*operands, **options))  # pyright: ignore[reportArgumentType]
+        return builder.add(kind(*operands, **options))  # pyright: ignore[reportArgumentType]
 
     return rule
 
@@ -127,11 +127,11 @@ def ints(values: Iterable[SupportsInt]) -> tuple[int, ...]:
     return tuple(map(int, values))
 
 
-def filled(emitter: Emitter, like: SSAValue, value: float) -> SSAValue:
+def filled(builder: Builder, like: SSAValue, value: float) -> SSAValue:
     """A tensor of the type of `like`, every element `value`."""
     type = tensor_type(like)
     if DYNAMIC not in type.get_shape():
-        return emitter.constant(np.full(type.get_shape(), value), type.element_type)
-    number = emitter.scalar(value, type.element_type)
-    same = emitter.add(tensor.CompareOp(like, like, predicate="eq"))
-    return emitter.add(tensor.WhereOp(same, number, number))
+        return builder.constant(np.full(type.get_shape(), value), type.element_type)
+    number = builder.scalar(value, type.element_type)
+    same = builder.add(tensor.CompareOp(like, like, predicate="eq"))
+    return builder.add(tensor.WhereOp(same, number, number))

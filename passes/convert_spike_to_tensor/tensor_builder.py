@@ -18,7 +18,7 @@ from ...ir.arrays import Array
 from ..analysis.replacement import insert_before
 
 
-class Emitter:
+class Builder:
     """Inserts ops before one op, with its location."""
 
     def __init__(self, anchor: Operation) -> None:
@@ -83,7 +83,7 @@ class Emitter:
 
 
 def parts_known(value: SSAValue) -> bool:
-    """Whether `Emitter.parted` can undo `Emitter.merged`."""
+    """Whether `Builder.parted` can undo `Builder.merged`."""
     return list(dense_type(value).get_shape()[:2]).count(DYNAMIC) < 2
 
 

@@ -39,7 +39,7 @@ NAN = 0x1 | 0x2
 Number = int | float
 
 
-class Emitter:
+class LlvmBuilder:
     """Puts ops in front of the op that is being converted, with its location.
 
     Constants stand once in a function, at its start.

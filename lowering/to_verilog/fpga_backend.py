@@ -1,6 +1,6 @@
 """`FPGABackend`: the target `verilog` as a back end on the syntax tree, one layer as one file.
 
-Not here: the interface of back ends (`lowering.backend`), the circuit (`target`).
+Not here: the interface of back ends (`lowering.compile_model`), the circuit (`target`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.errors import LoweringError
 from ..artifact import Artifact
-from ..backend import BackendBase
+from ..compile_model import BackendBase
 from ..weights import Weights, attach_weights
 from .circuit.evaluation import identifier
 from .estimate.devices import find_device

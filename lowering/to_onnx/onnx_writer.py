@@ -1,7 +1,7 @@
 """What the rules of the ONNX target write with: nodes, casts, constants, unpacked trits.
 
-A rule turns one op of the IR into nodes. `Emitter.apply` keeps to the element types that have
-kernels; `Emitter.trits` is the one place that knows how packed weights become numbers.
+A rule turns one op of the IR into nodes. `Writer.apply` keeps to the element types that have
+kernels; `Writer.trits` is the one place that knows how packed weights become numbers.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Inexpressible(Exception):
 
 Precision: TypeAlias = Literal["float32", "int8", "dynamic-int8"]
 
-Rule: TypeAlias = Callable[["Emitter", Any], None]
+Rule: TypeAlias = Callable[["Writer", Any], None]
 """Writes the nodes of one op."""
 
 
-class Emitter:
+class Writer:
     """Writes nodes for one op after the other.
 
     Attributes:
