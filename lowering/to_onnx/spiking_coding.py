@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 from ...dialects import spike
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
+from ...dialects.spike.threefry import key_schedule
 from ...dialects.spike.types import dense_type
 from .elementwise import clip
 from .graph import DOMAIN, Element, element_type
@@ -63,14 +64,8 @@ def _rate(e: Writer, op: spike.EncodeOp) -> str:
         places = e.reshape_to(numbers, e.node("Shape", [x], Element.INT64))
     else:
         places = e.constant(np.arange(count, dtype=np.int64).reshape(shape), "places")
-    seed = op.seed.value.data
-    words = e.call(
-        DOMAIN,
-        "spike.threefry",
-        [_steps(e, op), places],
-        Element.UINT32,
-        {"key": [seed & 0xFFFFFFFF, seed >> 32]},
-    )
+    key = {"key": key_schedule(op.seed.value.data)}
+    words = e.call(DOMAIN, "spike.threefry", [_steps(e, op), places], Element.UINT32, key)
     draws = e.apply("Mul", [e.cast(words, Element.DOUBLE), e.scalar(2.0**-32, Element.DOUBLE)])
     return e.apply("Less", [draws, e.cast(x, Element.DOUBLE)], result=Element.BOOL)
 

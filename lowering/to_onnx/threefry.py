@@ -6,48 +6,42 @@ rotated as UINT32: ONNX Runtime's kernels are for those.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from ...dialects.spike.threefry import PARITY, ROTATIONS, ROUNDS
+from ...dialects.spike.threefry import threefry
 
 LEAST_OPSET = 18
 """BitwiseXor came with this version."""
 
 
 def threefry_nodes(onnx: Any) -> list[Any]:
-    """The nodes from the INT64 counters `t` and `j` and the attribute `key` to `words`, UINT32."""
-    writer = _Writer(onnx)
+    """The nodes from the INT64 counters `t` and `j` and the attribute `key` to `words`, UINT32.
+
+    `key` has the three words of `dialects.spike.threefry.key_schedule`.
+    """
+    e = _Writer(onnx)
     i32, i64, u32 = (getattr(onnx.TensorProto, name) for name in ("INT32", "INT64", "UINT32"))
     key = onnx.helper.make_node("Constant", [], ["key_words"])
     reference = onnx.AttributeProto(
         name="value_ints", ref_attr_name="key", type=onnx.AttributeProto.INTS
     )
     key.attribute.append(reference)
-    writer.nodes.append(key)
-    wrapped = writer.cast(writer.cast("key_words", u32), i32)
-    parts = [writer.add("Gather", wrapped, writer.number(index, i64)) for index in (0, 1)]
-    mixed = writer.add("BitwiseXor", *parts)
-    schedule = [*parts, writer.add("BitwiseXor", mixed, writer.number(PARITY, i32))]
-    x, y = (
-        writer.add("Add", writer.cast(writer.cast(counter, u32), i32), word)
-        for counter, word in zip(("t", "j"), schedule, strict=False)
-    )
-    for round in range(ROUNDS):
-        x = writer.add("Add", x, y)
-        word, rotation = writer.cast(y, u32), ROTATIONS[round % 8]
-        turned = writer.add(
-            "BitwiseOr",
-            writer.shift(word, rotation, "LEFT"),
-            writer.shift(word, 32 - rotation, "RIGHT"),
-        )
-        y = writer.add("BitwiseXor", writer.cast(turned, i32), x)
-        if round % 4 == 3:
-            injection = round // 4 + 1
-            x = writer.add("Add", x, schedule[injection % 3])
-            y = writer.add("Add", y, schedule[(injection + 1) % 3])
-            y = writer.add("Add", y, writer.number(injection, i32))
-    writer.cast(x, u32, "words")
-    return writer.nodes
+    e.nodes.append(key)
+    wrapped, t, j = (e.cast(e.cast(words, u32), i32) for words in ("key_words", "t", "j"))
+
+    def add(x: str, y: str | int) -> str:
+        return e.add("Add", x, y if isinstance(y, str) else e.number(y, i32))
+
+    def rotate(x: str, bits: int) -> str:
+        word = e.cast(x, u32)
+        parts = e.shift(word, bits, "LEFT"), e.shift(word, 32 - bits, "RIGHT")
+        return e.cast(e.add("BitwiseOr", *parts), i32)
+
+    schedule = [e.add("Gather", wrapped, e.number(index, i64)) for index in range(3)]
+    words, _ = threefry(schedule, (t, j), add, partial(e.add, "BitwiseXor"), rotate)
+    e.cast(words, u32, "words")
+    return e.nodes
 
 
 class _Writer:

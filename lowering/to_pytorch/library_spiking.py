@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+    from ...runtime.spiking.threefry import draw_words
     from .library import ternary_linear, unpack_once
 
     adaptive: Any = None
@@ -299,28 +300,12 @@ def count_steps(
     return steps.reshape(-1, *[1] * x.dim())
 
 
-def draw_words(seed: int, t: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
-    """The first word of Threefry-2x32-20 for the counters (t, j), as int64."""
-    mask, low, high = 2**32 - 1, seed % 2**32, seed >> 32
-    schedule = (low, high, low ^ high ^ 0x1BD11BDA)
-    x, y = (t + low) & mask, (j + high) & mask
-    for turn in range(20):
-        rotation = (13, 15, 26, 6, 17, 29, 16, 24)[turn % 8]
-        x = (x + y) & mask
-        y = (((y << rotation) | (y >> (32 - rotation))) & mask) ^ x
-        if turn % 4 == 3:
-            injection = turn // 4 + 1
-            x = (x + schedule[injection % 3]) & mask
-            y = (y + schedule[(injection + 1) % 3] + injection) & mask
-    return x
-
-
 def encode_rate(
     x: torch.Tensor, timesteps: int, start: int, elapsed: torch.Tensor | int = 0, *, seed: int
 ) -> torch.Tensor:
     """Random spikes with the probability x, the same for the same seed."""
     places = torch.arange(x.numel(), device=x.device).reshape(x.shape)
-    words = draw_words(seed, count_steps(x, timesteps, start, elapsed), places)
+    words, _ = draw_words(seed, count_steps(x, timesteps, start, elapsed), places)
     return words.double() * 2.0**-32 < x.double()
 
 

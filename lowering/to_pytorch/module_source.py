@@ -339,9 +339,13 @@ def _docstring(paragraphs: list[str], indent: int) -> list[str]:
 @cache
 def _library() -> dict[str, tuple[str, frozenset[str]]]:
     """Text of each library function or table and the names it uses."""
+    here = Path(__file__)
+    texts = [here.with_name("library.py"), here.with_name("library_spiking.py")]
+    package = here.parents[2]
+    texts += [package / "dialects/spike/threefry.py", package / "runtime/spiking/threefry.py"]
     found: dict[str, tuple[str, frozenset[str]]] = {}
-    for file in ("library.py", "library_spiking.py"):
-        found |= _library_of(Path(__file__).with_name(file).read_text(encoding="utf-8"))
+    for path in texts:
+        found |= _library_of(path.read_text(encoding="utf-8"))
     return found
 
 

@@ -14,7 +14,7 @@ from ...dialects.spike.types import dense_type, is_train
 from .elementwise import clip
 from .graph import Element, Tensor, element_type
 from .tflite_writer import Inexpressible, Rule, Writer
-from .threefry import WORD, words
+from .threefry import words
 
 
 def encode(e: Writer, op: spike.EncodeOp) -> None:
@@ -37,7 +37,7 @@ def _limit(e: Writer, x: Tensor) -> Tensor:
     """⌈x·2^32⌉ for x cut to [0, 1], as INT64; 0 for what is no number."""
     zero = e.scalar(0, Element.FLOAT32)
     number = e.choose(e.compare("EQUAL", x, x), x, zero)
-    scaled = e.binary("MUL", clip(e, number, 0, 1), e.scalar(float(WORD), Element.FLOAT32))
+    scaled = e.binary("MUL", clip(e, number, 0, 1), e.scalar(2.0**32, Element.FLOAT32))
     ceiling = e.apply("NEG", [e.apply("FLOOR", [e.apply("NEG", [scaled])])])
     return e.cast(ceiling, Element.INT64)
 

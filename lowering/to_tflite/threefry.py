@@ -6,29 +6,23 @@ around; what is shifted to the right is UINT32 meanwhile.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from ...dialects.spike.threefry import PARITY, ROTATIONS, ROUNDS
+from ...dialects.spike.threefry import key_schedule, threefry
 from .graph import Element, Tensor
 from .tflite_writer import Writer
-
-WORD = 1 << 32
 
 
 def words(e: Writer, seed: int, t: Tensor, j: Tensor) -> Tensor:
     """The first random word of each counter (t, j), as INT32, for INT32 counters that broadcast."""
-    key = [seed % WORD, seed // WORD]
-    schedule = [_number(e, word) for word in (*key, key[0] ^ key[1] ^ PARITY)]
-    x, y = (e.binary("ADD", c, word) for c, word in zip((t, j), schedule, strict=False))
-    for round in range(ROUNDS):
-        x = e.binary("ADD", x, y)
-        y = e.binary("BITWISE_XOR", _turned(e, y, ROTATIONS[round % 8]), x)
-        if round % 4 == 3:
-            injection = round // 4 + 1
-            x = e.binary("ADD", x, schedule[injection % 3])
-            y = e.binary("ADD", y, schedule[(injection + 1) % 3])
-            y = e.binary("ADD", y, _number(e, injection))
-    return x
+
+    def add(x: Tensor, y: Tensor | int) -> Tensor:
+        return e.binary("ADD", x, _number(e, y) if isinstance(y, int) else y)
+
+    xor = partial(e.binary, "BITWISE_XOR")
+    return threefry(key_schedule(seed), (t, j), add, xor, partial(_turned, e))[0]
 
 
 def _turned(e: Writer, word: Tensor, by: int) -> Tensor:

@@ -15,7 +15,7 @@ from xdsl.ir import Block
 from triton_dsl.dialects import spike
 from triton_dsl.dialects.elements import element_of
 from triton_dsl.dialects.interpret import evaluate
-from triton_dsl.dialects.spike.threefry import threefry, uniform
+from triton_dsl.dialects.spike.threefry import draw, uniform
 
 Array = NDArray[Any]
 RunOp = Callable[..., tuple[Array, ...]]
@@ -42,7 +42,7 @@ def test_threefry_gives_the_known_answers(
     key: tuple[int, int], counter: tuple[int, int], words: tuple[int, int]
 ) -> None:
     """The vectors of the Random123 library for threefry2x32 with 20 rounds."""
-    first, second = threefry(key, (np.array([counter[0]]), np.array([counter[1]])))
+    first, second = draw(key[0] + (key[1] << 32), *(np.array([word]) for word in counter))
     assert (int(first[0]), int(second[0])) == words
 
 

@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint
 
 from ....dialects import spike
 from ....dialects.inference import tensor_type
-from ....dialects.spike.threefry import PARITY, ROTATIONS, ROUNDS
+from ....dialects.spike.threefry import key_schedule, threefry
 from .nests import Access, Nest, RefusedError
 from .program import Planner, Program
 from .sizes import ONE, ZERO, Size
@@ -45,9 +45,9 @@ class _Body:
         bits = value & _WORD
         return self.add(arith.ConstantOp(IntegerAttr(bits - (bits >> 31 << 32), i32)))
 
-    def sum(self, a: SSAValue, b: SSAValue) -> SSAValue:
+    def sum(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """a + b, wrapping."""
-        return self.add(arith.AddiOp(a, b))
+        return self.add(arith.AddiOp(a, self.word(b) if isinstance(b, int) else b))
 
     def counter(self, loop: int) -> SSAValue:
         """The iteration of a loop, as an i64."""
@@ -63,19 +63,9 @@ class _Body:
         right = self.add(arith.ShRUIOp(value, self.word(32 - bits)))
         return self.add(arith.OrIOp(left, right))
 
-    def draw(self, seed: int, t: SSAValue, place: SSAValue) -> SSAValue:
-        """The first random word for the counter (t, place)."""
-        key = (seed & _WORD, seed >> 32 & _WORD)
-        schedule = (*key, key[0] ^ key[1] ^ PARITY)
-        x, y = self.sum(t, self.word(schedule[0])), self.sum(place, self.word(schedule[1]))
-        for number in range(ROUNDS):
-            x = self.sum(x, y)
-            y = self.add(arith.XOrIOp(self.rotated(y, ROTATIONS[number % 8]), x))
-            if number % 4 == 3:
-                group = number // 4 + 1
-                x = self.sum(x, self.word(schedule[group % 3]))
-                y = self.sum(y, self.word(schedule[(group + 1) % 3] + group))
-        return x
+    def mixed(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The exclusive or of two words."""
+        return self.add(arith.XOrIOp(a, b))
 
 
 def encode(program: Program, op: spike.EncodeOp) -> None:
@@ -113,8 +103,10 @@ def _write(block: Block, op: spike.EncodeOp) -> None:
     time = body.counter(_TIME)
     if op.elapsed is not None:
         time = body.sum(time, block.args[1])
-    t = body.sum(body.low(time), body.word(op.start.value.data))
-    drawn = body.draw(op.seed.value.data, t, body.low(body.counter(_PLACE)))
+    t = body.sum(body.low(time), op.start.value.data)
+    counter = t, body.low(body.counter(_PLACE))
+    schedule = key_schedule(op.seed.value.data)
+    drawn, _ = threefry(schedule, counter, body.sum, body.mixed, body.rotated)
     scale = body.add(arith.ConstantOp(FloatAttr(2.0**-32, f64)))
     u = body.add(arith.MulfOp(body.add(arith.UIToFPOp(drawn, f64)), scale))
     wide = x if x.type == f64 else body.add(arith.ExtFOp(x, f64))
