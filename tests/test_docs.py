@@ -22,6 +22,8 @@ PUBLIC = {
     *(f"triton_dsl.{name}" for name in ("spiking", "targets", "training")),
 }
 PYTHON = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+INSIDE = "CONTRIBUTING.md"
+"""Its programs are files of this project, which `test_contributing.py` writes and runs."""
 CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(
     r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|^\[[^\]]+\]:\s*(\S+)", re.MULTILINE
@@ -67,6 +69,8 @@ def test_there_are_documents_to_check() -> None:
 
 def imported(document: Path) -> set[tuple[str, str]]:
     """The modules of this package that a document or program imports from, with each name."""
+    if document.name == INSIDE:
+        return set()
     text = document.read_text("utf-8")
     blocks = [found[2] for found in PYTHON.finditer(text)] if document.suffix == ".md" else [text]
     names: set[tuple[str, str]] = set()

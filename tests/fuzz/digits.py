@@ -52,3 +52,9 @@ def of_convolution(x: Array, weights: Array) -> Array | None:
     errors = row_errors(x.reshape(len(x), -1))[:, None]
     errors = errors * np.abs(rows.astype(np.float64)).sum(axis=1)
     return errors.reshape(*errors.shape, *[1] * (x.ndim - 2))
+
+
+def of_transposed_convolution(x: Array, weights: Array, groups: int) -> Array | None:
+    """The same of weights [inputs, outputs of a group, …], whose windows are spread out."""
+    apart = weights.reshape(groups, len(weights) // groups, *weights.shape[1:])
+    return of_convolution(x, apart.swapaxes(1, 2).reshape(-1, *apart.shape[1:2], *apart.shape[3:]))

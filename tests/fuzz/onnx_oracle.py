@@ -179,7 +179,7 @@ POINTWISE = operators(
 
 def _of_digits(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
     """How far a product by trits may be off; `None` if it is none."""
-    if node.op_type not in ("MatMul", "Gemm", "Conv"):
+    if node.op_type not in ("MatMul", "Gemm", "Conv", "ConvTranspose"):
         return None
     x, weights = inputs[0], inputs[1]
     assert x is not None and weights is not None
@@ -187,6 +187,9 @@ def _of_digits(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
         return None
     if node.op_type == "Conv":
         return digits.of_convolution(x, weights)
+    if node.op_type == "ConvTranspose":
+        groups = next((a.i for a in node.attribute if a.name == "group"), 1)
+        return digits.of_transposed_convolution(x, weights, groups)
     if node.op_type == "MatMul":
         return digits.of_matrices(x, weights) if x.ndim and weights.ndim == 2 else None
     values = {a.name: a.f if a.name in ("alpha", "beta") else a.i for a in node.attribute}

@@ -10,6 +10,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
+from torch.nn import functional as F
 
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_tri import import_tri
@@ -88,6 +89,18 @@ def test_native_products_are_as_exact_as_allowed() -> None:
     assert allowed is not None
     exact = x.astype(np.float64) @ weights
     assert (np.abs(found - exact) <= allowed + 2.0**-23 * np.abs(exact)).all()
+
+
+def test_a_transposed_convolution_has_the_errors_of_all_terms_of_an_output() -> None:
+    weights = np.random.default_rng(0).integers(-1, 2, (6, 2, 3)).astype(np.float32)
+    x = np.full((1, 6, 9), 0.1, np.float32)
+    errors = digits.of_transposed_convolution(x, weights, 3)
+    assert errors is not None
+    terms = F.conv_transpose1d(
+        torch.ones(1, 6, 9), torch.from_numpy(np.abs(weights)), stride=1, groups=3
+    )
+    one = digits.row_errors(x.reshape(1, -1))[0]
+    np.testing.assert_allclose(errors[0, :, 0], one * terms.amax(2)[0].numpy(), rtol=1e-6)
 
 
 PRODUCT = np.array([[0.75, 0.0], [0.5, 0.0], [-1.5, 0.0], [0.875, 0.0]], np.float32)
