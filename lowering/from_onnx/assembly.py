@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
+    LocationAttr,
     ModuleOp,
     StringAttr,
 )
@@ -28,7 +28,7 @@ def assembled(
     name: str,
     arguments: Sequence[Port],
     results: Sequence[Port],
-    location: Any,
+    location: LocationAttr,
     more: Mapping[SSAValue, Mapping[str, Attribute]] | None = None,
 ) -> ModuleOp:
     """The module with `func.func @forward`; ops whose results nobody uses are left out.

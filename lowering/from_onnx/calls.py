@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
-from xdsl.ir import Attribute, BlockArgument
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.elements import element_of
+from ...ir.arrays import Array, Dtype
 from ..from_torch.sizes import ProblemError
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, GraphProto
+
+    from .scopes import Scope
+
+Value: TypeAlias = SSAValue | list[SSAValue] | None
+"""What a name of a model stands for: a tensor, a sequence of them, or an absent optional value."""
+
+Results: TypeAlias = Value | tuple[Value, ...]
+"""The value of the first result of a node, or those of all."""
+
+AttributeValue: TypeAlias = (
+    "int | float | str | list[int] | list[float] | list[str] | Array | GraphProto | AttributeProto"
+)
+"""An attribute of a node; what has no form of its own stays the entry of the file."""
+
+Default = TypeVar("Default", int, float, None)
+Defaults = TypeVar("Defaults", list[int], None)
 
 
 class UnknownValueError(ProblemError):
@@ -40,46 +60,117 @@ class Call:
     op: str
     domain: str
     opset: int
-    inputs: list[Any]
-    attributes: Mapping[str, Any]
+    inputs: Sequence[Value]
+    attributes: Mapping[str, AttributeValue]
     outputs: int = 1
-    scope: Any = None
+    scope: Scope | None = None
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """An attribute, or its default; a number with a fraction is a float32 in either case."""
-        if isinstance(default, float):
-            default = float(np.float32(default))
-        return self.attributes.get(name, default)
+    # Attributes.
+
+    def integer(self, name: str, default: Default) -> int | Default:
+        """A whole number."""
+        value = self.attributes.get(name)
+        if value is not None and not isinstance(value, int):
+            raise ProblemError(f"its attribute '{name}' is no integer")
+        return default if value is None else value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A whole number that says whether something holds."""
+        return bool(self.integer(name, int(default)))
+
+    def number(self, name: str, default: Default) -> float | Default:
+        """A number; one with a fraction is a float32, given or not."""
+        value = self.attributes.get(name)
+        if value is None:
+            return float(np.float32(default)) if isinstance(default, float) else default
+        if not isinstance(value, int | float):
+            raise ProblemError(f"its attribute '{name}' is no number")
+        return value
+
+    def text(self, name: str, default: str) -> str:
+        """A word."""
+        return str(self.attributes.get(name, default))
+
+    def integers(self, name: str, default: Defaults) -> list[int] | Defaults:
+        """Whole numbers; one alone is a list of it."""
+        value = self.attributes.get(name)
+        if value is None:
+            return default
+        if isinstance(value, int):
+            return [value]
+        if not isinstance(value, list):
+            raise ProblemError(f"its attribute '{name}' is no list of integers")
+        return [int(number) for number in value]
+
+    def graph(self, name: str) -> GraphProto:
+        """A graph."""
+        from onnx import GraphProto
+
+        value = self.attributes.get(name)
+        if not isinstance(value, GraphProto):
+            raise ProblemError(f"its graph '{name}' is missing")
+        return value
+
+    def run(self, graph: GraphProto, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs of a graph in an attribute for values of its inputs."""
+        assert self.scope is not None
+        return self.scope.run(graph, inputs)
+
+    # Inputs.
 
     def has(self, index: int) -> bool:
         """Whether the input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
-    def __getitem__(self, index: int) -> Any:
-        """An input that must be there."""
-        if not self.has(index):
+    def value(self, index: int) -> SSAValue | list[SSAValue]:
+        """An input that must be there: a tensor or a sequence."""
+        value = self.inputs[index] if self.has(index) else None
+        if value is None:
             raise ProblemError(f"input {index} is missing")
-        return self.inputs[index]
+        return value
 
-    def optional(self, index: int) -> Any:
-        """An input, or `None` where the node leaves it out."""
-        return self.inputs[index] if index < len(self.inputs) else None
+    def __getitem__(self, index: int) -> SSAValue:
+        """An input that must be there, and a tensor."""
+        return tensor_of(self.value(index))
+
+    def optional(self, index: int) -> SSAValue | None:
+        """A tensor, or `None` where the node leaves it out."""
+        return self[index] if self.has(index) else None
+
+    def sequence(self, index: int = 0) -> list[SSAValue]:
+        """An input that must be there, and a sequence."""
+        value = self.value(index)
+        if not isinstance(value, list):
+            raise ProblemError("it takes a sequence and gets a tensor")
+        return value
+
+    def tensors(self, first: int = 0) -> list[SSAValue]:
+        """All inputs from one on, which must be tensors."""
+        return [self[index] for index in range(first, len(self.inputs))]
+
+
+def tensor_of(value: Results) -> SSAValue:
+    """A value that must be a tensor."""
+    if not isinstance(value, SSAValue):
+        what = "a sequence" if isinstance(value, list) else "no value"
+        raise ProblemError(f"it takes a tensor and gets {what}")
+    return value
 
 
 _UNSIGNED = {"uint16": 16, "uint32": 32, "uint64": 64}
 
 
-def element_type(dtype: np.dtype[Any]) -> Attribute:
+def element_type(dtype: Dtype) -> Attribute:
     """The element type of a NumPy dtype.
 
     Raises:
         ProblemError: there is none.
     """
-    name = np.dtype(dtype).name
+    name = dtype.name
     if name in _UNSIGNED:
         return IntegerType(_UNSIGNED[name], Signedness.UNSIGNED)
     try:
-        return element_of(np.dtype(dtype))
+        return element_of(dtype)
     except VerifyException:
         shown = "text" if name == "object" else name
         raise ProblemError(f"elements of {shown} have no type in the IR") from None

@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness, i8
 from xdsl.ir import Attribute, Operation
 
 from ...dialects import tensor
-from ...ir.arrays import Array
+from ...ir.arrays import Array, Dtype
 from ..from_torch.sizes import ProblemError
 
 UI8: Attribute = IntegerType(8, Signedness.UNSIGNED)
@@ -46,7 +45,7 @@ class Format:
     nan: int = 0
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> Dtype:
         """The type of `ml_dtypes`."""
         import ml_dtypes
 
@@ -58,7 +57,7 @@ class Format:
         return i8 if self.signed and not self.is_float else UI8
 
     @property
-    def storage(self) -> np.dtype[Any]:
+    def storage(self) -> Dtype:
         """The NumPy dtype of `element`."""
         return np.dtype(np.int8 if self.signed and not self.is_float else np.uint8)
 
@@ -112,9 +111,9 @@ FORMAT_ATTRIBUTE = "onnx.type"
 """Says of an argument or result of a program what its bytes are: `Format.shown`."""
 
 
-def format_of(dtype: Any) -> Format | None:
+def format_of(dtype: Dtype) -> Format | None:
     """The format of a NumPy dtype; `None` for one whose elements the IR has itself."""
-    return FORMATS.get(np.dtype(dtype).name)
+    return FORMATS.get(dtype.name)
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class Rounding:
 
 
 @cache
-def rounding(format: Format, dtype: np.dtype[Any], saturate: bool, mode: str) -> Rounding:
+def rounding(format: Format, dtype: Dtype, saturate: bool, mode: str) -> Rounding:
     """To the nearest value, ties to even codes, or as `mode` says for e8m0.
 
     Args:
@@ -172,23 +171,23 @@ def rounding(format: Format, dtype: np.dtype[Any], saturate: bool, mode: str) ->
     )
 
 
-def _even(low: float, high: float, code: int, dtype: np.dtype[Any]) -> Any:
+def _even(low: float, high: float, code: int, dtype: Dtype) -> Array:
     """Half way, where a tie goes to the even one of two codes."""
     middle = _as(dtype, (low + high) / 2)
     return middle if code % 2 == 0 else _behind(middle)
 
 
-def _as(dtype: np.dtype[Any], value: float) -> Any:
+def _as(dtype: Dtype, value: float) -> Array:
     with np.errstate(over="ignore"):
-        return np.float64(value).astype(dtype)
+        return np.asarray(value).astype(dtype)
 
 
-def _behind(value: Any) -> Any:
+def _behind(value: Array) -> Array:
     """The number after `value`."""
     return np.nextafter(value, np.asarray(np.inf, value.dtype))
 
 
-_PICKED: dict[str, Callable[[float, float, int, np.dtype[Any]], Any]] = {
+_PICKED: dict[str, Callable[[float, float, int, Dtype], Array]] = {
     "even": _even,
     "nearest": lambda low, high, code, dtype: _as(dtype, (low + high) / 2),
     "down": lambda low, high, code, dtype: _as(dtype, high),

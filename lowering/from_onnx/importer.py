@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, NameLoc, StringAttr
 from xdsl.ir import Block, BlockArgument, SSAValue
@@ -17,14 +17,26 @@ from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ..from_torch.sizes import ProblemError
 from .assembly import assembled
+from .calls import AttributeValue
 from .formats import FORMAT_ATTRIBUTE
-from .inputs import dtype_of_value, given_value, sizes_of, type_of_proto, type_of_value
-from .onnx_builder import Builder, Call, UnknownValueError
+from .inputs import Given, dtype_of_value, given_value, sizes_of, type_of_proto, type_of_value
+from .onnx_builder import Builder, Call, Results, UnknownValueError, Value
 from .onnx_operators import FOREIGN, REFUSED, RULES
-from .reading import attributes_of, read_model, require_onnx, require_text, tensor_array
+from .reading import ModelSource, attributes_of, read_model, require_text, tensor_array
 from .schemas import OPSETS, body_of
 from .scopes import FAILED, FailedError, Scope
 from .sizes import Free
+
+if TYPE_CHECKING:
+    from onnx import (
+        FunctionProto,
+        GraphProto,
+        ModelProto,
+        NodeProto,
+        OperatorSetIdProto,
+        TypeProto,
+        ValueInfoProto,
+    )
 
 MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What rules raise at attributes of another kind or number than the standard says."""
@@ -34,10 +46,10 @@ MOST_NODES = 500_000
 
 
 def from_onnx(
-    source: Any,
+    source: ModelSource,
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
-    constants: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Given] | None = None,
     recognize_ternary: bool = True,
     name: str | None = None,
 ) -> ModuleOp:
@@ -90,17 +102,17 @@ class Imported:
 
 
 def import_model(
-    source: Any,
+    source: ModelSource,
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
-    constants: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Given] | None = None,
     recognize_ternary: bool = True,
     name: str | None = None,
 ) -> Imported:
     """`from_onnx`, with problems as values."""
     model, where, folder = read_model(source)
     if name is None:
-        name = Path(source).stem if folder is not None else str(model.graph.name or "model")
+        name = Path(where).stem if folder is not None else str(model.graph.name or "model")
     reader = _Importer(model, where, folder, recognize_ternary)
     imported = reader.run(name, dict(shapes or {}), dict(constants or {}))
     if not imported.problems:
@@ -115,7 +127,7 @@ class _Importer:
     """Reads one model."""
 
     def __init__(
-        self, model: Any, where: str, folder: Path | None, recognize_ternary: bool
+        self, model: ModelProto, where: str, folder: Path | None, recognize_ternary: bool
     ) -> None:
         self.model, self.where, self.folder = model, where, folder
         self.block = Block()
@@ -127,7 +139,7 @@ class _Importer:
         self.count = 0
 
     def run(
-        self, name: str, shapes: dict[str, Sequence[int | str]], constants: dict[str, Any]
+        self, name: str, shapes: dict[str, Sequence[int | str]], constants: dict[str, Given]
     ) -> Imported:
         """The module."""
         graph = self.model.graph
@@ -160,7 +172,7 @@ class _Importer:
         )
         return Imported(module, self.problems, list(self.needed), groups)
 
-    def _opsets(self, entries: Any) -> dict[str, int]:
+    def _opsets(self, entries: Iterable[OperatorSetIdProto]) -> dict[str, int]:
         opsets = {_domain(entry.domain): int(entry.version) for entry in entries}
         version = opsets.setdefault("", 1)
         low, high = OPSETS
@@ -173,7 +185,7 @@ class _Importer:
 
     # What a graph takes.
 
-    def initializers(self, graph: Any, scope: Scope) -> None:
+    def initializers(self, graph: GraphProto, scope: Scope) -> None:
         """Values that a graph brings along."""
         for proto in graph.initializer:
             require_text(self.where, proto.name)
@@ -194,10 +206,10 @@ class _Importer:
 
     def _input(
         self,
-        info: Any,
+        info: ValueInfoProto,
         scope: Scope,
         shapes: dict[str, Sequence[int | str]],
-        constants: dict[str, Any],
+        constants: dict[str, Given],
     ) -> None:
         name = info.name
         if name in constants:
@@ -225,7 +237,7 @@ class _Importer:
 
     # Nodes.
 
-    def nodes(self, nodes: Any, scope: Scope) -> None:
+    def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
         """The nodes of a graph or function, in order."""
         for index, node in enumerate(nodes):
             self.count += 1
@@ -234,17 +246,15 @@ class _Importer:
             require_text(
                 self.where, *node.input, *node.output, node.name, node.op_type, node.domain
             )
-            outputs: list[str] = list(node.output)
-            shown: str = node.name or next(filter(None, outputs), node.op_type)
+            outputs = list(node.output)
+            shown = node.name or next(filter(None, outputs), node.op_type)
             place = f"'{scope.path}/{shown}'" if scope.path else f"'{shown}'"
             if scope.depth == 0:
                 self.builder.location = self._location(shown, index + 1)
             try:
-                inputs = [scope.find(i) if i else None for i in node.input]
-                if any(value is FAILED for value in inputs):
-                    raise FailedError
-                made = self._node(node, inputs, scope, shown)
-                results = [*cast("tuple[Any, ...]", made)] if isinstance(made, tuple) else [made]
+                inputs = [scope.result(name) for name in node.input]
+                given = self._node(node, inputs, scope, shown)
+                results = given if isinstance(given, tuple) else (given,)
                 for name, value in zip(outputs, results, strict=False):
                     scope.values[name] = value
                 if len(results) < len(outputs) and any(outputs[len(results) :]):
@@ -257,7 +267,7 @@ class _Importer:
                 problem = ProblemError(f"its inputs or attributes do not fit it: {error}")
                 self._fail(scope, outputs, node.op_type, place, problem)
 
-    def _node(self, node: Any, inputs: list[Any], scope: Scope, shown: str) -> Any:
+    def _node(self, node: NodeProto, inputs: list[Value], scope: Scope, shown: str) -> Results:
         domain = _domain(node.domain)
         key = (domain, node.op_type)
         attributes = attributes_of(node.attribute, self.folder, self.where)
@@ -284,19 +294,24 @@ class _Importer:
         name = ".".join(filter(None, key))
         raise ProblemError(REFUSED.get(name) or f"the operator {name} is not known")
 
-    def _proto_type(self, value: Any) -> Any:
-        """A `TypeProto` of a value, for functions of the standard that depend on types."""
-        onnx = require_onnx()
+    def _proto_type(self, value: Value) -> TypeProto:
+        """The type of a value, for functions of the standard that depend on types."""
+        from onnx import TypeProto, helper
+
         if not isinstance(value, SSAValue):
-            return onnx.TypeProto()
-        value = cast("SSAValue", value)
-        elem = onnx.helper.np_dtype_to_tensor_dtype(dtype_of_value(self.builder, value))
+            return TypeProto()
+        elem = helper.np_dtype_to_tensor_dtype(dtype_of_value(self.builder, value))
         shape = [None if isinstance(s, Free) else s for s in self.builder.sizes(value)]
-        return onnx.helper.make_tensor_type_proto(elem, shape)
+        return helper.make_tensor_type_proto(elem, shape)
 
     def _inlined(
-        self, function: Any, inputs: list[Any], given: dict[str, Any], outer: Scope, shown: str
-    ) -> tuple[Any, ...]:
+        self,
+        function: FunctionProto,
+        inputs: list[Value],
+        given: dict[str, AttributeValue],
+        outer: Scope,
+        shown: str,
+    ) -> tuple[Value, ...]:
         attributes = attributes_of(function.attribute_proto, self.folder, self.where)
         path = f"{outer.path}/{shown}" if outer.path else shown
         opsets = self._opsets(function.opset_import) if function.opset_import else outer.opsets
@@ -325,31 +340,31 @@ class _Importer:
     def _problem(self, what: str, place: str, reason: str) -> None:
         self.problems.append((what, f"{place} of {self.where}", " ".join(reason.split())))
 
-    def _location(self, name: str, index: int) -> Any:
+    def _location(self, name: str, index: int) -> NameLoc:
         return NameLoc(StringAttr(name), file_location(self.where, index))
 
     # Results.
 
-    def _output(self, info: Any, scope: Scope) -> tuple[bool, list[SSAValue]]:
+    def _output(self, info: ValueInfoProto, scope: Scope) -> tuple[bool, list[SSAValue]]:
         """Whether an output is a sequence, and its values; none where it is refused."""
         name = info.name
         self.builder.location = self._location(name, 0)
         try:
-            value = scope.find(name)
-            if value is FAILED:
-                return False, []
+            value = scope.result(name)
             if isinstance(value, list):
-                return True, [self.builder.real(part) for part in cast("list[SSAValue]", value)]
+                return True, [self.builder.real(part) for part in value]
             if value is None:
                 raise ProblemError("it is an optional value that is absent")
             if info.type.WhichOneof("value") == "tensor_type":
                 self._check_type(info.type.tensor_type, value)
             return False, [self.builder.real(value)]
+        except FailedError:
+            return False, []
         except ProblemError as problem:
             self._fail(scope, [name], "output", f"'{name}'", problem)
             return False, []
 
-    def _check_type(self, type: Any, value: SSAValue) -> None:
+    def _check_type(self, type: TypeProto.Tensor, value: SSAValue) -> None:
         if type.elem_type:
             stated, have = type_of_proto(type.elem_type), type_of_value(self.builder, value)
             if stated != have:
@@ -359,19 +374,20 @@ class _Importer:
                 )
 
 
-def _resolved(node: Any, attributes: Mapping[str, Any]) -> Any:
+def _resolved(node: NodeProto, attributes: Mapping[str, AttributeValue]) -> NodeProto:
     """A node with values for attributes that name those of the function around it."""
+    from onnx import NodeProto, helper
+
     if not any(entry.ref_attr_name for entry in node.attribute):
         return node
-    copy = require_onnx().NodeProto()
+    copy = NodeProto()
     copy.CopyFrom(node)
     del copy.attribute[:]
     for entry in node.attribute:
         if not entry.ref_attr_name:
             copy.attribute.append(entry)
         elif entry.name in attributes:
-            value = attributes[entry.name]
-            copy.attribute.append(require_onnx().helper.make_attribute(entry.name, value))
+            copy.attribute.append(helper.make_attribute(entry.name, attributes[entry.name]))
     return copy
 
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
+from ...ir.arrays import Array, Dtype
 from ...ir.errors import OptionError
 from ..from_torch.sizes import ProblemError
+from .calls import Value, element_type
 from .formats import Format, format_of
-from .onnx_builder import Builder, element_type
-from .reading import require_onnx, require_text
+from .onnx_builder import Builder
+from .reading import require_text
 from .sizes import Free, Size, Sizes
+
+if TYPE_CHECKING:
+    from onnx import TypeProto
+
+Given: TypeAlias = Array | np.generic | float | list[Array] | tuple[Array, ...] | None
+"""What a caller gives for an input: an array, a sequence of them, or that it is absent."""
 
 
 def type_of_proto(elem_type: int) -> tuple[Attribute, Format | None]:
@@ -24,8 +32,10 @@ def type_of_proto(elem_type: int) -> tuple[Attribute, Format | None]:
     Raises:
         ProblemError: there is none.
     """
+    from onnx import helper
+
     try:
-        dtype = np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(elem_type))
+        dtype = helper.tensor_dtype_to_np_dtype(elem_type)
     except (KeyError, TypeError, ValueError):
         raise ProblemError(f"its element type {elem_type} is unknown") from None
     format = format_of(dtype)
@@ -37,24 +47,30 @@ def type_of_value(e: Builder, value: SSAValue) -> tuple[Attribute, Format | None
     return tensor_type(value).element_type, e.formats.get(value)
 
 
-def dtype_of_value(e: Builder, value: SSAValue) -> np.dtype[Any]:
+def dtype_of_value(e: Builder, value: SSAValue) -> Dtype:
     """What NumPy calls the element type that a value has in the standard."""
     element, format = type_of_value(e, value)
     return numpy_dtype(element) if format is None else format.dtype
 
 
-def given_value(e: Builder, given: Any, name: str) -> Any:
-    """A value that a caller gives for the input `name`: an array, a list of them, or `None`."""
+def given_value(e: Builder, given: Given, name: str) -> Value:
+    """A value that a caller gives for the input `name`."""
     if given is None:
         return None
     if isinstance(given, list | tuple):
-        return [given_value(e, part, name) for part in cast("Sequence[Any]", given)]
+        return [_named(e, part, name) for part in given]
+    return _named(e, given, name)
+
+
+def _named(e: Builder, given: Array | np.generic | float, name: str) -> SSAValue:
     value = e.known(np.asarray(given))
     e.names[value] = name
     return value
 
 
-def sizes_of(name: str, type: Any, given: Sequence[int | str] | None, where: str) -> Sizes:
+def sizes_of(
+    name: str, type: TypeProto.Tensor, given: Sequence[int | str] | None, where: str
+) -> Sizes:
     """The sizes of an input: those that the caller gives, else those that the model states.
 
     Raises:
@@ -77,7 +93,7 @@ def sizes_of(name: str, type: Any, given: Sequence[int | str] | None, where: str
     return tuple(sizes)
 
 
-def _checked(name: str, type: Any, given: Sequence[int | str], where: str) -> Sizes:
+def _checked(name: str, type: TypeProto.Tensor, given: Sequence[int | str], where: str) -> Sizes:
     wanted = tuple(Free.named(size) if isinstance(size, str) else int(size) for size in given)
     if any(isinstance(size, int) and size < 0 for size in wanted):
         raise OptionError(f"{where}: sizes of '{name}' must be at least 0")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -19,7 +19,17 @@ from ...ir.arrays import Array
 from ...ir.errors import SourceError, UnsupportedError
 from .formats import FORMAT_ATTRIBUTE, FORMATS, format_of
 from .importer import Imported, import_model
+from .inputs import Given
 from .reading import read_model, require_onnx
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Output: TypeAlias = Array | list[Array]
+"""A tensor, or a sequence of them."""
+
+Inputs: TypeAlias = dict[str, Given] | list[Given] | tuple[Given, ...] | Array
+"""Values by the names of inputs or in their order; an array is the only one."""
 
 
 class Prepared:
@@ -31,13 +41,13 @@ class Prepared:
         known: those that the last run made constants of the program.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: ModelProto) -> None:
         self.model, _, _ = read_model(model)
         stored = {tensor.name for tensor in self.model.graph.initializer}
         self.inputs = [info.name for info in self.model.graph.input if info.name not in stored]
         self.known: list[str] = []
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def run(self, inputs: Inputs, **kwargs: object) -> tuple[Output, ...]:
         """The outputs of the model.
 
         Raises:
@@ -49,7 +59,7 @@ class Prepared:
         names = _argument_names(imported)
         arrays = [_stored(np.asarray(given[name])) for name in names]
         results = _restored(imported.module, run_module(imported.module, arrays))
-        outputs: list[Any] = []
+        outputs: list[Output] = []
         for count in imported.groups:
             if count is None:
                 outputs.append(results.pop(0))
@@ -58,22 +68,21 @@ class Prepared:
                 del results[:count]
         return tuple(outputs)
 
-    def _named(self, inputs: Any) -> dict[str, Any]:
+    def _named(self, inputs: Inputs) -> dict[str, Given]:
         if isinstance(inputs, dict):
-            return dict(cast("dict[str, Any]", inputs))
-        several = isinstance(inputs, list | tuple)
-        values = cast("Sequence[Any]", inputs) if several else [inputs]
+            return dict(inputs)
+        values = inputs if isinstance(inputs, list | tuple) else [inputs]
         if len(values) > len(self.inputs):
             raise SourceError(f"the model takes {len(self.inputs)} inputs, not {len(values)}")
         return dict(zip(self.inputs, values, strict=False))
 
-    def _imported(self, given: dict[str, Any]) -> Imported:
+    def _imported(self, given: dict[str, Given]) -> Imported:
         shapes: dict[str, tuple[int, ...]] = {
-            name: np.shape(cast("Array", value))
-            for name, value in given.items()
-            if isinstance(value, np.ndarray)
+            n: value.shape for n, value in given.items() if isinstance(value, np.ndarray)
         }
-        constants = {n: v for n, v in given.items() if not isinstance(v, np.ndarray)}
+        constants: dict[str, Given] = {
+            name: value for name, value in given.items() if not isinstance(value, np.ndarray)
+        }
         while True:
             inputs = {n: s for n, s in shapes.items() if n not in constants}
             imported = import_model(self.model, shapes=inputs, constants=constants)
@@ -128,13 +137,15 @@ def reference_backend() -> type[Any]:
         """Models in the reference interpreter."""
 
         @classmethod
-        def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Any:
+        def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: object) -> Any:
             """A model, ready to run any number of times."""
             del device, kwargs
             return Prepared(model)
 
         @classmethod
-        def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:
+        def run_model(
+            cls, model: ModelProto, inputs: Inputs, device: str = "CPU", **kwargs: object
+        ) -> tuple[Output, ...]:
             """The outputs of a model; see `Prepared.run`."""
             return cls.prepare(model, device).run(inputs, **kwargs)
 

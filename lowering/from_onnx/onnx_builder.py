@@ -6,7 +6,6 @@ Rules stand in the `rules_*` files. Not here: how values are held and computed (
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -14,7 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ..from_torch.sizes import ProblemError
-from .calls import Call, UnknownValueError, element_type
+from .calls import Call, Results, UnknownValueError, Value, element_type
 from .sizes import Free, Size, reshape_target, static
 from .values import LARGEST_KNOWN, Values
 
@@ -124,7 +123,10 @@ class Builder(Values):
         raise ProblemError(f"no argument has the size {size}; give the inputs fixed shapes")
 
 
-Rule = Callable[[Builder, Call], Any]
-"""Gives the value of the first result, or a tuple of those of all; a list is a sequence."""
+Rule = Callable[[Builder, Call], Results]
+"""Writes the ops of a node, and gives its results."""
 
-__all__ = ["LARGEST_KNOWN", "Builder", "Call", "Rule", "UnknownValueError", "element_type"]
+__all__ = [
+    "LARGEST_KNOWN", "Builder", "Call", "Results", "Rule", "UnknownValueError", "Value",
+    "element_type",
+]  # fmt: skip

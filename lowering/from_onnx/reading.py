@@ -6,16 +6,24 @@ mean (`importer`, `onnx_operators`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
+from os import PathLike
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ...ir.arrays import Array
+from ...ir.arrays import Array, Dtype
 from ...ir.errors import BackendError, SourceError
+from .calls import AttributeValue
 from .formats import format_of
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, ModelProto, TensorProto
+
+ModelSource: TypeAlias = "str | PathLike[str] | bytes | ModelProto"
+"""A path, the bytes of a file, or a model."""
 
 FILE_LIMIT = 1 << 31
 """Protocol buffers hold less than this many bytes in one message."""
@@ -39,15 +47,17 @@ def require_onnx() -> Any:
     return onnx
 
 
-def read_model(source: Any) -> tuple[Any, str, Path | None]:
+def read_model(source: ModelSource) -> tuple[ModelProto, str, Path | None]:
     """The `ModelProto` of a path, of bytes or of itself; what messages call it; its folder.
 
     Raises:
         SourceError: no such file, or no ONNX model.
         BackendError: the `onnx` package is missing.
     """
-    onnx = require_onnx()
-    if isinstance(source, onnx.ModelProto):
+    require_onnx()
+    from onnx import ModelProto
+
+    if isinstance(source, ModelProto):
         return source, "ONNX model", None
     if isinstance(source, bytes):
         return _parsed(source, "ONNX model"), "ONNX model", None
@@ -62,10 +72,11 @@ def read_model(source: Any) -> tuple[Any, str, Path | None]:
     return _parsed(data, str(path)), str(path), path.parent
 
 
-def _parsed(data: bytes, where: str) -> Any:
+def _parsed(data: bytes, where: str) -> ModelProto:
     from google.protobuf.message import DecodeError
+    from onnx import ModelProto
 
-    model = require_onnx().ModelProto()
+    model = ModelProto()
     try:
         model.ParseFromString(data)
     except (DecodeError, RecursionError) as error:
@@ -75,7 +86,7 @@ def _parsed(data: bytes, where: str) -> Any:
     return model
 
 
-def require_text(where: str, *names: Any) -> None:
+def require_text(where: str, *names: object) -> None:
     """Refuse names that are no text: protocol buffers give bytes for what is not UTF-8.
 
     Raises:
@@ -86,7 +97,7 @@ def require_text(where: str, *names: Any) -> None:
             raise SourceError(f"{where}: the name {name!r} is not UTF-8 text")
 
 
-def tensor_array(proto: Any, folder: Path | None, where: str) -> Array:
+def tensor_array(proto: TensorProto, folder: Path | None, where: str) -> Array:
     """The values of a `TensorProto`, of the dtype that the standard's has in NumPy.
 
     Values that stand in a file beside the model are mapped into memory and not read.
@@ -94,16 +105,17 @@ def tensor_array(proto: Any, folder: Path | None, where: str) -> Array:
     Raises:
         SourceError: the values do not fit the shape, or the file is missing or outside the folder.
     """
-    onnx = require_onnx()
+    from onnx import TensorProto, numpy_helper
+
     name = f"{where}: tensor '{proto.name}'"
     shape = tuple(int(size) for size in proto.dims)
     if any(size < 0 for size in shape) or prod(max(size, 1) for size in shape) > LARGEST:
         raise SourceError(f"{name} has the shape {list(shape)}")
     if proto.HasField("segment"):
         raise SourceError(f"{name} is one segment of several; ONNX has no meaning for them")
-    if proto.data_location == onnx.TensorProto.EXTERNAL:
+    if proto.data_location == TensorProto.EXTERNAL:
         return _external(proto, shape, folder, name)
-    if proto.data_type == onnx.TensorProto.STRING:
+    if proto.data_type == TensorProto.STRING:
         _require_count(len(proto.string_data), shape, name)
         return np.array([bytes(s) for s in proto.string_data], object).reshape(shape)
     if proto.HasField("raw_data"):
@@ -123,7 +135,7 @@ def tensor_array(proto: Any, folder: Path | None, where: str) -> Array:
         raise SourceError(f"{name} has the shape {list(shape)} and too few values for it")
     _dtype(proto.data_type, name)
     try:
-        array: Array = onnx.numpy_helper.to_array(proto)
+        array: Array = numpy_helper.to_array(proto)
     except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
         raise SourceError(f"{name}: {error}") from None
     if array.shape != shape:
@@ -131,7 +143,7 @@ def tensor_array(proto: Any, folder: Path | None, where: str) -> Array:
     return array
 
 
-def _byte_count(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
+def _byte_count(dtype: Dtype, shape: Sequence[int]) -> int:
     """How many bytes of a file hold elements: several may share one."""
     format = format_of(dtype)
     return -(-prod(shape) * (8 * dtype.itemsize if format is None else format.bits) // 8)
@@ -142,14 +154,14 @@ def _require_count(count: int, shape: Sequence[int], name: str) -> None:
         raise SourceError(f"{name} has {count} values, its shape {list(shape)} needs {prod(shape)}")
 
 
-def _dtype(data_type: int, name: str) -> np.dtype[Any]:
+def _dtype(data_type: int, name: str) -> Dtype:
     try:
         return np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(data_type))
     except (KeyError, TypeError, ValueError):
         raise SourceError(f"{name} has the unknown element type {data_type}") from None
 
 
-def _external(proto: Any, shape: tuple[int, ...], folder: Path | None, name: str) -> Array:
+def _external(proto: TensorProto, shape: tuple[int, ...], folder: Path | None, name: str) -> Array:
     entries = {entry.key: entry.value for entry in proto.external_data}
     location = entries.get("location", "")
     pure = PurePosixPath(location)
@@ -188,13 +200,16 @@ def _external(proto: Any, shape: tuple[int, ...], folder: Path | None, name: str
     return np.memmap(real, dtype.newbyteorder("<"), "r", offset, shape)
 
 
-def attributes_of(entries: Any, folder: Path | None, where: str) -> dict[str, Any]:
+def attributes_of(
+    entries: Iterable[AttributeProto], folder: Path | None, where: str
+) -> dict[str, AttributeValue]:
     """Attributes by name: numbers, text, lists, arrays, or graphs as they are."""
-    types = require_onnx().AttributeProto
-    found: dict[str, Any] = {}
+    from onnx import AttributeProto as types
+
+    attributes: dict[str, AttributeValue] = {}
     for entry in entries:
         require_text(where, entry.name, entry.ref_attr_name)
-        value: Any
+        value: AttributeValue
         if entry.type == types.FLOAT:
             value = float(entry.f)
         elif entry.type == types.INT:
@@ -213,5 +228,5 @@ def attributes_of(entries: Any, folder: Path | None, where: str) -> dict[str, An
             value = entry.g
         else:
             value = entry
-        found[entry.name] = value
-    return found
+        attributes[entry.name] = value
+    return attributes

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import f64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
@@ -26,30 +25,30 @@ def formula(function: Callable[[Formula, Call], Formula]) -> Rule:
 
 
 def _shrink(x: Formula, call: Call) -> Formula:
-    bound, bias = call.get("lambd", 0.5), call.get("bias", 0.0)
+    bound, bias = call.number("lambd", 0.5), call.number("bias", 0.0)
     return (x > bound).choose(x - bias, (x < -bound).choose(x + bias, 0))
 
 
 def _swish(x: Formula, call: Call) -> Formula:
-    alpha = call.get("alpha", 1.0)
+    alpha = call.number("alpha", 1.0)
     if alpha == 1.0:
         return x.of(tensor.SiluOp)
     return x * (x * alpha).of(tensor.SigmoidOp)
 
 
-def _with_alpha(kind: Callable[..., Any], *defaults: float) -> Rule:
+def _with_alpha(kind: Callable[..., Operation], *defaults: float) -> Rule:
     """A rule for an op with the attributes `alpha` and, with two defaults, `beta`."""
     names = ("alpha", "beta")[: len(defaults)]
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        numbers = [call.get(name, value) for name, value in zip(names, defaults, strict=True)]
+        numbers = [call.number(name, value) for name, value in zip(names, defaults, strict=True)]
         return e.add(kind(call[0], *numbers))
 
     return rule
 
 
 def _selu(e: Builder, call: Call) -> SSAValue:
-    given = call.get("alpha", SELU[0]), call.get("gamma", SELU[1])
+    given = call.number("alpha", SELU[0]), call.number("gamma", SELU[1])
     double = tensor_type(call[0]).element_type == f64  # which tells the defaults from SELU
     if given == tuple(np.array(SELU, np.float32).tolist()) and not double:
         return e.add(tensor.SeluOp(call[0]))
@@ -67,18 +66,18 @@ def _prelu(e: Builder, call: Call) -> SSAValue:
 
 
 def _gelu(e: Builder, call: Call) -> SSAValue:
-    approximate = str(call.get("approximate", "none"))
+    approximate = call.text("approximate", "none")
     return e.add(tensor.GeluOp(call[0], "tanh" if approximate == "tanh" else "exact"))
 
 
-def along_axis(kind: Callable[[SSAValue, int], Any]) -> Rule:
+def along_axis(kind: Callable[[SSAValue, int], Operation]) -> Rule:
     """A rule for an op along an axis; up to opset 12 along all axes from that one on."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
         x, rank = call[0], e.rank(call[0])
         if call.opset >= 13:
-            return e.add(kind(x, call.get("axis", -1) % max(rank, 1)))
-        axis, sizes = call.get("axis", 1) % max(rank, 1), e.sizes(x)
+            return e.add(kind(x, call.integer("axis", -1) % max(rank, 1)))
+        axis, sizes = call.integer("axis", 1) % max(rank, 1), e.sizes(x)
         if axis == rank - 1:
             return e.add(kind(x, axis))
         flat = e.reshape(x, (*sizes[:axis], product(sizes[axis:])))
@@ -96,8 +95,8 @@ def _hardmax(e: Builder, call: Call) -> SSAValue:
 
     x, rank = call[0], e.rank(call[0])
     if call.opset >= 13:
-        return made(x, call.get("axis", -1) % rank)
-    axis, sizes = call.get("axis", 1) % rank, e.sizes(x)
+        return made(x, call.integer("axis", -1) % rank)
+    axis, sizes = call.integer("axis", 1) % rank, e.sizes(x)
     flat = e.reshape(x, (*sizes[:axis], product(sizes[axis:])))
     return e.reshape(made(flat, axis), sizes)
 

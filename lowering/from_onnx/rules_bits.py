@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness, f64, i32
@@ -13,6 +12,7 @@ from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
+from ...ir.arrays import Array, Dtype
 from ..from_torch.sizes import ProblemError
 from .formats import UI8, Format
 from .inputs import dtype_of_value, type_of_proto
@@ -23,7 +23,7 @@ UI64: Attribute = IntegerType(64, Signedness.UNSIGNED)
 
 
 def _shift(e: Builder, call: Call) -> SSAValue:
-    left = str(call.get("direction")) == "LEFT"
+    left = call.text("direction", "") == "LEFT"
     return e.add((tensor.ShiftLeftOp if left else tensor.ShiftRightOp)(call[0], call[1]))
 
 
@@ -46,7 +46,7 @@ class _Layout:
     def bias(self) -> int:
         return self.exponents // 2 - 1
 
-    def factors(self, sign: int) -> list[Any]:
+    def factors(self, sign: int) -> list[Array]:
         """2^(±(e - bias - mantissa)) for each exponent e, as two factors that do not overflow."""
         exponent = np.maximum(np.arange(self.exponents), 1) - self.bias - self.mantissa
         half = sign * exponent // 2
@@ -105,7 +105,7 @@ def _float_of_bits(e: Builder, bits: SSAValue, layout: _Layout) -> SSAValue:
     return e.add(tensor.WhereOp(negative, e.add(tensor.NegOp(value)), value))
 
 
-def counted_thresholds(e: Builder, x: SSAValue, thresholds: Any) -> SSAValue:
+def counted_thresholds(e: Builder, x: SSAValue, thresholds: Array) -> SSAValue:
     """How many of the thresholds, ascending and of the elements of x, are at most x, as `i32`."""
     sizes = e.sizes(x)
     table = e.known(thresholds.reshape(1, -1), tensor_type(x).element_type)
@@ -129,7 +129,7 @@ def no_number(e: Builder, condition: SSAValue, x: SSAValue) -> SSAValue:
 
 
 def _bit_cast(e: Builder, call: Call) -> SSAValue:
-    x, (element, format) = call[0], type_of_proto(int(call.get("to", 0)))
+    x, (element, format) = call[0], type_of_proto(call.integer("to", 0))
     source = e.formats.get(x)
     target = numpy_dtype(element) if format is None else format.dtype
     have, wanted = _width(dtype_of_value(e, x), source), _width(target, format)
@@ -165,7 +165,7 @@ def _as_bits(e: Builder, x: SSAValue, format: Format | None, width: int) -> SSAV
     return e.convert(x, IntegerType(width, Signedness.UNSIGNED))
 
 
-def _width(dtype: np.dtype[Any], format: Format | None) -> int:
+def _width(dtype: Dtype, format: Format | None) -> int:
     return 8 * dtype.itemsize if format is None else format.bits
 
 

@@ -5,7 +5,7 @@ How often a loop runs must be known, and which branch is taken. A sequence is a 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.builtin import i1
@@ -13,35 +13,39 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ..from_torch.sizes import ProblemError
-from .onnx_builder import Builder, Call, Rule
+from .calls import tensor_of
+from .onnx_builder import Builder, Call, Results, Rule, Value
 from .rules_shape import axis_of
 from .sizes import static
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
 
 LONGEST_LOOP = 100_000
 """A loop runs at most this often."""
 
 
-def _if(e: Builder, call: Call) -> Any:
+def _if(e: Builder, call: Call) -> Results:
     branch = "then_branch" if e.array(call[0], "condition").any() else "else_branch"
-    return tuple(call.scope.run(call.get(branch), []))
+    return tuple(call.run(call.graph(branch), []))
 
 
-def _loop(e: Builder, call: Call) -> Any:
-    body = call.get("body")
+def _loop(e: Builder, call: Call) -> Results:
+    body = call.graph("body")
     count = int(e.array(call[0], "trip count").reshape(-1)[0]) if call.has(0) else LONGEST_LOOP
     condition = bool(e.array(call[1], "condition").any()) if call.has(1) else True
     if call.has(0) and count > LONGEST_LOOP:
         raise ProblemError(f"it runs {count} times; loops are unrolled up to {LONGEST_LOOP}")
-    state = [*call.inputs[2:]]
+    state: list[Value] = [*call.inputs[2:]]
     rows: list[list[SSAValue]] = [[] for _ in range(len(body.output) - 1 - len(state))]
     turn = 0
     while condition and turn < count:
         inputs = [e.indices(turn), e.known(np.asarray(True), i1), *state]
-        results = call.scope.run(body, inputs)
-        condition = bool(e.array(results[0], "condition").any())
+        results = call.run(body, inputs)
+        condition = bool(e.array(tensor_of(results[0]), "condition").any())
         state = results[1 : 1 + len(state)]
         for row, value in zip(rows, results[1 + len(state) :], strict=True):
-            row.append(value)
+            row.append(tensor_of(value))
         turn += 1
         if not call.has(0) and turn == LONGEST_LOOP:
             raise ProblemError("its end is not known before the program runs")
@@ -55,18 +59,21 @@ def _stacked(e: Builder, values: list[SSAValue], axis: int) -> SSAValue:
     return rows[0] if len(rows) == 1 else e.add(tensor.ConcatenateOp(rows, axis))
 
 
-def _scan(e: Builder, call: Call) -> Any:
-    body, count = call.get("body"), int(call.get("num_scan_inputs", 0))
-    inputs = list(call.inputs)
+def _scan(e: Builder, call: Call) -> Results:
+    body, count = call.graph("body"), call.integer("num_scan_inputs", 0)
     if call.opset < 9:
-        return _batched_scan(e, call, inputs[1:])
-    return _scanned(e, call, body, inputs, count)
+        return _batched_scan(e, call, call.tensors(1))
+    return _scanned(e, call, body, call.tensors(), count)
 
 
-def _scanned(e: Builder, call: Call, body: Any, inputs: list[Any], count: int) -> Any:
+def _scanned(
+    e: Builder, call: Call, body: GraphProto, inputs: list[SSAValue], count: int
+) -> tuple[Value, ...]:
     state, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
-    in_axes = call.get("scan_input_axes", [0] * count)
-    turned = call.get("scan_input_directions", call.get("directions", [0] * count))
+    in_axes = call.integers("scan_input_axes", [0] * count)
+    turned = call.integers("scan_input_directions", None) or call.integers(
+        "directions", [0] * count
+    )
     axes: list[int] = [a % e.rank(v) for a, v in zip(in_axes, scanned, strict=True)]
     steps = {static([e.sizes(v)[a]], "number of steps")[0]
              for a, v in zip(axes, scanned, strict=True)}  # fmt: skip
@@ -80,12 +87,12 @@ def _scanned(e: Builder, call: Call, body: Any, inputs: list[Any], count: int) -
             place = length - 1 - turn if back else turn
             part = e.cut(value, axis, place, place + 1)
             parts.append(e.add(tensor.SqueezeOp(part, [axis])))
-        results = call.scope.run(body, [*state, *parts])
+        results = call.run(body, [*state, *parts])
         state = results[: len(state)]
         for row, value in zip(rows, results[len(state) :], strict=True):
-            row.append(value)
-    out_axes = call.get("scan_output_axes", [0] * len(rows))
-    backs = call.get("scan_output_directions", [0] * len(rows))
+            row.append(tensor_of(value))
+    out_axes = call.integers("scan_output_axes", [0] * len(rows))
+    backs = call.integers("scan_output_directions", [0] * len(rows))
     made: list[SSAValue] = []
     for row, axis, back in zip(rows, out_axes, backs, strict=True):
         rank = e.rank(row[0]) + 1 if row else 1
@@ -93,7 +100,7 @@ def _scanned(e: Builder, call: Call, body: Any, inputs: list[Any], count: int) -
     return (*state, *made)
 
 
-def _batched_scan(e: Builder, call: Call, inputs: list[Any]) -> Any:
+def _batched_scan(e: Builder, call: Call, inputs: list[SSAValue]) -> Results:
     """`Scan` of opset 8, which has a batch in front of the steps."""
     (batch,) = static([e.sizes(inputs[0])[0]], "batch")
     if call.has(0):
@@ -101,19 +108,12 @@ def _batched_scan(e: Builder, call: Call, inputs: list[Any]) -> Any:
     runs: list[list[SSAValue]] = []
     for row in range(batch):
         parts = [e.add(tensor.SqueezeOp(e.cut(v, 0, row, row + 1), [0])) for v in inputs]
-        count = int(call.get("num_scan_inputs", 0))
-        runs.append([*_scanned(e, call, call.get("body"), parts, count)])
+        count = call.integer("num_scan_inputs", 0)
+        runs.append([*map(tensor_of, _scanned(e, call, call.graph("body"), parts, count))])
     return tuple(_stacked(e, list(values), 0) for values in zip(*runs, strict=True))
 
 
 # Sequences.
-
-
-def _sequence(call: Call, index: int = 0) -> list[SSAValue]:
-    found = call[index]
-    if not isinstance(found, list):
-        raise ProblemError("it takes a sequence and gets a tensor")
-    return found  # pyright: ignore[reportUnknownVariableType]
 
 
 def _place(e: Builder, call: Call, index: int, count: int, default: int) -> int:
@@ -126,7 +126,7 @@ def _place(e: Builder, call: Call, index: int, count: int, default: int) -> int:
 
 
 def _at(e: Builder, call: Call) -> SSAValue:
-    values = _sequence(call)
+    values = call.sequence()
     place = _place(e, call, 1, len(values), 0)
     if place >= len(values):
         raise ProblemError(f"its position {place} is outside a sequence of {len(values)}")
@@ -134,24 +134,24 @@ def _at(e: Builder, call: Call) -> SSAValue:
 
 
 def _insert(e: Builder, call: Call) -> list[SSAValue]:
-    values = _sequence(call)
+    values = call.sequence()
     place = _place(e, call, 2, len(values), len(values))
     return [*values[:place], call[1], *values[place:]]
 
 
 def _erase(e: Builder, call: Call) -> list[SSAValue]:
-    values = _sequence(call)
+    values = call.sequence()
     place = _place(e, call, 1, len(values), len(values) - 1)
     return [*values[:place], *values[place + 1 :]]
 
 
 def _length(e: Builder, call: Call) -> SSAValue:
-    return e.indices(len(_sequence(call)))
+    return e.indices(len(call.sequence()))
 
 
 def _joined(e: Builder, call: Call) -> SSAValue:
-    values = _sequence(call)
-    if call.get("new_axis", 0):
+    values = call.sequence()
+    if call.integer("new_axis", 0):
         return _stacked(e, values, axis_of(call, e.rank(values[0]) + 1))
     return e.add(tensor.ConcatenateOp(values, axis_of(call, e.rank(values[0]))))
 
@@ -170,43 +170,35 @@ def _split_sequence(e: Builder, call: Call) -> list[SSAValue]:
     else:
         parts = e.int_list(call[1], "split")
     pieces = e.add_all(tensor.SplitOp(x, axis, parts))
-    if call.has(1) or call.get("keepdims", 1):
+    if call.has(1) or call.integer("keepdims", 1):
         return pieces
     return [e.add(tensor.SqueezeOp(piece, [axis])) for piece in pieces]
 
 
-def _sequence_map(e: Builder, call: Call) -> Any:
-    count = len(_sequence(call))
-    rows: list[list[Any]] = [[] for _ in range(call.outputs)]
+def _sequence_map(e: Builder, call: Call) -> Results:
+    count = len(call.sequence())
+    rows: list[list[SSAValue]] = [[] for _ in range(call.outputs)]
     for turn in range(count):
-        inputs: list[Any] = [v[turn] if isinstance(v, list) else v for v in call.inputs]
-        for row, value in zip(rows, call.scope.run(call.get("body"), inputs), strict=True):
-            row.append(value)
+        inputs: list[Value] = [v[turn] if isinstance(v, list) else v for v in call.inputs]
+        for row, value in zip(rows, call.run(call.graph("body"), inputs), strict=True):
+            row.append(tensor_of(value))
     return tuple(rows)
-
-
-def _optional(e: Builder, call: Call) -> Any:
-    return call.optional(0)
 
 
 def _has_element(e: Builder, call: Call) -> SSAValue:
     return e.known(np.asarray(call.has(0)), i1)
 
 
-def _get_element(e: Builder, call: Call) -> Any:
-    return call[0]
-
-
 RULES: dict[str, Rule] = {
     "ConcatFromSequence": _joined,
     "If": _if,
     "Loop": _loop,
-    "Optional": _optional,
-    "OptionalGetElement": _get_element,
+    "Optional": lambda e, call: call.value(0) if call.has(0) else None,
+    "OptionalGetElement": lambda e, call: call.value(0),
     "OptionalHasElement": _has_element,
     "Scan": _scan,
     "SequenceAt": _at,
-    "SequenceConstruct": lambda e, call: [*call.inputs],
+    "SequenceConstruct": lambda e, call: call.tensors(),
     "SequenceEmpty": lambda e, call: [],
     "SequenceErase": _erase,
     "SequenceInsert": _insert,

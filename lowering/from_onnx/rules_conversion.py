@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import Attribute, SSAValue
@@ -16,15 +14,15 @@ from ..from_torch.sizes import ProblemError
 from .formats import ROUND_MODES, UI8, Format, rounding
 from .inputs import type_of_proto, type_of_value
 from .onnx_builder import Builder, Call, Rule
-from .reading import require_onnx
 from .rules_bits import counted_thresholds, is_negative, no_number
 
 
 def _cast(e: Builder, call: Call) -> SSAValue:
-    to: Any = call.get("to")
-    if isinstance(to, str):
-        to = require_onnx().TensorProto.DataType.Value(to)
-    return _converted(e, call, *type_of_proto(int(to)))
+    from onnx import TensorProto
+
+    to = call.attributes.get("to")
+    number = TensorProto.DataType.Value(to) if isinstance(to, str) else call.integer("to", 0)
+    return _converted(e, call, *type_of_proto(number))
 
 
 def _cast_like(e: Builder, call: Call) -> SSAValue:
@@ -32,10 +30,10 @@ def _cast_like(e: Builder, call: Call) -> SSAValue:
 
 
 def _converted(e: Builder, call: Call, element: Attribute, format: Format | None) -> SSAValue:
-    mode = str(call.get("round_mode", "up"))
+    mode = call.text("round_mode", "up")
     if mode not in ROUND_MODES:
         raise ProblemError(f"its round_mode '{mode}' is unknown")
-    saturate = bool(call.get("saturate", 1))
+    saturate = call.flag("saturate", True)
     return cast(e, call[0], element, format, saturate=saturate, mode=mode)
 
 

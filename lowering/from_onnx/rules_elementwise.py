@@ -5,19 +5,21 @@ Not here: activations (`rules_activation`), bits (`rules_bits`), conversions (`r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 from xdsl.dialects.builtin import f64, i1, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ..from_torch.sizes import ProblemError
-from .onnx_builder import Builder, Call, Rule
+from .onnx_builder import Builder, Call, Results, Rule
+
+Binary = Callable[[SSAValue, SSAValue], Operation]
 
 
 def is_unsigned(value: SSAValue) -> bool:
@@ -25,7 +27,7 @@ def is_unsigned(value: SSAValue) -> bool:
     return numpy_dtype(tensor_type(value).element_type).kind == "u"
 
 
-def unary(kind: Any) -> Rule:
+def unary(kind: Callable[[SSAValue], Operation]) -> Rule:
     """A rule for an op of one operand."""
     return lambda e, call: e.add(kind(call[0]))
 
@@ -33,14 +35,14 @@ def unary(kind: Any) -> Rule:
 def aligned(e: Builder, call: Call) -> tuple[SSAValue, SSAValue]:
     """Both operands; up to opset 6 the second one is laid along `axis`."""
     lhs, rhs = call[0], call[1]
-    axis = call.get("axis")
-    if axis is not None and call.opset < 7 and call.get("broadcast", 0):
+    axis = call.integer("axis", None)
+    if axis is not None and call.opset < 7 and call.integer("broadcast", 0):
         behind = e.rank(lhs) - axis % max(e.rank(lhs), 1) - e.rank(rhs)
         rhs = e.reshape(rhs, (*e.sizes(rhs), *[1] * behind))
     return lhs, rhs
 
 
-def binary(kind: Any, logical: Any = None) -> Rule:
+def binary(kind: Binary, logical: Binary | None = None) -> Rule:
     """A rule for an op of two operands; `logical` is that of truth values."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
@@ -52,26 +54,23 @@ def binary(kind: Any, logical: Any = None) -> Rule:
     return rule
 
 
-def variadic(kind: Any) -> Rule:
+def variadic(kind: Binary) -> Rule:
     """A rule for any number of operands."""
+    return lambda e, call: _folded(e, kind, call)
 
-    def rule(e: Builder, call: Call) -> SSAValue:
-        made = call[0]
-        for index in range(1, len(call.inputs)):
-            made = e.add(kind(made, call[index]))
-        return made
 
-    return rule
+def _folded(e: Builder, kind: Binary, call: Call) -> SSAValue:
+    return reduce(lambda lhs, rhs: e.add(kind(lhs, rhs)), call.tensors())
 
 
 def _mean(e: Builder, call: Call) -> SSAValue:
-    total = variadic(tensor.AddOp)(e, call)
+    total = _folded(e, tensor.AddOp, call)
     return e.add(tensor.DivOp(total, e.number(len(call.inputs), total)))
 
 
 def _mod(e: Builder, call: Call) -> SSAValue:
     lhs, rhs = call[0], call[1]
-    return e.add((tensor.FmodOp if call.get("fmod", 0) else tensor.ModOp)(lhs, rhs))
+    return e.add((tensor.FmodOp if call.integer("fmod", 0) else tensor.ModOp)(lhs, rhs))
 
 
 def _pow(e: Builder, call: Call) -> SSAValue:
@@ -155,7 +154,7 @@ def compare(predicate: str, negated: bool = False) -> Rule:
 def _is_inf(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     signs = [
-        s for name, s in (("detect_positive", 1), ("detect_negative", -1)) if call.get(name, 1)
+        s for name, s in (("detect_positive", 1), ("detect_negative", -1)) if call.flag(name, True)
     ]
     if len(signs) == 2:
         return e.add(tensor.IsInfOp(x))
@@ -170,7 +169,7 @@ def _where(e: Builder, call: Call) -> SSAValue:
 def _clip(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     if call.opset < 11:
-        low, high = call.get("min"), call.get("max")
+        low, high = call.number("min", None), call.number("max", None)
         return e.add(tensor.ClampOp(x, min=low, max=high)) if (low, high) != (None, None) else x
     bounds = [call.optional(1), call.optional(2)]
     if is_float(tensor_type(x)) and all(b is None or e.is_known(b) for b in bounds):
@@ -182,13 +181,9 @@ def _clip(e: Builder, call: Call) -> SSAValue:
     return x
 
 
-def _identity(e: Builder, call: Call) -> Any:
-    return call[0]
-
-
-def _dropout(e: Builder, call: Call) -> Any:
+def _dropout(e: Builder, call: Call) -> Results:
     training = call.optional(2)
-    ratio = float(e.array(call[1], "ratio")) if call.has(1) else call.get("ratio", 0.5)
+    ratio = float(e.array(call[1], "ratio")) if call.has(1) else call.number("ratio", 0.5)
     if training is not None and e.array(training, "training_mode").any() and ratio:
         raise ProblemError("it drops elements at random; export the model for inference")
     x = call[0]
@@ -220,7 +215,7 @@ RULES: dict[str, Rule] = {
     "Floor": unary(tensor.FloorOp),
     "Greater": compare("gt"),
     "GreaterOrEqual": compare("ge"),
-    "Identity": _identity,
+    "Identity": lambda e, call: call.value(0),
     "IsInf": _is_inf,
     "IsNaN": unary(tensor.IsNanOp),
     "Less": compare("lt"),

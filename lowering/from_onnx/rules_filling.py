@@ -8,26 +8,27 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ..from_torch.sizes import ProblemError
+from .inputs import type_of_proto
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
-from .rules_conversion import RULES as CASTS
+from .rules_conversion import cast
 from .rules_shape import axes_of, check_size, padded
 from .sizes import static
 
 
 def _constant(e: Builder, call: Call) -> SSAValue:
     for name, value in call.attributes.items():
-        if name == "value":
+        if isinstance(value, np.ndarray):
             return e.known(value)
         if name in ("value_int", "value_ints"):
-            return e.indices(value)
+            return e.indices(call.integers(name, []))
         if name in ("value_float", "value_floats"):
             return e.known(np.asarray(value, np.float32))
     raise ProblemError("its value is text or sparse; the IR has numbers alone")
 
 
 def _constant_of_shape(e: Builder, call: Call) -> SSAValue:
-    given = call.get("value")
-    array = np.zeros(1, np.float32) if given is None else given
+    value = call.attributes.get("value")
+    array = value if isinstance(value, np.ndarray) else np.zeros(1, np.float32)
     sizes = e.size_list(call[0], "shape")
     check_size(sizes)
     one = e.known(array.reshape([1] * len(sizes)))
@@ -49,10 +50,10 @@ def _eye_like(e: Builder, call: Call) -> SSAValue:
     check_size([rows, columns])
     if rows * columns > LARGEST_KNOWN:
         raise ProblemError(f"its result has the sizes [{rows}, {columns}]")
-    eye = e.known(np.eye(rows, columns, call.get("k", 0), np.float32))
+    eye = e.known(np.eye(rows, columns, call.integer("k", 0), np.float32))
     if "dtype" not in call.attributes:
         return e.convert(eye, call[0])
-    return CASTS["Cast"](e, Call("Cast", "", call.opset, [eye], {"to": call.get("dtype")}))
+    return cast(e, eye, *type_of_proto(call.integer("dtype", 0)))
 
 
 def _trilu(e: Builder, call: Call) -> SSAValue:
@@ -63,18 +64,18 @@ def _trilu(e: Builder, call: Call) -> SSAValue:
         raise ProblemError(f"its matrices have the sizes [{rows}, {columns}]")
     k = max(min(k, columns + 1), -rows - 1)
     ones = np.ones((rows, columns), np.bool_)
-    kept = np.triu(ones, k) if call.get("upper", 1) else np.tril(ones, k)
+    kept = np.triu(ones, k) if call.integer("upper", 1) else np.tril(ones, k)
     return e.add(tensor.WhereOp(e.known(kept), x, e.number(0, x)))
 
 
 def _depth_to_space(e: Builder, call: Call) -> SSAValue:
     n, c, h, w = e.sizes(call[0])
     (channels,) = static([c], "channels")
-    b = int(call.get("blocksize", 1))
+    b = call.integer("blocksize", 1)
     if b < 1 or channels % (b * b):
         raise ProblemError(f"{channels} channels are no multiple of {b}*{b}")
     c = channels // (b * b)
-    if str(call.get("mode", "DCR")) == "DCR":
+    if call.text("mode", "DCR") == "DCR":
         x = e.permute(e.reshape(call[0], (n, b, b, c, h, w)), [0, 3, 4, 1, 5, 2])
     else:
         x = e.permute(e.reshape(call[0], (n, c, b, b, h, w)), [0, 1, 4, 2, 5, 3])
@@ -83,12 +84,12 @@ def _depth_to_space(e: Builder, call: Call) -> SSAValue:
 
 def _space_to_depth(e: Builder, call: Call) -> SSAValue:
     n, c, h, w = e.sizes(call[0])
-    b = int(call.get("blocksize", 1))
+    b = call.integer("blocksize", 1)
     high, wide = static([h, w], "image")
     if b < 1 or high % b or wide % b:
         raise ProblemError(f"an image of {high}x{wide} has no blocks of {b}")
     x = e.reshape(call[0], (n, c, high // b, b, wide // b, b))
-    order = [0, 3, 5, 1, 2, 4] if str(call.get("mode", "DCR")) == "DCR" else [0, 1, 3, 5, 2, 4]
+    order = [0, 3, 5, 1, 2, 4] if call.text("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
     return e.reshape(e.permute(x, order), (n, c * b * b, high // b, wide // b))
 
 

@@ -15,8 +15,8 @@ from .rules_qonnx import QONNX
 
 def _matmul_bits(e: Builder, call: Call) -> SSAValue:
     """x · W for W of 2, 4 or 8 bits in blocks, each with a scale and a zero point."""
-    depth, width = int(call.get("K", 0)), int(call.get("N", 0))
-    bits, block = int(call.get("bits", 4)), int(call.get("block_size", 0))
+    depth, width = call.integer("K", 0), call.integer("N", 0)
+    bits, block = call.integer("bits", 4), call.integer("block_size", 0)
     if bits not in (2, 4, 8) or block < 16 or min(depth, width) < 1 or call.has(4):
         raise ProblemError(f"its form (bits {bits}, blocks of {block}) is not known")
     count = -(-depth // block)

@@ -6,13 +6,12 @@ stand before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
@@ -20,7 +19,8 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
-from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
+from .rules_elementwise import Binary
 from .rules_shape import axis_of, counted, padded, take
 from .sizes import Free, Size, static
 
@@ -112,7 +112,7 @@ def _row_places(e: Builder, places: SSAValue, shape: Sequence[int], batch: int) 
 
 
 def _gather_nd(e: Builder, call: Call) -> SSAValue:
-    x, shape, batch = call[0], e.shape(call[0]), int(call.get("batch_dims", 0))
+    x, shape, batch = call[0], e.shape(call[0]), call.integer("batch_dims", 0)
     depth = e.shape(call[1])[-1]
     rows = _row_places(e, call[1], shape, batch)
     kept = shape[batch + depth :]
@@ -121,7 +121,7 @@ def _gather_nd(e: Builder, call: Call) -> SSAValue:
 
 # Scatters.
 
-_COMBINE: dict[str, Any] = {
+_COMBINE: dict[str, Binary] = {
     "add": tensor.AddOp, "mul": tensor.MulOp, "max": tensor.MaximumOp, "min": tensor.MinimumOp,
 }  # fmt: skip
 
@@ -160,7 +160,7 @@ def _scatter_elements(e: Builder, call: Call) -> SSAValue:
     targets = e.array(_flat_places(e, e.indices(places), shape, axis))
     flat = e.reshape(x, [prod(shape)])
     rows = e.reshape(updates, [targets.size])
-    made = _placed(e, flat, rows, targets, str(call.get("reduction", "none")))
+    made = _placed(e, flat, rows, targets, call.text("reduction", "none"))
     return e.reshape(made, shape)
 
 
@@ -171,7 +171,7 @@ def _scatter_nd(e: Builder, call: Call) -> SSAValue:
     depth = e.shape(call[1])[-1]
     rows = e.reshape(x, [prod(shape[:depth]), *shape[depth:]])
     updates = e.reshape(call[2], [targets.size, *shape[depth:]])
-    made = _placed(e, rows, updates, targets, str(call.get("reduction", "none")))
+    made = _placed(e, rows, updates, targets, call.text("reduction", "none"))
     return e.reshape(made, shape)
 
 
@@ -190,7 +190,7 @@ def _one_hot(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.WhereOp(hit, on, off))
 
 
-def running(kind: Any, start: float) -> Rule:
+def running(kind: Callable[[SSAValue, int], Operation], start: float) -> Rule:
     """A rule for sums or products of all elements up to each one."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
@@ -199,13 +199,13 @@ def running(kind: Any, start: float) -> Rule:
         if not -rank <= axis < rank:
             raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
         axis %= rank
-        if call.get("reverse", 0):
+        if call.integer("reverse", 0):
             (size,) = static([e.sizes(x)[axis]], "size along the axis")
             x = take(e, x, axis, counted(size)[::-1])
-        if call.get("exclusive", 0):
+        if call.integer("exclusive", 0):
             x = _shifted(e, x, axis, 1, start)
         x = e.add(kind(x, axis))
-        if call.get("reverse", 0):
+        if call.integer("reverse", 0):
             (size,) = static([e.sizes(x)[axis]], "size along the axis")
             x = take(e, x, axis, counted(size)[::-1])
         return x
@@ -219,10 +219,10 @@ def _shifted(e: Builder, x: SSAValue, axis: int, distance: int, fill: float) -> 
     return padded(e, x, low, high, fill)
 
 
-def _top_k(e: Builder, call: Call) -> Any:
+def _top_k(e: Builder, call: Call) -> Results:
     x, axis = call[0], axis_of(call, e.rank(call[0]), -1)
-    k = e.int_list(call[1], "k")[0] if call.has(1) else int(call.get("k", 0))
-    return tuple(e.add_all(tensor.TopKOp(x, k, axis, largest=bool(call.get("largest", 1)))))
+    k = e.int_list(call[1], "k")[0] if call.has(1) else call.integer("k", 0)
+    return tuple(e.add_all(tensor.TopKOp(x, k, axis, largest=call.flag("largest", True))))
 
 
 def _place(kind: type[tensor.ArgOp]) -> Rule:
@@ -232,8 +232,8 @@ def _place(kind: type[tensor.ArgOp]) -> Rule:
 
 def _place_along(e: Builder, call: Call, kind: type[tensor.ArgOp]) -> SSAValue:
     x = call[0]
-    axis, keep = axis_of(call, e.rank(x)), bool(call.get("keepdims", 1))
-    if not call.get("select_last_index", 0):
+    axis, keep = axis_of(call, e.rank(x)), call.flag("keepdims", True)
+    if not call.integer("select_last_index", 0):
         return e.add(kind(x, axis, keepdims=keep))
     (size,) = static([e.sizes(x)[axis]], "size along the axis")
     turned = take(e, x, axis, counted(size)[::-1])
@@ -243,7 +243,7 @@ def _place_along(e: Builder, call: Call, kind: type[tensor.ArgOp]) -> SSAValue:
 
 def _reverse_sequence(e: Builder, call: Call) -> SSAValue:
     x = call[0]
-    time, batch = int(call.get("time_axis", 0)), int(call.get("batch_axis", 1))
+    time, batch = call.integer("time_axis", 0), call.integer("batch_axis", 1)
     lengths = e.array(call[1], "lengths")
     shape = e.shape(x)
     places = np.tile(np.arange(shape[time])[:, None], (1, shape[batch]))
@@ -264,7 +264,7 @@ def _tensor_scatter(e: Builder, call: Call) -> SSAValue:
     starts = e.array(call[2], "write_indices") if call.has(2) else np.zeros(shape[0], np.int64)
     places = np.indices(new, np.int64)[axis]
     places = places + starts.reshape(-1, *[1] * (len(shape) - 1))
-    if str(call.get("mode", "linear")) == "circular":
+    if call.text("mode", "linear") == "circular":
         places %= shape[axis]
     inner = Call("ScatterElements", "", 18, [past, e.indices(places), update], {"axis": axis})
     return _scatter_elements(e, inner)

@@ -88,9 +88,9 @@ def _matmul(e: Builder, call: Call) -> SSAValue:
 
 def _gemm(e: Builder, call: Call) -> SSAValue:
     x, weight, bias = call[0], call[1], call.optional(2)
-    alpha, beta = call.get("alpha", 1.0), call.get("beta", 1.0)
-    x = e.permute(x, [1, 0]) if call.get("transA", 0) else x
-    weight = e.permute(weight, [1, 0]) if call.get("transB", 0) else weight
+    alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
+    x = e.permute(x, [1, 0]) if call.integer("transA", 0) else x
+    weight = e.permute(weight, [1, 0]) if call.integer("transB", 0) else weight
     if not is_float(tensor_type(x)) and (alpha != 1 or beta != 1):
         raise ProblemError("it multiplies integers by alpha and beta")
     if alpha != 1.0 and e.is_known(weight):
@@ -110,15 +110,15 @@ def _gemm(e: Builder, call: Call) -> SSAValue:
 
 
 def _einsum(e: Builder, call: Call) -> SSAValue:
-    equation = str(call.get("equation", "")).replace(" ", "")
+    equation = call.text("equation", "").replace(" ", "")
     terms, arrow, output = equation.partition("->")
-    parts = terms.split(",")
-    if len(parts) != len(call.inputs):
+    parts, operands = terms.split(","), call.tensors()
+    if len(parts) != len(operands):
         raise ProblemError(f"its equation '{equation}' is for {len(parts)} operands")
     named = [part.replace("...", "") for part in parts]
     spare = [
         e.rank(value) - len(letters)
-        for value, letters, part in zip(call.inputs, named, parts, strict=True)
+        for value, letters, part in zip(operands, named, parts, strict=True)
         if "..." in part
     ]
     if not arrow:
@@ -137,8 +137,8 @@ def _einsum(e: Builder, call: Call) -> SSAValue:
         before, _, behind = part.partition("...")
         return "".join(table[c] for c in before) + dots + "".join(table[c] for c in behind)
 
-    shown = [renamed(p, e.rank(v)) for p, v in zip(parts, call.inputs, strict=True)]
-    return e.add(tensor.EinsumOp(call.inputs, f"{','.join(shown)}->{renamed(output, None)}"))
+    shown = [renamed(p, e.rank(v)) for p, v in zip(parts, operands, strict=True)]
+    return e.add(tensor.EinsumOp(operands, f"{','.join(shown)}->{renamed(output, None)}"))
 
 
 # Integers.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from itertools import product as cross
-from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ..from_torch.sizes import ProblemError
-from .onnx_builder import Builder, Call, Rule
+from .calls import tensor_of
+from .onnx_builder import Builder, Call, Results, Rule
+from .rules_elementwise import Binary
 from .rules_index import RULES as INDEX
 from .rules_index import lowest_of
 from .rules_shape import check_size, padded
@@ -40,7 +41,7 @@ def _part(e: Builder, x: SSAValue, window: Window, axis: int, offset: int, count
     return e.cut(x, 2 + axis, start, start + (count - 1) * stride + 1, stride)
 
 
-def _combined(e: Builder, x: SSAValue, window: Window, kind: Any) -> SSAValue:
+def _combined(e: Builder, x: SSAValue, window: Window, kind: Binary) -> SSAValue:
     """All elements of each window of the padded x joined by an op, axis by axis."""
     counts = _counts(e, x, window)
     if sum(window.kernel) > MOST_OFFSETS:
@@ -81,9 +82,9 @@ def _is_plain(window: Window) -> bool:
     )
 
 
-def _max_pool(e: Builder, call: Call) -> Any:
+def _max_pool(e: Builder, call: Call) -> Results:
     x = call[0]
-    window = Window(e, call, list(call.get("kernel_shape", [])), image_of(e, x))
+    window = Window(e, call, call.integers("kernel_shape", []), image_of(e, x))
     if call.outputs > 1:
         return _max_pool_places(e, call, x, window)
     if _is_plain(window):
@@ -91,11 +92,11 @@ def _max_pool(e: Builder, call: Call) -> Any:
     return _combined(e, _padded_for(e, x, window, lowest_of(x)), window, tensor.MaximumOp)
 
 
-def _max_pool_places(e: Builder, call: Call, x: SSAValue, window: Window) -> Any:
+def _max_pool_places(e: Builder, call: Call, x: SSAValue, window: Window) -> Results:
     shape = e.shape(x)
     image = shape[2:]
     places = np.arange(math.prod(shape)).reshape(shape)
-    if call.get("storage_order", 0):
+    if call.integer("storage_order", 0):
         inner = np.arange(math.prod(image)).reshape(image[::-1]).T
         outer = np.arange(math.prod(shape[:2])).reshape(*shape[:2], *[1] * len(image))
         places = outer * math.prod(image) + inner
@@ -113,8 +114,8 @@ def _max_pool_places(e: Builder, call: Call, x: SSAValue, window: Window) -> Any
 
 
 def _avg_pool(e: Builder, call: Call) -> SSAValue:
-    x, counted = call[0], bool(call.get("count_include_pad", 0))
-    window = Window(e, call, list(call.get("kernel_shape", [])), image_of(e, x))
+    x, counted = call[0], call.flag("count_include_pad", False)
+    window = Window(e, call, call.integers("kernel_shape", []), image_of(e, x))
     if _is_plain(window) and not any(window.extra):
         return e.add(
             tensor.AvgPoolOp(
@@ -133,8 +134,8 @@ def _avg_pool(e: Builder, call: Call) -> SSAValue:
 
 
 def _lp_pool(e: Builder, call: Call) -> SSAValue:
-    x, p = call[0], call.get("p", 2)
-    window = Window(e, call, list(call.get("kernel_shape", [])), image_of(e, x))
+    x, p = call[0], call.integer("p", 2)
+    window = Window(e, call, call.integers("kernel_shape", []), image_of(e, x))
     powers = e.add(tensor.PowOp(e.add(tensor.AbsOp(x)), e.number(p, x)))
     total = _combined(e, _padded_for(e, powers, window, 0), window, tensor.AddOp)
     return e.add(tensor.PowOp(total, e.number(1 / p, x)))
@@ -143,7 +144,7 @@ def _lp_pool(e: Builder, call: Call) -> SSAValue:
 def _max_unpool(e: Builder, call: Call) -> SSAValue:
 
     x, shape = call[0], e.shape(call[0])
-    window = Window(e, call, list(call.get("kernel_shape", [])), list(shape[2:]))
+    window = Window(e, call, call.integers("kernel_shape", []), list(shape[2:]))
     if call.has(2):
         wanted = e.int_list(call[2], "output shape")
     else:
@@ -163,7 +164,7 @@ def _max_unpool(e: Builder, call: Call) -> SSAValue:
     empty = e.stretch(e.reshape(e.number(0, x), [1]), [math.prod(wanted)])
     inputs = [empty, e.indices(moved), e.reshape(x, [math.prod(shape)])]
     made = INDEX["ScatterElements"](e, Call("ScatterElements", "", 18, inputs, {"axis": 0}))
-    return e.reshape(made, wanted)
+    return e.reshape(tensor_of(made), wanted)
 
 
 RULES: dict[str, Rule] = {

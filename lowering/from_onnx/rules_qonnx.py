@@ -34,7 +34,7 @@ def _quant(e: Builder, call: Call) -> SSAValue:
     """(clamp(round(x/scale + zero point)) - zero point)·scale of `bit_width` bits."""
     x, scale, zero = call[0], Formula(e, call[1]), Formula(e, call[2])
     bits = float(e.array(call[3], "bit width").reshape(-1)[0])
-    signed, narrow = bool(call.get("signed", 1)), bool(call.get("narrow", 0))
+    signed, narrow = call.flag("signed", True), call.flag("narrow", False)
     if signed:
         low, high = -(2 ** (bits - 1)) + narrow, 2 ** (bits - 1) - 1
     else:
@@ -45,7 +45,7 @@ def _quant(e: Builder, call: Call) -> SSAValue:
         signs = e.add(tensor.WhereOp(positive, e.number(1, x), e.number(-1, x)))
         return ((Formula(e, signs) - zero) * scale).value
     steps = shifted.maximum(low).minimum(high)
-    made = _rounded(e, steps.value, str(call.get("rounding_mode", "ROUND")).upper())
+    made = _rounded(e, steps.value, call.text("rounding_mode", "ROUND").upper())
     return ((Formula(e, made) - zero) * scale).value
 
 
@@ -64,7 +64,7 @@ def _trunc(e: Builder, call: Call) -> SSAValue:
     x, scale, zero = (Formula(e, call[index]) for index in range(3))
     bits, kept = (float(e.array(call[index], "bit width").reshape(-1)[0]) for index in (3, 4))
     steps = (x / scale + zero).of(tensor.RoundOp) / 2.0 ** (bits - kept)
-    made = _rounded(e, steps.value, str(call.get("rounding_mode", "FLOOR")).upper())
+    made = _rounded(e, steps.value, call.text("rounding_mode", "FLOOR").upper())
     return ((Formula(e, made) - zero) * scale).value
 
 
@@ -75,7 +75,7 @@ def _float_quant(e: Builder, call: Call) -> SSAValue:
         float(e.array(call[index], "format").reshape(-1)[0]) for index in range(2, 6)
     )
     del exponent
-    if not call.get("saturation", 1) or not call.get("has_subnormal", 1):
+    if not call.integer("saturation", 1) or not call.integer("has_subnormal", 1):
         raise ProblemError("formats that overflow or lack subnormal numbers are not known")
     y = x / scale
     size = y.of(tensor.AbsOp).maximum(float(np.finfo(np.float32).tiny))
@@ -91,9 +91,9 @@ def _float_quant(e: Builder, call: Call) -> SSAValue:
     under = e.add(tensor.CompareOp(raised(power + 1).value, size.value, "le"))
     power = Formula(e, e.add(tensor.WhereOp(under, (power + 1).value, power.value)))
     step = raised(power.maximum(1 - bias) - mantissa)
-    mode = str(call.get("rounding_mode", "ROUND")).upper()
+    mode = call.text("rounding_mode", "ROUND").upper()
     steps = Formula(e, _rounded(e, (y / step).value, mode))
-    least = -top if call.get("signed", 1) else 0.0
+    least = -top if call.integer("signed", 1) else 0.0
     return ((steps * step).maximum(least).minimum(top) * scale).value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i8, i16, i32
@@ -17,7 +16,7 @@ from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
 from .formats import UI8
 from .inputs import type_of_proto, type_of_value
-from .onnx_builder import Builder, Call, Rule
+from .onnx_builder import Builder, Call, Results, Rule
 from .rules_conversion import encoded, numbers
 from .rules_index import take
 
@@ -99,8 +98,8 @@ def _is_zero(e: Builder, zero: SSAValue) -> bool:
 
 def _quantize(e: Builder, call: Call) -> SSAValue:
     x, scale, zero = call[0], call[1], call.optional(2)
-    axis, block = call.get("axis", 1), int(call.get("block_size", 0))
-    given, wide = (int(call.get(name, 0)) for name in ("output_dtype", "precision"))
+    axis, block = call.integer("axis", 1), call.integer("block_size", 0)
+    given, wide = (call.integer(name, 0) for name in ("output_dtype", "precision"))
     if zero is not None:
         element, format = type_of_value(e, zero)
     else:
@@ -111,7 +110,7 @@ def _quantize(e: Builder, call: Call) -> SSAValue:
         if zero is not None and not _is_zero(e, zero):
             shift = e.convert(numbers(e, zero), steps.value)
             steps = steps + Formula(e, _spread(e, shift, x, axis, block))
-        return encoded(e, steps.value, format, saturate=bool(call.get("saturate", 1)))
+        return encoded(e, steps.value, format, saturate=call.flag("saturate", True))
     if numpy_dtype(element).kind not in "iu":
         raise ProblemError("it quantizes to floats")
     if zero is None:
@@ -125,8 +124,8 @@ def _dequantize(e: Builder, call: Call) -> SSAValue:
     x, scale, zero = call[0], numbers(e, call[1]), call.optional(2)
     if is_float(tensor_type(x)):
         raise ProblemError("its input is no integer")
-    axis, block = call.get("axis", 1), int(call.get("block_size", 0))
-    wanted = int(call.get("output_dtype", 0))
+    axis, block = call.integer("axis", 1), call.integer("block_size", 0)
+    wanted = call.integer("output_dtype", 0)
     result = type_of_proto(wanted)[0] if wanted else tensor_type(scale).element_type
     codes = (format := e.formats.get(x)) is not None and format.is_float
     none = zero is None or _is_zero(e, zero)
@@ -152,7 +151,7 @@ def _dequantize(e: Builder, call: Call) -> SSAValue:
     return e.convert(e.add(tensor.MulOp(e.convert(steps, wide), factor)), result)
 
 
-def _dynamic_quantize(e: Builder, call: Call) -> Any:
+def _dynamic_quantize(e: Builder, call: Call) -> Results:
     x = call[0]
     axes = list(range(e.rank(x)))
     top = Formula(e, e.add(tensor.ReduceMaxOp(x, axes))).maximum(0)

@@ -6,21 +6,20 @@ The equations are those of the standard, version 14. How many steps there are mu
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
-from .onnx_builder import Builder, Call, Rule
+from .onnx_builder import Builder, Call, Results, Rule
 from .rules_linear import linear
 from .sizes import static
 
 LONGEST = 4096
 """A cell is unrolled over at most this many steps."""
 
-_FUNCTIONS: dict[str, Any] = {
+_FUNCTIONS: dict[str, type[tensor.UnaryOp]] = {
     "relu": tensor.ReluOp,
     "sigmoid": tensor.SigmoidOp,
     "tanh": tensor.TanhOp,
@@ -41,7 +40,7 @@ class _Cell:
         if call.has(3):
             bias = self._row(call[3], direction)
             self.bias_x, self.bias_h = e.cut(bias, 0, 0, size), e.cut(bias, 0, size, 2 * size)
-        names = [str(n) for n in call.get("activations", [])]
+        names = [str(n) for n in call.integers("activations", [])]
         chosen = names[direction * len(kinds) : (direction + 1) * len(kinds)] or kinds
         if len(chosen) != len(kinds) or any(name.lower() not in _FUNCTIONS for name in chosen):
             raise ProblemError(f"its activations {names} are not known")
@@ -55,7 +54,7 @@ class _Cell:
 
     def activate(self, index: int, x: Formula) -> Formula:
         """An activation, after the limit."""
-        clip = self.call.get("clip")
+        clip = self.call.number("clip", None)
         return (x if clip is None else x.maximum(-clip).minimum(clip)).of(self.activations[index])
 
     def gate(self, x: SSAValue, index: int) -> SSAValue:
@@ -88,7 +87,7 @@ def _gru(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
 
     update = cell.activate(0, part(given, 0) + part(kept, 0))
     reset = cell.activate(0, part(given, 1) + part(kept, 1))
-    if cell.call.get("linear_before_reset", 0):
+    if cell.call.integer("linear_before_reset", 0):
         inner = part(given, 2) + reset * part(kept, 2)
     else:
         again = cell.from_state((reset * h).value)
@@ -122,19 +121,19 @@ def _lstm(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
 def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
     """A rule for a recurrent node whose cell makes one step by `step`."""
 
-    def rule(e: Builder, call: Call) -> Any:
+    def rule(e: Builder, call: Call) -> Results:
         if call.has(4):
             lengths = e.array(call[4], "sequence_lens")
-            if (lengths != e.shape(call[0])[1 if call.get("layout", 0) else 0]).any():
+            if (lengths != e.shape(call[0])[1 if call.integer("layout", 0) else 0]).any():
                 raise ProblemError("its sequences have lengths of their own")
-        if call.has(7) and str(call.get("direction", "forward")) != "forward":
+        if call.has(7) and call.text("direction", "forward") != "forward":
             raise ProblemError("it has peepholes in more than one direction")
-        x, is_batch_first = call[0], bool(call.get("layout", 0))
+        x, is_batch_first = call[0], call.flag("layout", False)
         x = e.permute(x, [1, 0, 2]) if is_batch_first else x
         (steps,) = static(e.sizes(x)[:1], "number of steps")
         if not 1 <= steps <= LONGEST:
             raise ProblemError(f"it makes {steps} steps; cells are unrolled up to {LONGEST}")
-        direction = str(call.get("direction", "forward"))
+        direction = call.text("direction", "forward")
         ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
         if direction not in ways:
             raise ProblemError(f"its direction '{direction}' is unknown")

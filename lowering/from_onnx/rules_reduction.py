@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import f32
@@ -15,7 +14,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
-from .onnx_builder import Builder, Call, Rule
+from .onnx_builder import Builder, Call, Results, Rule
 from .rules_index import lowest_of
 from .rules_shape import axes_of
 from .sizes import Free, product, static
@@ -27,9 +26,9 @@ def reduction(function: Reduce, before: Callable[[Formula], Formula] | None = No
     """A rule for a reduction of what `before` makes of the operand."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        x, keep = call[0], bool(call.get("keepdims", 1))
+        x, keep = call[0], call.flag("keepdims", True)
         axes = axes_of(e, call, 1, e.rank(x)) or []
-        if not axes and not call.get("noop_with_empty_axes", 0):
+        if not axes and not call.integer("noop_with_empty_axes", 0):
             axes = list(range(e.rank(x)))
         value = before(Formula(e, x)).value if before is not None else x
         return function(e, value, axes, keep)
@@ -54,7 +53,7 @@ def mean(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
     return e.add(tensor.DivOp(total(e, x, axes, keep), e.number(count, x)))
 
 
-def _extreme(kind: Any, sign: int) -> Reduce:
+def _extreme(kind: type[tensor.ReduceMaxOp | tensor.ReduceMinOp], sign: int) -> Reduce:
     def function(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAValue:
         if not axes:
             return x
@@ -106,13 +105,13 @@ def _log_sum_exp(e: Builder, x: SSAValue, axes: list[int], keep: bool) -> SSAVal
 # Normalisations.
 
 
-def _batch_norm(e: Builder, call: Call) -> Any:
+def _batch_norm(e: Builder, call: Call) -> Results:
     x, scale, bias, mean_, var = (call[index] for index in range(5))
     e.buffers.update((mean_, var))
-    epsilon = call.get("epsilon", 1e-5)
-    if call.get("training_mode", 0):
+    epsilon = call.number("epsilon", 1e-5)
+    if call.integer("training_mode", 0):
         return _batch_statistics(e, call, epsilon)
-    if call.opset < 9 and not call.get("spatial", 1):
+    if call.opset < 9 and not call.integer("spatial", 1):
         raise ProblemError("it has statistics for each element; only those of channels are known")
     scale, bias, mean_, var = (e.convert(v, x) for v in (scale, bias, mean_, var))
     if e.rank(x) == 1:
@@ -122,7 +121,7 @@ def _batch_norm(e: Builder, call: Call) -> Any:
     return e.add(tensor.BatchNormOp(x, scale, bias, mean_, var, epsilon))
 
 
-def _batch_statistics(e: Builder, call: Call, epsilon: float) -> Any:
+def _batch_statistics(e: Builder, call: Call, epsilon: float) -> Results:
     x, scale, bias = call[0], call[1], call[2]
     axes = [axis for axis in range(e.rank(x)) if axis != 1]
     average = mean(e, x, axes, True)
@@ -130,7 +129,7 @@ def _batch_statistics(e: Builder, call: Call, epsilon: float) -> Any:
     variance = mean(e, (centred * centred).value, axes, True)
     flat = [e.reshape(v, (e.sizes(x)[1],)) for v in (average, variance)]
     made = e.add(tensor.BatchNormOp(x, scale, bias, flat[0], flat[1], epsilon))
-    momentum = call.get("momentum", 0.9)
+    momentum = call.number("momentum", 0.9)
     kept = [
         (Formula(e, call[index]) * momentum + Formula(e, new) * (1 - momentum)).value
         for index, new in zip((3, 4), flat, strict=True)
@@ -147,21 +146,21 @@ def normalized(e: Builder, x: SSAValue, axes: list[int], epsilon: float) -> SSAV
 
 def _instance_norm(e: Builder, call: Call) -> SSAValue:
     x, rank = call[0], e.rank(call[0])
-    made = normalized(e, x, list(range(2, rank)), call.get("epsilon", 1e-5))
+    made = normalized(e, x, list(range(2, rank)), call.number("epsilon", 1e-5))
     scale, bias = (e.along(call[index], 1, rank) for index in (1, 2))
     return e.add(tensor.AddOp(e.add(tensor.MulOp(made, scale)), bias))
 
 
 def _group_norm(e: Builder, call: Call) -> SSAValue:
     x, sizes = call[0], e.sizes(call[0])
-    groups, rank = int(call.get("num_groups", 1)), len(sizes)
+    groups, rank = call.integer("num_groups", 1), len(sizes)
     (channels,) = static([sizes[1]], "channels")
     if groups < 1 or channels % groups:
         raise ProblemError(f"{channels} channels do not fall into {groups} groups")
     apart = (sizes[0], groups, channels // groups, *sizes[2:])
     wide = e.reshape(x, apart)
-    wide = e.convert(wide, f32) if call.get("stash_type", 1) == 1 else wide
-    made = normalized(e, wide, list(range(2, rank + 1)), call.get("epsilon", 1e-5))
+    wide = e.convert(wide, f32) if call.integer("stash_type", 1) == 1 else wide
+    made = normalized(e, wide, list(range(2, rank + 1)), call.number("epsilon", 1e-5))
     made = e.convert(e.reshape(made, sizes), x)
     factors: list[SSAValue] = []
     for index in (1, 2):
@@ -173,10 +172,10 @@ def _group_norm(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.AddOp(e.add(tensor.MulOp(made, factors[0])), factors[1]))
 
 
-def _layer_norm(e: Builder, call: Call) -> Any:
+def _layer_norm(e: Builder, call: Call) -> Results:
     x, rank = call[0], e.rank(call[0])
-    axis = call.get("axis", -1) % max(rank, 1)
-    scale, bias, epsilon = call[1], call.optional(2), call.get("epsilon", 1e-5)
+    axis = call.integer("axis", -1) % max(rank, 1)
+    scale, bias, epsilon = call[1], call.optional(2), call.number("epsilon", 1e-5)
     if call.outputs == 1 and e.rank(scale) == rank - axis:
         return e.add(tensor.LayerNormOp(x, scale, bias, epsilon))
     axes = list(range(axis, rank))
@@ -192,18 +191,18 @@ def _layer_norm(e: Builder, call: Call) -> Any:
 
 def _rms_norm(e: Builder, call: Call) -> SSAValue:
     x, rank = call[0], e.rank(call[0])
-    axis = call.get("axis", -1) % max(rank, 1)
+    axis = call.integer("axis", -1) % max(rank, 1)
     scale = e.reshape(call[1], e.sizes(call[1]))
     if e.rank(scale) == rank - axis:
-        return e.add(tensor.RmsNormOp(x, scale, call.get("epsilon", 1e-5)))
+        return e.add(tensor.RmsNormOp(x, scale, call.number("epsilon", 1e-5)))
     square = Formula(e, mean(e, e.add(tensor.MulOp(x, x)), list(range(axis, rank)), True))
-    made = Formula(e, x) / (square + call.get("epsilon", 1e-5)).of(tensor.SqrtOp)
+    made = Formula(e, x) / (square + call.number("epsilon", 1e-5)).of(tensor.SqrtOp)
     return e.add(tensor.MulOp(made.value, scale))
 
 
 def _lp_norm(e: Builder, call: Call) -> SSAValue:
-    x, p = call[0], call.get("p", 2)
-    axis = call.get("axis", -1) % e.rank(x)
+    x, p = call[0], call.integer("p", 2)
+    axis = call.integer("axis", -1) % e.rank(x)
     size = Formula(e, x).of(tensor.AbsOp)
     powers = size * size if p == 2 else size
     norm = Formula(e, total(e, powers.value, [axis], True))
@@ -214,14 +213,14 @@ def _lp_norm(e: Builder, call: Call) -> SSAValue:
 
 
 def _mean_variance(e: Builder, call: Call) -> SSAValue:
-    axes = [axis % e.rank(call[0]) for axis in call.get("axes", [0, 2, 3])]
+    axes = [axis % e.rank(call[0]) for axis in call.integers("axes", [0, 2, 3])]
     centred = Formula(e, call[0]) - Formula(e, mean(e, call[0], axes, True))
     variance = Formula(e, mean(e, (centred * centred).value, axes, True))
     return (centred / (variance.of(tensor.SqrtOp) + 1e-9)).value
 
 
 def _local_response(e: Builder, call: Call) -> SSAValue:
-    x, size = call[0], int(call.get("size", 1))
+    x, size = call[0], call.integer("size", 1)
     (channels,) = static([e.sizes(x)[1]], "channels")
     if not 1 <= size <= 4096:
         raise ProblemError(f"it sums over {size} channels")
@@ -231,8 +230,8 @@ def _local_response(e: Builder, call: Call) -> SSAValue:
     summed = e.cut(squares, 1, 0, channels)
     for offset in range(1, size):
         summed = e.add(tensor.AddOp(summed, e.cut(squares, 1, offset, offset + channels)))
-    base = Formula(e, summed) * (call.get("alpha", 1e-4) / size) + call.get("bias", 1.0)
-    power = e.add(tensor.PowOp(base.value, e.number(call.get("beta", 0.75), x)))
+    base = Formula(e, summed) * (call.number("alpha", 1e-4) / size) + call.number("bias", 1.0)
+    power = e.add(tensor.PowOp(base.value, e.number(call.number("beta", 0.75), x)))
     return e.add(tensor.DivOp(x, power))
 
 
@@ -250,7 +249,7 @@ def global_pool(function: Reduce) -> Rule:
 
 
 def _global_lp(e: Builder, call: Call) -> SSAValue:
-    x, p = call[0], call.get("p", 2)
+    x, p = call[0], call.integer("p", 2)
     powers = e.add(tensor.PowOp(e.add(tensor.AbsOp(x)), e.number(p, x)))
     summed = total(e, powers, list(range(2, e.rank(x))), True)
     return e.add(tensor.PowOp(summed, e.number(1 / p, x)))

@@ -6,8 +6,8 @@ The matrices follow the definition of `Resize` in the standard (version 19).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,9 @@ from .sizes import Free, Size, static
 Array = NDArray[np.float64]
 
 
-def _source(
-    attributes: Mapping[str, Any], out: int, size: int, scale: float, roi: Sequence[float]
-) -> Array:
+def _source(call: Call, out: int, size: int, scale: float, roi: Sequence[float]) -> Array:
     """Where in the operand each element of the result lies along one axis."""
-    mode = str(attributes.get("coordinate_transformation_mode", "half_pixel"))
+    mode = call.text("coordinate_transformation_mode", "half_pixel")
     x, length = np.arange(out, dtype=np.float64), size * scale
     if mode == "asymmetric":
         return x / scale
@@ -77,13 +75,13 @@ def _cubic(a: float) -> Callable[[Array], Array]:
     return weight
 
 
-def _matrix(x: Array, size: int, scale: float, attributes: Mapping[str, Any], mode: str) -> Array:
+def _matrix(x: Array, size: int, scale: float, call: Call, mode: str) -> Array:
     """[size, out]: what each element of the operand gives to each of the result."""
     cubic = mode == "cubic"
-    weight = _cubic(float(attributes.get("cubic_coeff_a", -0.75))) if cubic else _linear
-    shrink = min(scale, 1.0) if attributes.get("antialias", 0) else 1.0
+    weight = _cubic(call.number("cubic_coeff_a", -0.75)) if cubic else _linear
+    shrink = min(scale, 1.0) if call.flag("antialias", False) else 1.0
     reach = math.ceil((2 if cubic else 1) / shrink) + 1
-    exclude = bool(attributes.get("exclude_outside", 0))
+    exclude = call.flag("exclude_outside", False)
     made = np.zeros((size, len(x)))
     base = np.floor(x).astype(np.int64)
     columns = np.arange(len(x))
@@ -101,7 +99,9 @@ def _resize(e: Builder, call: Call) -> SSAValue:
     if call.opset < 11:
         roi, scales, sizes = None, call.optional(1), None
         if scales is None and "scales" in call.attributes:
-            scales = e.known(np.array(call.get("scales"), np.float32))
+            scales = e.known(np.array(call.attributes["scales"], np.float32))
+        old = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        call = replace(call, attributes={**old, **call.attributes})
     else:
         roi, scales, sizes = (call.optional(index) for index in (1, 2, 3))
     axes = axes_of(e, call, 99, rank) or list(range(rank))
@@ -118,23 +118,19 @@ def _resize(e: Builder, call: Call) -> SSAValue:
             factors[axis] = float(factor)
             if factor != 1:
                 outs[axis] = math.floor(static([shape[axis]], "image")[0] * factor)
-    attributes = dict(call.attributes)
-    if call.opset < 11:
-        attributes.setdefault("coordinate_transformation_mode", "asymmetric")
-        attributes.setdefault("nearest_mode", "floor")
-    regions = _regions(e, roi, axes, attributes)
+    regions = _regions(e, roi, axes, call)
     for axis in range(rank):
         if outs[axis] != shape[axis] or axis in regions:
-            x = _along(e, x, axis, outs[axis], factors[axis], attributes, regions.get(axis))
+            x = _along(e, x, axis, outs[axis], factors[axis], call, regions.get(axis))
     return x
 
 
 def _by_sizes(
-    e: Builder, call: Call, sizes: SSAValue, axes: list[int], shape: list[Any],
-    factors: list[float], outs: list[Any],
+    e: Builder, call: Call, sizes: SSAValue, axes: list[int], shape: list[Size],
+    factors: list[float], outs: list[Size],
 ) -> None:  # fmt: skip
     wanted = e.size_list(sizes, "sizes")
-    policy = str(call.get("keep_aspect_ratio_policy", "stretch"))
+    policy = call.text("keep_aspect_ratio_policy", "stretch")
 
     def ratio(axis: int, new: Size) -> float:
         if new == shape[axis] or isinstance(new, Free):
@@ -151,9 +147,9 @@ def _by_sizes(
 
 
 def _regions(
-    e: Builder, roi: SSAValue | None, axes: list[int], attributes: Mapping[str, Any]
+    e: Builder, roi: SSAValue | None, axes: list[int], call: Call
 ) -> dict[int, tuple[float, float]]:
-    if str(attributes.get("coordinate_transformation_mode")) != "tf_crop_and_resize":
+    if call.text("coordinate_transformation_mode", "") != "tf_crop_and_resize":
         return {}
     if roi is None:
         raise ProblemError("it cuts a region, and has no input 'roi'")
@@ -163,23 +159,23 @@ def _regions(
 
 
 def _along(
-    e: Builder, x: SSAValue, axis: int, out: Any, scale: float, attributes: Mapping[str, Any],
+    e: Builder, x: SSAValue, axis: int, new: Size, scale: float, call: Call,
     region: tuple[float, float] | None,
 ) -> SSAValue:  # fmt: skip
-    out, size = static([out, e.sizes(x)[axis]], "image")
+    out, size = static([new, e.sizes(x)[axis]], "image")
     check_size([out, size])
     if out * size > LARGEST_KNOWN or size == 0 or not 0 < scale < math.inf:
         raise ProblemError(f"it makes {out} elements of {size}")
-    places = _source(attributes, out, size, scale, region or (0.0, 1.0))
-    mode = str(attributes.get("mode", "nearest"))
+    places = _source(call, out, size, scale, region or (0.0, 1.0))
+    mode = call.text("mode", "nearest")
     outside = (places < 0) | (places > size - 1)
     if mode == "nearest":
-        rounding = str(attributes.get("nearest_mode", "round_prefer_floor"))
+        rounding = call.text("nearest_mode", "round_prefer_floor")
         made = take(e, x, axis, np.clip(_nearest(places, rounding), 0, size - 1))
     elif mode in ("linear", "cubic", "bilinear"):
         if not is_float(tensor_type(x)):
             raise ProblemError("it interpolates integers; convert them to floats")
-        matrix = _matrix(places, size, scale, attributes, mode)
+        matrix = _matrix(places, size, scale, call, mode)
         last = e.move_axis(x, axis, e.rank(x) - 1)
         weight = e.known(matrix, tensor_type(x).element_type)
         made = e.move_axis(e.add(tensor.MatmulOp(last, weight)), e.rank(x) - 1, axis)
@@ -188,7 +184,7 @@ def _along(
     if region is None or not outside.any():
         return made
     inside = e.known((~outside).reshape([-1 if a == axis else 1 for a in range(e.rank(x))]))
-    fill = e.number(float(attributes.get("extrapolation_value", 0.0)), x)
+    fill = e.number(call.number("extrapolation_value", 0.0), x)
     return e.add(tensor.WhereOp(inside, made, fill))
 
 

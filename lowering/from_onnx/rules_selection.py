@@ -5,7 +5,6 @@ what a condition keeps, unique elements, boxes that overlap none with a higher s
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -13,7 +12,7 @@ from xdsl.ir import SSAValue
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
-from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .rules_shape import axis_of, take
 
 
@@ -28,14 +27,14 @@ def _nonzero(e: Builder, call: Call) -> SSAValue:
     return e.indices(np.array(np.nonzero(e.array(call[0]))))
 
 
-def _unique(e: Builder, call: Call) -> Any:
+def _unique(e: Builder, call: Call) -> Results:
     values = e.array(call[0])
-    axis = call.get("axis")
+    axis = call.integer("axis", None)
     found, first, inverse, counts = np.unique(
         values, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
     inverse = inverse.reshape(-1)
-    if not call.get("sorted", 1):
+    if not call.integer("sorted", 1):
         order = np.argsort(first)
         found = np.take(found, order, axis=0 if axis is None else axis)
         first, counts = first[order], counts[order]
@@ -56,7 +55,7 @@ def _non_max_suppression(e: Builder, call: Call) -> SSAValue:
         for index, default in ((3, 0.0), (4, -np.inf))
     )
     first, second = boxes[..., :2], boxes[..., 2:]
-    if call.get("center_point_box", 0):
+    if call.integer("center_point_box", 0):
         first, second = first - second / 2, first + second / 2
     low, high = np.minimum(first, second), np.maximum(first, second)
     if scores.size * min(max(most, 0), scores.shape[-1]) > LARGEST_KNOWN:

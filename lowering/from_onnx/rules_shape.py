@@ -7,7 +7,6 @@ that are made up and blocks of images (`rules_filling`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -16,8 +15,10 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.shape import SLICE_END
+from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
-from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
+from .calls import tensor_of
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .reading import LARGEST
 from .sizes import Free, Size, product, show, static
 from .symbolic import total
@@ -25,10 +26,9 @@ from .symbolic import total
 
 def axes_of(e: Builder, call: Call, index: int, rank: int) -> list[int] | None:
     """Axes from an input or, in older versions, the attribute, counted from the front."""
-    given = e.int_list(call[index], "axes") if call.has(index) else call.get("axes")
+    given = e.int_list(call[index], "axes") if call.has(index) else call.integers("axes", None)
     if given is None:
         return None
-    given = [given] if isinstance(given, int) else given
     if any(not -rank <= axis < rank for axis in given):
         raise ProblemError(f"its axes {given} are outside a tensor of rank {rank}")
     return [axis % max(rank, 1) for axis in given]
@@ -36,7 +36,7 @@ def axes_of(e: Builder, call: Call, index: int, rank: int) -> list[int] | None:
 
 def axis_of(call: Call, rank: int, default: int = 0) -> int:
     """The attribute `axis`, counted from the front."""
-    axis = call.get("axis", default)
+    axis = call.integer("axis", default)
     if not -rank <= axis < max(rank, 1):
         raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
     return axis % max(rank, 1)
@@ -55,9 +55,11 @@ def _fixed(sizes: Sequence[Size]) -> list[Size]:
 
 def _reshape(e: Builder, call: Call) -> SSAValue:
     x = call[0]
-    wanted = e.size_list(call[1], "shape") if call.has(1) else list(call.get("shape", []))
+    wanted: list[Size] = [*call.integers("shape", [])]
+    if call.has(1):
+        wanted = e.size_list(call[1], "shape")
     given = e.sizes(x)
-    if not call.get("allowzero", 0):
+    if not call.integer("allowzero", 0):
         if any(n == 0 and axis >= len(given) for axis, n in enumerate(wanted)):
             raise ProblemError(f"its shape {show(wanted)} keeps axes that {show(given)} has not")
         wanted = [given[axis] if n == 0 else n for axis, n in enumerate(wanted)]
@@ -84,14 +86,14 @@ def _quotient(e: Builder, whole: Size, rest: Size) -> Size:
 
 def _flatten(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call[0])
-    axis = call.get("axis", 1)
+    axis = call.integer("axis", 1)
     axis = axis + len(sizes) if axis < 0 else axis
     return e.reshape(call[0], (product(sizes[:axis]), product(sizes[axis:])))
 
 
 def _transpose(e: Builder, call: Call) -> SSAValue:
     rank = e.rank(call[0])
-    return e.permute(call[0], call.get("perm", list(range(rank))[::-1]))
+    return e.permute(call[0], call.integers("perm", list(range(rank))[::-1]))
 
 
 def _squeeze(e: Builder, call: Call) -> SSAValue:
@@ -103,26 +105,26 @@ def _squeeze(e: Builder, call: Call) -> SSAValue:
 
 
 def _unsqueeze(e: Builder, call: Call) -> SSAValue:
-    given = e.int_list(call[1], "axes") if call.has(1) else call.get("axes", [])
+    given = e.int_list(call[1], "axes") if call.has(1) else call.integers("axes", [])
     axes = axes_of(e, Call("", "", 1, [], {"axes": given}), 1, e.rank(call[0]) + len(given))
     return e.add(tensor.UnsqueezeOp(call[0], axes or [])) if axes else call[0]
 
 
 def _concat(e: Builder, call: Call) -> SSAValue:
-    values = [value for value in call.inputs if value is not None]
+    values = [tensor_of(value) for value in call.inputs if value is not None]
     if len(values) == 1:
         return values[0]
     return e.add(tensor.ConcatenateOp(values, axis_of(call, e.rank(values[0]), 1)))
 
 
-def _split(e: Builder, call: Call) -> Any:
+def _split(e: Builder, call: Call) -> Results:
     x = call[0]
     axis = axis_of(call, e.rank(x))
-    size, count = e.sizes(x)[axis], call.get("num_outputs", call.outputs)
+    size, count = e.sizes(x)[axis], call.integer("num_outputs", call.outputs)
     if call.has(1):
         parts = e.int_list(call[1], "split")
     elif "split" in call.attributes:
-        parts = call.get("split")
+        parts = call.integers("split", [])
     else:
         (size,) = static([size], "size along the axis")
         each = -(-size // count)
@@ -133,8 +135,8 @@ def _split(e: Builder, call: Call) -> Any:
 def _slice(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     if call.opset < 10:
-        starts, ends = call.get("starts", []), call.get("ends", [])
-        axes, steps = call.get("axes", list(range(len(starts)))), [1] * len(starts)
+        starts, ends = call.integers("starts", []), call.integers("ends", [])
+        axes, steps = call.integers("axes", list(range(len(starts)))), [1] * len(starts)
     else:
         starts, ends = (e.size_list(call[i], name) for i, name in ((1, "starts"), (2, "ends")))
         axes = e.int_list(call[3], "axes") if call.has(3) else list(range(len(starts)))
@@ -163,7 +165,7 @@ def _cut(e: Builder, x: SSAValue, axis: int, start: Size, end: Size, step: int) 
     return take(e, x, axis, counted(count)[slice(start, None if end < -count else end, step)])
 
 
-def counted(size: int) -> Any:
+def counted(size: int) -> Array:
     """0, 1, … below `size`, as indices along an axis.
 
     Raises:
@@ -174,7 +176,7 @@ def counted(size: int) -> Any:
     return np.arange(size)
 
 
-def take(e: Builder, x: SSAValue, axis: int, places: Any) -> SSAValue:
+def take(e: Builder, x: SSAValue, axis: int, places: Array) -> SSAValue:
     """x[…, places, …] along one axis for known places."""
     front = e.move_axis(x, axis, 0)
     rows = e.add(tensor.GatherRowsOp(front, e.indices(places)))
@@ -182,7 +184,7 @@ def take(e: Builder, x: SSAValue, axis: int, places: Any) -> SSAValue:
 
 
 def _shape(e: Builder, call: Call) -> SSAValue:
-    sizes = e.sizes(call[0])[call.get("start", 0) : call.get("end")]
+    sizes = e.sizes(call[0])[call.integer("start", 0) : call.integer("end", None)]
     table = np.empty(len(sizes), object)
     table[:] = sizes
     return e.sizes_value(table)
@@ -236,10 +238,11 @@ def tiled(e: Builder, x: SSAValue, repeats: Sequence[int]) -> SSAValue:
 
 
 def _pad(e: Builder, call: Call) -> SSAValue:
-    x, mode = call[0], str(call.get("mode", "constant"))
+    x, mode = call[0], call.text("mode", "constant")
     rank = e.rank(x)
     if call.opset < 11:
-        pads, fill = call.get("pads", call.get("paddings", [])), call.get("value", 0.0)
+        pads = call.integers("pads", call.integers("paddings", []))
+        fill = call.number("value", 0.0)
     else:
         pads = e.int_list(call[1], "pads")
         fill = e.array(call[2], "fill").reshape(-1)[0] if call.has(2) else 0
@@ -256,7 +259,9 @@ def _pad(e: Builder, call: Call) -> SSAValue:
     return padded(e, x, low, high, fill)
 
 
-def padded(e: Builder, x: SSAValue, low: Sequence[int], high: Sequence[int], fill: Any) -> SSAValue:
+def padded(
+    e: Builder, x: SSAValue, low: Sequence[int], high: Sequence[int], fill: float
+) -> SSAValue:
     """x with pads, where negative ones cut away."""
     for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
         if before < 0 or behind < 0:
@@ -273,8 +278,7 @@ def padded(e: Builder, x: SSAValue, low: Sequence[int], high: Sequence[int], fil
 def _mirrored(
     e: Builder, x: SSAValue, low: Sequence[int], high: Sequence[int], mode: str
 ) -> SSAValue:
-    kinds: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
-    if mode not in kinds:
+    if mode not in ("reflect", "edge", "wrap"):
         raise ProblemError(f"its mode '{mode}' is unknown")
     for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
         if before == behind == 0:
@@ -283,7 +287,7 @@ def _mirrored(
         if max(before, behind, 0) + size > LARGEST_KNOWN or size == 0:
             raise ProblemError(f"it pads {size} elements by {before} and {behind}")
         places = counted(size)[max(-before, 0) : size - max(-behind, 0)]
-        places = np.pad(places, (max(before, 0), max(behind, 0)), kinds[mode])
+        places = np.pad(places, (max(before, 0), max(behind, 0)), mode)
         x = take(e, x, axis, places)
     return x
 

@@ -23,11 +23,11 @@ def _dft(e: Builder, call: Call) -> SSAValue:
     if call.opset >= 20:
         axis = e.int_list(call[2], "axis")[0] if call.has(2) else -2
     else:
-        axis = int(call.get("axis", 1))
+        axis = call.integer("axis", 1)
     if not -rank <= axis < rank or rank < 2:
         raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
     axis %= rank
-    inverse, one_sided = bool(call.get("inverse", 0)), bool(call.get("onesided", 0))
+    inverse, one_sided = call.flag("inverse", False), call.flag("onesided", False)
     length = e.int_list(call[1], "dft_length")[0] if call.has(1) else None
     return transformed(e, x, axis, length, inverse=inverse, one_sided=one_sided)
 
@@ -119,7 +119,7 @@ def _stft(e: Builder, call: Call) -> SSAValue:
     if call.has(2):
         window = e.reshape(e.convert(call[2], x), [length, 1])
         frames = e.add(tensor.MulOp(frames, window))
-    return transformed(e, frames, 2, one_sided=bool(call.get("onesided", 1)))
+    return transformed(e, frames, 2, one_sided=call.flag("onesided", True))
 
 
 def _mel_weights(e: Builder, call: Call) -> SSAValue:
@@ -140,7 +140,7 @@ def _mel_weights(e: Builder, call: Call) -> SSAValue:
         falling = (right - place) / (right - middle)
     table = np.where((place >= left) & (place <= middle), rising, 0)
     table = np.where((place >= middle) & (place < right), falling, table)
-    return e.known(table, type_of_proto(int(call.get("output_datatype", 1)))[0])
+    return e.known(table, type_of_proto(call.integer("output_datatype", 1))[0])
 
 
 RULES: dict[str, Rule] = {"DFT": _dft, "MelWeightMatrix": _mel_weights, "STFT": _stft}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from xdsl.dialects.builtin import i32
@@ -19,6 +19,15 @@ from .sizes import static
 from .windows import Window, image_of
 
 
+class Steps(TypedDict):
+    """The properties of convolutions in the IR."""
+
+    strides: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+
+
 def convolution(
     e: Builder, x: SSAValue, weight: SSAValue, bias: SSAValue | None, window: Window, groups: int
 ) -> SSAValue:
@@ -30,12 +39,9 @@ def convolution(
         window.low, window.high = ([max(n, 0) for n in pads] for pads in (window.low, window.high))
     if spatial > 2:
         return _deeper(e, x, weight, bias, window, groups)
-    options: dict[str, Any] = {
-        "strides": window.strides,
-        "padding": window.pads(),
-        "dilation": window.dilation,
-        "groups": groups,
-    }
+    options = Steps(
+        strides=window.strides, padding=window.pads(), dilation=window.dilation, groups=groups
+    )
     found = None if e.is_known(x) else trits_of(e, weight, 0)
     if found is None:
         return e.add(tensor.ConvOp(x, weight, bias, **options))
@@ -98,20 +104,20 @@ def _kernel(e: Builder, weight: SSAValue) -> list[int]:
 def _conv(e: Builder, call: Call) -> SSAValue:
     x, weight = call[0], call[1]
     window = Window(e, call, _kernel(e, weight), image_of(e, x))
-    return convolution(e, x, weight, call.optional(2), window, int(call.get("group", 1)))
+    return convolution(e, x, weight, call.optional(2), window, call.integer("group", 1))
 
 
 def _conv_integer(e: Builder, call: Call) -> SSAValue:
     x = centred(e, call[0], call.optional(2))
     weight = centred(e, call[1], call.optional(3), 0)
     window = Window(e, call, _kernel(e, weight), image_of(e, x))
-    return convolution(e, x, weight, None, window, int(call.get("group", 1)))
+    return convolution(e, x, weight, None, window, call.integer("group", 1))
 
 
 def _qlinear_conv(e: Builder, call: Call) -> SSAValue:
     x, weight = centred(e, call[0], call[2]), centred(e, call[3], call[5], 0)
     window = Window(e, call, _kernel(e, weight), image_of(e, x))
-    sums = convolution(e, x, weight, None, window, int(call.get("group", 1)))
+    sums = convolution(e, x, weight, None, window, call.integer("group", 1))
     rank = e.rank(sums)
     if call.has(8):
         sums = e.add(tensor.AddOp(sums, e.along(e.convert(call[8], i32), 1, rank)))
@@ -126,13 +132,13 @@ def _conv_transpose(e: Builder, call: Call) -> SSAValue:
 
     Dumoulin & Visin 2016, "A guide to convolution arithmetic", section 4.
     """
-    x, weight, groups = call[0], call[1], int(call.get("group", 1))
+    x, weight, groups = call[0], call[1], call.integer("group", 1)
     kernel, image = _kernel(e, weight), image_of(e, x)
     spatial = len(kernel)
     plain = {n: v for n, v in call.attributes.items() if n in ("strides", "dilations", "pads")}
     window = Window(e, Call("", "", 1, [], plain), kernel, image)
-    extra = list(call.get("output_padding", [0] * spatial))
-    auto, shape = str(call.get("auto_pad", "NOTSET")), call.get("output_shape")
+    extra = call.integers("output_padding", [0] * spatial)
+    auto, shape = call.text("auto_pad", "NOTSET"), call.integers("output_shape", None)
     if shape is not None or auto.startswith("SAME"):
         sizes = static(image, "image")
         for axis in range(spatial):

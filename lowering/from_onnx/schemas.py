@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..from_torch.sizes import ProblemError
-from .reading import require_onnx
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto
 
 OPSETS = (1, 28)
 """The versions of the standard's operators that are read; rules follow those of 6 and later."""
 
 
-def body_of(node: Any, opset: int, types: Sequence[Any]) -> tuple[Any, list[Any]] | None:
+def body_of(
+    node: NodeProto, opset: int, types: Sequence[TypeProto]
+) -> tuple[FunctionProto, list[AttributeProto]] | None:
     """The standard's definition of a node by other operators, with the defaults of attributes.
 
     Args:
@@ -23,10 +27,11 @@ def body_of(node: Any, opset: int, types: Sequence[Any]) -> tuple[Any, list[Any]
     Raises:
         ProblemError: the node does not fit its definition.
     """
-    onnx = require_onnx()
+    from onnx import FunctionProto, defs
+
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
-    except onnx.defs.SchemaError:
+        schema = defs.get_schema(node.op_type, opset, node.domain)
+    except defs.SchemaError:
         return None
     try:
         body = _body(schema, node, opset, types)
@@ -34,13 +39,13 @@ def body_of(node: Any, opset: int, types: Sequence[Any]) -> tuple[Any, list[Any]
         raise ProblemError(f"its attributes or inputs do not fit it: {error}") from None
     if not body:
         return None
-    function = onnx.FunctionProto()
+    function = FunctionProto()
     function.ParseFromString(body)
     defaults = [entry.default_value for entry in schema.attributes.values()]
     return function, [value for value in defaults if value.name]
 
 
-def _body(schema: Any, node: Any, opset: int, types: Sequence[Any]) -> bytes | None:
+def _body(schema: Any, node: NodeProto, opset: int, types: Sequence[TypeProto]) -> bytes | None:
     """The serialised body; of some operators it depends on attributes and types."""
     if schema.has_function:
         versions = schema.function_opset_versions
@@ -56,6 +61,6 @@ def _body(schema: Any, node: Any, opset: int, types: Sequence[Any]) -> bytes | N
     return _newest(made, schema.context_dependent_function_opset_versions, opset)
 
 
-def _newest(body: Any, versions: Sequence[int], opset: int) -> bytes | None:
+def _newest(body: Callable[[int], bytes], versions: Sequence[int], opset: int) -> bytes | None:
     fitting = [version for version in versions if version <= opset]
     return body(max(fitting)) if fitting else None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..from_torch.sizes import ProblemError
+from .calls import AttributeValue, Value
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
 
 DEEPEST = 32
 """Functions and graphs in attributes are nested at most this deep."""
@@ -15,10 +19,10 @@ DEEPEST = 32
 class Reader(Protocol):
     """What reads the nodes of a scope; see `importer`."""
 
-    def initializers(self, graph: Any, scope: Scope) -> None:
+    def initializers(self, graph: GraphProto, scope: Scope) -> None:
         """Values that a graph brings along."""
 
-    def nodes(self, nodes: Any, scope: Scope) -> None:
+    def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
         """The nodes of a graph or function, in order."""
 
 
@@ -37,12 +41,12 @@ class Scope:
     reader: Reader
     opsets: Mapping[str, int]
     outer: Scope | None = None
-    values: dict[str, Any] = field(default_factory=dict[str, Any])
-    attributes: Mapping[str, Any] | None = None
+    values: dict[str, Value | Failed] = field(default_factory=dict[str, "Value | Failed"])
+    attributes: Mapping[str, AttributeValue] | None = None
     depth: int = 0
     path: str = ""
 
-    def find(self, name: str) -> Any:
+    def find(self, name: str) -> Value | Failed:
         """The value of that name.
 
         Raises:
@@ -55,7 +59,7 @@ class Scope:
             scope = scope.outer
         raise ProblemError(f"it takes '{name}', which nothing before it gives")
 
-    def run(self, graph: Any, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, graph: GraphProto, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a graph in an attribute for values of its inputs."""
         inner = Scope(self.reader, self.opsets, self, {}, self.attributes, self.depth + 1,
                       self.path)  # fmt: skip
@@ -68,14 +72,14 @@ class Scope:
         self.reader.nodes(graph.node, inner)
         return [inner.result(output.name) for output in graph.output]
 
-    def result(self, name: str) -> Any:
+    def result(self, name: str) -> Value:
         """A result of this body.
 
         Raises:
             FailedError: it comes from a refused node.
         """
         value = self.find(name) if name else None
-        if value is FAILED:
+        if isinstance(value, Failed):
             raise FailedError
         return value
 
@@ -85,11 +89,11 @@ class Scope:
             raise ProblemError(f"functions or graphs are nested more than {DEEPEST} deep")
 
 
-class _Failed:
+class Failed:
     """Stands for a value that a refused node would have given."""
 
 
-FAILED = _Failed()
+FAILED = Failed()
 
 
 class FailedError(Exception):

@@ -6,11 +6,9 @@ Not here: ops on known numbers, which the reference interpreter computes (`build
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Operation
 
 from ...dialects import tensor
@@ -18,19 +16,18 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.interpret import RULES
 from ...dialects.traits import MovesElements, has
+from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
 from .sizes import Free, Size, product
 
-Table = NDArray[Any]
 
-
-def compute(op: Operation, tables: list[Any]) -> Table:
+def compute(op: Operation, operands: Sequence[Array]) -> Array:
     """The result of `op` on tables of sizes.
 
     Raises:
         ProblemError: sizes do not stay sizes under it.
     """
-    tables = [t if t.dtype in (object, np.bool_) else _as_objects(t) for t in tables]
+    tables = [t if t.dtype.kind in "Ob" else _as_objects(t) for t in operands]
     if isinstance(op, tensor.ConvertOp) and not is_float(tensor_type(op.result)):
         return tables[0]
     if isinstance(op, tensor.ReduceSumOp) and len(op.axes.get_values()) == tables[0].ndim:
@@ -55,25 +52,25 @@ def compute(op: Operation, tables: list[Any]) -> Table:
     return made.reshape(spread[0].shape)
 
 
-def total(sizes: tuple[Size, ...]) -> Table:
+def total(sizes: tuple[Size, ...]) -> Array:
     """The product of sizes as a table of rank 0."""
     return _like(product(sizes), ())
 
 
-def _as_objects(table: Table) -> Table:
+def _as_objects(table: Array) -> Array:
     made = np.empty(table.size, object)
     for index, value in enumerate(table.reshape(-1).tolist()):
         made[index] = int(value)
     return made.reshape(table.shape)
 
 
-def _like(value: Size, shape: tuple[int, ...]) -> Table:
+def _like(value: Size, shape: tuple[int, ...]) -> Array:
     made = np.empty(1, object)
     made[0] = value
     return made.reshape(shape)
 
 
-def _compared(op: tensor.CompareOp, lhs: Table, rhs: Table) -> Table:
+def _compared(op: tensor.CompareOp, lhs: Array, rhs: Array) -> Array:
     """Whether sizes are equal, where that is the same for every value of the free ones."""
     predicate = op.predicate.data
     if predicate not in ("eq", "ne"):
@@ -95,6 +92,10 @@ def _divide(a: Size, b: Size) -> Size:
     return int(a / b) if b else 0
 
 
+def _negated(a: Size) -> Size:
+    return -a
+
+
 def _greatest(a: Size, b: Size) -> Size:
     """The greater of two sizes; a free one is at least 1."""
     if a == b:
@@ -107,16 +108,16 @@ def _greatest(a: Size, b: Size) -> Size:
     raise ProblemError(f"it compares the sizes {a} and {b}; fix them")
 
 
-def _choose(condition: Any, a: Size, b: Size) -> Size:
+def _choose(condition: bool, a: Size, b: Size) -> Size:
     return a if condition else b
 
 
-_FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
+_FUNCTIONS: dict[type[Operation], Callable[..., Size]] = {
     tensor.AddOp: operator.add,
     tensor.SubOp: operator.sub,
     tensor.MulOp: operator.mul,
     tensor.DivOp: _divide,
-    tensor.NegOp: operator.neg,
+    tensor.NegOp: _negated,
     tensor.MaximumOp: _greatest,
     tensor.WhereOp: _choose,
 }

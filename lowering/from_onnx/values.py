@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import (
+    LocationAttr,
     TensorType,
+    UnknownLoc,
     UnrealizedConversionCastOp,
     i64,
 )
@@ -68,7 +70,7 @@ class Values:
     store: ParameterStore
     recognize_ternary: bool = True
     budget: int = 1 << 28
-    location: Any = None
+    location: LocationAttr = field(default_factory=UnknownLoc)
     arrays: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     symbolic: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
@@ -78,7 +80,7 @@ class Values:
     exact: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     formats: dict[SSAValue, Format] = field(default_factory=dict[SSAValue, Format])
     _sizes: dict[SSAValue, Sizes] = field(default_factory=dict[SSAValue, Sizes])
-    _written: dict[Any, SSAValue] = field(default_factory=dict[Any, SSAValue])
+    _written: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     _count: int = 0
     _free: int = 0
 
@@ -107,7 +109,7 @@ class Values:
             if made is not None:
                 return made
         elif all(value in self.arrays or value in self.symbolic for value in operands):
-            tables = [self.symbolic.get(v, self.arrays.get(v)) for v in operands]
+            tables = [self.symbolic[v] if v in self.symbolic else self.arrays[v] for v in operands]
             values = compute(op, tables)
             op.drop_all_references()
             return [self.known(values) if values.dtype == np.bool_ else self.sizes_value(values)]
@@ -176,7 +178,7 @@ class Values:
         """Known numbers of a type."""
         return self.known(np.asarray(values).astype(numpy_dtype(element)), element)
 
-    def indices(self, values: Any) -> SSAValue:
+    def indices(self, values: ArrayLike) -> SSAValue:
         """Known i64 numbers."""
         return self.known(np.asarray(values, np.int64), i64)
 

@@ -18,9 +18,9 @@ class Window:
     def __init__(self, e: Builder, call: Call, kernel: list[int], image: list[Size]) -> None:
         spatial = len(kernel)
         self.kernel, self.image = kernel, image
-        self.strides = list(call.get("strides", [1] * spatial))
-        self.dilation = list(call.get("dilations", [1] * spatial))
-        pads = list(call.get("pads", [0] * (2 * spatial)))
+        self.strides = call.integers("strides", [1] * spatial)
+        self.dilation = call.integers("dilations", [1] * spatial)
+        pads = call.integers("pads", [0] * (2 * spatial))
         lengths = (len(self.strides), len(self.dilation), len(pads), len(image))
         if lengths != (spatial, spatial, 2 * spatial, spatial):
             raise ProblemError(f"its window {kernel} and its strides, dilations or pads differ")
@@ -29,12 +29,12 @@ class Window:
         check_size([abs(n) + 1 for n in pads])
         self.low, self.high = pads[:spatial], pads[spatial:]
         self.extra = [0] * spatial
-        auto = str(call.get("auto_pad", "NOTSET"))
+        auto = call.text("auto_pad", "NOTSET")
         if auto.startswith("SAME"):
             self._same(auto == "SAME_UPPER")
         elif auto == "VALID":
             self.low, self.high = [0] * spatial, [0] * spatial
-        if call.get("ceil_mode", 0) and not auto.startswith("SAME"):
+        if call.integer("ceil_mode", 0) and not auto.startswith("SAME"):
             self._round_up()
 
     @property
