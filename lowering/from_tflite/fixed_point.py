@@ -9,9 +9,8 @@ between the reference kernels and one `tensor.requantize`, which rounds once, ha
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import IntegerType, Signedness, f32, i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
@@ -62,7 +61,7 @@ def grid_range(element: Attribute) -> tuple[int, int]:
 def activation_range(node: Node) -> tuple[int, int]:
     """The integers that a fused activation lets through."""
     low, high = grid_range(node.element)
-    scales, kind = node.result_scales(), int(node.options.get("fusedActivationFunction", 0))
+    scales, kind = node.result_scales(), node.integer("fusedActivationFunction")
 
     def level(value: float) -> int:
         steps = np.float32(value) / np.float32(scales.scale[0])
@@ -82,7 +81,7 @@ def activation_range(node: Node) -> tuple[int, int]:
 def rescaled(
     e: Builder,
     x: SSAValue,
-    factors: Any,
+    factors: ArrayLike,
     zero: int,
     element: Attribute,
     bounds: tuple[int, int] | None = None,
@@ -191,7 +190,7 @@ def clamped(e: Builder, x: SSAValue, low: int, high: int, element: Attribute) ->
 def rescaled_wide(
     e: Builder,
     x: SSAValue,
-    factors: Any,
+    factors: ArrayLike,
     bounds: tuple[int, int],
     element: Attribute,
     axis: int,

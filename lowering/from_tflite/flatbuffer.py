@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class Buffer:
         """The error for a defect at a byte."""
         return SourceError(f"{self.where}: a broken file: {what} at byte {position}")
 
-    def number(self, position: int, kind: str) -> Any:
+    def number(self, position: int, kind: str) -> int | float:
         """One little-endian number, `kind` as in `struct`."""
         size = struct.calcsize(f"<{kind}")
         if not 0 <= position <= len(self.data) - size:
@@ -88,7 +87,7 @@ class Table:
         offset = int(self.buffer.number(self.slots + at, "H")) if at + 2 <= self.size else 0
         return self.position + offset if offset else None
 
-    def scalar(self, slot: int, kind: str, default: Any = 0) -> Any:
+    def scalar(self, slot: int, kind: str, default: int = 0) -> int | float:
         """A number, `kind` as in `struct`."""
         place = self.place(slot)
         return default if place is None else self.buffer.number(place, kind)

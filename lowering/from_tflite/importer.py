@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from pathlib import Path
+from typing import Literal
 
 from xdsl.dialects.builtin import (
     ModuleOp,
@@ -23,12 +24,12 @@ from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...passes.calibration.stored_grids import Grid, record_grid
 from ..from_onnx.assembly import assembled
-from ..from_onnx.calls import element_type
+from ..from_onnx.calls import element_type, tensor_of
 from ..from_onnx.importer import MALFORMED
 from ..from_onnx.sizes import Free, Size
 from ..from_torch.sizes import ProblemError
 from .model import Model, StoredOperator, StoredTensor, read_model
-from .tflite_builder import Builder, Node
+from .tflite_builder import Builder, Node, Results
 from .tflite_operators import ELEMENTWISE, REFUSED, rule_for
 
 BATCH = "batch"
@@ -39,7 +40,7 @@ Rounding = Literal["reference", "once"]
 
 
 def from_tflite(
-    source: Any,
+    source: Path | str | bytes | bytearray,
     *,
     signature: str | None = None,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
@@ -207,12 +208,12 @@ class _Importer:
             failed = any(
                 n >= 0 and value is None for n, value in zip(operator.inputs, inputs, strict=True)
             )
-            made: Any = (None,) * len(outputs)
+            results: tuple[SSAValue | None, ...] = (None,) * len(outputs)
             if not failed:
                 given = [None if n < 0 else tensors[n] for n in operator.inputs]
-                options = dict(operator.options)
-                made = self._made(Node(operator.kind, inputs, given, outputs, options, self.model))
-            results = [*cast("tuple[Any, ...]", made)] if isinstance(made, tuple) else [made]
+                node = Node(operator.kind, inputs, given, outputs, operator.options, self.model)
+                values = self._results(node)
+                results = values if isinstance(values, tuple) else (values,)
             if len(results) < len(outputs):
                 raise ProblemError(f"it gives {len(results)} results, not {len(outputs)}")
             for place, value in zip(operator.outputs, results, strict=False):
@@ -224,7 +225,7 @@ class _Importer:
             problem = ProblemError(f"its inputs or options do not fit it: {error}")
             self._refused(operator, shown, problem)
 
-    def _made(self, node: Node) -> Any:
+    def _results(self, node: Node) -> Results:
         integers = any(t is not None and t.integers is not None for t in node.given)
         rule = rule_for(node.kind, integers=integers)
         if rule is None:
@@ -235,8 +236,8 @@ class _Importer:
         if node.kind not in ELEMENTWISE:
             return rule(self.builder, node)
         inputs, perm = self.builder.shared_order(node.inputs)
-        made = rule(self.builder, replace(node, inputs=inputs))
-        return made if perm is None else self.builder.permute(made, perm)
+        result = tensor_of(rule(self.builder, replace(node, inputs=inputs)))
+        return result if perm is None else self.builder.permute(result, perm)
 
     def _sizes_alike(self, inputs: Sequence[SSAValue | None]) -> list[SSAValue | None]:
         """Operands with the known ones as i64, where another is a tensor of free sizes."""
@@ -282,7 +283,7 @@ class _Importer:
         name = name.partition(";")[0]
         self.problems.append((what, f"'{name}' of {self.model.where}", reason))
 
-    def _location(self, name: str, index: int) -> Any:
+    def _location(self, name: str, index: int) -> NameLoc:
         # Fused operators are named after all that went into them; the first is enough for a place.
         name = name.partition(";")[0]
         return NameLoc(StringAttr(name), file_location(self.model.where, index))

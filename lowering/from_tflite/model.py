@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from ..from_torch.sizes import ProblemError
 from ..to_tflite.flatbuffer import unpack_bits
 from ..to_tflite.graph import Element
 from .flatbuffer import Buffer, Table
-from .schema import CUSTOM, ELEMENTS, IDENTIFIER, OPERATORS, read_options
+from .schema import CUSTOM, ELEMENTS, IDENTIFIER, OPERATORS, OptionValue, read_options
 
 FILE_LIMIT = 1 << 33
 """No file has as many bytes; values may stand behind the 2 GB of the flatbuffer itself."""
@@ -113,7 +112,7 @@ class StoredOperator:
     version: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: Mapping[str, Any]
+    options: Mapping[str, OptionValue]
 
 
 @dataclass
@@ -183,7 +182,7 @@ class Model:
         return np.frombuffer(raw.tobytes(), element.dtype).reshape(tensor.shape)
 
 
-def read_model(source: Any, signature: str | None = None) -> Model:
+def read_model(source: Path | str | bytes | bytearray, signature: str | None = None) -> Model:
     """The model in a file or in bytes.
 
     Raises:

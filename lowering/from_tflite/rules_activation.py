@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
+from ..from_onnx.calls import element_type, tensor_of
 from ..from_torch.sizes import ProblemError
 from .fixed_point import activation_range, centred, grid_range, quantized, real_values, rescaled
-from .tflite_builder import Builder, Node, Rule, is_real
+from .model import Quantization, StoredTensor
+from .tflite_builder import Builder, Node, Results, Rule, is_real
 
 _FUSED: dict[int, Callable[[Formula], Formula]] = {
     1: lambda x: x.maximum(0),
@@ -28,7 +29,7 @@ _FUSED: dict[int, Callable[[Formula], Formula]] = {
 
 def activated(e: Builder, node: Node, value: SSAValue) -> SSAValue:
     """The fused activation of `node`, on numbers as they are."""
-    kind = int(node.options.get("fusedActivationFunction", 0))
+    kind = node.integer("fusedActivationFunction")
     if kind == 0:
         return value
     if kind not in _FUSED or (kind == 4 and not is_real(value)):
@@ -38,7 +39,7 @@ def activated(e: Builder, node: Node, value: SSAValue) -> SSAValue:
     return _FUSED[kind](Formula(e, value)).value
 
 
-def unary(kind: Any) -> Rule:
+def unary(kind: Callable[[SSAValue], Operation]) -> Rule:
     """A rule for an op of one operand."""
     return lambda e, node: e.add(kind(node[0]))
 
@@ -49,15 +50,15 @@ def formula(function: Callable[[Formula, Node], Formula]) -> Rule:
 
 
 def _gelu(e: Builder, node: Node) -> SSAValue:
-    return e.add(tensor.GeluOp(node[0], "tanh" if node.option("approximate") else "exact"))
+    return e.add(tensor.GeluOp(node[0], "tanh" if node.flag("approximate") else "exact"))
 
 
 def _leaky_relu(e: Builder, node: Node) -> SSAValue:
-    return e.add(tensor.LeakyReluOp(node[0], float(node.option("alpha"))))
+    return e.add(tensor.LeakyReluOp(node[0], node.number("alpha")))
 
 
 def _softmax(e: Builder, node: Node) -> SSAValue:
-    x, beta = node[0], float(node.option("beta"))
+    x, beta = node[0], node.number("beta")
     scaled = x if beta == 1.0 else e.add(tensor.MulOp(x, e.number(beta, x)))
     return e.add(tensor.SoftmaxOp(scaled, e.rank(x) - 1))
 
@@ -104,14 +105,14 @@ def _leaky_integers(e: Builder, node: Node) -> SSAValue:
     scales, result = node.scales(0), node.result_scales()
     wide = centred(e, node[0], scales)
     above = np.float64(scales.scale[0] / result.scale[0])
-    below = np.float64(scales.scale[0] * np.float32(node.option("alpha")) / result.scale[0])
+    below = np.float64(scales.scale[0] * np.float32(node.number("alpha")) / result.scale[0])
     parts = [rescaled(e, wide, factor, result.zero, node.element) for factor in (above, below)]
     negative = e.add(tensor.CompareOp(wide, e.number(0, i32), "lt"))
     return e.add(tensor.WhereOp(negative, parts[1], parts[0]))
 
 
 def regridded(
-    e: Builder, x: SSAValue, scales: Any, result: Any, node: Node,
+    e: Builder, x: SSAValue, scales: Quantization, result: Quantization, node: Node,
     bounds: tuple[int, int] | None = None,
 ) -> SSAValue:  # fmt: skip
     """Integers of one grid on another."""
@@ -133,7 +134,7 @@ def tabulated(rule: Rule) -> Rule:
     16 bits have no table: they go through floats.
     """
 
-    def made(e: Builder, node: Node) -> SSAValue:
+    def made(e: Builder, node: Node) -> Results:
         element = tensor_type(node[0]).element_type
         low, high = grid_range(element)
         if high - low != 255:
@@ -142,7 +143,7 @@ def tabulated(rule: Rule) -> Rule:
         table_node = Node(
             node.kind, [steps, *node.inputs[1:]], node.given, node.outputs, node.options, node.model
         )
-        table = through_floats(rule)(e, table_node)
+        table = tensor_of(through_floats(rule)(e, table_node))
         places = e.convert(node[0], i32)
         if low:
             places = e.add(tensor.SubOp(places, e.number(low, i32)))
@@ -154,7 +155,7 @@ def tabulated(rule: Rule) -> Rule:
 def through_floats(rule: Rule) -> Rule:
     """A rule on integers that stand for real numbers, by the real numbers."""
 
-    def made(e: Builder, node: Node) -> Any:
+    def made(e: Builder, node: Node) -> Results:
         inputs = [
             value
             if value is None or index >= len(node.given) or is_real(value)
@@ -164,15 +165,14 @@ def through_floats(rule: Rule) -> Rule:
         results = rule(
             e, Node(node.kind, inputs, node.given, node.outputs, node.options, node.model)
         )
-        is_tuple = isinstance(results, tuple)
-        several = cast("tuple[SSAValue, ...]", results) if is_tuple else (results,)
+        several = results if isinstance(results, tuple) else (results,)
         narrowed = tuple(
             value
             if stored.integers is None or not is_real(value)
             else quantized(e, value, stored.integers, tensor_element(stored))
             for value, stored in zip(several, node.outputs, strict=False)
         )
-        return narrowed if is_tuple else narrowed[0]
+        return narrowed if isinstance(results, tuple) else narrowed[0]
 
     return made
 
@@ -184,10 +184,8 @@ def _as_real(e: Builder, node: Node, index: int, value: SSAValue) -> SSAValue:
     return real_values(e, value, node.scales(index))
 
 
-def tensor_element(stored: Any) -> Any:
+def tensor_element(stored: StoredTensor) -> Attribute:
     """The element type of a tensor of the file."""
-    from ..from_onnx.calls import element_type
-
     return element_type(stored.element.dtype)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
+from ..from_onnx.calls import AttributeValue
+from ..from_onnx.rules_elementwise import Binary
 from ..from_torch.rules_elementwise import whole_floor
 from ..from_torch.sizes import ProblemError
 from .fixed_point import (
@@ -24,12 +24,12 @@ from .rules_activation import activated, formula, regridded, tabulated, unary
 from .tflite_builder import Builder, Node, Rule, is_real, standard
 
 
-def binary(kind: Any) -> Rule:
+def binary(kind: Binary) -> Rule:
     """A rule for an op of two operands with a fused activation."""
     return lambda e, node: activated(e, node, e.add(kind(node[0], node[1])))
 
 
-def like(op: str, **attributes: Any) -> Rule:
+def like(op: str, **attributes: AttributeValue) -> Rule:
     """A rule for what an operator of ONNX does."""
     return lambda e, node: standard(e, op, node.inputs, **attributes)
 
@@ -142,7 +142,7 @@ def _product(e: Builder, node: Node) -> SSAValue:
     )  # fmt: skip
 
 
-def _same_grid(kind: Any) -> Rule:
+def _same_grid(kind: Binary) -> Rule:
     """MAXIMUM and MINIMUM: on integers of one grid."""
 
     def rule(e: Builder, node: Node) -> SSAValue:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -17,7 +15,7 @@ from .tflite_builder import Builder, Node, Rule, is_real
 def _pad(e: Builder, node: Node) -> SSAValue:
     x = node[0]
     pads = _pads(e, node)
-    fill: Any = 0
+    fill = 0.0
     if node.optional(2) is not None:
         fill = e.array(node[2], "fill").reshape(-1)[0]
     elif not is_real(x) and node.given[0] is not None and node.given[0].integers is not None:
@@ -35,7 +33,9 @@ def _pads(e: Builder, node: Node) -> list[tuple[int, int]]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def permuted_pads(e: Builder, x: SSAValue, low: list[int], high: list[int], fill: Any) -> SSAValue:
+def permuted_pads(
+    e: Builder, x: SSAValue, low: list[int], high: list[int], fill: float
+) -> SSAValue:
     """`padded`, before a permutation."""
     if (before := e.permuted(x)) is None:
         return padded(e, x, low, high, fill)
@@ -45,7 +45,7 @@ def permuted_pads(e: Builder, x: SSAValue, low: list[int], high: list[int], fill
 
 
 def _mirror_pad(e: Builder, node: Node) -> SSAValue:
-    mode = ("reflect", "symmetric")[int(node.option("mode")) & 1]
+    mode = ("reflect", "symmetric")[node.integer("mode") & 1]
     x = node[0]
     for axis, (before, behind) in enumerate(_pads(e, node)):
         if before == behind == 0:

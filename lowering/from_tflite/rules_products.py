@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32, i64
@@ -17,7 +16,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array
-from ..from_onnx.calls import Call
+from ..from_onnx.calls import AttributeValue, Call
 from ..from_onnx.rules_linear import integer_product, linear
 from ..from_onnx.rules_window import Window, convolution
 from ..from_onnx.sizes import Free, Size, product
@@ -161,13 +160,13 @@ class Product:
 
 def _fully_connected(e: Builder, node: Node) -> SSAValue:
     x, stored = node[0], node[1]
-    if node.options.get("weightsFormat"):
+    if node.flag("weightsFormat"):
         raise ProblemError("its weights are shuffled")
     if e.rank(stored) != 2:
         raise ProblemError(f"its weight has rank {e.rank(stored)}")
     width = e.sizes(stored)[1]
     weight, sizes = e.permute(stored, [1, 0]), e.sizes(x)
-    if not node.option("keepNumDims"):
+    if not node.flag("keepNumDims"):
         if e.rank(x) != 2 or sizes[1] != width:
             x = e.reshape(x, (_quotient(product(sizes), width), width))
         x, weight = _unlaid(e, x, weight)
@@ -214,10 +213,10 @@ def _unlaid(e: Builder, x: SSAValue, weight: SSAValue) -> tuple[SSAValue, SSAVal
 def window(e: Builder, node: Node, x: SSAValue, kernel: list[int]) -> Window:
     """The window of an operator over the image x, channels first."""
     image = list(e.sizes(x)[2:])
-    strides = [int(node.option("strideH")), int(node.option("strideW"))]
-    dilation = [int(node.options.get(f"dilation{axis}Factor", 1)) for axis in "HW"]
-    same = int(node.option("padding")) == SAME
-    attributes: dict[str, Any] = {"strides": strides, "dilations": dilation}
+    strides = [node.integer("strideH"), node.integer("strideW")]
+    dilation = [node.integer(f"dilation{axis}Factor", 1) for axis in "HW"]
+    same = node.integer("padding") == SAME
+    attributes: dict[str, AttributeValue] = {"strides": strides, "dilations": dilation}
     if same and any(isinstance(size, Free) for size in image) and strides == [1, 1]:
         # Without strides the pads do not depend on the image.
         total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
@@ -258,14 +257,16 @@ def _transpose_conv(e: Builder, node: Node) -> SSAValue:
     _check_images(e, node[2], node[1])
     shape = e.size_list(node[0], "output shape")
     x, weight = e.first(node[2]), e.permute(node[1], [3, 0, 1, 2])
-    strides = [int(node.option("strideH")), int(node.option("strideW"))]
+    strides = [node.integer("strideH"), node.integer("strideW")]
     sizes = [size for size in shape[1:3] if not isinstance(size, Free)]
     if len(shape) != 4 or len(sizes) != 2:
         raise ProblemError("the sizes of its result must be fixed")
 
     def multiply(x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
-        options: dict[str, Any] = {"strides": strides, "output_shape": sizes}
-        return standard(e, "ConvTranspose", [x, weight, bias], auto_pad="SAME_UPPER", **options)
+        return standard(
+            e, "ConvTranspose", [x, weight, bias],
+            auto_pad="SAME_UPPER", strides=strides, output_shape=sizes,
+        )  # fmt: skip
 
     return e.last(Product(x, weight, (2, 1, 3), 1, 1, multiply).made(e, node))
 
@@ -276,7 +277,7 @@ def _transpose_conv(e: Builder, node: Node) -> SSAValue:
 def _batch_matmul(e: Builder, node: Node) -> SSAValue:
     values = [node[0], node[1]]
     for index, name in enumerate(("adjX", "adjY")):
-        if node.option(name):
+        if node.flag(name):
             values[index] = e.move_axis(values[index], -1, -2)
     x, y = values
     if not is_real(x):

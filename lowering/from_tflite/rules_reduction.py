@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import SSAValue
 
+from ...dialects import tensor
 from ..from_onnx.sizes import product, static
 from ..from_torch.sizes import ProblemError
 from ..to_tflite.multipliers import shared_multiplier
 from .fixed_point import centred, grid_range, multiplied, rescaled
 from .model import Quantization
 from .rules_activation import regridded
-from .tflite_builder import Builder, Node, Rule, standard
+from .tflite_builder import Builder, Node, Results, Rule, standard
 
 
 def reduced(e: Builder, node: Node, x: SSAValue, op: str) -> SSAValue:
     """The reduction `op` of ONNX of x over the node's axes."""
-    rank, keep = e.rank(x), bool(node.option("keepDims"))
+    rank, keep = e.rank(x), node.flag("keepDims")
     axes = _axes(e, node, rank)
     if not axes:
         return x
@@ -66,13 +65,13 @@ def _argument(op: str) -> Rule:
 
 
 def _cumulated(e: Builder, node: Node) -> SSAValue:
-    options = {name: int(node.option(name)) for name in ("exclusive", "reverse")}
+    options = {name: node.integer(name) for name in ("exclusive", "reverse")}
     return standard(e, "CumSum", [node[0], node[1]], **options)
 
 
-def _top(e: Builder, node: Node) -> Any:
-    count = e.reshape(node[1], (1,))
-    values, places = standard(e, "TopK", [node[0], count], 2)
+def _top(e: Builder, node: Node) -> Results:
+    (count,) = e.int_list(node[1], "k")
+    values, places = e.add_all(tensor.TopKOp(node[0], count, e.rank(node[0]) - 1, largest=True))
     return values, e.convert(places, i32)
 
 

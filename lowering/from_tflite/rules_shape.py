@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import i32
@@ -14,7 +13,7 @@ from ..from_onnx.rules_shape import check_size, counted, expanded, take
 from ..from_onnx.sizes import Free, Size, product, show, static
 from ..from_torch.sizes import ProblemError
 from .rules_activation import activated, regridded
-from .tflite_builder import Builder, Node, Rule, standard
+from .tflite_builder import Builder, Node, Results, Rule, standard
 
 
 def _axis(axis: int, rank: int) -> int:
@@ -31,7 +30,7 @@ def _reshape(e: Builder, node: Node) -> SSAValue:
     if node.optional(1) is not None:
         wanted = e.size_list(node[1], "shape")
     else:
-        wanted = list(node.options.get("newShape") or [])
+        wanted = list[Size](node.integers("newShape"))
     given = e.sizes(x)
     frees = [size for size in given if isinstance(size, Free)]
     fixed = not any(isinstance(size, Free) for size in wanted) and -1 not in wanted
@@ -68,7 +67,7 @@ def _with_rest(e: Builder, x: SSAValue, wanted: list[Size]) -> SSAValue:
 
 def _squeeze(e: Builder, node: Node) -> SSAValue:
     sizes = e.sizes(node[0])
-    given = node.option("squeezeDims") or [a for a, size in enumerate(sizes) if size == 1]
+    given = node.integers("squeezeDims") or [a for a, size in enumerate(sizes) if size == 1]
     axes = {_axis(axis, len(sizes)) for axis in given}
     if any(sizes[axis] != 1 for axis in axes):
         raise ProblemError(f"it takes axes {sorted(axes)} away from {show(sizes)}")
@@ -151,10 +150,10 @@ def _strided_slice(e: Builder, node: Node) -> SSAValue:
     steps = e.int_list(node[3], "strides")
     if not len(begins) == len(ends) == len(steps):
         raise ProblemError("its bounds and strides differ in number")
-    if node.option("offset"):
+    if node.flag("offset"):
         ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
     masks = {
-        name: int(node.option(f"{name}Mask"))
+        name: node.integer(f"{name}Mask")
         for name in ("begin", "end", "ellipsis", "newAxis", "shrinkAxis")
     }
 
@@ -232,15 +231,15 @@ def _reverse(e: Builder, node: Node) -> SSAValue:
 def _reverse_sequence(e: Builder, node: Node) -> SSAValue:
     return standard(
         e, "ReverseSequence", [node[0], node[1]],
-        time_axis=int(node.option("seqDim")), batch_axis=int(node.option("batchDim")),
+        time_axis=node.integer("seqDim"), batch_axis=node.integer("batchDim"),
     )  # fmt: skip
 
 
 def _gather(e: Builder, node: Node) -> SSAValue:
-    if node.option("batchDims"):
+    if node.flag("batchDims"):
         raise ProblemError("it picks other places for each batch")
     x, places = node[0], node[1]
-    axis = _axis(int(node.option("axis")), e.rank(x))
+    axis = _axis(node.integer("axis"), e.rank(x))
     known, size = e.arrays.get(places), e.sizes(x)[axis]
     fixed = known is not None and known.size > 0 and not isinstance(size, Free)
     if known is not None and fixed and not 0 <= known.min() <= known.max() < size:
@@ -266,12 +265,12 @@ def _embedding(e: Builder, node: Node) -> SSAValue:
 def _one_hot(e: Builder, node: Node) -> SSAValue:
     ends = [e.reshape(node[index], (1,)) for index in (3, 2)]
     values = e.add(tensor.ConcatenateOp(ends, 0))
-    axis = int(node.option("axis"))
+    axis = node.integer("axis")
     return standard(e, "OneHot", [node[0], node[1], values], axis=axis)
 
 
-def _split(e: Builder, node: Node) -> Any:
-    x, count = node[1], int(node.option("numSplits"))
+def _split(e: Builder, node: Node) -> Results:
+    x, count = node[1], node.integer("numSplits")
     axis = _axis(e.int_list(node[0], "axis")[0], e.rank(x))
     (size,) = static([e.sizes(x)[axis]], "size along the axis")
     if count != len(node.outputs) or count < 1 or size % count:
@@ -279,7 +278,7 @@ def _split(e: Builder, node: Node) -> Any:
     return parts_of(e, x, axis, [size // count] * count)
 
 
-def _split_v(e: Builder, node: Node) -> Any:
+def _split_v(e: Builder, node: Node) -> Results:
     x, parts = node[0], e.int_list(node[1], "sizes")
     axis = _axis(e.int_list(node[2], "axis")[0], e.rank(x))
     if -1 in parts:
@@ -290,7 +289,7 @@ def _split_v(e: Builder, node: Node) -> Any:
     return parts_of(e, x, axis, parts)
 
 
-def parts_of(e: Builder, x: SSAValue, axis: int, parts: Sequence[int]) -> Any:
+def parts_of(e: Builder, x: SSAValue, axis: int, parts: Sequence[int]) -> tuple[SSAValue, ...]:
     """x cut into parts along one axis."""
     if (before := e.permuted(x)) is not None:
         source, perm = before
@@ -320,20 +319,20 @@ def _concatenation(e: Builder, node: Node) -> SSAValue:
             regridded(e, value, node.scales(index), result, node)
             for index, value in enumerate(values)
         ]
-    axis = _axis(int(node.option("axis")), e.rank(values[0]))
+    axis = _axis(node.integer("axis"), e.rank(values[0]))
     made = joined(e, values, axis)
     return made if node.is_quantized else activated(e, node, made)
 
 
 def _pack(e: Builder, node: Node) -> SSAValue:
     values = [node[index] for index in range(len(node.inputs))]
-    axis = _axis(int(node.option("axis")), e.rank(values[0]) + 1)
+    axis = _axis(node.integer("axis"), e.rank(values[0]) + 1)
     return joined(e, [_with_axis(e, value, axis) for value in values], axis)
 
 
-def _unpack(e: Builder, node: Node) -> Any:
+def _unpack(e: Builder, node: Node) -> Results:
     x = node[0]
-    axis, sizes = _axis(int(node.option("axis")), e.rank(x)), e.sizes(x)
+    axis, sizes = _axis(node.integer("axis"), e.rank(x)), e.sizes(x)
     if sizes[axis] != len(node.outputs):
         raise ProblemError(f"it gives {len(node.outputs)} parts of {sizes[axis]}")
     left = (*sizes[:axis], *sizes[axis + 1 :])

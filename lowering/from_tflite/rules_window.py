@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import i8, i32
@@ -12,6 +11,8 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
+from ...ir.arrays import Array
+from ..from_onnx.calls import AttributeValue
 from ..from_onnx.rules_shape import counted, padded, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static
@@ -19,14 +20,14 @@ from ..from_torch.sizes import ProblemError
 from .fixed_point import activation_range, clamped, grid_range
 from .rules_activation import activated, regridded, through_floats
 from .rules_products import window
-from .tflite_builder import Builder, Node, Rule, standard
+from .tflite_builder import Builder, Node, Results, Rule, standard
 
 MOST_PLACES = 4096
 """A window of integers has at most this many elements."""
 
 
 def _window(e: Builder, node: Node, x: SSAValue) -> Window:
-    kernel = [int(node.option("filterHeight")), int(node.option("filterWidth"))]
+    kernel = [node.integer("filterHeight"), node.integer("filterWidth")]
     return window(e, node, x, kernel)
 
 
@@ -36,7 +37,7 @@ def _image(e: Builder, node: Node) -> SSAValue:
     return e.first(node[0])
 
 
-def pool(op: str, **attributes: Any) -> Rule:
+def pool(op: str, **attributes: AttributeValue) -> Rule:
     """A rule for a pool of floats: that of ONNX."""
 
     def rule(e: Builder, node: Node) -> SSAValue:
@@ -107,7 +108,7 @@ def _divided(e: Builder, x: SSAValue, count: int, largest: int) -> SSAValue:
     return made if sign is None else e.add(tensor.MulOp(made, sign))
 
 
-def _sums(e: Builder, x: SSAValue, place: Window) -> tuple[SSAValue, int | Any]:
+def _sums(e: Builder, x: SSAValue, place: Window) -> tuple[SSAValue, int | Array]:
     """The sums of the windows, and how many elements each has: one number or an array."""
     image, pads = place.image, place.pads()
     count = prod(place.kernel)
@@ -122,7 +123,7 @@ def _sums(e: Builder, x: SSAValue, place: Window) -> tuple[SSAValue, int | Any]:
         (size + pads[a] + pads[2 + a] - place.kernel[a]) // place.strides[a] + 1
         for a, size in enumerate((high, wide))
     ]
-    counts: Any = np.ones((1, 1, *outputs), np.int32)
+    counts: Array = np.ones((1, 1, *outputs), np.int32)
     for axis in (0, 1):
         step, size = place.strides[axis], outputs[axis]
         total: SSAValue | None = None
@@ -148,11 +149,11 @@ def _resize(mode: str) -> Rule:
         if len(sizes) != 2 or min(sizes) < 1:
             raise ProblemError(f"its new sizes are {sizes}")
         how = "asymmetric"
-        if node.option("halfPixelCenters"):
+        if node.flag("halfPixelCenters"):
             how = "half_pixel" if mode == "linear" else "tf_half_pixel_for_nn"
-        elif node.option("alignCorners"):
+        elif node.flag("alignCorners"):
             how = "align_corners"
-        near = "round_prefer_ceil" if node.option("alignCorners") else "floor"
+        near = "round_prefer_ceil" if node.flag("alignCorners") else "floor"
         wanted = e.indices(sizes)
         made = standard(
             e, "Resize", [x, None, None, wanted], mode=mode, axes=[2, 3], nearest_mode=near,
@@ -167,7 +168,7 @@ ONE = 1 << 10
 """What stands for 1 in the weights of `_resized_integers`."""
 
 
-def _resized_integers(e: Builder, node: Node) -> SSAValue:
+def _resized_integers(e: Builder, node: Node) -> Results:
     """RESIZE_BILINEAR of int8: weights of 10 bits, then one division, halves away from zero.
 
     Others go through floats, as in LiteRT.
@@ -198,13 +199,13 @@ def _resized_integers(e: Builder, node: Node) -> SSAValue:
     return e.last(e.convert(made, node.element))
 
 
-def _neighbours(size: int, new: int, node: Node) -> tuple[Any, Any, Any]:
+def _neighbours(size: int, new: int, node: Node) -> tuple[Array, Array, Array]:
     """Of each new place the two old ones beside it, and the weight of the second."""
     step = (ONE * size + new // 2) // new
-    if node.option("alignCorners") and new > 1:
+    if node.flag("alignCorners") and new > 1:
         step = (ONE * (size - 1) + (new - 1) // 2) // (new - 1)
     places = np.arange(new, dtype=np.int64) * step
-    if node.option("halfPixelCenters"):
+    if node.flag("halfPixelCenters"):
         places = places + step // 2 - ONE // 2
     low = np.maximum(np.trunc(places / ONE).astype(np.int64), 0)
     high = np.minimum(np.trunc((places + ONE - 1) / ONE).astype(np.int64), size - 1)
@@ -213,12 +214,12 @@ def _neighbours(size: int, new: int, node: Node) -> tuple[Any, Any, Any]:
 
 def _space_to_depth(e: Builder, node: Node) -> SSAValue:
     return e.last(
-        standard(e, "SpaceToDepth", [_image(e, node)], blocksize=int(node.option("blockSize")))
+        standard(e, "SpaceToDepth", [_image(e, node)], blocksize=node.integer("blockSize"))
     )
 
 
 def _depth_to_space(e: Builder, node: Node) -> SSAValue:
-    block = int(node.option("blockSize"))
+    block = node.integer("blockSize")
     return e.last(standard(e, "DepthToSpace", [_image(e, node)], blocksize=block, mode="DCR"))
 
 
@@ -234,11 +235,11 @@ def _l2_normalization(e: Builder, node: Node) -> SSAValue:
 
 
 def _local_response(e: Builder, node: Node) -> SSAValue:
-    radius = int(node.option("radius"))
+    radius = node.integer("radius")
     size = 2 * radius + 1
     return e.last(standard(
-        e, "LRN", [_image(e, node)], size=size, alpha=float(node.option("alpha")) * size,
-        beta=float(node.option("beta")), bias=float(node.option("bias")),
+        e, "LRN", [_image(e, node)], size=size, alpha=node.number("alpha") * size,
+        beta=node.number("beta"), bias=node.number("bias"),
     ))  # fmt: skip
 
 

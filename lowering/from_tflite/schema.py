@@ -8,10 +8,13 @@ Which table of options an operator has, and the element types, stand where files
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 from ..to_tflite.kernels import OPTIONS
 from .flatbuffer import Table
+
+OptionValue: TypeAlias = int | float | list[int] | None
+"""A field of an operator's options; `None` is a list that the file leaves out."""
 
 IDENTIFIER = b"TFL3"
 """At byte 4 of each file."""
@@ -120,13 +123,13 @@ TABLES: dict[str, tuple[int, str]] = {
 """The number of each table in the union of options, and its fields."""
 
 
-def read_options(kind: str, number: int, table: Table | None) -> dict[str, Any]:
+def read_options(kind: str, number: int, table: Table | None) -> dict[str, OptionValue]:
     """The options of an operator by name; defaults where the file has none."""
     entry = TABLES.get(OPTIONS.get(kind, ""))
     if entry is None:
         return {}
     expected, text = entry
-    found: dict[str, Any] = {}
+    options: dict[str, OptionValue] = {}
     for slot, part in enumerate(text.split()):
         if part == "-":
             continue
@@ -135,8 +138,8 @@ def read_options(kind: str, number: int, table: Table | None) -> dict[str, Any]:
         stored = table if number == expected else None
         if letter.endswith("[]"):
             list_ = None if stored is None else stored.numbers(slot, "i4")
-            found[name] = None if list_ is None else [int(value) for value in list_]
+            options[name] = None if list_ is None else [int(value) for value in list_]
         else:
             value = int(default or 0)
-            found[name] = value if stored is None else stored.scalar(slot, letter, value)
-    return found
+            options[name] = value if stored is None else stored.scalar(slot, letter, value)
+    return options

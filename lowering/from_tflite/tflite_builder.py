@@ -10,19 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float
 from ..from_onnx import onnx_builder as onnx
-from ..from_onnx.calls import Call, element_type
+from ..from_onnx.calls import AttributeValue, Call, element_type, tensor_of
 from ..from_onnx.onnx_operators import RULES as STANDARD
 from ..from_onnx.sizes import Size
 from ..from_torch.sizes import ProblemError
 from .model import Model, Quantization, StoredTensor
+from .schema import OptionValue
 
 
 class Builder(onnx.Builder):
@@ -123,7 +125,7 @@ class Node:
     inputs: Sequence[SSAValue | None]
     given: Sequence[StoredTensor | None]
     outputs: Sequence[StoredTensor]
-    options: Mapping[str, Any]
+    options: Mapping[str, OptionValue]
     model: Model
 
     def __getitem__(self, index: int) -> SSAValue:
@@ -137,9 +139,26 @@ class Node:
         """An input, or `None` where it is left out."""
         return self.inputs[index] if index < len(self.inputs) else None
 
-    def option(self, name: str) -> Any:
-        """An option."""
-        return self.options[name]
+    def integer(self, name: str, default: int = 0) -> int:
+        """An option that is a whole number."""
+        value = self.options.get(name, default)
+        assert isinstance(value, int)
+        return value
+
+    def number(self, name: str) -> float:
+        """An option that is a number."""
+        value = self.options[name]
+        assert isinstance(value, int | float)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """An option that says whether something holds."""
+        return self.integer(name) != 0
+
+    def integers(self, name: str) -> list[int]:
+        """An option that is a list; empty where the file leaves it out."""
+        value = self.options.get(name)
+        return value if isinstance(value, list) else []
 
     def scales(self, index: int) -> Quantization:
         """How the integers of an input stand for real numbers."""
@@ -174,19 +193,19 @@ def _scales(stored: StoredTensor | None, what: str) -> Quantization:
     return stored.quantization
 
 
-Rule = Callable[[Builder, Node], Any]
+Results: TypeAlias = SSAValue | tuple[SSAValue, ...]
+
+Rule = Callable[[Builder, Node], Results]
 """Gives the value of the first result, or a tuple of those of all."""
 
 
 def standard(
-    e: Builder, op: str, inputs: Sequence[SSAValue | None], outputs: int = 1, **attributes: Any
-) -> Any:
-    """What the operator `op` of ONNX, opset 21, is in the IR."""
-    return STANDARD[op](e, Call(op, "", 21, list(inputs), attributes, outputs))
+    e: Builder, op: str, inputs: Sequence[SSAValue | None], **attributes: AttributeValue
+) -> SSAValue:
+    """What the operator `op` of ONNX, opset 21, is in the IR; its first result."""
+    return tensor_of(STANDARD[op](e, Call(op, "", 21, inputs, attributes)))
 
 
 def is_real(value: SSAValue) -> bool:
     """Whether the elements are floats."""
-    from ...dialects.shapes import is_float
-
     return is_float(tensor_type(value))

@@ -253,12 +253,12 @@ def two_steps(x: int, multiplier: int, exponent: int) -> int:
     st.integers(-20, 20),
 )
 def test_rescaling_is_exact(factors: list[float], numbers: list[int], zero: int) -> None:
-    from xdsl.dialects.builtin import i8, i32
+    from xdsl.dialects.builtin import UnknownLoc, i8, i32
 
     e = Builder(Block(), ParameterStore.unsaved())
     x = e.argument((len(numbers), len(factors)), i32)
     made = rescaled(e, x, factors, zero, i8, (-100, 90))
-    module = assembled(e, "m", [("x", x)], [("y", made)], None)
+    module = assembled(e, "m", [("x", x)], [("y", made)], UnknownLoc())
     given_ = np.broadcast_to(np.array(numbers, np.int32)[:, None], (len(numbers), len(factors)))
     (got,) = run_module(module, [np.ascontiguousarray(given_)])
     for column, factor in enumerate(factors):
