@@ -18,7 +18,7 @@ def accuracy_by_step(answers: Array, labels: Array) -> Array:
     """The share of right answers after each step, [T].
 
     Args:
-        answers: [T, N, classes], such as `runtime.spiking.activity.answers` gives.
+        answers: [T, N, classes], such as `runtime.spiking.anytime.answers` gives.
         labels: [N], the classes as whole numbers from 0.
 
     Raises:
