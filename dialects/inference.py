@@ -88,9 +88,9 @@ def keep_result_types(new: Operation, old: Operation) -> None:
     A declared type may know more dimensions than the inferred one, or fewer; users and the function
     type rely on it.
     """
-    for value, kept in zip(new.results, old.results, strict=True):
-        if value.type != kept.type:
-            Rewriter.replace_value_with_new_type(value, kept.type)
+    for value, previous in zip(new.results, old.results, strict=True):
+        if value.type != previous.type:
+            Rewriter.replace_value_with_new_type(value, previous.type)
 
 
 def replace_with(op: Operation, new: Operation, rewriter: PatternRewriter) -> None:

@@ -104,9 +104,9 @@ def check_inputs(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
 
 def _input_name(function: FuncOp, index: int) -> str:
     if function.arg_attrs is not None:
-        given = function.arg_attrs.data[index].data.get("tensor.name")
-        if isinstance(given, StringAttr):
-            return f"'{given.data}'"
+        name = function.arg_attrs.data[index].data.get("tensor.name")
+        if isinstance(name, StringAttr):
+            return f"'{name.data}'"
     hint = function.args[index].name_hint
     return f"'{hint}'" if hint else str(index)
 

@@ -28,5 +28,5 @@ def mapped(function: Callable[..., Array]) -> Callable[..., Array]:
 
 def rules_of(kinds: Iterable[type[Operation]]) -> dict[type[Operation], Rule]:
     """The method `compute` of each of `kinds` that has one."""
-    found = {kind: getattr(kind, "compute", None) for kind in kinds}
-    return {kind: rule for kind, rule in found.items() if rule is not None}
+    rules = {kind: getattr(kind, "compute", None) for kind in kinds}
+    return {kind: rule for kind, rule in rules.items() if rule is not None}

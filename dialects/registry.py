@@ -264,8 +264,8 @@ def parse_module(
 def _start_of_unregistered(error: ParseError, text: str) -> int:
     """Where an unregistered name begins: xDSL gives the place of the token after it."""
     start = error.span.start
-    found = re.fullmatch(r"(?:Operation )?'?([\w.$-]+)'? is not registered", error.msg)
-    at = text.rfind(found[1], 0, start) if found else -1
+    match = re.fullmatch(r"(?:Operation )?'?([\w.$-]+)'? is not registered", error.msg)
+    at = text.rfind(match[1], 0, start) if match else -1
     return start if at < 0 else at
 
 

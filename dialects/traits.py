@@ -53,8 +53,8 @@ class WorksAlong(OpTrait):
 
     def axes(self, op: Operation) -> list[int]:
         """The axes that `op` works along."""
-        given: Any = getattr(op, self.name)
-        return list(given.get_values()) if isinstance(given, DenseArrayBase) else [given.value.data]
+        value: Any = getattr(op, self.name)
+        return list(value.get_values()) if isinstance(value, DenseArrayBase) else [value.value.data]
 
 
 class ChannelsFirst(OpTrait):

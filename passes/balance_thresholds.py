@@ -98,21 +98,21 @@ class ThresholdCalibrator:
         Raises:
             PassError: there are no samples, or an activation is not finite on them.
         """
-        found = list(activations(entry_function(program, function)))
-        kept = list(samples)
-        if not found:
+        layers = list(activations(entry_function(program, function)))
+        batches = list(samples)
+        if not layers:
             return []
-        axes: list[int | None] = [None] * len(found)
+        axes: list[int | None] = [None] * len(layers)
         if self.per == "channel":
-            axes = [_channels(op.results[0]) for op in found]
-        thresholds, spikes = self._calibrate(program, found, axes, kept, function)
+            axes = [_channels(op.results[0]) for op in layers]
+        thresholds, spikes = self._calibrate(program, layers, axes, batches, function)
         if self.per != "auto":
             return thresholds
         few = [i for i, count in enumerate(spikes) if count <= FEW * sum(spikes)]
         if few:
-            chosen = [found[i] for i in few]
+            chosen = [layers[i] for i in few]
             axes = [_channels(op.results[0]) for op in chosen]
-            finer, _ = self._calibrate(program, chosen, axes, kept, function, spare=0.0)
+            finer, _ = self._calibrate(program, chosen, axes, batches, function, spare=0.0)
             for index, threshold in zip(few, finer, strict=True):
                 thresholds[index] = threshold
         return thresholds
@@ -137,11 +137,11 @@ class ThresholdCalibrator:
         # What can be spared is where most spikes are.
         most = max(*spikes, float(np.finfo(np.float64).tiny))
         allowed = self.spare if spare is None else spare
-        found = [
+        limits = [
             self.thresholds(high, count, bound_of(op), allowed * share / most)
             for (op, high, count), share in zip(groups, spikes, strict=True)
         ]
-        shaped = [_shaped(t, v, axis) for t, v, axis in zip(found, values, axes, strict=True)]
+        shaped = [_shaped(t, v, axis) for t, v, axis in zip(limits, values, axes, strict=True)]
         return shaped, spikes
 
     def annotate(
@@ -152,13 +152,13 @@ class ThresholdCalibrator:
         Raises:
             PassError: there are more or fewer activations than thresholds.
         """
-        found = list(activations(entry_function(program, function)))
-        if len(found) != len(thresholds):
+        layers = list(activations(entry_function(program, function)))
+        if len(layers) != len(thresholds):
             raise PassError(
-                f"expected a threshold for each of {len(found)} activations, got {len(thresholds)}"
+                f"expected a threshold for each of {len(layers)} activations, got {len(thresholds)}"
             )
         initial = HALF if self.method == "qcfs" else self.initial
-        for op, threshold in zip(found, thresholds, strict=True):
+        for op, threshold in zip(layers, thresholds, strict=True):
             annotate(op, threshold, initial)
 
     def thresholds(
@@ -176,11 +176,11 @@ class ThresholdCalibrator:
             bound: the most that an activation can be.
             spare: how much more than the least error is allowed.
         """
-        found = [
+        estimates = [
             self._threshold(h, c, spare) for h, c in zip(highest.tolist(), counts, strict=True)
         ]
-        fallback = max(found) if max(found) > 0 else 1.0
-        chosen = np.array([value if value > 0 else fallback for value in found])
+        fallback = max(estimates) if max(estimates) > 0 else 1.0
+        chosen = np.array([value if value > 0 else fallback for value in estimates])
         return chosen if bound is None else np.minimum(chosen, bound)
 
     def _threshold(self, highest: float, counts: NDArray[np.int64], spare: float) -> float:
@@ -344,11 +344,11 @@ def balance(
     Raises:
         PassError: there are no samples, or an activation is not finite on them.
     """
-    kept = list(samples)
-    thresholds = calibrator.calibrate(module, kept, function=function)
+    batches = list(samples)
+    thresholds = calibrator.calibrate(module, batches, function=function)
     calibrator.annotate(module, thresholds, function=function)
     for attention in attentions(entry_function(module, function).body.block.ops):
-        _balance_attention(module, attention, kept, calibrator, function)
+        _balance_attention(module, attention, batches, calibrator, function)
 
 
 def _balance_attention(
@@ -362,8 +362,8 @@ def _balance_attention(
     axes = [None] * len(values)
     highest = greatest(module, values, axes, samples, function)
     counts = histograms(module, values, axes, highest, samples, function)
-    found = [
+    limits = [
         float(calibrator.thresholds(high, count, None, 0.0)[0])
         for high, count in zip(highest, counts, strict=True)
     ]
-    attention.op.attributes[THRESHOLDS] = dense(np.array(found), f64)
+    attention.op.attributes[THRESHOLDS] = dense(np.array(limits), f64)

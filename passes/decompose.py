@@ -97,9 +97,9 @@ def decomposition(takes: Callable[[type[Operation], Attribute], bool]) -> str:
     for kind in DECOMPOSED:
         of_floats = issubclass(kind, tensor.FloatUnaryOp | tensor.PredicateOp)
         elements = FLOATS if of_floats else (*FLOATS, *INTEGERS)
-        taken = [element for element in elements if takes(kind, element)]
-        whole = len(taken) == len(elements)
-        legal += [kind.name] if whole else [f"{kind.name}:{element}" for element in taken]
+        own = [element for element in elements if takes(kind, element)]
+        whole = len(own) == len(elements)
+        legal += [kind.name] if whole else [f"{kind.name}:{element}" for element in own]
     return f"decompose{{legal={','.join(sorted(legal))}}}" if legal else "decompose"
 
 
@@ -132,12 +132,12 @@ def _decompose(op: Operation) -> list[Operation]:
     """Write what an op is made of in its place; the ops among it that may have to go on."""
     writer = _Writer(op)
     operands = [_widened(Formula(writer, value)) for value in op.operands]
-    made = cast("Formula | tuple[Formula, ...] | None", cast(Any, op).decompose(*operands))
-    if made is None:
+    parts = cast("Formula | tuple[Formula, ...] | None", cast(Any, op).decompose(*operands))
+    if parts is None:
         for written in reversed(writer.written):
             erase(written)
         return []
-    formulas = made if isinstance(made, tuple) else (made,)
+    formulas = parts if isinstance(parts, tuple) else (parts,)
     results: list[SSAValue] = []
     for formula, result in zip(formulas, op.results, strict=True):
         value = formula.convert(tensor_type(result).element_type).value

@@ -137,10 +137,10 @@ def left_out(module: ModuleOp) -> list[list[dict[str, Any]]]:
 
 
 def _data(step: DictionaryAttr) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for key, value in step.data.items():
         if isinstance(value, IntegerAttr | FloatAttr):
-            found[key] = value.value.data
+            data[key] = value.value.data
         else:
-            found[key] = value.data if isinstance(value, StringAttr) else str(value)
-    return found
+            data[key] = value.data if isinstance(value, StringAttr) else str(value)
+    return data

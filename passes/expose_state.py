@@ -139,10 +139,10 @@ def _name(function: FuncOp, names: Sequence[str]) -> None:
         return
     outputs = len(function.function_type.outputs)
     for field, count in (("arg_attrs", len(function.args) - len(names)), ("res_attrs", outputs)):
-        found = function.properties.get(field)
-        given = list(cast("ArrayAttr[Attribute]", found)) if found is not None else []
-        given += [DictionaryAttr({})] * (count - len(given))
-        function.properties[field] = ArrayAttr([*given, *added])
+        attributes = function.properties.get(field)
+        entries = list(cast("ArrayAttr[Attribute]", attributes)) if attributes is not None else []
+        entries += [DictionaryAttr({})] * (count - len(entries))
+        function.properties[field] = ArrayAttr([*entries, *added])
 
 
 @dataclass(frozen=True)
@@ -194,14 +194,14 @@ class _Exposure:
     def _argument(self, type: Attribute) -> BlockArgument:
         return self.block.insert_arg(type, len(self.block.args) - self.after)
 
-    def _initial(self, type: AnyTensor, given: SSAValue | None, op: Operation) -> _Begin:
+    def _initial(self, type: AnyTensor, initial: SSAValue | None, op: Operation) -> _Begin:
         """A new state of `type`: its argument, and the value with which `op` begins."""
         argument = self._argument(type)
-        if given is None:
+        if initial is None:
             return _Begin(argument, argument)
-        dense = given
-        if is_train(given):
-            dense = _before(op, spike.ToTensorOp(given, i1))
+        dense = initial
+        if is_train(initial):
+            dense = _before(op, spike.ToTensorOp(initial, i1))
         chosen = _before(op, tensor.WhereOp(self._flag(op), argument, dense))
         return _Begin(argument, chosen)
 
@@ -219,8 +219,8 @@ class _Exposure:
             return
         type = tensor_type(op.input)
         step = TensorType(type.element_type, type.get_shape()[1:])
-        given = op.initial or [None] * len(op.STATES)
-        begins = [self._initial(step, value, op) for value in given]
+        initial = op.initial or [None] * len(op.STATES)
+        begins = [self._initial(step, value, op) for value in initial]
         new = rebuilt(
             op,
             {"initial": [begin.value for begin in begins]},
@@ -273,8 +273,8 @@ class _Exposure:
         self.states.append(_State("previous", begin.argument, final))
 
     def _layer(self, op: spike.LayerOp) -> None:
-        neuron, given = op.neuron(), dict(zip(op.body.block.args, op.inputs, strict=True))
-        outside = [given[value] for value in neuron.initial if isinstance(value, BlockArgument)]
+        neuron, inputs = op.neuron(), dict(zip(op.body.block.args, op.inputs, strict=True))
+        outside = [inputs[value] for value in neuron.initial if isinstance(value, BlockArgument)]
         if any(self._comes_from_feedback(value) for value in outside):
             return
         type = tensor_type(neuron.input)
@@ -333,12 +333,12 @@ class _Exposure:
         return self._signal(op.output, 1, op.initial, op)
 
     def _signal(
-        self, signal: SSAValue, steps: int, given: SSAValue | None, op: Operation
+        self, signal: SSAValue, steps: int, initial: SSAValue | None, op: Operation
     ) -> _Begin:
         """A new state of `steps` steps of `signal`, spikes or not."""
         dense = dense_type(signal)
         type = TensorType(dense.element_type, (steps, *dense.get_shape()[1:]))
-        begin = self._initial(type, given, op)
+        begin = self._initial(type, initial, op)
         if not is_train(signal):
             return begin
         return _Begin(begin.argument, _before(op, spike.FromTensorOp(begin.value)))

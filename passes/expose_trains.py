@@ -109,7 +109,7 @@ class ExposeTrainsPass(ModulePass):
 
 def _fix_steps(function: FuncOp, steps: int) -> bool:
     """Say how many steps arguments have that do not; whether there were any."""
-    found = False
+    changed = False
     for argument in function.args:
         type = argument.type
         if _is_timed(argument) and dense_type(argument).get_shape()[:1] == (DYNAMIC,):
@@ -120,8 +120,8 @@ def _fix_steps(function: FuncOp, steps: int) -> bool:
                 else TensorType(dense_type(argument).element_type, shape)
             )
             Rewriter.replace_value_with_new_type(argument, known)
-            found = True
-    return found
+            changed = True
+    return changed
 
 
 def _is_timed(value: SSAValue) -> bool:
@@ -183,10 +183,10 @@ def _multiply(builder: Builder, op: spike.LinearOp) -> None:
     owner = op.weight.owner
     key = owner.key if isinstance(owner, tensor.ParameterOp | ternary.ParameterOp) else None
     name = key or StringAttr(op.weight.name_hint or op.result.name_hint or "synapse")
-    made = op.prev_op
-    while made is not None and made is not before:
-        made.attributes[WEIGHT_ATTRIBUTE] = name
-        made = made.prev_op
+    last = op.prev_op
+    while last is not None and last is not before:
+        last.attributes[WEIGHT_ATTRIBUTE] = name
+        last = last.prev_op
     replace_results(op, values)
 
 

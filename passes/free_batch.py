@@ -114,12 +114,12 @@ class _Freeing:
         return True
 
     def _check(self, op: Operation) -> None:
-        given = [value for value in op.operands if value in self.batched]
+        batched = [value for value in op.operands if value in self.batched]
         if isinstance(op, ReturnOp):
-            if len(given) < len(op.operands):
+            if len(batched) < len(op.operands):
                 raise _MixedError(op, "a result does not depend on the samples")
             return
-        if not given:
+        if not batched:
             return
         reason = self._mixing(op)
         if reason is not None:
@@ -182,8 +182,8 @@ def _renamed(entries: DictionaryAttr) -> DictionaryAttr:
     names = entries.data.get(_DIMENSIONS)
     if not isinstance(names, ArrayAttr):
         return entries
-    given = cast("tuple[Attribute, ...]", names.data)
-    renamed: tuple[Attribute, ...] = (StringAttr("batch"), *given[1:])
+    axes = cast("tuple[Attribute, ...]", names.data)
+    renamed: tuple[Attribute, ...] = (StringAttr("batch"), *axes[1:])
     return DictionaryAttr({**entries.data, _DIMENSIONS: ArrayAttr(renamed)})
 
 

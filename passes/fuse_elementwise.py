@@ -135,13 +135,13 @@ def _merge(producer: linalg.GenericOp, consumer: linalg.GenericOp) -> linalg.Gen
     maps = [entry.data for entry in consumer.indexing_maps]
     count = len(consumer.inputs)
     inner, outer = producer.body.block, consumer.body.block
-    taken = [*(outer.args[i] for i in own), *inner.args[:-1], *outer.args[count:]]
-    block = Block(arg_types=[argument.type for argument in taken])
-    values: dict[SSAValue, SSAValue] = dict(zip(taken, block.args, strict=True))
-    made = _copy(inner, block, values, _loops_of(producer, read))
+    arguments = [*(outer.args[i] for i in own), *inner.args[:-1], *outer.args[count:]]
+    block = Block(arg_types=[argument.type for argument in arguments])
+    values: dict[SSAValue, SSAValue] = dict(zip(arguments, block.args, strict=True))
+    fused = _copy(inner, block, values, _loops_of(producer, read))
     for position, operand in enumerate(consumer.inputs):
         if operand is value:
-            values[outer.args[position]] = made[0]
+            values[outer.args[position]] = fused[0]
     block.add_op(linalg.YieldOp(*_copy(outer, block, values, range(loops))))
     merged = linalg.GenericOp(
         [*(consumer.inputs[i] for i in own), *producer.inputs],

@@ -112,8 +112,8 @@ class _Hoisting:
             if value in self.outside and not isinstance(value, BlockArgument):
                 self.op.results[index].replace_all_uses_with(self.outside[value])
         used = [r for r in self.op.others if r.first_use is not None]
-        kept = [v for v, r in zip(end.operands[1:], self.op.others, strict=True) if r in used]
-        end.operands = [end.operands[0], *kept]
+        live = [v for v, r in zip(end.operands[1:], self.op.others, strict=True) if r in used]
+        end.operands = [end.operands[0], *live]
         inputs = list(self.op.inputs)
         for op in moved:
             for result in op.results:

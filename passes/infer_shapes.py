@@ -99,7 +99,7 @@ def _learn_from_input(op: RecurrentOp) -> None:
     feedback, first = op.feedback(), dense_type(op.inputs[0]).get_shape()
     shape = dense_type(feedback).get_shape()
     known = zip(shape, first, strict=False)
-    leading = [given if size == DYNAMIC else size for size, given in known]
+    leading = [own if size == DYNAMIC else size for size, own in known]
     _set_type(feedback, like(feedback, (*leading, *shape[len(leading) :])))
 
 

@@ -86,12 +86,12 @@ def _lower(op: spike.RecurrentOp) -> None:
         values[value] = final[form.states.index(state)]
     _copied(op, form.after, values)
     for last in _last_steps(op.output):
-        kept = final[0]
-        if is_train(kept):
-            dense = spike.ToTensorOp(kept, i1)
+        run = final[0]
+        if is_train(run):
+            dense = spike.ToTensorOp(run, i1)
             insert_before(last, dense)
-            kept = dense.result
-        replace_results(last, [kept])
+            run = dense.result
+        replace_results(last, [run])
     end = op.body.block.last_op
     assert end is not None
     replace_results(op, [values[value] for value in end.operands])
@@ -100,18 +100,18 @@ def _lower(op: spike.RecurrentOp) -> None:
 
 def _last_steps(run: SSAValue) -> list[tensor.SliceOp]:
     """The ops that take the last step of a run, as `expose-state` does of feedback."""
-    found: list[tensor.SliceOp] = []
+    slices: list[tensor.SliceOp] = []
     for use in list(run.uses):
         op = use.operation
         if isinstance(op, spike.ToTensorOp) and tensor_type(op.result).element_type == i1:
-            found += _last_steps(op.result)
+            slices += _last_steps(op.result)
         elif isinstance(op, tensor.SliceOp) and tensor_type(op.result).get_shape()[0] == 1:
             rest = tensor_type(op.result).get_num_dims() - 1
             starts, steps = op.starts.get_values(), op.steps.get_values()
             whole = all(end == SLICE_END for end in op.ends.get_values())
             if whole and starts == (-1, *[0] * rest) and set(steps) == {1}:
-                found.append(op)
-    return found
+                slices.append(op)
+    return slices
 
 
 def _copied(
@@ -129,9 +129,9 @@ def _scan(op: spike.RecurrentOp, form: StepForm, values: dict[SSAValue, SSAValue
     """The loop over the block of a form, with weights inside."""
     runs = [values[value] for value in form.slices.values()]
     fixed = {argument: values[value] for argument, value in form.fixed.items()}
-    given = [argument for argument, value in fixed.items() if not _is_known(value)]
-    given = [argument for argument in given if argument.first_use is not None]
-    arguments = [*form.slices, *given, *(state.argument for state in form.states)]
+    unknown = [argument for argument, value in fixed.items() if not _is_known(value)]
+    unknown = [argument for argument in unknown if argument.first_use is not None]
+    arguments = [*form.slices, *unknown, *(state.argument for state in form.states)]
     types = [argument.type for argument in arguments]
     if not runs:
         # The first input says how many steps there are.
@@ -153,7 +153,7 @@ def _scan(op: spike.RecurrentOp, form: StepForm, values: dict[SSAValue, SSAValue
     yielded = [*(state.after for state in form.states), *form.stacked.values()]
     block.add_op(spike.YieldOp(*(moved[value] for value in yielded)))
     states = [_initial(op, state, values) for state in form.states]
-    return spike.ScanOp(runs, [fixed[argument] for argument in given], states, block)
+    return spike.ScanOp(runs, [fixed[argument] for argument in unknown], states, block)
 
 
 def _is_known(value: SSAValue) -> bool:

@@ -129,7 +129,7 @@ class _Scaling:
         self.targets = self._targets()
 
     def run(self) -> None:
-        kept = unused_ops(self.block)
+        unused = unused_ops(self.block)
         for op in self.ops:
             if is_literal(op) or all(value in self.known for value in op.operands):
                 continue
@@ -143,7 +143,7 @@ class _Scaling:
                 self._scaled_back(op)
         added = set(self.added)
         fold([op for op in self.block.ops if op in added or is_literal(op)])
-        erase_unused_except(self.block, kept)
+        erase_unused_except(self.block, unused)
 
     def _targets(self) -> dict[SSAValue, float]:
         """The scale that each value should have: that of the activation that it ends in."""
@@ -152,10 +152,10 @@ class _Scaling:
             if op in self.lambdas and not is_ternary(op):
                 wanted.setdefault(drive_of(op), self.lambdas[op])
             elif has(op, Homogeneous):
-                found = {wanted[result] for result in op.results if result in wanted}
-                if len(found) == 1:
+                scales = {wanted[result] for result in op.results if result in wanted}
+                if len(scales) == 1:
                     for value in op.operands:
-                        wanted.setdefault(value, next(iter(found)))
+                        wanted.setdefault(value, next(iter(scales)))
         return wanted
 
     def _scale(self, value: SSAValue) -> float:
@@ -168,14 +168,14 @@ class _Scaling:
         bias = options_of(op).get("bias")
         if bias is not None:
             changes["bias"] = self._times(op, bias, 1 / target)
-        made = rebuilt(op, **changes)
-        insert_before(op, made)
+        new_layer = rebuilt(op, **changes)
+        insert_before(op, new_layer)
         for name, value in op.attributes.items():
-            made.attributes[name] = value
-        made.results[0].name_hint = op.result.name_hint
-        op.result.replace_all_uses_with(made.results[0])
-        self.targets[made.results[0]] = target
-        self.scales[made.results[0]] = target
+            new_layer.attributes[name] = value
+        new_layer.results[0].name_hint = op.result.name_hint
+        op.result.replace_all_uses_with(new_layer.results[0])
+        self.targets[new_layer.results[0]] = target
+        self.scales[new_layer.results[0]] = target
         self.block.erase_op(op)
 
     def _activation(self, op: Operation) -> None:
@@ -186,12 +186,12 @@ class _Scaling:
         bound = bound_of(op)
         result = op.results[0]
         if bound is not None:
-            made = tensor.ClampOp(op.operands[index], min=0.0, max=bound / scale)
-            insert_before(op, made)
-            made.result.name_hint = result.name_hint
-            result.replace_all_uses_with(made.result)
+            clamp = tensor.ClampOp(op.operands[index], min=0.0, max=bound / scale)
+            insert_before(op, clamp)
+            clamp.result.name_hint = result.name_hint
+            result.replace_all_uses_with(clamp.result)
             self.block.erase_op(op)
-            op, result = made, made.result
+            op, result = clamp, clamp.result
         annotate(op, np.array(1.0), 0.5)
         self.scales[result] = scale
 

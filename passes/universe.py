@@ -41,14 +41,14 @@ def everything() -> Universe:
     )
     for entry in sorted(entry_points(group="xdsl.universe"), key=lambda entry: entry.name):
         try:
-            found: object = entry.load()
+            universe: object = entry.load()
         except Exception as error:
             _warn(f"'{entry.value}' cannot be loaded: {type(error).__name__}: {error}")
             continue
-        if not isinstance(found, Universe):
+        if not isinstance(universe, Universe):
             _warn(f"'{entry.value}' is not a xdsl.universe.Universe")
-        elif found is not XDSL_UNIVERSE and found is not UNIVERSE:
-            _merge(entry.name, found, merged)
+        elif universe is not XDSL_UNIVERSE and universe is not UNIVERSE:
+            _merge(entry.name, universe, merged)
     return merged
 
 

@@ -131,10 +131,10 @@ class FactorIntoGain(RewritePattern):
         product = op.input.owner
         if not isinstance(product, tensor.MulOp) or product.result.type != op.input.type:
             return
-        for kept, other in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
+        for value, other in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
             factor = _number(other)
-            if factor is not None and kept.type == op.input.type:
-                _set_gain(op, factor, kept, rewriter)
+            if factor is not None and value.type == op.input.type:
+                _set_gain(op, factor, value, rewriter)
                 return
 
 
@@ -179,10 +179,10 @@ class GainIntoSynapse(RewritePattern):
             return
         new = _rebuilt(synapse, changes)
         keep_result_types(new, synapse)
-        for made in (*(value.owner for value in changes.values()), new):
-            assert isinstance(made, Operation)
-            made.location = synapse.location
-            rewriter.insert(made)
+        for new_op in (*(value.owner for value in changes.values()), new):
+            assert isinstance(new_op, Operation)
+            new_op.location = synapse.location
+            rewriter.insert(new_op)
         _set_gain(op, None, new.result, rewriter)
 
 

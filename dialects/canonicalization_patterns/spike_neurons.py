@@ -22,9 +22,9 @@ class NoLeak(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: LifOp, rewriter: PatternRewriter) -> None:
         if op.parameter("beta") == 1.0 and isinstance(op.parameter("v_leak"), float):
-            given = _parameters(op, IntegrateFireOp)
+            parameters = _parameters(op, IntegrateFireOp)
             states: Any = {"initial": list(op.initial), "final": bool(op.final)}
-            replace_with(op, IntegrateFireOp(op.input, **given, **states), rewriter)
+            replace_with(op, IntegrateFireOp(op.input, **parameters, **states), rewriter)
 
 
 class NoMemoryOfCurrent(RewritePattern):
@@ -52,7 +52,7 @@ def _is_stateless(op: NeuronOp) -> bool:
 
 def _parameters(op: FiringOp, kind: type[NeuronOp]) -> dict[str, Any]:
     """The parameters that `kind` has too, by name, as they are given; and how `op` fires."""
-    given: dict[str, Parameter | str | None] = {
+    parameters: dict[str, Parameter | str | None] = {
         "compare": op.compare.data,
         "reset": op.reset.data,
     }
@@ -60,8 +60,8 @@ def _parameters(op: FiringOp, kind: type[NeuronOp]) -> dict[str, Any]:
         value = op.parameter(name)
         attribute = getattr(op, name)
         if isinstance(value, SSAValue) or attribute is not None:
-            given[name] = value
-    return given
+            parameters[name] = value
+    return parameters
 
 
 def simpler_neurons() -> tuple[RewritePattern, ...]:

@@ -48,24 +48,24 @@ class NeutralElement(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, elementwise.BinaryOp):
             return
-        for kept, other, table in (
+        for value, other, table in (
             (op.lhs, op.rhs, _RIGHT_NEUTRAL),
             (op.rhs, op.lhs, _LEFT_NEUTRAL),
         ):
             neutral = table.get(type(op))
             if (
                 neutral is not None
-                and kept.type == op.result.type
-                and not _may_stretch(kept, other)
+                and value.type == op.result.type
+                and not _may_stretch(value, other)
                 and _is_splat(other, neutral, op)
             ):
-                rewriter.replace(op, [], [kept])
+                rewriter.replace(op, [], [value])
                 return
 
 
-def _may_stretch(kept: SSAValue, other: SSAValue) -> bool:
-    """Whether broadcasting against `other` may repeat an axis of `kept` whose size is `?`."""
-    shape, against = tensor_type(kept).get_shape(), tensor_type(other).get_shape()
+def _may_stretch(value: SSAValue, other: SSAValue) -> bool:
+    """Whether broadcasting against `other` may repeat an axis of `value` whose size is `?`."""
+    shape, against = tensor_type(value).get_shape(), tensor_type(other).get_shape()
     pairs = zip(reversed(shape), reversed(against), strict=False)
     return any(size == DYNAMIC and facing != 1 for size, facing in pairs)
 
@@ -76,11 +76,11 @@ def _is_splat(value: SSAValue, number: int, op: Operation) -> bool:
     data = value.owner.value
     if not len(data) or not data.is_splat():
         return False
-    found = data.get_values()[0]
-    if isinstance(found, float) and number == 0:
+    element = data.get_values()[0]
+    if isinstance(element, float) and number == 0:
         wanted = 0.0 if isinstance(op, elementwise.SubOp) else -0.0
-        return str(found) == str(wanted)
-    return found == number
+        return str(element) == str(wanted)
+    return element == number
 
 
 class SameShape(RewritePattern):
@@ -188,10 +188,10 @@ def _splits(before: Shape, after: Shape) -> list[list[int]] | None:
 
 def _taken(sizes: list[int], whole: int, end: int) -> list[int]:
     """Sizes from one end of a list whose product is `whole`, removed from it; none for others."""
-    found: list[int] = []
-    while sizes and sizes[end] != DYNAMIC and prod(found) < whole:
-        found.insert(0 if end else len(found), sizes.pop(end))
-    return found if prod(found) == whole else []
+    sizes_left: list[int] = []
+    while sizes and sizes[end] != DYNAMIC and prod(sizes_left) < whole:
+        sizes_left.insert(0 if end else len(sizes_left), sizes.pop(end))
+    return sizes_left if prod(sizes_left) == whole else []
 
 
 def patterns_of(kind: type[Operation]) -> tuple[RewritePattern, ...]:

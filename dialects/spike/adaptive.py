@@ -169,12 +169,12 @@ class SigmaDeltaOp(NeuronOp):
         )
 
     def infer(self) -> Sequence[Attribute]:
-        for what, found, allowed in (
+        for what, value, allowed in (
             ("compare", self.compare.data, COMPARISONS),
             ("activation", self.activation.data, ACTIVATIONS),
         ):
-            if found not in allowed:
-                fail(f"expects {what} one of {', '.join(allowed)}, got '{found}'")
+            if value not in allowed:
+                fail(f"expects {what} one of {', '.join(allowed)}, got '{value}'")
         return super().infer()
 
     def output_type(self, input: AnyTensor) -> Attribute:

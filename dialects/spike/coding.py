@@ -173,8 +173,8 @@ class EncodeOp(SpikeOp):
 
     def steps_in_period(self) -> int | None:
         """P: the period, by default the number of steps."""
-        given = self.timesteps if self.period is None else self.period
-        return None if given is None else given.value.data
+        period = self.timesteps if self.period is None else self.period
+        return None if period is None else period.value.data
 
 
 @irdl_op_definition

@@ -68,8 +68,8 @@ def scan(evaluate: Evaluate) -> Rule:
         ]
         steps: list[Sequence[Array]] = []
         for t in range(len(runs[0])):
-            given = (*(run[t : t + 1] for run in runs), *same, *states)
-            results = _run_body(op, given, evaluate)
+            inputs = (*(run[t : t + 1] for run in runs), *same, *states)
+            results = _run_body(op, inputs, evaluate)
             states = results[: len(states)]
             steps.append(results[len(states) :])
         outputs = [
@@ -118,10 +118,10 @@ def _run_body(
     block = op.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
     for inner in block.ops:
-        given = [values[operand] for operand in inner.operands]
+        operands = [values[operand] for operand in inner.operands]
         if inner is block.last_op:
-            return tuple(given)
-        values.update(zip(inner.results, evaluate(inner, given), strict=True))
+            return tuple(operands)
+        values.update(zip(inner.results, evaluate(inner, operands), strict=True))
     raise ValueError("the body does not end in spike.yield")
 
 

@@ -87,17 +87,17 @@ class _Population:
 
 def population_parameters(op: PopulationOp) -> dict[str, Array]:
     """All parameters of a population in f64: its numbers, its operands, or defaults."""
-    each, found = op.values_by_name(), dict[str, Array]()
+    each, parameters = op.values_by_name(), dict[str, Array]()
     for name, spec in MODELS[op.model.data].items():
         number = op.parameters.data.get(name)
         if name in each:
-            found[name] = network_value(each[name]).astype(np.float64)
+            parameters[name] = network_value(each[name]).astype(np.float64)
         else:
             value: Any = number.value.data if isinstance(number, FloatAttr) else spec.default
-            found[name] = np.asarray(value, np.float64)
-        if name.startswith("tau") and (found[name] < op.shortest_time()).any():
+            parameters[name] = np.asarray(value, np.float64)
+        if name.startswith("tau") and (parameters[name] < op.shortest_time()).any():
             raise ValueError(f"expects {name} of at least {op.shortest_time():g} s")
-    return found
+    return parameters
 
 
 def network_value(value: SSAValue) -> Array:
@@ -176,9 +176,9 @@ def simulate(op: SimulateOp, *operands: Array) -> tuple[Array, ...]:
             current = np.zeros(population.shape, np.float32)
             population.run(t, sum((arriving(t) for arriving in edges[name]), current))
     return tuple(
-        found.output if probe.variable.data == "output" else found.potential
+        recorded.output if probe.variable.data == "output" else recorded.potential
         for probe in probes(network)
-        for found in [populations[probe.target.string_value()]]
+        for recorded in [populations[probe.target.string_value()]]
     )
 
 
@@ -193,10 +193,10 @@ def _arriving(op: ProjectionOp, outputs: Array) -> Callable[[int], Array]:
         raise ValueError(f"@{op.sym_name.data} expects delays of at least 0")
 
     def arriving(t: int) -> Array:
-        found = np.zeros_like(outputs[0])
+        arrived = np.zeros_like(outputs[0])
         for delay in np.unique(delays[delays <= t]).tolist():
-            found = np.where(delays == delay, outputs[t - delay], found)
-        return run(found)
+            arrived = np.where(delays == delay, outputs[t - delay], arrived)
+        return run(arrived)
 
     return arriving
 

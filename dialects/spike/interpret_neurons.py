@@ -93,8 +93,8 @@ def integrate_fire(
 
 def integer_lif(options: Options, p: Parameters, x: Array, states: States) -> tuple[Array, States]:
     """See `spike.integer_lif`."""
-    kept = (p["decay"].astype(np.int64) * states[0]) >> options.shift
-    spikes, v = fired(options, p, kept.astype(x.dtype) + p["gain"] * x, p["threshold"])
+    decayed = (p["decay"].astype(np.int64) * states[0]) >> options.shift
+    spikes, v = fired(options, p, decayed.astype(x.dtype) + p["gain"] * x, p["threshold"])
     return spikes, (v,)
 
 
@@ -150,19 +150,19 @@ STEPS: dict[type[NeuronOp], Step] = {
 }
 
 
-def _initial(op: NeuronOp, given: Mapping[SSAValue, Array]) -> States:
-    x = given[op.input]
+def _initial(op: NeuronOp, values: Mapping[SSAValue, Array]) -> States:
+    x = values[op.input]
     zeros = (np.zeros(x.shape[1:], x.dtype) for _ in op.STATES)
-    return tuple(given[value] for value in op.initial) or tuple(zeros)
+    return tuple(values[value] for value in op.initial) or tuple(zeros)
 
 
 def steps(op: NeuronOp, *operands: Array) -> Iterator[tuple[Array, States]]:
     """What a neuron gives at each step of its input, and its states after the step."""
-    given = named_operands(op, operands)
-    x, states = given[op.input], _initial(op, given)
+    values = named_operands(op, operands)
+    x, states = values[op.input], _initial(op, values)
     stored = numpy_dtype(tensor_type(op.input).element_type)
     parameters = {
-        name: given[value]
+        name: values[value]
         if isinstance(value, SSAValue)
         else np.asarray(value, stored).astype(x.dtype)
         for name in op.PARAMETERS
@@ -178,8 +178,8 @@ def steps(op: NeuronOp, *operands: Array) -> Iterator[tuple[Array, States]]:
 
 def run(op: NeuronOp, *operands: Array) -> tuple[Array, ...]:
     """A neuron over all steps of its input; see `NeuronOp`."""
-    given = named_operands(op, operands)
-    x, states = given[op.input], _initial(op, given)
+    values = named_operands(op, operands)
+    x, states = values[op.input], _initial(op, values)
     output = np.zeros(x.shape, np.bool_ if is_train(op.output) else x.dtype)
     for t, (sent, after) in enumerate(steps(op, *operands)):
         output[t], states = sent, after
@@ -190,10 +190,10 @@ def potentials(op: NeuronOp, *operands: Array) -> Array:
     """The potential after each step [T, …], after its reset; of `sigma_delta` the sum."""
     index = op.STATES.index("v") if "v" in op.STATES else 0
     x = named_operands(op, operands)[op.input]
-    found = np.zeros(x.shape, x.dtype)
+    trace = np.zeros(x.shape, x.dtype)
     for t, (_, states) in enumerate(steps(op, *operands)):
-        found[t] = states[index]
-    return found
+        trace[t] = states[index]
+    return trace
 
 
 RULES: dict[type[Operation], Rule] = {kind: run for kind in STEPS}

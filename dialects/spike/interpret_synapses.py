@@ -33,13 +33,13 @@ def _widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _finish(op: synapses.LinearOp | synapses.ConvOp, sums: Array, *operands: Array) -> Array:
     """Scale and bias, in this order."""
-    given = named_operands(op, operands)
+    values = named_operands(op, operands)
     result = sums.astype(np.int32) if sums.dtype == np.int64 else sums
     if op.scale is not None:
-        scale = given[op.scale]
+        scale = values[op.scale]
         result = result.astype(scale.dtype) * along_channels(scale, sums.ndim, op.CHANNEL_AXIS)
     if op.bias is not None:
-        result = result + along_channels(given[op.bias], sums.ndim, op.CHANNEL_AXIS)
+        result = result + along_channels(values[op.bias], sums.ndim, op.CHANNEL_AXIS)
     return result
 
 
@@ -97,14 +97,14 @@ def max_pool(op: synapses.MaxPoolOp, s: Array) -> Array:
 
 def delay(op: synapses.DelayOp, *operands: Array) -> tuple[Array, ...]:
     """See `spike.delay`."""
-    given = named_operands(op, operands)
-    x, steps = given[op.input], op.steps.value.data
-    before = np.zeros((steps, *x.shape[1:]), x.dtype) if op.initial is None else given[op.initial]
+    values = named_operands(op, operands)
+    x, steps = values[op.input], op.steps.value.data
+    before = np.zeros((steps, *x.shape[1:]), x.dtype) if op.initial is None else values[op.initial]
     whole = np.concatenate([before, x])
     if op.delays is None:
         output = whole[: x.shape[0]]
     else:
-        delays = np.broadcast_to(given[op.delays], x.shape[1:]).astype(np.int64)
+        delays = np.broadcast_to(values[op.delays], x.shape[1:]).astype(np.int64)
         if delays.size and not 0 <= delays.min() <= delays.max() <= steps:
             raise ValueError(f"delays from {delays.min()} to {delays.max()}, expected 0 to {steps}")
         t = np.arange(x.shape[0], dtype=np.int64)[(slice(None), *[None] * delays.ndim)]

@@ -206,24 +206,24 @@ def lookup(
     network = op.parent_op()
     own = op.get_attr_or_prop("sym_name")
     where = f"'{op.name}' @{own.data if isinstance(own, StringAttr) else ''}"
-    found = None
+    match = None
     if network is not None:
         for other in network.regions[0].block.ops:
             symbol = other.get_attr_or_prop("sym_name")
             if symbol == name.root_reference:
-                found = other
-    if found is None:
+                match = other
+    if match is None:
         raise VerifyException(f"{where} refers to {name}, which the network does not have")
-    if not isinstance(found, kinds):
-        raise VerifyException(f"{where} expects {wanted}, {name} is a '{found.name}'")
-    return found
+    if not isinstance(match, kinds):
+        raise VerifyException(f"{where} expects {wanted}, {name} is a '{match.name}'")
+    return match
 
 
-def one_of(op: Operation, what: str, found: str, allowed: Sequence[str]) -> None:
+def one_of(op: Operation, what: str, value: str, allowed: Sequence[str]) -> None:
     """Refuse a property that is none of `allowed`."""
-    if found not in allowed:
+    if value not in allowed:
         raise VerifyException(
-            f"'{op.name}' expects {what} one of {', '.join(allowed)}, got '{found}'"
+            f"'{op.name}' expects {what} one of {', '.join(allowed)}, got '{value}'"
         )
 
 

@@ -97,13 +97,13 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
         properties: Mapping[str, Attribute | None],
     ) -> None:
         """Initialise the op; for use in `__init__`."""
-        given = {n: v for n, v in parameters.items() if isinstance(v, Operation | SSAValue)}
+        operands = {n: v for n, v in parameters.items() if isinstance(v, Operation | SSAValue)}
         numbers = {
             n: None if isinstance(v, Operation | SSAValue) else number(v)
             for n, v in parameters.items()
         }
         self.build_inferred(
-            [input, initial, *(given.get(name) for name in self.PARAMETERS)],
+            [input, initial, *(operands.get(name) for name in self.PARAMETERS)],
             {**properties, **numbers},
             results=[1, len(self.STATES) if final else 0],
         )
@@ -151,12 +151,12 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
         if attribute is None and values is None and spec.default is None:
             fail(f"expects {name} as a number or for each neuron, got neither")
         if attribute is not None:
-            found = attribute.value.data
-            if not (isfinite(found) and spec.low <= found <= spec.high):
+            constant = attribute.value.data
+            if not (isfinite(constant) and spec.low <= constant <= spec.high):
                 bounds = "" if spec.high == float("inf") else f" from {spec.low} to {spec.high}"
-                fail(f"expects {name} as a finite number{bounds}, got {found}")
-            if not is_float(step) and found != int(found):
-                fail(f"expects {name} as a whole number for {step}, got {found}")
+                fail(f"expects {name} as a finite number{bounds}, got {constant}")
+            if not is_float(step) and constant != int(constant):
+                fail(f"expects {name} as a whole number for {step}, got {constant}")
         if values is not None:
             type = tensor_type(values)
             if type.element_type != step.element_type:
@@ -207,9 +207,9 @@ class FiringOp(NeuronOp, ABC):
 
 def check_firing(compare: str, reset: str) -> None:
     """Refuse an unknown comparison or reset (`ShapeError`)."""
-    for what, found, allowed in (("compare", compare, COMPARISONS), ("reset", reset, RESETS)):
-        if found not in allowed:
-            raise ShapeError(f"expects {what} one of {', '.join(allowed)}, got '{found}'")
+    for what, value, allowed in (("compare", compare, COMPARISONS), ("reset", reset, RESETS)):
+        if value not in allowed:
+            raise ShapeError(f"expects {what} one of {', '.join(allowed)}, got '{value}'")
 
 
 def is_plain_integer(type: AnyTensor) -> bool:

@@ -83,9 +83,9 @@ class PopulationOp(NodeOp):
         compare: str = "gt",
         reset: str = "to_value",
     ) -> None:
-        given = parameters or {}
-        each = {n: v for n, v in given.items() if isinstance(v, SSAValue | Operation)}
-        numbers = {n: FloatAttr(v, f64) for n, v in given.items() if isinstance(v, int | float)}
+        arrays = parameters or {}
+        each = {n: v for n, v in arrays.items() if isinstance(v, SSAValue | Operation)}
+        numbers = {n: FloatAttr(v, f64) for n, v in arrays.items() if isinstance(v, int | float)}
         super().__init__(
             operands=[list(each.values())],
             properties={
@@ -202,9 +202,9 @@ class ProbeOp(IRDLOperation):
         Raises:
             VerifyException: there is none of that name.
         """
-        found = lookup(self, self.target, (PopulationOp,), "a population")
-        assert isinstance(found, PopulationOp)
-        return found
+        target = lookup(self, self.target, (PopulationOp,), "a population")
+        assert isinstance(target, PopulationOp)
+        return target
 
     def verify_(self) -> None:
         network = self.parent_op()

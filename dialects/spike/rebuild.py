@@ -27,14 +27,14 @@ def rebuilt(
     """
     definition = op.get_irdl_definition()
     changed, types = dict(operands or {}), dict(results or {})
-    kept = {n: v for n, v in op.properties.items() if not n.endswith("SegmentSizes")}
+    others = {n: v for n, v in op.properties.items() if not n.endswith("SegmentSizes")}
     new = type(op).build(
         operands=[changed.get(name, _values(op, name)) for name, _ in definition.operands],
         result_types=[
             types.get(name, [value.type for value in _values(op, name)])
             for name, _ in definition.results
         ],
-        properties={**kept, **(properties or {})},
+        properties={**others, **(properties or {})},
         attributes=op.attributes,
         regions=[op.detach_region(region) for region in list(op.regions)],
     )
@@ -47,7 +47,7 @@ def rebuilt(
 
 def _values(op: IRDLOperation, field: str) -> Sequence[SSAValue]:
     """The values of a field, of one, none or several."""
-    found: SSAValue | Sequence[SSAValue] | None = getattr(op, field)
-    if found is None:
+    value: SSAValue | Sequence[SSAValue] | None = getattr(op, field)
+    if value is None:
         return ()
-    return (found,) if isinstance(found, SSAValue) else tuple(found)
+    return (value,) if isinstance(value, SSAValue) else tuple(value)

@@ -113,9 +113,9 @@ class ScanOp(BodyOp):
             _check(argument, value.type, "a fixed value")
         after, outputs = self.yielded()
         for argument, value, result in zip(states, self.states, after, strict=True):
-            have, given = dense_type(argument), dense_type(value)
-            scalar = given.element_type == have.element_type and not given.get_shape()
-            if not scalar and not compatible(given, have):
+            have, outer = dense_type(argument), dense_type(value)
+            scalar = outer.element_type == have.element_type and not outer.get_shape()
+            if not scalar and not compatible(outer, have):
                 fail(f"expects a state that begins as {argument.type} or a scalar of it")
             _check(argument, result.type, "a state")
         for value in outputs:

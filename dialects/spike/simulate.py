@@ -66,12 +66,12 @@ class SimulateOp(SpikeOp):
             VerifyException: the module has none of that name.
         """
         root = self.get_toplevel_object()
-        found = None
+        network = None
         if isinstance(root, IRDLOperation) and root.has_trait(SymbolTable):
-            found = SymbolTable.lookup_symbol(root, self.network)
-        if not isinstance(found, NetworkOp):
+            network = SymbolTable.lookup_symbol(root, self.network)
+        if not isinstance(network, NetworkOp):
             raise VerifyException(f"'{self.name}' finds no network {self.network}")
-        return found
+        return network
 
     def infer(self) -> Sequence[Attribute]:
         root = self.get_toplevel_object()

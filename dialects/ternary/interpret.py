@@ -36,8 +36,8 @@ def ternarize(op: storage.TernarizeOp, x: Array) -> tuple[Array, ...]:
     if op.seed is not None:
         largest = magnitude.max(initial=0.0)
         draws = np.random.Generator(np.random.Philox(op.seed.value.data)).random(x.shape)
-        kept = draws * largest < magnitude
-        trits = np.where(kept, np.sign(x), 0).astype(np.int8)
+        nonzero = draws * largest < magnitude
+        trits = np.where(nonzero, np.sign(x), 0).astype(np.int8)
     elif op.rule.data == "absmean":
         mean = _mean(magnitude, axes).astype(x.dtype)
         steps = np.rint(np.divide(x, mean, out=np.zeros_like(x), where=mean > 0))
@@ -51,9 +51,9 @@ def ternarize(op: storage.TernarizeOp, x: Array) -> tuple[Array, ...]:
 
     if op.scale is None:
         return (trits,)
-    kept = trits != 0
-    count = kept.sum(axis=axes)
-    total = np.where(kept, magnitude, 0).sum(axis=axes)
+    nonzero = trits != 0
+    count = nonzero.sum(axis=axes)
+    total = np.where(nonzero, magnitude, 0).sum(axis=axes)
     return trits, (total / np.maximum(count, 1)).astype(x.dtype)
 
 
@@ -104,16 +104,16 @@ def matmul(op: linear.MatmulOp, x: Array, weight: Array, *scale: Array) -> Array
 
 def fully_connected(op: linear.LinearOp, *operands: Array) -> Array:
     """See `ternary.linear`."""
-    given = _named(op, operands)
-    x, weight = given["input"], given["weight"]
+    values = _named(op, operands)
+    x, weight = values["input"], values["weight"]
     _check_facts(op, reduction_matrix(weight, conv=False))
-    return finish(op, product(x, weight), given)
+    return finish(op, product(x, weight), values)
 
 
 def conv(op: linear.ConvOp, *operands: Array) -> Array:
     """See `ternary.conv`."""
-    given = _named(op, operands)
-    x, weight = given["input"], given["weight"]
+    values = _named(op, operands)
+    x, weight = values["input"], values["weight"]
     _check_facts(op, reduction_matrix(weight, conv=True))
     result = convolve(
         x,
@@ -123,29 +123,29 @@ def conv(op: linear.ConvOp, *operands: Array) -> Array:
         op.dilation.get_values(),
         op.groups.value.data,
     )
-    return finish(op, result.astype(sum_dtype(x.dtype)), given)
+    return finish(op, result.astype(sum_dtype(x.dtype)), values)
 
 
-def finish(op: linear.FusedOp, product: Array, given: Mapping[str, Array]) -> Array:
+def finish(op: linear.FusedOp, product: Array, values: Mapping[str, Array]) -> Array:
     """The optional steps of `FusedOp` after the product, in their order."""
     rank, axis = product.ndim, op.CHANNEL_AXIS
     result = product
-    if "scale" in given:
-        result = result * along_channels(given["scale"], rank, axis)
-    if "bias" in given:
-        result = result + along_channels(given["bias"], rank, axis)
+    if "scale" in values:
+        result = result * along_channels(values["scale"], rank, axis)
+    if "bias" in values:
+        result = result + along_channels(values["bias"], rank, axis)
     if op.activation.data != "none":
         result = np.maximum(result, result.dtype.type(0))
     if op.activation.data == "relu6":
         result = np.minimum(result, result.dtype.type(6))
-    if "thresholds" in given:
-        return count_thresholds(result, given["thresholds"], axis)
+    if "thresholds" in values:
+        return count_thresholds(result, values["thresholds"], axis)
     if op.low is not None and op.high is not None:
         return rescale(
             result,
-            given["multiplier"],
-            given["shift"],
-            given["zero_point"],
+            values["multiplier"],
+            values["shift"],
+            values["zero_point"],
             op.low.value.data,
             op.high.value.data,
             axis,

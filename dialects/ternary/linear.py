@@ -228,19 +228,19 @@ class FusedOp(InferredOp, ABC):
 
     def _after_quantization(self, type: AnyTensor, channels: int) -> AnyTensor:
         rescaling = [self.multiplier, self.shift, self.zero_point]
-        given = [v for v in rescaling if v is not None]
+        present = [v for v in rescaling if v is not None]
         bounds = [self.low, self.high]
         if self.thresholds is not None:
-            if given:
+            if present:
                 fail("expects thresholds or requantisation, got both")
             thresholds = tensor_type(self.thresholds)
             if thresholds.element_type != type.element_type:
                 fail(f"expects thresholds of {type.element_type}, got {thresholds}")
             check_thresholds(type, thresholds, self.CHANNEL_AXIS)
             return with_element(type, threshold_element(thresholds))
-        if len(given) not in (0, 3) or bounds.count(None) != (0 if given else 2):
+        if len(present) not in (0, 3) or bounds.count(None) != (0 if present else 2):
             fail("expects multiplier, shift, zero_point, low and high together")
-        if not given:
+        if not present:
             return type
         if type.element_type != i32:
             fail(f"expects input whose sums are i32 to requantise, got {self.input.type}")

@@ -62,22 +62,22 @@ def share_pairs(
         opposite = _counts(rows[:, :i], wanted[swap])
         best = np.maximum(equal, opposite)
         work += 15 + words * i // 700 + (0 if depths is None else 30 + words * i // 200)
-        found = int(best.max()) if i else 0
-        if found < top:
-            buckets[found].append(i)
+        most = int(best.max()) if i else 0
+        if most < top:
+            buckets[most].append(i)
             continue
-        j = _chosen(rows, best, found, choice, random)
+        j = _chosen(rows, best, most, choice, random)
         other = rows[:, j].copy()
-        sign = 1 if equal[j] == found else -1
+        sign = 1 if equal[j] == most else -1
         common = row & (other if sign > 0 else other[swap])
         if depths is not None:
             common &= depths.allowed(row, i)[:, j]
             depths.merge(i, j, common)
-        taken = common | common[swap]
+        covered = common | common[swap]
         if count == rows.shape[1]:
             rows = np.concatenate([rows, np.zeros_like(rows)], axis=1)
-        rows[:, i] = row & ~taken
-        rows[:, j] = other & ~taken
+        rows[:, i] = row & ~covered
+        rows[:, j] = other & ~covered
         rows[:, count] = common
         buckets[top] += [i, count]
         steps.append((i, j, sign))
@@ -86,11 +86,11 @@ def share_pairs(
 
 
 def _chosen(
-    rows: NDArray[np.uint64], best: NDArray[np.uint16], found: int, choice: str, random: Random
+    rows: NDArray[np.uint64], best: NDArray[np.uint16], most: int, choice: str, random: Random
 ) -> int:
     if choice == "first":
         return int(best.argmax())
-    places = np.flatnonzero(best == found)
+    places = np.flatnonzero(best == most)
     if choice == "random":
         return int(places[random.randrange(len(places))])
     return int(places[np.bitwise_count(rows[:, places]).sum(axis=0).argmin()])

@@ -85,19 +85,19 @@ class Factoring:
         x, y = self.terms[side][a], self.terms[side][b]
         if len(y) < len(x):
             x, y = y, x
-        found = [k for k, s in x.items() if y.get(k, 0) == s * sign]
-        return found if self.max_depth is None else self._within_depth(side, a, b, found)
+        columns = [k for k, s in x.items() if y.get(k, 0) == s * sign]
+        return columns if self.max_depth is None else self._within_depth(side, a, b, columns)
 
-    def _within_depth(self, side: int, a: int, b: int, found: list[int]) -> list[int]:
-        """Those of the places `found` where a step keeps to the depth limit."""
+    def _within_depth(self, side: int, a: int, b: int, columns: list[int]) -> list[int]:
+        """Those of the places `columns` where a step keeps to the depth limit."""
         if side == SOURCES:
             x, y = 1 << self.depth[a], 1 << self.depth[b]
             more = 2 * max(x, y) - x - y
-            return [k for k in found if self.load[k] + more <= self.limit[k]]
-        moved = sum(1 << self.depth[k] for k in found)
+            return [k for k in columns if self.load[k] + more <= self.limit[k]]
+        moved = sum(1 << self.depth[k] for k in columns)
         more = _power_at_least(moved) - moved
         fits = all(self.load[j] + more <= self.limit[j] for j in (a, b))
-        return found if fits else []
+        return columns if fits else []
 
     def merge(self, side: int, a: int, b: int, sign: int, common: list[int]) -> int:
         """Put a new node in the place of a and b at the nodes `common`; its number."""

@@ -107,8 +107,10 @@ class OptimizeAdderGraphPass(ModulePass):
                 self._convert(product)
 
     def _convert(self, product: Product) -> None:
-        found, shifts = self._graph(product)
-        graph = ternary.AdderGraphOp(input_of(product), found.inputs, found.nodes, found.outputs)
+        network, shifts = self._graph(product)
+        graph = ternary.AdderGraphOp(
+            input_of(product), network.inputs, network.nodes, network.outputs
+        )
         literal = weight_of(product).owner
         _note_weight(graph, product)
         product.attributes.pop(FORM_ATTRIBUTE, None)
@@ -137,14 +139,14 @@ class OptimizeAdderGraphPass(ModulePass):
                 time_budget=float(self.time_budget),
                 inputs=inputs,
             )
-        found = optimize_matrix(
+        graph = optimize_matrix(
             weight,
             cost=self.cost,
             max_depth=self.max_depth,
             time_budget=float(self.time_budget),
             inputs=inputs,
         )
-        return found, []
+        return graph, []
 
 
 def is_known_product(op: Product) -> bool:
@@ -253,10 +255,10 @@ def input_range(value: SSAValue) -> InputRange:
     if isinstance(maker, tensor.MultiThresholdOp | ternary.FusedOp) and maker.thresholds:
         return InputRange(0, tensor_type(maker.thresholds).get_shape()[1])
     all_of_type = _type_range(value)
-    found = _computed_range(maker) if isinstance(maker, Operation) else None
-    if found is None or found.low < all_of_type.low or found.high > all_of_type.high:
+    computed = _computed_range(maker) if isinstance(maker, Operation) else None
+    if computed is None or computed.low < all_of_type.low or computed.high > all_of_type.high:
         return all_of_type
-    return found
+    return computed
 
 
 def _computed_range(op: Operation) -> InputRange | None:

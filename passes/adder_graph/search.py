@@ -114,9 +114,9 @@ def optimize_matrix(
             f"max-depth={max_depth} is too small: a column with "
             f"{int(np.count_nonzero(matrix, axis=0).max())} nonzeros needs {least}"
         )
-    kept, columns, signs = _distinct_columns(matrix)
+    distinct, columns, signs = _distinct_columns(matrix)
     search = _Search(
-        np.ascontiguousarray(matrix[:, kept]),
+        np.ascontiguousarray(matrix[:, distinct]),
         cost,
         least if cost == "depth" else max_depth,
         inputs or InputRange.of_bits(8),
@@ -142,7 +142,7 @@ def least_depth(matrix: NDArray[np.int8]) -> int:
 
 def _distinct_columns(matrix: NDArray[np.int8]) -> tuple[list[int], list[int], list[int]]:
     """The columns to compute; for each column its place among them and its sign there."""
-    kept: list[int] = []
+    distinct: list[int] = []
     places: dict[bytes, tuple[int, int]] = {}
     columns: list[int] = []
     signs: list[int] = []
@@ -152,13 +152,13 @@ def _distinct_columns(matrix: NDArray[np.int8]) -> tuple[list[int], list[int], l
             place, sign = 0, 0
         else:
             if column.tobytes() not in places:
-                places[(-column).tobytes()] = (len(kept), -1)
-                places[column.tobytes()] = (len(kept), 1)
-                kept.append(j)
+                places[(-column).tobytes()] = (len(distinct), -1)
+                places[column.tobytes()] = (len(distinct), 1)
+                distinct.append(j)
             place, sign = places[column.tobytes()]
         columns.append(place)
         signs.append(sign)
-    return kept, columns, signs
+    return distinct, columns, signs
 
 
 class _Search:

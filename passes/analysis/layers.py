@@ -62,8 +62,8 @@ def weight_of(op: Layer | Synapse) -> SSAValue:
 def options_of(op: Layer | Synapse) -> dict[str, SSAValue]:
     """The optional operands that the layer has, by name."""
     names = ("scale", "bias", "thresholds", "multiplier", "shift", "zero_point")
-    found = {name: getattr(op, name, None) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    options = {name: getattr(op, name, None) for name in names}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def channel_axis(op: Layer | Synapse) -> int:
@@ -88,8 +88,10 @@ def rebuilt(op: Layer | Synapse, **changes: object) -> InferredOp:
     if isinstance(op, ternary.FusedOp):
         return op.rebuild(**changes)
     if isinstance(op, Synapse):
-        given = {name: [value] for name, value in cast("dict[str, SSAValue]", changes).items()}
-        return rebuild.rebuilt(op, given)
+        replacements = {
+            name: [value] for name, value in cast("dict[str, SSAValue]", changes).items()
+        }
+        return rebuild.rebuilt(op, replacements)
     fields: dict[str, object] = {"input": input_of(op), "weight": weight_of(op), **options_of(op)}
     fields.update(changes)
     return _build(op, fields)

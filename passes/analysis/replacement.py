@@ -66,9 +66,9 @@ def unused_ops(block: Block) -> set[Operation]:
     return {op for op in block.ops if not any(result.first_use for result in op.results)}
 
 
-def erase_unused_except(block: Block, kept: Collection[Operation]) -> None:
-    """Remove the pure ops of `block` whose results are not used, but for those in `kept`."""
+def erase_unused_except(block: Block, live: Collection[Operation]) -> None:
+    """Remove the pure ops of `block` whose results are not used, but for those in `live`."""
     for op in reversed(list(block.ops)):
         used = any(result.first_use for result in op.results)
-        if not used and op not in kept and op.has_trait(Pure):
+        if not used and op not in live and op.has_trait(Pure):
             erase(op)

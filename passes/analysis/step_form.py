@@ -194,14 +194,14 @@ class _Splitter:
             types = new.infer()
         except ShapeError as error:
             self._refuse(op, f"on one step, {error}")
-        for made, type in zip(tuple(new.results), types, strict=True):
-            changed = Rewriter.replace_value_with_new_type(made, type)
+        for result, type in zip(tuple(new.results), types, strict=True):
+            changed = Rewriter.replace_value_with_new_type(result, type)
             for state in self.form.states:
-                state.after = changed if state.after is made else state.after
-        for old, made in zip(op.results, new.results, strict=False):
-            made.name_hint = old.name_hint
+                state.after = changed if state.after is result else state.after
+        for old, result in zip(op.results, new.results, strict=False):
+            result.name_hint = old.name_hint
             if self.kinds.setdefault(old, Kind.STEP) is Kind.STEP:
-                self.step[old] = made
+                self.step[old] = result
 
     def _has_steps(self, op: Operation, value: SSAValue, timed: frozenset[int] | None) -> bool:
         """Whether a value that is known before the loop has a step for each of its steps."""
@@ -217,8 +217,8 @@ class _Splitter:
         if not isinstance(op, spike.NeuronOp | spike.DelayOp | spike.AttentionOp):
             return new
         assert isinstance(new, IRDLOperation)
-        given = op.initial if isinstance(op, spike.NeuronOp) else _one(op.initial)
-        kinds = {self.kinds[value] for value in given}
+        states = op.initial if isinstance(op, spike.NeuronOp) else _one(op.initial)
+        kinds = {self.kinds[value] for value in states}
         if Kind.STEP in kinds:
             return new  # the state comes from the feedback, which carries it
         if Kind.RUN in kinds:
@@ -231,7 +231,7 @@ class _Splitter:
         finals = list(rebuilt_op.results)[-len(types) :]
         outside = list(op.results)[1:]
         for index, argument in enumerate(arguments):
-            initial = given[index] if given else None
+            initial = states[index] if states else None
             has_time = isinstance(op, spike.DelayOp)
             state = CarriedState(argument, initial, finals[index], has_time)
             self.form.states.append(state)

@@ -104,8 +104,8 @@ def run_batches(
         PassError: there are no samples.
     """
 
-    def take(found: Iterable[SSAValue], arrays: Iterable[Any]) -> None:
-        for value, array in zip(found, arrays, strict=True):
+    def take(values: Iterable[SSAValue], arrays: Iterable[Any]) -> None:
+        for value, array in zip(values, arrays, strict=True):
             if value in histograms:
                 histograms[value].add(array)
 
@@ -208,15 +208,15 @@ def bind_samples(
     if len({len(array) for array in bound}) != 1:
         raise OptionError("calibration data: the inputs have different numbers of samples")
     static = any(_samples_first(argument)[0] != DYNAMIC for argument in arguments)
-    found = [
+    candidates = [
         tuple(np.swapaxes(a, 0, _batch_axis(v)) for a, v in zip(b, arguments, strict=True))
         for b in batches(bound, size)
         if not static or len(b[0]) == size
     ]
-    if not found:
+    if not candidates:
         needed = f"{size} or more" if static else "at least one"
         raise OptionError(f"calibration data holds {len(bound[0])} samples, expected {needed}")
-    return found
+    return candidates
 
 
 Batch = ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike]
@@ -259,8 +259,8 @@ class Batches:
 def _named(names: Sequence[str], batch: Batch) -> dict[str, Array]:
     """The inputs of one batch of a loader, by name."""
     if isinstance(batch, Mapping):
-        given = cast("Mapping[str, Any]", batch)
-        return {str(name): _array(value) for name, value in given.items()}
+        by_name = cast("Mapping[str, Any]", batch)
+        return {str(name): _array(value) for name, value in by_name.items()}
     if not isinstance(batch, tuple | list):
         return {names[0] if names else "": _array(batch)}
     parts = cast("Sequence[Any]", batch)
@@ -290,10 +290,10 @@ def _samples_first(argument: SSAValue) -> Shape:
 
 def _argument_names(function: FuncOp) -> list[str]:
     count = len(function.body.block.args)
-    given: Sequence[Any] = function.arg_attrs.data if function.arg_attrs else [None] * count
+    entries: Sequence[Any] = function.arg_attrs.data if function.arg_attrs else [None] * count
     names: list[str] = []
     for index, argument in enumerate(function.body.block.args):
-        attributes: Any = given[index]
+        attributes: Any = entries[index]
         name: object = None if attributes is None else attributes.data.get(NAME)
         named = name.data if isinstance(name, StringAttr) else argument.name_hint
         names.append(named or f"arg{index}")

@@ -181,13 +181,13 @@ def entropy_threshold(counts: NDArray[np.int64], levels: int) -> int:
     total = histogram.sum()
     step = max(1, -(-(len(histogram) - first) // CANDIDATES))
     best, least = len(histogram), np.inf
-    for kept in range(len(histogram), first - 1, -step):
-        inside = histogram[:kept]
+    for inside_bins in range(len(histogram), first - 1, -step):
+        inside = histogram[:inside_bins]
         reference = inside.copy()
         reference[-1] += total - inside.sum()
         divergence = _divergence(reference, _merged(inside, levels))
         if divergence < least:
-            best, least = kept, divergence
+            best, least = inside_bins, divergence
     return best
 
 

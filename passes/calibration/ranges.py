@@ -117,9 +117,9 @@ def record_ranges(
     clear_ranges(function)
     owners = dict.fromkeys(v.owner for v in ranges if isinstance(v.owner, Operation))
     for owner in owners:
-        found = [ranges.get(result) for result in owner.results if is_activation(result)]
-        known = [range for range in found if range is not None]
-        if len(known) == len(found):
+        result_ranges = [ranges.get(result) for result in owner.results if is_activation(result)]
+        known = [range for range in result_ranges if range is not None]
+        if len(known) == len(result_ranges):
             numbers = [number for range in known for number in (range.low, range.high)]
             owner.attributes[RANGE] = DenseArrayBase.from_list(f64, numbers)
     _record_arguments(function, ranges)
@@ -136,12 +136,12 @@ def _record_arguments(function: FuncOp, ranges: Mapping[SSAValue, Range]) -> Non
     arguments = function.body.block.args
     if not any(argument in ranges for argument in arguments):
         return
-    given = _argument_attributes(function)
-    for argument, attributes in zip(arguments, given, strict=True):
+    entries = _argument_attributes(function)
+    for argument, attributes in zip(arguments, entries, strict=True):
         if argument in ranges:
-            found = ranges[argument]
-            attributes[RANGE] = DenseArrayBase.from_list(f64, [found.low, found.high])
-    function.arg_attrs = ArrayAttr([DictionaryAttr(attributes) for attributes in given])
+            extent = ranges[argument]
+            attributes[RANGE] = DenseArrayBase.from_list(f64, [extent.low, extent.high])
+    function.arg_attrs = ArrayAttr([DictionaryAttr(attributes) for attributes in entries])
 
 
 def _argument_attributes(function: FuncOp) -> list[dict[str, Attribute]]:
@@ -169,7 +169,7 @@ def clear_ranges(root: FuncOp | ModuleOp) -> None:
         op.attributes.pop(RANGE, None)
         op.attributes.pop(CALIBRATION, None)
         if isinstance(op, FuncOp) and op.arg_attrs is not None:
-            given = _argument_attributes(op)
-            if any(RANGE in attributes for attributes in given):
-                kept = [{k: v for k, v in a.items() if k != RANGE} for a in given]
-                op.arg_attrs = ArrayAttr([DictionaryAttr(a) for a in kept])
+            entries = _argument_attributes(op)
+            if any(RANGE in attributes for attributes in entries):
+                others = [{k: v for k, v in a.items() if k != RANGE} for a in entries]
+                op.arg_attrs = ArrayAttr([DictionaryAttr(a) for a in others])

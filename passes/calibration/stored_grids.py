@@ -66,5 +66,5 @@ def _grid(attributes: Mapping[str, Attribute]) -> Grid | None:
     scale, zero = attributes.get(SCALE), attributes.get(ZERO_POINT)
     if not isinstance(scale, FloatAttr) or not isinstance(zero, IntegerAttr):
         return None
-    found = Grid(float(np.float32(scale.value.data)), zero.value.data)
-    return found if 0 < found.scale < np.inf else None
+    grid = Grid(float(np.float32(scale.value.data)), zero.value.data)
+    return grid if 0 < grid.scale < np.inf else None

@@ -52,8 +52,8 @@ class Attention:
 def attentions(ops: Iterable[Operation]) -> list[Attention]:
     """The attentions among `ops`: `tensor.scaled_dot_product_attention`, and two products with a
     softmax between them."""
-    found = (_match(op) for op in ops)
-    return [attention for attention in found if attention is not None]
+    matches = (_match(op) for op in ops)
+    return [attention for attention in matches if attention is not None]
 
 
 def _match(op: Operation) -> Attention | None:

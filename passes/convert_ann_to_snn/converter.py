@@ -144,10 +144,10 @@ class _Walk:
             for op in reversed(self.state.added):
                 self.block.erase_op(op)
             raise
-        kept = unused_ops(self.block)
+        unused = unused_ops(self.block)
         for index, value in enumerate(results):
             end.operands[index] = value
-        erase_unused_except(self.block, kept)
+        erase_unused_except(self.block, unused)
         added = set(self.state.added)
         fold([op for op in self.block.ops if op in added or is_literal(op)])
         if self.state.remarks:
@@ -218,9 +218,9 @@ class _Walk:
 
     def _before_neurons(self) -> set[Operation]:
         """The ops after which neurons come."""
-        found: set[Operation] = set()
+        before: set[Operation] = set()
         for op in reversed(self.ops):
             users = {use.operation for result in op.results for use in result.uses}
-            if any(u in found or is_activation(u) or u in self.attentions for u in users):
-                found.add(op)
-        return found
+            if any(u in before or is_activation(u) or u in self.attentions for u in users):
+                before.add(op)
+        return before

@@ -109,12 +109,12 @@ class _Walk:
         ops = list(block.ops)[:-1]
         last = {value: op for op in ops for value in op.operands}
         for op in ops:
-            found: list[list[Array]] = [[] for _ in op.results]
+            results: list[list[Array]] = [[] for _ in op.results]
             for number in range(self.count):
-                given = [self.values[value][number] for value in op.operands]
-                for column, array in zip(found, interpret.evaluate(op, given), strict=True):
+                inputs = [self.values[value][number] for value in op.operands]
+                for column, array in zip(results, interpret.evaluate(op, inputs), strict=True):
                     column.append(array)
-            self.values.update(zip(op.results, found, strict=True))
+            self.values.update(zip(op.results, results, strict=True))
             for value in op.operands:
                 if last.get(value) is op:
                     self.values.pop(value, None)
@@ -126,11 +126,11 @@ class _Walk:
                     self.values[added] = [array + shift for array in self.values[result]]
 
     def _correct(self, current: SSAValue, site: Site, target: Array, axis: int) -> None:
-        found = np.concatenate(self.values[current], axis=1).astype(np.float64)
+        currents = np.concatenate(self.values[current], axis=1).astype(np.float64)
         if site.decoded is not None and self.weighted:
-            self._weight(site, found, target.astype(np.float64), axis)
+            self._weight(site, currents, target.astype(np.float64), axis)
         else:
-            shift = _mean(target, axis) - _mean(found.mean(axis=0), axis)
+            shift = _mean(target, axis) - _mean(currents.mean(axis=0), axis)
             self._shift(current, shift, axis)
 
     def _shift(self, current: SSAValue, shift: Array, axis: int) -> None:
@@ -143,11 +143,11 @@ class _Walk:
             if owner.bias is not None and old is not None:
                 new = (old.astype(np.float64) + shift).astype(old.dtype)
                 key = f"{owner.weight.name_hint or 'synapse'}.bias"
-                made = literal(self.module, key, new, tensor_type(owner.bias))
-                insert_before(owner, made, owner)
+                constant = literal(self.module, key, new, tensor_type(owner.bias))
+                insert_before(owner, constant, owner)
                 index = list(owner.operands).index(owner.bias)
-                owner.operands[index] = made.result
-                self.values[made.result] = [new] * self.count
+                owner.operands[index] = constant.result
+                self.values[constant.result] = [new] * self.count
                 # Added to the sums at hand too, rounded as the new bias rounds them.
                 self.values[current] = [
                     with_other_bias(array, old, new, axis) for array in self.values[current]
@@ -156,22 +156,22 @@ class _Walk:
         added = self._after(current, shaped)
         self.values[added] = [array + shaped for array in self.values[current]]
 
-    def _weight(self, site: Site, found: Array, target: Array, axis: int) -> None:
-        weights = readout_weights(found, target, axis)
-        steps = len(found)
+    def _weight(self, site: Site, currents: Array, target: Array, axis: int) -> None:
+        weights = readout_weights(currents, target, axis)
+        steps = len(currents)
         element = tensor_type(site.current).element_type
-        shape = [steps, *[1] * (found.ndim - 1)]
+        shape = [steps, *[1] * (currents.ndim - 1)]
         factors = (weights * steps).reshape(shape).astype(numpy_dtype(element))
         assert site.decoded is not None
         decode = site.decoded.owner
         assert isinstance(decode, spike.DecodeOp)
-        made = literal(self.module, "readout", factors, TensorType(element, shape), buffer=True)
-        scaled = tensor.MulOp(site.current, made)
-        for op in (made, scaled):
+        constant = literal(self.module, "readout", factors, TensorType(element, shape), buffer=True)
+        scaled = tensor.MulOp(site.current, constant)
+        for op in (constant, scaled):
             insert_before(decode, op, decode)
         decode.operands[0] = scaled.result
-        read = np.tensordot(weights, found, 1)
-        self.values[made.result] = [factors] * self.count
+        read = np.tensordot(weights, currents, 1)
+        self.values[constant.result] = [factors] * self.count
         self.values[scaled.result] = [array * factors for array in self.values[site.current]]
         self._add(site.decoded, _mean(target, axis) - _mean(read, axis), axis)
 
@@ -223,8 +223,8 @@ def readout_weights(currents: Array, target: Array, axis: int) -> Array:
     if not held > 0:
         return np.full(steps, 1 / steps)
     linalg: Any = np.linalg
-    found: Array = linalg.solve(gram + held * np.eye(steps), flat @ wanted + held / steps)
-    return found
+    weights: Array = linalg.solve(gram + held * np.eye(steps), flat @ wanted + held / steps)
+    return weights
 
 
 def _mean(values: Array, axis: int) -> Array:

@@ -145,9 +145,9 @@ def activation(state: Conversion, op: Operation) -> Sequence[Signal]:
     """Neurons for min(max(x, 0), bound); spikes that are worth something positive pass."""
     drive = drive_of(op)
     if state.is_dynamic(drive):
-        found = state.signals[drive]
-        if is_train(found.steps) and (found.worth > 0).all() and bound_of(op) is None:
-            return [Signal(found.steps, found.worth, tensor_type(op.results[0]))]
+        source = state.signals[drive]
+        if is_train(source.steps) and (source.worth > 0).all() and bound_of(op) is None:
+            return [Signal(source.steps, source.worth, tensor_type(op.results[0]))]
     return [fire(state, op, drive, state.current(drive).steps)]
 
 
@@ -163,12 +163,12 @@ def fire(state: Conversion, op: Operation, original: SSAValue, current: SSAValue
     type = tensor_type(current)
     share = initial_of(op)
     initial = [initial_potential(state, current, share * threshold)] if share else []
-    given: Any = (
+    limit: Any = (
         float(threshold)
         if threshold.ndim == 0
         else state.constant(threshold, type.element_type, "threshold")
     )
-    spikes = state.add(spike.IntegrateFireOp(current, threshold=given, initial=initial))
+    spikes = state.add(spike.IntegrateFireOp(current, threshold=limit, initial=initial))
     spikes.name_hint = op.results[0].name_hint
     state.sites.append(Site(original, current))
     return Signal(spikes, threshold, tensor_type(op.results[0]))

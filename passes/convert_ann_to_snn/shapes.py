@@ -79,9 +79,9 @@ def movement(state: Conversion, op: InferredOp) -> Sequence[Signal]:
         signal, worths = Signal(state.dense(signal), ONE, signal.type), [ONE] * len(op.results)
     train = is_train(signal.steps)
     steps = state.add(spike.ToTensorOp(signal.steps, i1)) if train else signal.steps
-    made = _SHIFTED[type(op)](op, steps)
-    state.add(made)
-    results = [state.add(spike.FromTensorOp(r)) if train else r for r in made.results]
+    new_op = _SHIFTED[type(op)](op, steps)
+    state.add(new_op)
+    results = [state.add(spike.FromTensorOp(r)) if train else r for r in new_op.results]
     return [
         Signal(result, worth, tensor_type(old))
         for result, worth, old in zip(results, worths, op.results, strict=True)

@@ -140,11 +140,11 @@ class Conversion:
 
     def signal(self, value: SSAValue) -> Signal:
         """The signal of `value`; of one that does not change, a constant current."""
-        found = self.signals.get(value)
-        if found is None:
+        known = self.signals.get(value)
+        if known is None:
             steps = self.add(spike.EncodeOp(value, "direct", self.timesteps))
-            found = Signal(steps, ONE, tensor_type(value))
-        return found
+            known = Signal(steps, ONE, tensor_type(value))
+        return known
 
     def dense(self, signal: Signal) -> SSAValue:
         """The steps of a signal as a tensor [T, …] that is worth 1."""

@@ -142,9 +142,9 @@ def scaling(state: Conversion, op: tensor.MulOp | tensor.DivOp) -> Sequence[Sign
     _needs_rank(signal, type.get_num_dims())
     shape = tensor_type(factor).get_shape()
     if factor in state.known and all(size == 1 for size in shape):
-        found = literal_value(factor)
-        if found is not None:
-            number = float(found.reshape(()))
+        numbers = literal_value(factor)
+        if numbers is not None:
+            number = float(numbers.reshape(()))
             worth = signal.worth / number if isinstance(op, tensor.DivOp) else signal.worth * number
             return [Signal(signal.steps, worth, type)]
     sides = [state.dense(signal) if v is value else v for v in op.operands]
@@ -163,8 +163,8 @@ def batch_norm(state: Conversion, op: tensor.BatchNormOp) -> Sequence[Signal]:
         raise NotConvertible("its statistics change with the input")
     current = state.dense(state.signals[op.input])
     constants = (op.scale, op.bias, op.mean, op.variance)
-    made = spike.BatchNormOp(current, *constants, axis=2, epsilon=op.epsilon.value.data)
-    return [Signal(state.add(made), ONE, tensor_type(op.result))]
+    new_op = spike.BatchNormOp(current, *constants, axis=2, epsilon=op.epsilon.value.data)
+    return [Signal(state.add(new_op), ONE, tensor_type(op.result))]
 
 
 def average(state: Conversion, op: tensor.AvgPoolOp) -> Sequence[Signal]:
@@ -172,14 +172,14 @@ def average(state: Conversion, op: tensor.AvgPoolOp) -> Sequence[Signal]:
     signal = state.signals[op.operand]
     if any(size != 1 for size in signal.worth.shape[1:]):
         signal = Signal(state.dense(signal), ONE, signal.type)
-    made = spike.AvgPoolOp(
+    pool = spike.AvgPoolOp(
         state.floats(signal) if _wide(signal) else signal.steps,
         op.kernel.get_values(),
         op.strides.get_values(),
         op.padding.get_values(),
         count_include_pad=bool(op.count_include_pad.value.data),
     )
-    return [Signal(state.add(made), signal.worth, tensor_type(op.result))]
+    return [Signal(state.add(pool), signal.worth, tensor_type(op.result))]
 
 
 def _wide(signal: Signal) -> bool:
@@ -230,8 +230,8 @@ def reduction(
         steps = state.floats(signal)
     if worth.ndim and not keep:
         worth = compact(worth.squeeze(tuple(axis - 1 for axis in axes)))
-    made = kind(steps, [axis + 1 for axis in axes], keepdims=keep)
-    return [Signal(state.add(made), worth, tensor_type(op.result))]
+    new_op = kind(steps, [axis + 1 for axis in axes], keepdims=keep)
+    return [Signal(state.add(new_op), worth, tensor_type(op.result))]
 
 
 RULES = {

@@ -135,8 +135,8 @@ class ArchitectureValidator:
         )
 
 
-def _shown(found: Sequence[str]) -> str:
-    return ", ".join(found) or "none"
+def _shown(problems: Sequence[str]) -> str:
+    return ", ".join(problems) or "none"
 
 
 def _populations(program: ModuleOp, function: str) -> list[str]:
@@ -156,10 +156,10 @@ def _fired(ops: Iterable[Operation]) -> list[str]:
 
 def _weights(ops: Iterable[Operation]) -> list[str]:
     """The shapes of the constant weights of layers and synapses, in program order."""
-    kept = list(ops)
-    known = compile_time_values(kept)
-    found: list[str] = []
-    for op in kept:
+    layers = list(ops)
+    known = compile_time_values(layers)
+    problems: list[str] = []
+    for op in layers:
         if is_layer(op):
             weight = weight_of(op)
         elif is_synapse(op):
@@ -167,5 +167,5 @@ def _weights(ops: Iterable[Operation]) -> list[str]:
         else:
             continue
         if weight in known:
-            found.append("x".join(map(str, tensor_type(weight).get_shape())))
-    return found
+            problems.append("x".join(map(str, tensor_type(weight).get_shape())))
+    return problems

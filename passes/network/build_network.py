@@ -127,7 +127,7 @@ class _Builder:
 
     def _recorded(self, end: Operation) -> list[SSAValue]:
         """The values of the network that something else takes, in program order."""
-        found: set[SSAValue] = set()
+        recorded: set[SSAValue] = set()
         problems: dict[Operation, str] = {}
         pending, seen = list(end.operands), set[SSAValue]()
         while pending:
@@ -139,7 +139,7 @@ class _Builder:
                 continue  # arguments are there without the network
             known = self.parts.signals.get(value)
             if known is not None and known.timed:
-                found.add(value)
+                recorded.add(value)
             else:
                 if isinstance(value.owner, spike.NeuronOp | spike.AttentionOp):
                     op, reason = self.parts.reasons.get(value, (value.owner, "has several results"))
@@ -149,15 +149,15 @@ class _Builder:
             listed = [(op.name, location_text(op), why) for op, why in problems.items()]
             raise UnsupportedError("spike.network", listed)
         results = (result for op in self.function.body.block.ops for result in op.results)
-        return [value for value in results if value in found]
+        return [value for value in results if value in recorded]
 
     def _refuse_before(self, sources: Iterable[Node]) -> None:
         """With `expose`, the inputs must be what the caller knows."""
         problems: dict[Operation, str] = {}
         for node in sources:
             if isinstance(node.origin, SSAValue) and isinstance(node.origin.owner, Operation):
-                made = node.origin.owner
-                op, reason = self.parts.reasons.get(made.operands[0], (made, "encodes"))
+                origin = node.origin.owner
+                op, reason = self.parts.reasons.get(origin.operands[0], (origin, "encodes"))
                 problems[op] = f"{reason}, and nothing may come before it"
         if problems:
             listed = [(op.name, location_text(op), why) for op, why in problems.items()]
@@ -185,9 +185,9 @@ class _Builder:
         if self.parts.signals[value].timed:
             return value
         assert self.parts.timesteps is not None and block.first_op is not None
-        made = spike.EncodeOp(value, "direct", timesteps=self.parts.timesteps)
-        insert_before(block.first_op, made)
-        return made.result
+        encode = spike.EncodeOp(value, "direct", timesteps=self.parts.timesteps)
+        insert_before(block.first_op, encode)
+        return encode.result
 
     def _expose(self) -> None:
         """Let the function be the network alone."""
@@ -199,10 +199,10 @@ class _Builder:
             for part in (ops[:place], ops[place + 1 : -1])
         ]
         block = Block(arg_types=[value.type for value in run.inputs])
-        made = run.clone(dict(zip(run.inputs, block.args, strict=True)))
-        block.add_ops([made, ReturnOp(*made.outputs)])
-        given = function.arg_attrs
-        named = [_named(v, new, given) for v, new in zip(run.inputs, block.args, strict=True)]
+        new_run = run.clone(dict(zip(run.inputs, block.args, strict=True)))
+        block.add_ops([new_run, ReturnOp(*new_run.outputs)])
+        attributes = function.arg_attrs
+        named = [_named(v, new, attributes) for v, new in zip(run.inputs, block.args, strict=True)]
         function.body.detach_block(0)
         function.body.add_block(block)
         function.arg_attrs, function.res_attrs = ArrayAttr(named), None
@@ -219,33 +219,33 @@ class _Builder:
 
 
 def _named(
-    value: SSAValue, new: SSAValue, given: ArrayAttr[DictionaryAttr] | None
+    value: SSAValue, new: SSAValue, attributes: ArrayAttr[DictionaryAttr] | None
 ) -> DictionaryAttr:
     """The attributes of the argument `new`, which stands for `value` or what it was made of."""
     source = value.owner.operands[0] if isinstance(value.owner, Operation) else value
     new.name_hint = source.name_hint
-    if given is None or not isinstance(source, BlockArgument):
+    if attributes is None or not isinstance(source, BlockArgument):
         return DictionaryAttr({})
-    known = given.data[source.index].data
+    known = attributes.data[source.index].data
     return DictionaryAttr({NAME: known[NAME]} if NAME in known else {})
 
 
 def _after_all(values: Sequence[SSAValue], block: Block) -> Operation:
     """The first op of `block` before which all of `values` are there."""
     ops = list(block.ops)
-    made = [ops.index(v.owner) for v in values if isinstance(v.owner, Operation)]
-    return ops[max(made, default=-1) + 1]
+    places = [ops.index(v.owner) for v in values if isinstance(v.owner, Operation)]
+    return ops[max(places, default=-1) + 1]
 
 
 def _like(output: SSAValue, value: SSAValue, anchor: Operation) -> SSAValue:
     """What a probe recorded as the program had it: spikes, or numbers."""
     if is_train(value) == is_train(output):
-        made = None
+        new_op = None
     elif is_train(value):
-        made = spike.FromTensorOp(output)
+        new_op = spike.FromTensorOp(output)
     else:
-        made = spike.ToTensorOp(output, dense_type(value).element_type)
-    if made is None:
+        new_op = spike.ToTensorOp(output, dense_type(value).element_type)
+    if new_op is None:
         return output
-    insert_before(anchor, made)
-    return made.results[0]
+    insert_before(anchor, new_op)
+    return new_op.results[0]

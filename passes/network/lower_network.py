@@ -50,8 +50,8 @@ class LowerNetworkPass(ModulePass):
     name = "lower-network"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        simulations = [found for found in op.walk() if isinstance(found, spike.SimulateOp)]
-        networks = [found.find_network() for found in simulations]
+        simulations = [inner for inner in op.walk() if isinstance(inner, spike.SimulateOp)]
+        networks = [inner.find_network() for inner in simulations]
         for simulation, network in zip(simulations, networks, strict=True):
             _Lowering(op, simulation, network).run()
         for network in dict.fromkeys(networks):
@@ -252,13 +252,13 @@ class _Body:
         if len(fed) == 1:
             return {fed[0].sym_name.data: feedback}
         parts = self.ops.parts(self.ops.dense(feedback, i1), self._sizes())
-        found: dict[str, SSAValue] = {}
+        signals: dict[str, SSAValue] = {}
         for op, part in zip(fed, parts, strict=True):
             value = self.ops.reshaped(part, op.shape.get_values())
             if op.spikes():
                 value = self.ops.add(spike.FromTensorOp(value))
-            found[op.sym_name.data] = value
-        return found
+            signals[op.sym_name.data] = value
+        return signals
 
     def _input(self, value: SSAValue) -> SSAValue:
         """The argument that stands for a value outside."""

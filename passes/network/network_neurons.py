@@ -20,10 +20,10 @@ from .network_parts import RULES, Arrival, Node, Parts, Rule, Signal, Unfit, con
 
 def _numbers(op: spike.NeuronOp) -> dict[str, Array]:
     """The parameters of a neuron in f64, a scalar or one value a neuron."""
-    given = {name: op.parameter(name) for name in op.PARAMETERS}
+    parameters = {name: op.parameter(name) for name in op.PARAMETERS}
     return {
         name: np.asarray(constant(v) if isinstance(v, SSAValue) else v, np.float64)
-        for name, v in given.items()
+        for name, v in parameters.items()
     }
 
 
@@ -31,15 +31,15 @@ def _start(op: spike.NeuronOp, shape: Shape) -> Array:
     """The potential before the first step, a scalar or one value a neuron."""
     if not op.initial:
         return np.zeros(())
-    made = op.initial[0].owner
-    if isinstance(made, tensor.ClampOp) and made.min == made.max and made.min is not None:
-        return np.asarray(made.min.value.data, np.float64)
-    found = constant(op.initial[0]).astype(np.float64)
-    if found.ndim > len(shape):
-        if not (found == found[:1]).all():
+    owner = op.initial[0].owner
+    if isinstance(owner, tensor.ClampOp) and owner.min == owner.max and owner.min is not None:
+        return np.asarray(owner.min.value.data, np.float64)
+    start = constant(op.initial[0]).astype(np.float64)
+    if start.ndim > len(shape):
+        if not (start == start[:1]).all():
             raise Unfit("starts each sample with potentials of its own")
-        found = found[0]
-    return found
+        start = start[0]
+    return start
 
 
 def _gathered(parts: Parts, op: spike.NeuronOp) -> Signal:
@@ -79,8 +79,8 @@ def firing(parts: Parts, op: spike.LifOp | spike.IntegrateFireOp) -> Signal:
     potential = Node(model, shape, op, numbers, list(signal.arrivals))
     fires = Node("threshold", shape, op, {"threshold": level}, [Arrival(potential)])
     if op.reset.data == "subtract":
-        taken = -p["threshold"] * p.get("beta", np.ones(())) / p["gain"]
-        weights: dict[str, Any] = {"weights": taken.astype(np.float32)}
+        subtracted = -p["threshold"] * p.get("beta", np.ones(())) / p["gain"]
+        weights: dict[str, Any] = {"weights": subtracted.astype(np.float32)}
         potential.arrivals.append(Arrival(fires, operands=weights, delay=1))
     return _output(fires, signal)
 

@@ -85,13 +85,13 @@ class NetworkOps:
 
     def as_float(self, value: SSAValue) -> SSAValue:
         """A literal of the network in f32."""
-        found = self.literal(value)
-        type = tensor_type(found)
+        constant = self.literal(value)
+        type = tensor_type(constant)
         if type.element_type == f32:
-            return found
+            return constant
         if is_trit(type):
-            return self.add(ternary.DequantizeOp(found))
-        return self.add(tensor.ConvertOp(found, f32))
+            return self.add(ternary.DequantizeOp(constant))
+        return self.add(tensor.ConvertOp(constant, f32))
 
     def number(self, value: float) -> SSAValue:
         """A scalar of f32."""
@@ -131,8 +131,8 @@ class NetworkOps:
         """What a projection brings, for the output of its source, which `before` steps delayed."""
         source, target = op.ends()
         late = self._delayed(op, output, op.delay.value.data - before)
-        found = self._connection(op, late, tuple(source.shape.get_values()))
-        return self.reshaped(found, target.shape.get_values())
+        current = self._connection(op, late, tuple(source.shape.get_values()))
+        return self.reshaped(current, target.shape.get_values())
 
     def _delayed(self, op: spike.ProjectionOp, value: SSAValue, delay: int) -> SSAValue:
         if op.delays is None:
@@ -160,7 +160,7 @@ class NetworkOps:
         weight, options = self._weighted(op, value)
         if connection == "conv":
             strides, padding, dilation = op.window()
-            made = spike.ConvOp(
+            conv = spike.ConvOp(
                 value,
                 weight,
                 **options,
@@ -169,7 +169,7 @@ class NetworkOps:
                 dilation=dilation,
                 groups=op.group_count(),
             )
-            return self.add(made, op)
+            return self.add(conv, op)
         flat = self.reshaped(value, [prod(shape)])
         return self.add(spike.LinearOp(flat, weight, **options), op)
 
@@ -198,11 +198,11 @@ class NetworkOps:
 
     def _per_channel(self, vector: SSAValue, rank: int) -> SSAValue:
         """`vector`, a scalar or one value a channel, along axis 2 of [T, N, C, …]."""
-        found = self.as_float(vector)
-        shape = tensor_type(found).get_shape()
+        floats = self.as_float(vector)
+        shape = tensor_type(floats).get_shape()
         if not shape or rank == 3:
-            return found
-        return self.add(tensor.ReshapeToOp(found, [*shape, *[1] * (rank - 3)]))
+            return floats
+        return self.add(tensor.ReshapeToOp(floats, [*shape, *[1] * (rank - 3)]))
 
     def _pool(self, op: spike.ProjectionOp, value: SSAValue, mean: bool) -> SSAValue:
         assert op.kernel is not None
@@ -222,7 +222,7 @@ class NetworkOps:
         key = f"{op.sym_name.data}.ones"
         weight = self.add(literal(self.module, key, ones, TensorType(ternary.trit, ones.shape)))
         scale = self.number(1.0) if is_train(value) else None
-        made = spike.ConvOp(
+        conv = spike.ConvOp(
             value,
             weight,
             scale=scale,
@@ -231,14 +231,14 @@ class NetworkOps:
             dilation=dilation,
             groups=channels,
         )
-        return self.add(made, op)
+        return self.add(conv, op)
 
     def _padded(self, value: SSAValue, padding: Sequence[int]) -> SSAValue:
         """Zeros around the places of [T, N, C, …]."""
         half = len(padding) // 2
         dense = self.dense(value)
-        made = tensor.PadToOp(dense, [0, 0, 0, *padding[:half]], [0, 0, 0, *padding[half:]])
-        return self.add(made)
+        padded = tensor.PadToOp(dense, [0, 0, 0, *padding[:half]], [0, 0, 0, *padding[half:]])
+        return self.add(padded)
 
     # Populations.
 
@@ -246,11 +246,11 @@ class NetworkOps:
         """The numbers of a population's model: for all neurons, or f32 with one for each."""
         dt, integration = network.dt.value.data, network.integration.data
         try:
-            given = population_parameters(op)
+            parameters = population_parameters(op)
         except ValueError as error:
             raise PassError(error_at(op, f"@{op.sym_name.data} {error}")) from None
-        found = discrete(op.model.data, given, dt, integration)
-        return {name: self._constant(op, name, values) for name, values in found.items()}
+        discretized = discrete(op.model.data, parameters, dt, integration)
+        return {name: self._constant(op, name, values) for name, values in discretized.items()}
 
     def _constant(self, op: spike.PopulationOp, name: str, values: Array) -> float | SSAValue:
         if values.ndim == 0:
@@ -297,9 +297,9 @@ class NetworkOps:
         inside = NetworkOps.inside(block, self)
         before = inside.parts(block.args[1], [shape[-1]] * states)
         step = inside.add(tensor.UnsqueezeOp(block.args[0], [0]))
-        made = neuron(op, step, inside.constants(op, network), before)
-        inside.add(made, op)
-        after = list(made.final)
+        firing = neuron(op, step, inside.constants(op, network), before)
+        inside.add(firing, op)
+        after = list(firing.final)
         inside.add_end([after[0] if states == 1 else inside.add(tensor.ConcatenateOp(after, -1))])
         run = self.add(spike.RecurrentOp([current], block), op)
         return self.parts(run, [shape[-1]] * states)[names.index("v")]
@@ -344,10 +344,10 @@ def neuron(
 ) -> spike.NeuronOp:
     """The neuron op of a population, not inserted; with `initial` it gives the final states too."""
     kind = NEURONS[op.model.data]
-    given: dict[str, Any] = {name: p[name] for name in kind.PARAMETERS if name in p}
+    options: dict[str, Any] = {name: p[name] for name in kind.PARAMETERS if name in p}
     if issubclass(kind, spike.FiringOp):
-        given |= {"compare": op.compare.data, "reset": op.reset.data}
+        options |= {"compare": op.compare.data, "reset": op.reset.data}
         if op.reset.data != "to_value":
-            given.pop("v_reset", None)
+            options.pop("v_reset", None)
     build: Any = kind
-    return build(current, **given, initial=initial, final=bool(initial))
+    return build(current, **options, initial=initial, final=bool(initial))

@@ -171,10 +171,10 @@ class Parts:
 
 def constant(value: SSAValue) -> Array:
     """The values of a literal."""
-    found = literal_value(value)
-    if found is None:
+    array = literal_value(value)
+    if array is None:
         raise Unfit(COMPUTED)
-    return found
+    return array
 
 
 def linear(parts: Parts, op: Any) -> Signal:
@@ -324,11 +324,11 @@ def growth(parts: Parts, op: spike.FromTensorOp) -> Signal:
 def _counted(op: spike.FromTensorOp) -> tuple[tensor.MaxPoolOp, SSAValue]:
     """The pool and the train of the ops that `convert-ann-to-snn` writes for a max pool."""
     unfit = Unfit("makes spikes of a current; put neurons there")
-    found = op.operand.owner
-    if not isinstance(found, tensor.SubOp) or not isinstance(found.rhs.owner, spike.DelayOp):
+    owner = op.operand.owner
+    if not isinstance(owner, tensor.SubOp) or not isinstance(owner.rhs.owner, spike.DelayOp):
         raise unfit
-    late, most = found.rhs.owner, found.lhs.owner
-    if late.input != found.lhs or late.steps.value.data != 1 or late.initial is not None:
+    late, most = owner.rhs.owner, owner.lhs.owner
+    if late.input != owner.lhs or late.steps.value.data != 1 or late.initial is not None:
         raise unfit
     chain: list[Any] = [most]
     for kind in (tensor.ReshapeToOp, tensor.MaxPoolOp, tensor.FlattenOp, spike.LeakyIntegratorOp):

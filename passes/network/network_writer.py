@@ -49,13 +49,13 @@ class NetworkWriter:
         """Name a node after all those that it receives from."""
         stack, seen = [(node, False)], set[Node]()
         while stack:
-            found, done = stack.pop()
+            current, done = stack.pop()
             if done:
-                self.names[found] = self._fresh(_hint(found))
-            elif found not in seen and found not in self.names:
-                seen.add(found)
-                stack.append((found, True))
-                stack += [(arrival.source, False) for arrival in reversed(found.arrivals)]
+                self.names[current] = self._fresh(_hint(current))
+            elif current not in seen and current not in self.names:
+                seen.add(current)
+                stack.append((current, True))
+                stack += [(arrival.source, False) for arrival in reversed(current.arrivals)]
 
     def _fresh(self, wish: str) -> str:
         name, number = wish, 1
@@ -71,11 +71,11 @@ class NetworkWriter:
             self._projection(arrival, node) for node in self.names for arrival in node.arrivals
         ]
         probes = [spike.ProbeOp(probe, self.names[node]) for node, probe in self.probes.items()]
-        made = spike.NetworkOp("net", self.dt, [*self._ops, *ends, *projections, *probes])
+        result = spike.NetworkOp("net", self.dt, [*self._ops, *ends, *projections, *probes])
         first = self.module.body.block.first_op
         assert first is not None
-        insert_before(first, made)
-        return made
+        insert_before(first, result)
+        return result
 
     def _end(self, node: Node, name: str) -> Operation:
         if node.is_input:
@@ -86,8 +86,8 @@ class NetworkWriter:
             else float(array)
             for key, array in node.parameters.items()
         }
-        made = spike.PopulationOp(name, node.model, node.shape, numbers)
-        return self._located(made, node.origin)
+        population = spike.PopulationOp(name, node.model, node.shape, numbers)
+        return self._located(population, node.origin)
 
     def _projection(self, arrival: Arrival, target: Node) -> Operation:
         source, end = self.names[arrival.source], self.names[target]
@@ -99,10 +99,10 @@ class NetworkWriter:
             for key, value in arrival.operands.items()
         }
         options: dict[str, Any] = {**operands, **arrival.windows}
-        made = spike.ProjectionOp(
+        projection = spike.ProjectionOp(
             name, source, end, connection=arrival.connection, delay=arrival.delay, **options
         )
-        return self._located(made, target.origin)
+        return self._located(projection, target.origin)
 
     def _literal(self, array: Array, key: str, element: AnyFloat) -> SSAValue:
         op = literal(self.module, key, array, TensorType(element, array.shape))

@@ -45,19 +45,19 @@ def greatest(
     function: str,
 ) -> list[NDArray[np.float64]]:
     """The greatest value of each group, 0 at least."""
-    found: list[NDArray[np.float64]] = []
+    largest: list[NDArray[np.float64]] = []
     for batch in samples:
         results = _watched(program, values, batch, function)
         tops = [
             _groups(array, axis).max(axis=1, initial=0.0).astype(np.float64)
             for array, axis in zip(results, axes, strict=True)
         ]
-        found = [np.maximum(a, b) for a, b in zip(found or tops, tops, strict=True)]
-    if not found:
+        largest = [np.maximum(a, b) for a, b in zip(largest or tops, tops, strict=True)]
+    if not largest:
         raise PassError("calibration needs at least one sample")
-    if not all(np.isfinite(tops).all() for tops in found):
+    if not all(np.isfinite(tops).all() for tops in largest):
         raise PassError("an activation becomes NaN or infinite on the samples")
-    return found
+    return largest
 
 
 def histograms(

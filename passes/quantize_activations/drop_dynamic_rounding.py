@@ -121,16 +121,16 @@ class _Following:
         """Replace every product whose scales cancel."""
         if not any(isinstance(op, tensor.ConvertOp) for op in self.block.ops):
             return
-        kept = unused_ops(self.block)
+        unused = unused_ops(self.block)
         for op in list(self.block.ops):
             if is_literal(op) or len(op.results) != 1 or not _is_numeric(op):
                 continue
-            found = self._visit(op)
+            form = self._visit(op)
             # A sum of numbers of a sample is a number by itself, which can be divided by.
-            if found is not None and (found.has_tensor or len(found.terms) == 1):
-                self.forms[op.results[0]] = found
-                self._replace(op, found)
-        erase_unused_except(self.block, kept)
+            if form is not None and (form.has_tensor or len(form.terms) == 1):
+                self.forms[op.results[0]] = form
+                self._replace(op, form)
+        erase_unused_except(self.block, unused)
 
     def _form(self, value: SSAValue) -> _Form:
         """What is known of a value; a known number, one a sample, or a tensor by itself."""
@@ -252,8 +252,8 @@ class _Following:
         factor = literal(self.module, f"{key}.step", scale, TensorType(f32, scale.shape))
         floats = rebuilt(product, input=source, weight=known.result)
         scaled = tensor.MulOp(floats.results[0], factor.result)
-        for made in (known, floats, factor, scaled):
-            insert_before(op, made)
+        for new_op in (known, floats, factor, scaled):
+            insert_before(op, new_op)
         (result,) = scaled.results
         del self.forms[op.results[0]]
         replace_results(op, [result])

@@ -165,20 +165,20 @@ def activations(
     """
     options = options or QuantizeActivationsPass()
     block = _block(entry_function(module, options.function))
-    found: dict[SSAValue, str] = {}
+    names: dict[SSAValue, str] = {}
     seen: set[SSAValue] = set()
     for product in _selected(block, options):
         for user in (*_averages_before(product, seen), product):
             value = user.operands[0]
             if is_float(tensor_type(value)) and _quantized(value) is None:
-                found.setdefault(value, _name(user))
+                names.setdefault(value, _name(user))
     order = {op: index for index, op in enumerate(block.ops)}
     named: dict[str, SSAValue] = {}
-    for value in sorted(found, key=lambda v: _position(v, order)):
-        name, number = found[value], 0
+    for value in sorted(names, key=lambda v: _position(v, order)):
+        name, number = names[value], 0
         while name in named:
             number += 1
-            name = f"{found[value]}.{number}"
+            name = f"{names[value]}.{number}"
         named[name] = value
     return named
 
@@ -221,14 +221,14 @@ def recorded(module: ModuleOp, options: QuantizeActivationsPass | None = None) -
         PassError: some have none.
     """
     values = activations(module, options)
-    found = {name: recorded_range(value) for name, value in values.items()}
-    missing = [name for name, range in found.items() if range is None]
+    ranges = {name: recorded_range(value) for name, value in values.items()}
+    missing = [name for name, range in ranges.items() if range is None]
     if missing:
         raise PassError(
             f"no range is recorded for the input of {', '.join(missing)}: it was made after "
             "'calibrate', or became infinite or NaN; run 'calibrate' right before"
         )
-    return {name: seen for name, seen in found.items() if seen is not None}
+    return {name: seen for name, seen in ranges.items() if seen is not None}
 
 
 def quantize(
@@ -257,7 +257,7 @@ def quantize(
             "with the same options"
         )
     block = _block(entry_function(module, options.function))
-    kept = unused_ops(block)
+    unused = unused_ops(block)
     products = list(_selected(block, options))
     function = entry_function(module, options.function)
     layers: list[Layer] = [p for p in products if options.correct_bias and correctable(p)]
@@ -271,7 +271,7 @@ def quantize(
     last = _last_products(products)
     for product in products:
         _make_integer(module, product, options.weights, product in last)
-    erase_unused_except(block, kept)
+    erase_unused_except(block, unused)
 
 
 def _block(function: FuncOp) -> Block:
@@ -318,7 +318,7 @@ def _last_products(products: Sequence[Product]) -> set[Operation]:
 
 def _averages_before(product: Product, seen: set[SSAValue]) -> list[Operation]:
     """The means between `product` and the products or inputs before it, but for values `seen`."""
-    found: list[Operation] = []
+    averages: list[Operation] = []
     waiting = [input_of(product)]
     while waiting:
         value = waiting.pop()
@@ -326,11 +326,11 @@ def _averages_before(product: Product, seen: set[SSAValue]) -> list[Operation]:
             continue
         seen.add(value)
         if isinstance(value.owner, _AVERAGES):
-            found.append(value.owner)
+            averages.append(value.owner)
         owner = value.owner
         if isinstance(owner, _AVERAGES) or has_integer_form(owner):
             waiting.extend(owner.operands)
-    return found
+    return averages
 
 
 def _name(user: Operation) -> str:

@@ -69,10 +69,10 @@ class Current:
             x = builder.add(tensor.SubOp(x, builder.constant(zero.astype(np.int32), i32)))
         units = self.scale / step.astype(np.float64)
         rounded = np.rint(weight.astype(np.float64) / units).astype(np.int32)
-        made = literal(
+        constant = literal(
             module_of(encode), f"{self.name}.i8", rounded, TensorType(i32, rounded.shape)
         )
-        value = builder.add(tensor.MatmulOp(x, builder.add(made)))
+        value = builder.add(tensor.MatmulOp(x, builder.add(constant)))
         bias = options_of(product).get("bias")
         if bias is not None:
             value = builder.add(tensor.AddOp(value, self._bias(builder, bias, self.scale)))

@@ -62,9 +62,9 @@ class IntegerNeuron:
         others = [value.owner for value in op.operands[1:]]
         if not all(is_literal(owner) and has_value(owner) for owner in others):
             return None
-        found = [_per_channel(synapse, op.parameter(name)) for name in op.PARAMETERS]
-        known = [values for values in found if values is not None]
-        if len(known) != len(found) or not (known[0] > 0).all():
+        parameters = [_per_channel(synapse, op.parameter(name)) for name in op.PARAMETERS]
+        known = [values for values in parameters if values is not None]
+        if len(known) != len(parameters) or not (known[0] > 0).all():
             return None
         return IntegerNeuron(synapse, op, *known)
 
@@ -92,9 +92,9 @@ class IntegerNeuron:
         # Weights of 8 bits are rounded anyway, and a unit is small; that of trits is not.
         loose = not is_trit(tensor_type(synapse.weight))
         whole = [_whole(value, loose and index != 1) for index, value in enumerate(wanted)]
-        kept = [value for value in whole if value is not None]
-        if len(kept) == len(wanted):
-            self._replace(threshold, kept[0], kept[1], kept[2:])
+        known = [value for value in whole if value is not None]
+        if len(known) == len(wanted):
+            self._replace(threshold, known[0], known[1], known[2:])
 
     def _threshold(self, units: Array) -> Array | None:
         """The thresholds in units; `None` if they are not whole, and are subtracted."""
@@ -111,11 +111,11 @@ class IntegerNeuron:
     def _replace(self, threshold: Array, bias: Array, v_reset: Array, initial: list[Array]) -> None:
         synapse, op = self.synapse, self.op
         vectors = {"bias": bias} if synapse.bias is not None else {}
-        made = {n: [new_value(synapse, n, v, i32)] for n, v in vectors.items()}
+        parameters = {n: [new_value(synapse, n, v, i32)] for n, v in vectors.items()}
         shape = tensor_type(synapse.result).get_shape()
         new = rebuilt(
             synapse,
-            {"scale": [], "bias": [], **made},
+            {"scale": [], "bias": [], **parameters},
             {"result": [TensorType(i32, shape)]},
         )
         insert_before(op, new, synapse)
@@ -171,6 +171,6 @@ def new_value(op: Operation, name: str, array: Array, element: Attribute) -> SSA
     synapse = op if isinstance(op, Synapse) else op.operands[0].owner
     owner = synapse.weight.owner if isinstance(synapse, Synapse) else None
     base = owner.key.data if isinstance(owner, tensor.ParameterOp) else "constant"
-    made = literal(module_of(op), f"{base}.{name}", array, TensorType(element, array.shape))
-    insert_before(op, made, op)
-    return made.result
+    constant = literal(module_of(op), f"{base}.{name}", array, TensorType(element, array.shape))
+    insert_before(op, constant, op)
+    return constant.result

@@ -73,30 +73,30 @@ class QuantizeNeuronsPass(ModulePass):
                 raise OptionError(f"{self.name} expects {name} from {low} to 15, got {value}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for found in list(op.walk()):
-            if isinstance(found.parent_op(), spike.LayerOp):
+        for inner in list(op.walk()):
+            if isinstance(inner.parent_op(), spike.LayerOp):
                 continue
-            if isinstance(found, spike.LifOp | spike.IntegrateFireOp):
-                self._neurons(found)
-            elif isinstance(found, spike.DecodeOp) and found.scheme.data == "membrane":
-                _readout(found)
-        erase_unused([found for found in op.walk() if is_literal(found)])
+            if isinstance(inner, spike.LifOp | spike.IntegrateFireOp):
+                self._neurons(inner)
+            elif isinstance(inner, spike.DecodeOp) and inner.scheme.data == "membrane":
+                _readout(inner)
+        erase_unused([inner for inner in op.walk() if is_literal(inner)])
 
     def _neurons(self, op: spike.LifOp | spike.IntegrateFireOp) -> None:
         current = current_of(op.input) if is_float(tensor_type(op.input)) else None
         if current is None or op.final:
             return
         names = [name for name in op.PARAMETERS if name != "beta"]
-        found = {name: _known(op.parameter(name)) for name in names}
+        parameters = {name: _known(op.parameter(name)) for name in names}
         initial = [_known(value) for value in op.initial]
         beta = _known(op.parameter("beta")) if isinstance(op, spike.LifOp) else None
         if (
             None in initial
-            or None in found.values()
+            or None in parameters.values()
             or (isinstance(op, spike.LifOp) and beta is None)
         ):
             return
-        known = {name: value for name, value in found.items() if value is not None}
+        known = {name: value for name, value in parameters.items() if value is not None}
         if known.get("v_leak", np.zeros(())).any() or not (known["gain"] > 0).all():
             return
         unit = known["gain"] * current.scale / 2.0**self.fraction
@@ -179,8 +179,8 @@ def _known(value: float | SSAValue) -> Array | None:
     owner = value.owner
     if isinstance(owner, tensor.ClampOp) and owner.min is not None and owner.min == owner.max:
         return np.asarray(owner.min.value.data, np.float64)  # the same number for each element
-    found = literal_value(value)
-    return None if found is None else found.astype(np.float64)
+    array = literal_value(value)
+    return None if array is None else array.astype(np.float64)
 
 
 def _readout(op: spike.DecodeOp) -> None:
@@ -202,12 +202,12 @@ def _readout(op: spike.DecodeOp) -> None:
         case _:
             value = builder.add(tensor.SqueezeOp(builder.cut(trace, -1, _END), [0]))
     axis = len(rest) - max(1, scale.ndim)
-    made = scale.astype(np.float32).reshape(-1 if scale.ndim else ())
-    kept = builder.add(
-        literal(module_of(op), f"{current.name}.readout", made, TensorType(f32, made.shape))
+    factors = scale.astype(np.float32).reshape(-1 if scale.ndim else ())
+    constant = builder.add(
+        literal(module_of(op), f"{current.name}.readout", factors, TensorType(f32, factors.shape))
     )
     zero = builder.constant(np.zeros((), np.int32), i32)
-    result = builder.add(tensor.DequantizeOp(value, kept, zero, axis=axis))
+    result = builder.add(tensor.DequantizeOp(value, constant, zero, axis=axis))
     current.forget_after(op, result)
 
 

@@ -77,14 +77,14 @@ class QuantizeSpikePass(ModulePass):
         is_ternary = self.weights == "ternary"
         scales = SCALES if is_ternary else tuple(s for s in SCALES if s != "none")
         rules = tuple(rule for rule in RULES if rule != "fixed")
-        for name, found, allowed in (
+        for name, value, allowed in (
             ("weights", self.weights, WEIGHTS),
             ("scale", self.scale, scales),
             ("rule", self.rule, (None, *rules)),
         ):
-            if found not in allowed:
+            if value not in allowed:
                 names = ", ".join(text for text in allowed if text is not None)
-                raise OptionError(f"quantize-spike expects {name} one of {names}, got '{found}'")
+                raise OptionError(f"quantize-spike expects {name} one of {names}, got '{value}'")
         if not 2 <= self.bits <= 8:
             raise OptionError(f"quantize-spike expects bits from 2 to 8, got {self.bits}")
         if self.rule is not None and not is_ternary:
@@ -93,7 +93,7 @@ class QuantizeSpikePass(ModulePass):
             raise OptionError("quantize-spike takes bits with weights=int8 alone")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        chosen = [found for found in op.walk() if isinstance(found, Synapse) and _takes(found)]
+        chosen = [inner for inner in op.walk() if isinstance(inner, Synapse) and _takes(inner)]
         if self.weights == "ternary":
             TernarizePass(rule=self.rule, scale=self.scale).ternarize(chosen)
         else:
@@ -105,7 +105,7 @@ class QuantizeSpikePass(ModulePass):
                     neuron = IntegerNeuron.of(synapse)
                     if neuron is not None:
                         neuron.take_units()
-        erase_unused([found for found in op.walk() if is_literal(found)])
+        erase_unused([inner for inner in op.walk() if is_literal(inner)])
 
     def _quantize(self, synapse: Synapse) -> None:
         weight = literal_value(synapse.weight)
@@ -125,9 +125,9 @@ class QuantizeSpikePass(ModulePass):
         units = units.astype(np.float32).astype(np.float64)
         column = (-1, *[1] * (weight.ndim - 1)) if is_conv(synapse) else (1, -1)
         rounded = np.clip(np.rint(wide / units.reshape(column)), -most, most).astype(np.int8)
-        made = new_value(synapse, "i8", rounded, i8)
+        weights = new_value(synapse, "i8", rounded, i8)
         scale = new_value(synapse, "scale", units.astype(np.float32), f32)
-        replace(synapse, rebuilt(synapse, {"weight": [made], "scale": [scale]}))
+        replace(synapse, rebuilt(synapse, {"weight": [weights], "scale": [scale]}))
 
 
 def _takes(synapse: Synapse) -> bool:

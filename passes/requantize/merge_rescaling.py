@@ -92,27 +92,27 @@ class _Merging:
 
     def run(self) -> None:
         """Replace the ends of all chains that one rescaling computes."""
-        kept = unused_ops(self.block)
+        unused = unused_ops(self.block)
         for op in list(self.block.ops):
             if is_step(type(op)):
                 self._follow(op)
         sizes = Magnitudes()
         ends = [value for value in self.roots if self._is_end(value)]
-        made = [(value, self._fit(value, sizes)) for value in ends]
-        for value, fit in made:
+        fits = [(value, self._fit(value, sizes)) for value in ends]
+        for value, fit in fits:
             if fit is not None:
                 self._replace(value, fit)
-        erase_unused_except(self.block, kept)
+        erase_unused_except(self.block, unused)
 
     def _follow(self, op: Operation) -> None:
         """Note of which tensor an op computes a function, if it is one that rises or falls."""
         unknown = [v for v in op.operands if literal_value(v) is None]
         if not unknown or not all(_is_integer(v) for v in (*op.operands, *op.results)):
             return
-        found = {self.roots.get(value, value) for value in unknown}
-        if len(found) != 1:
+        roots = {self.roots.get(value, value) for value in unknown}
+        if len(roots) != 1:
             return
-        (root,), (result,) = found, op.results
+        (root,), (result,) = roots, op.results
         shapes = {tensor_type(v).get_shape() for v in (root, result, *unknown)}
         if len(shapes) != 1 or tensor_type(root).get_num_dims() < 2:
             return
@@ -128,17 +128,17 @@ class _Merging:
                 return np.array(1, np.int8)
             return self.rising.get(value, np.array(0, np.int8))
 
-        given = [of(value) for value in op.operands]
+        directions = [of(value) for value in op.operands]
         match op:
             case tensor.SubOp():
-                return _both(given[0], -given[1])
+                return _both(directions[0], -directions[1])
             case tensor.NegOp():
-                return -given[0]
+                return -directions[0]
             case tensor.CompareOp():
                 predicate = op.predicate.data
                 if predicate in ("eq", "ne"):
                     return None
-                difference = _both(given[0], -given[1])
+                difference = _both(directions[0], -directions[1])
                 falls = predicate in ("lt", "le")
                 return None if difference is None else -difference if falls else difference
             case tensor.MulOp():
@@ -157,9 +157,9 @@ class _Merging:
                 if multiplier.ndim:
                     trailing = rank - 1 - op.axis.value.data % rank
                     multiplier = multiplier.reshape(-1, *[1] * trailing)
-                return self._signed(given[0], multiplier, root)
+                return self._signed(directions[0], multiplier, root)
             case _:
-                return _both(given[0], given[-1])
+                return _both(directions[0], directions[-1])
 
     def _signed(
         self, direction: NDArray[np.int8], factor: Array, root: SSAValue
@@ -187,14 +187,14 @@ class _Merging:
 
     def _chain(self, value: SSAValue) -> list[Operation]:
         """The ops from the root to a value, in program order."""
-        found: set[Operation] = set()
+        chain: set[Operation] = set()
         waiting = [value]
         while waiting:
             op = waiting.pop().owner
-            if isinstance(op, Operation) and op not in found and op.results[0] in self.roots:
-                found.add(op)
+            if isinstance(op, Operation) and op not in chain and op.results[0] in self.roots:
+                chain.add(op)
                 waiting.extend(op.operands)
-        return [op for op in self.block.ops if op in found]
+        return [op for op in self.block.ops if op in chain]
 
     def _fit(self, value: SSAValue, sizes: Magnitudes) -> Fit | None:
         """The rescaling that does what a chain does."""
@@ -264,7 +264,7 @@ class _Merging:
         zero = np.array(fit.zero_point, numpy_dtype(element))
         point = literal(self.module, "merged.zero", zero, TensorType(element, ()))
         insert_before(owner, point)
-        made = tensor.RequantizeOp(
+        requantize = tensor.RequantizeOp(
             current,
             known("merged.multiplier", np.array(fit.multipliers), False),
             known("merged.shift", np.array(fit.shifts), False),
@@ -273,7 +273,7 @@ class _Merging:
             low=fit.low,
             high=fit.high,
         )
-        result = add(made)
+        result = add(requantize)
         result.name_hint = value.name_hint
         value.replace_all_uses_with(result)
 

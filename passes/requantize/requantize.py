@@ -111,17 +111,17 @@ class _Requantizing:
 
     def run(self) -> None:
         """Convert what can be, and erase what is left without users."""
-        kept = unused_ops(self.block)
+        unused = unused_ops(self.block)
         for op in list(self.block.ops):
             if isinstance(op, tensor.QuantizeOp):
                 self._try(op, self._quantize)
-        erase_unused_except(self.block, kept)
+        erase_unused_except(self.block, unused)
         for op in list(self.block.ops):
             if has(op, Affine) and not _continues(op.results[0]):
                 self._try(op, self._dequantize)
-        erase_unused_except(self.block, kept)
+        erase_unused_except(self.block, unused)
         fuse_rescaling(self.module, self.block)
-        erase_unused_except(self.block, kept)
+        erase_unused_except(self.block, unused)
 
     def _try(self, op: Operation, convert: Callable[[Any], SSAValue]) -> None:
         self.emit.anchor = op
@@ -314,8 +314,8 @@ class _Requantizing:
                 return float(np.abs(np.clip([-reach, reach], low, high)).max()), before
             if takes_integers(op):
                 pad = abs(op.value.value.data) if isinstance(op, tensor.PadToOp) else 0.0
-                found = [(pad, pad), *(self.reach(operand, parts) for operand in op.operands)]
-                return max(reach for reach, _ in found), max(before for _, before in found)
+                reaches = [(pad, pad), *(self.reach(operand, parts) for operand in op.operands)]
+                return max(reach for reach, _ in reaches), max(before for _, before in reaches)
         reach = self.combination(value, parts).reach()
         return reach, reach
 

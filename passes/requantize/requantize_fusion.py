@@ -46,18 +46,18 @@ def _is_rescaled(value: SSAValue) -> bool:
 
 
 def _fuse_requantize(module: ModuleOp, op: tensor.RequantizeOp) -> None:
-    found = _product_behind(op.input)
-    if found is None or not op.input.has_one_use():
+    match = _product_behind(op.input)
+    if match is None or not op.input.has_one_use():
         return
-    product = found.product
+    product = match.product
     vectors = any(tensor_type(v).get_shape() for v in (op.multiplier, op.shift))
     rank = tensor_type(op.input).get_num_dims()
     channel = axis_index(product.CHANNEL_AXIS, rank)
     if vectors and axis_index(op.axis.value.data, rank) != channel:
         return
     bias = product.bias
-    if found.bias is not None:
-        bias = _constant(module, op, product, found.bias)
+    if match.bias is not None:
+        bias = _constant(module, op, product, match.bias)
     fused = product.rebuild(
         bias=bias,
         multiplier=op.multiplier,
@@ -70,11 +70,11 @@ def _fuse_requantize(module: ModuleOp, op: tensor.RequantizeOp) -> None:
 
 
 def _fuse_bias(module: ModuleOp, op: tensor.AddOp) -> None:
-    found = _product_behind(op.result)
-    if found is None or found.bias is None:
+    match = _product_behind(op.result)
+    if match is None or match.bias is None:
         return
-    bias = _constant(module, op, found.product, found.bias)
-    _replace(op, found.product.rebuild(bias=bias), found.product)
+    bias = _constant(module, op, match.product, match.bias)
+    _replace(op, match.product.rebuild(bias=bias), match.product)
 
 
 def _replace(op: Operation, fused: ternary.FusedOp, product: ternary.FusedOp) -> None:

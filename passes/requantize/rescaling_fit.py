@@ -64,13 +64,13 @@ def fit_rescaling(function: Callable[[Array], Array], bound: Array, most: int) -
     for places in _PLACES:
         if int(bound.max()) << places > _LIMIT:
             break
-        found = [
+        fits = [
             _channel(steps[c], int(bound[c]), (int(first[c]) - zero, int(last[c]) - zero),
                      (low - zero, high - zero), places)
             for c in range(len(bound))
         ]  # fmt: skip
-        known = [item for item in found if item is not None]
-        if len(known) == len(found):
+        known = [item for item in fits if item is not None]
+        if len(known) == len(fits):
             return Fit(
                 places,
                 tuple(int(s) * bias for s, (bias, _, _) in zip(signs, known, strict=True)),

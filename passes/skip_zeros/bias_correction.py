@@ -85,32 +85,32 @@ def correct_biases(
     Returns:
         the layers in the place of those given.
     """
-    kept = list(samples)
+    batches = list(samples)
     replaced: dict[Operation, Operation] = {}
     block = function.body.block
     values: dict[SSAValue, list[Array]] = {
         argument: list(arrays)
-        for argument, arrays in zip(block.args, zip(*kept, strict=True), strict=True)
+        for argument, arrays in zip(block.args, zip(*batches, strict=True), strict=True)
     }
     ops = [op for op in block.ops if not isinstance(op, ReturnOp)]
     last = {value: op for op in ops for value in op.operands}
     for op in ops:
         operands = list(op.operands)
-        given = [[values[v][n] for v in operands] for n in range(len(kept))]
+        inputs = [[values[v][n] for v in operands] for n in range(len(batches))]
         current: Operation = op
         if is_layer(op) and op in wanted:
-            found = [_channel_sums(_without_activation(op), arrays) for arrays in given]
-            mean = sum(total for total, _ in found) / sum(count for _, count in found)
+            sums = [_channel_sums(_without_activation(op), arrays) for arrays in inputs]
+            mean = sum(total for total, _ in sums) / sum(count for _, count in sums)
             old = op.result
             bias = options_of(op).get("bias")
             before = 0.0 if bias is None else values[bias][0].astype(np.float64)
             current, bias, array = _with_bias(module, op, before + wanted[op] - mean)
             replaced[op] = current
-            values[bias] = [array] * len(kept)
-            given = [[values[v][n] for v in current.operands] for n in range(len(kept))]
+            values[bias] = [array] * len(batches)
+            inputs = [[values[v][n] for v in current.operands] for n in range(len(batches))]
             if old in last:
                 last[current.results[0]] = last.pop(old)
-        results = [interpret.evaluate(current, arrays) for arrays in given]
+        results = [interpret.evaluate(current, arrays) for arrays in inputs]
         values.update(
             (r, list(a)) for r, a in zip(current.results, zip(*results, strict=True), strict=True)
         )
@@ -140,8 +140,8 @@ def _with_bias(module: ModuleOp, op: Layer, values: Means) -> tuple[Operation, S
     """Replace a layer by one with another bias; with that bias."""
     element = tensor_type(op.result).element_type
     array = np.ascontiguousarray(values.astype(numpy_dtype(element)))
-    made = literal(module, "bias.corrected", array, TensorType(element, array.shape))
-    insert_before(op, made)
-    new = rebuilt(op, bias=made.result)
+    constant = literal(module, "bias.corrected", array, TensorType(element, array.shape))
+    insert_before(op, constant)
+    new = rebuilt(op, bias=constant.result)
     replace(op, new)
-    return new, made.result, array
+    return new, constant.result, array

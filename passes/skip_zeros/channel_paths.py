@@ -114,8 +114,8 @@ class PathOp:
                 self.op.operands[index] = new_literal(self.op, source, array, type)
         features = channels * self.result_spread
         if isinstance(self.op, tensor.ReshapeToOp):
-            *kept, last = self.op.shape.get_values()
-            self.op.shape = ints([*kept, last if last == -1 else features])
+            *leading, last = self.op.shape.get_values()
+            self.op.shape = ints([*leading, last if last == -1 else features])
         result = self.op.results[0]
         set_channels(result, self.result_axis, features)
 

@@ -72,8 +72,8 @@ class PrunableLayer:
     @cached_property
     def arrays(self) -> dict[str, Array]:
         """The values by operand name (`weight`, `bias`, …); those dropped are left out."""
-        found = {name: literal_value(value) for name, value in self._sources.items()}
-        return {name: array for name, array in found.items() if array is not None}
+        by_name = {name: literal_value(value) for name, value in self._sources.items()}
+        return {name: array for name, array in by_name.items() if array is not None}
 
     @property
     def is_ternary(self) -> bool:

@@ -108,9 +108,9 @@ def silent_neurons(
     if dtype.itemsize < 4 or (dtype.kind == "i" and not _fits(op, low, high)):
         return none
     parameters = {
-        name: values[found] if isinstance(found, SSAValue) else np.asarray(found, dtype)
+        name: values[parameter] if isinstance(parameter, SSAValue) else np.asarray(parameter, dtype)
         for name in op.PARAMETERS
-        for found in [op.parameter(name)]
+        for parameter in [op.parameter(name)]
     }
     states: States = tuple(values[value] for value in op.initial)
     states = states or tuple(np.zeros((), dtype) for _ in op.STATES)

@@ -52,7 +52,7 @@ class SkipSilentPass(ModulePass):
     name = "skip-silent"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        before = [found for found in op.walk() if is_literal(found)]
+        before = [inner for inner in op.walk() if is_literal(inner)]
         layers, edges = _edges(op)
         if prune_channels(edges):
             leaving = {edge.source: edge for edge in edges}
@@ -118,8 +118,8 @@ class SpikingLayer(PrunableLayer):
     def _values(self) -> dict[SSAValue, Array]:
         """The parameters and initial states of the neurons, by operand."""
         assert self.neuron is not None
-        found = {value: literal_value(value) for value in self.neuron.operands[1:]}
-        return {value: array for value, array in found.items() if array is not None}
+        arrays = {value: literal_value(value) for value in self.neuron.operands[1:]}
+        return {value: array for value, array in arrays.items() if array is not None}
 
     def drop_outputs(self, keep: Mask) -> None:
         super().drop_outputs(keep)

@@ -75,7 +75,7 @@ def _floats(places: NDArray[np.int64]) -> Floats:
 
 def _candidates(edges: Floats, step: float | None) -> list[Quantizer]:
     """Those that may fit, likely ones first."""
-    found: list[Quantizer] = []
+    quantizers: list[Quantizer] = []
     first = float(edges[0])
     if len(edges) > 1:
         last = float(edges[-1])
@@ -90,16 +90,16 @@ def _candidates(edges: Floats, step: float | None) -> list[Quantizer]:
         for scale in scales:
             near = np.float32(scale)
             for exact in (near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf)):
-                found.append(Quantizer(float(exact), 1 - int(np.ceil(half))))
-        return found
+                quantizers.append(Quantizer(float(exact), 1 - int(np.ceil(half))))
+        return quantizers
     if abs(first) < TINY:
         # No normal scale tells the smallest numbers from 0.
         return [Quantizer(1.0, int(first <= 0), of_sign=True)]
     for half in (1.5, -0.5, 3.5, 5.5, -2.5, 0.5, 2.5, -1.5):
         scale = np.float32(first / half)
         for exact in (scale, np.nextafter(scale, np.inf), np.nextafter(scale, -np.inf)):
-            found.append(Quantizer(float(exact), 1 - int(np.ceil(half))))
-    return found
+            quantizers.append(Quantizer(float(exact), 1 - int(np.ceil(half))))
+    return quantizers
 
 
 def _rounded(x: float, bits: int) -> float:

@@ -94,10 +94,10 @@ class LevelGrids:
         bits = np.arange(0, 1 << 32, 1 << 16, dtype=np.uint64).astype(np.uint32)
         points = np.sort(bits.view(np.float32)[np.isfinite(bits.view(np.float32))])
         values = columns(function.at(points))
-        found = uniform_levels(values)
-        if values.shape[1] != 1 or found is None or (np.diff(values[:, 0]) < 0).any():
+        uniform = uniform_levels(values)
+        if values.shape[1] != 1 or uniform is None or (np.diff(values[:, 0]) < 0).any():
             raise NoFunctionError("it is no quantised input")
-        step, lowest, number = found
+        step, lowest, number = uniform
 
         def counts(x: Array) -> Array:
             return np.rint((columns(function.at(x))[:, 0] - lowest) / step).astype(np.int64)
@@ -110,8 +110,8 @@ class LevelGrids:
         point = self.constant("input.scale", np.array(scale, np.float32), f32)
         shift = self.constant("input.zero_point", np.array(zero + low, _type(zero + low)), i8)
         real = self.add(tensor.SignOp(function.root)) if of_sign else function.root
-        made = tensor.QuantizeOp(real, point, shift, low=low, high=low + number)
-        return LevelGrid(self.add(made), step, lowest - low * step, (low, low + number))
+        quantize = tensor.QuantizeOp(real, point, shift, low=low, high=low + number)
+        return LevelGrid(self.add(quantize), step, lowest - low * step, (low, low + number))
 
     def _counted(self, function: LevelFunction) -> LevelGrid:
         """What a function makes of integers, as the number of thresholds that they reach."""
@@ -123,10 +123,10 @@ class LevelGrids:
             return LevelGrid(
                 function.root, float(fitted[0][0]), float(fitted[1][0]), function.bounds
             )
-        found = uniform_levels(table)
-        if found is None:
+        uniform = uniform_levels(table)
+        if uniform is None:
             raise NoFunctionError("its values are not on few, evenly spaced levels")
-        step, lowest, number = found
+        step, lowest, number = uniform
         counts = np.rint((table.astype(np.float64) - lowest) / step).astype(np.int64)
         root = function.root
         falling = np.asarray((np.diff(counts, axis=0) < 0).any(axis=0))

@@ -98,11 +98,11 @@ class _Streamlining:
                 self.levels.anchor = op
                 self._visit(op)
             self.levels.anchor = returned
-            made = [
+            new_values = [
                 self.results.get(value) or integer_result(self.levels, value)
                 for value in returned.operands
             ]
-            for index, value in enumerate(made):
+            for index, value in enumerate(new_values):
                 returned.operands[index] = value
             done = True
         except NoFunctionError:
@@ -136,12 +136,12 @@ class _Streamlining:
             return
 
     def _step(self, op: Operation) -> None:
-        found = [self.functions[v] for v in op.operands if v in self.functions]
+        functions = [self.functions[v] for v in op.operands if v in self.functions]
         unknown = [v for v in op.operands if v not in self.functions and literal_value(v) is None]
-        if not found or unknown:
+        if not functions or unknown:
             return
-        if len({function.root for function in found}) == 1:
-            self.functions[op.results[0]] = found[0].then(op, found[1:])
+        if len({function.root for function in functions}) == 1:
+            self.functions[op.results[0]] = functions[0].then(op, functions[1:])
         elif isinstance(op, tensor.AddOp):
             self._sum(op)
 

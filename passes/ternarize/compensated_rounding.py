@@ -106,21 +106,21 @@ def rounded(
         products: [outs, ins], mean of y·x̂ᵀ; `None` where x̂ are the inputs that y comes from.
         options: how hard to look.
     """
-    given = weights.astype(np.float64)
+    exact = weights.astype(np.float64)
     hessian, added = damped(hessian, options.damping)
     if products is None:
-        products, best = given @ hessian, given
+        products, best = exact @ hessian, exact
     else:
-        products = products + added * given
+        products = products + added * exact
         best = solved(hessian, products.T).T
     order = np.argsort(-np.diagonal(hessian), kind="stable")
     linalg: Any = np.linalg
     upper: Floats = linalg.cholesky(linalg.inv(hessian[np.ix_(order, order)])).T
     count = max(1, ROW_BYTES // (8 * len(FACTORS) * max(1, hessian.shape[0])))
     parts: list[tuple[NDArray[np.int8], Floats]] = []
-    for start in range(0, len(given), count):
+    for start in range(0, len(exact), count):
         rows = slice(start, start + count)
-        candidates = [_by_size(best[rows]), *_plain(given[rows])]
+        candidates = [_by_size(best[rows]), *_plain(exact[rows])]
         candidates += _sequential(best[rows], upper, order)
         trits, scales = _choose(candidates, hessian, products[rows])
         parts.append(_descended(trits, scales, hessian, products[rows], options.sweeps))
@@ -165,10 +165,10 @@ def _scales(weights: Floats) -> Floats:
     The k largest magnitudes become ±1; their mean is the scale. All k are tried.
     """
     sizes = -np.sort(-np.abs(weights), axis=1)
-    kept = np.arange(1, sizes.shape[1] + 1, dtype=np.float64)
+    counts = np.arange(1, sizes.shape[1] + 1, dtype=np.float64)
     sums = np.cumsum(sizes, axis=1)
-    best = np.argmax(sums**2 / kept, axis=1)
-    return np.take_along_axis(sums, best[:, None], axis=1)[:, 0] / kept[best]
+    best = np.argmax(sums**2 / counts, axis=1)
+    return np.take_along_axis(sums, best[:, None], axis=1)[:, 0] / counts[best]
 
 
 def _plain(weights: Floats) -> list[Floats]:
@@ -202,9 +202,9 @@ def _sequential(weights: Floats, upper: Floats, order: Array) -> list[Floats]:
             free[column:stop] -= upper[column, column:stop, None] * error
             errors[column - start] = error
         free[stop:] -= upper[start:stop, stop:].T @ errors
-    found = np.empty_like(trits)
-    found[order] = trits
-    return [found[:, n * outs : (n + 1) * outs].T for n in range(len(FACTORS))]
+    signs = np.empty_like(trits)
+    signs[order] = trits
+    return [signs[:, n * outs : (n + 1) * outs].T for n in range(len(FACTORS))]
 
 
 def _choose(candidates: list[Floats], hessian: Floats, products: Floats) -> tuple[Floats, Floats]:

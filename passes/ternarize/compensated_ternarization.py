@@ -91,10 +91,10 @@ def compensate(
                 "known: inline what is around it, or leave its weight out with 'skip'",
             )
         )
-    kept = [check_inputs(function, batch) for batch in batches]
-    if not kept:
+    checked = [check_inputs(function, batch) for batch in batches]
+    if not checked:
         raise PassError("calibration needs at least one sample")
-    walk = _Walk(module, plan, kept)
+    walk = _Walk(module, plan, checked)
     walk.run(block, progress=progress)
     return walk.found
 
@@ -123,17 +123,17 @@ class _Walk:
         last = {value: op for op in ops for value in op.operands}
         for op in tracked(ops, "Ternarizing", shown=progress):
             operands, constant = list(op.operands), all(r in known for r in op.results)
-            found = self._evaluated(op, self.before, constant)
-            self.before.update(zip(op.results, found, strict=True))
+            before = self._evaluated(op, self.before, constant)
+            self.before.update(zip(op.results, before, strict=True))
             if isinstance(op, PlainLayer) and op in self.plan.layers:
                 old, new = self._replace(op)
                 if old in last:
                     last[new] = last.pop(old)
             elif all(self.after[value] is self.before[value] for value in operands):
-                self.after.update(zip(op.results, found, strict=True))
+                self.after.update(zip(op.results, before, strict=True))
             else:
-                made = self._evaluated(op, self.after, constant)
-                self.after.update(zip(op.results, made, strict=True))
+                after = self._evaluated(op, self.after, constant)
+                self.after.update(zip(op.results, after, strict=True))
             for value in operands:
                 if last.get(value) is op:
                     self.before.pop(value, None)
@@ -144,23 +144,23 @@ class _Walk:
     ) -> list[list[Array]]:
         """The results of an op, each for all batches; what is constant is evaluated once."""
         count = len(self.batches)
-        found: list[list[Array]] = [[] for _ in op.results]
+        results: list[list[Array]] = [[] for _ in op.results]
         for number in range(1 if constant else count):
-            given = [values[value][number] for value in op.operands]
-            for column, array in zip(found, interpret.evaluate(op, given), strict=True):
+            arrays = [values[value][number] for value in op.operands]
+            for column, array in zip(results, interpret.evaluate(op, arrays), strict=True):
                 column.append(array)
-        return [column * count for column in found] if constant else found
+        return [column * count for column in results] if constant else results
 
     def _replace(self, layer: PlainLayer) -> tuple[SSAValue, SSAValue]:
         """Put a ternary layer in the place of a float one; the results of both."""
-        old, weight, given = layer.result, weight_of(layer), input_of(layer)
+        old, weight, x = layer.result, weight_of(layer), input_of(layer)
         element, values = tensor_type(old).element_type, self.before[weight][0]
         wanted = self.before.pop(old)
-        moments = _moments(layer, values.shape, self.after[given], wanted)
+        moments = _moments(layer, values.shape, self.after[x], wanted)
         if not np.isfinite(moments.products).all():
             raise PassError(error_at(layer, "gets or gives infinite values or NaN on the samples"))
         matrix = _matrix(layer, values)
-        exact = self.after[given] is self.before[given]
+        exact = self.after[x] is self.before[x]
         if weight not in self.shared:
             self._round(layer, matrix, moments, exact)
         trits, scale = self.shared[weight]
@@ -196,9 +196,9 @@ class _Walk:
             hessian, products = moments.of_group(group, centred=self.plan.correct_bias)
             if not self.plan.correct_bias:
                 products = products - np.outer(biases[group], moments.means()[0][group])
-            found = rounded(rows, hessian, None if exact else products, self.plan.compensation)
-            trits.append(found[0])
-            scales.append(found[1])
+            candidates = rounded(rows, hessian, None if exact else products, self.plan.compensation)
+            trits.append(candidates[0])
+            scales.append(candidates[1])
         shape, element = tensor_type(weight).get_shape(), tensor_type(weight).element_type
         key = self.plan.layers[layer]
         self.shared[weight] = (
@@ -220,10 +220,10 @@ class _Walk:
     def _literal(self, layer: PlainLayer, key: str, array: Array, element: Attribute) -> SSAValue:
         """A new constant or parameter before `layer`, known in both runs."""
         array = np.ascontiguousarray(array)
-        made = literal(self.module, key, array, TensorType(element, array.shape))
-        insert_before(layer, made)
-        self.before[made.result] = self.after[made.result] = [array] * len(self.batches)
-        return made.result
+        constant = literal(self.module, key, array, TensorType(element, array.shape))
+        insert_before(layer, constant)
+        self.before[constant.result] = self.after[constant.result] = [array] * len(self.batches)
+        return constant.result
 
 
 def _matrix(layer: PlainLayer, weight: Array) -> Array:
@@ -243,15 +243,15 @@ def _moments(
     layer: PlainLayer, shape: Sequence[int], inputs: Sequence[Array], results: Sequence[Array]
 ) -> Moments:
     """The moments of the inputs and results of a layer, whose weight has this shape."""
-    made: Moments | None = None
+    moments: Moments | None = None
     for batch, wanted in zip(inputs, results, strict=True):
         for rows, targets in _rows(layer, shape, batch, wanted):
-            if made is None:
-                made = Moments(len(rows), rows.shape[2], targets.shape[2])
-            made.add(rows, targets)
-    if made is None:
+            if moments is None:
+                moments = Moments(len(rows), rows.shape[2], targets.shape[2])
+            moments.add(rows, targets)
+    if moments is None:
         raise PassError(error_at(layer, "gets no inputs on the samples"))
-    return made
+    return moments
 
 
 def _rows(

@@ -193,10 +193,10 @@ class TernarizePass(ModulePass):
         sources = [op for layer in layers for op in (*_producers(_weight(layer)), *_bias(layer))]
         self.ternarize([layer for layer in chosen if layer not in layers])
         plan = Plan(layers, Compensation(self.damping, self.sweeps), self.correct_bias)
-        found = compensate(module, function, plan, batches, progress=progress)
+        rounded = compensate(module, function, plan, batches, progress=progress)
         erase_unused([*dict.fromkeys(sources)])
         clear_ranges(module)
-        return found
+        return rounded
 
     def chosen(self, op: ModuleOp) -> list[FloatLayer]:
         """The layers that the options ask for, in order."""
@@ -205,20 +205,20 @@ class TernarizePass(ModulePass):
         for layers in _layers_by_function(op):
             first, last = layers[0], layers[-1]
             for layer in layers:
-                kept = (layer is first and self.keep_first) or (layer is last and self.keep_last)
-                if isinstance(layer, FloatLayer) and not kept:
+                spared = (layer is first and self.keep_first) or (layer is last and self.keep_last)
+                if isinstance(layer, FloatLayer) and not spared:
                     chosen.append(layer)
         return chosen
 
     def ternarize(self, layers: Sequence[FloatLayer]) -> None:
         """Make those of `layers` ternary that can be; layers that share a weight go on sharing."""
-        made: dict[tuple[SSAValue, int], ternary.TernarizeOp] = {}
+        ternarized: dict[tuple[SSAValue, int], ternary.TernarizeOp] = {}
         weights: list[Operation] = []
         for layer in layers:
             if self._takes(layer):
                 weights += _producers(_weight(layer))
-                self._ternarize(layer, made)
-        fold([*dict.fromkeys(weights), *made.values()])
+                self._ternarize(layer, ternarized)
+        fold([*dict.fromkeys(weights), *ternarized.values()])
         erase_unused(weights)
 
     def _check_skipped(self, module: ModuleOp) -> None:
@@ -243,11 +243,11 @@ class TernarizePass(ModulePass):
         )
 
     def _ternarize(
-        self, layer: FloatLayer, made: dict[tuple[SSAValue, int], ternary.TernarizeOp]
+        self, layer: FloatLayer, ternarized: dict[tuple[SSAValue, int], ternary.TernarizeOp]
     ) -> None:
         weight = _weight(layer)
         axis = 0 if isinstance(layer, tensor.ConvOp | spike.ConvOp) else -1
-        op = made.get((weight, axis))
+        op = ternarized.get((weight, axis))
         if op is None:
             op = ternary.TernarizeOp(
                 weight,
@@ -256,7 +256,7 @@ class TernarizePass(ModulePass):
                 scale=self.scale,
                 axis=axis,
             )
-            made[weight, axis] = op
+            ternarized[weight, axis] = op
             op.trits.name_hint = weight.name_hint
             owner = weight.owner
             assert isinstance(owner, Operation) and owner.parent is not None
