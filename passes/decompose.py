@@ -40,6 +40,7 @@ from ..dialects.meaning import Array
 from ..dialects.parameters import dense_constant, module_of, store_of
 from ..dialects.tensor.formula import Formula
 from ..dialects.tensor.storage import INLINE_LIMIT
+from ..dialects.traits import BitExact, has
 from .analysis.replacement import erase, insert_before, replace_results
 
 DECOMPOSED: tuple[type[Operation], ...] = tuple(
@@ -61,8 +62,8 @@ class DecomposePass(ModulePass):
     """Rewrite ops that have a decomposition into those they are made of, until all are legal.
 
     Formulas compute in the type of the elements, and in f32 for f16 and bf16, which are rounded
-    once an op. An op stays that has no decomposition, or
-    none for its elements.
+    once an op; ops that are exact stay in theirs. An op stays that has no decomposition, or none
+    for its elements.
 
         // decompose{legal=tensor.floor}
         %y = tensor.ceil %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -131,7 +132,8 @@ class _Writer:
 def _decompose(op: Operation) -> list[Operation]:
     """Write what an op is made of in its place; the ops among it that may have to go on."""
     writer = _Writer(op)
-    operands = [_widened(Formula(writer, value)) for value in op.operands]
+    given = (Formula(writer, value) for value in op.operands)
+    operands = [*given] if has(op, BitExact) else [_widened(formula) for formula in given]
     parts = cast("Formula | tuple[Formula, ...] | None", cast(Any, op).decompose(*operands))
     if parts is None:
         for written in reversed(writer.written):

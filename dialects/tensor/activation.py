@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -368,6 +369,9 @@ class SigmoidOp(FloatUnaryOp):
     compute = mapped(logistic)
     traits = traits_def(Increasing())
 
+    def decompose(self, x: Formula) -> Formula:
+        return 1 / ((-x).of(ExpOp) + 1)
+
 
 @irdl_op_definition
 class TanhOp(FloatUnaryOp):
@@ -394,21 +398,25 @@ class HardSwishOp(FloatUnaryOp):
         return x * np.minimum(np.maximum(x + 3, 0), 6) / 6
 
     def decompose(self, x: Formula) -> Formula:
-        return x * (x + 3).maximum(0).minimum(6) / 6
+        return x * (x + 3).of(ClampOp, min=0.0, max=6.0) / 6
 
 
 @irdl_op_definition
-class HardTanhOp(FloatUnaryOp):
+class HardTanhOp(UnaryOp):
     """y = min(max(x, -1), 1).
 
     %y = tensor.hard_tanh %x : (tensor<4xf32>) -> tensor<4xf32>
     """
 
     name = "tensor.hard_tanh"
-    traits = traits_def(Idempotent(), Increasing())
+    FLOAT_ONLY: ClassVar[bool] = True
+    traits = traits_def(Idempotent(), Increasing(), BitExact())
 
     def compute(self, x: Array) -> Array:
         return np.minimum(np.maximum(x, -1), 1)
+
+    def decompose(self, x: Formula) -> Formula:
+        return x.of(ClampOp, min=-1.0, max=1.0)
 
 
 class _AlongAxisOp(InferredOp, ABC):

@@ -446,19 +446,6 @@ class SqrtOp(FloatUnaryOp):
 
 
 @irdl_op_definition
-class RsqrtOp(FloatUnaryOp):
-    """y = 1/√x.
-
-    %y = tensor.rsqrt %x : (tensor<4xf32>) -> tensor<4xf32>
-    """
-
-    name = "tensor.rsqrt"
-
-    def compute(self, x: Array) -> Array:
-        return 1 / np.sqrt(x)
-
-
-@irdl_op_definition
 class RoundOp(UnaryOp):
     """y = x rounded to the nearest integer, halves to even.
 

@@ -21,7 +21,7 @@ from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import is_float, with_element
 from ..traits import BitExact, Elementwise, HasSteps, Idempotent, Increasing
-from .elementwise import ArithmeticOp, ExpOp, FloatUnaryOp, LogOp, PowOp, UnaryOp
+from .elementwise import ArithmeticOp, ExpOp, FloatUnaryOp, LogOp, PowOp, SqrtOp, UnaryOp
 from .formula import Formula, factorials
 
 
@@ -71,6 +71,22 @@ class ReciprocalOp(FloatUnaryOp):
 
     def decompose(self, x: Formula) -> Formula:
         return 1 / x
+
+
+@irdl_op_definition
+class RsqrtOp(FloatUnaryOp):
+    """y = 1/√x.
+
+    %y = tensor.rsqrt %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.rsqrt"
+
+    def compute(self, x: Array) -> Array:
+        return 1 / np.sqrt(x)
+
+    def decompose(self, x: Formula) -> Formula:
+        return x.of(SqrtOp).of(ReciprocalOp)
 
 
 @irdl_op_definition

@@ -31,13 +31,8 @@ def relu6(e: Writer, op: tensor.Relu6Op) -> None:
     e.bind(op.result, clip(e, e.value(op.operand), 0, 6))
 
 
-def hard_tanh(e: Writer, op: tensor.HardTanhOp) -> None:
-    """min(max(x, -1), 1)."""
-    e.bind(op.result, clip(e, e.value(op.operand), -1, 1))
-
-
 def gelu(e: Writer, op: tensor.GeluOp) -> None:
-    """Gelu, whose forms ONNX names otherwise."""
+    """Gelu, whose form is a word, and which ONNX names otherwise."""
     approximate = "tanh" if op.approximate.data == "tanh" else "none"
     e.bind(op.result, e.apply("Gelu", [e.value(op.operand)], approximate=approximate))
 
@@ -55,7 +50,6 @@ def log_softmax(e: Writer, op: tensor.LogSoftmaxOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     tensor.ReluOp: relu,
     tensor.Relu6Op: relu6,
-    tensor.HardTanhOp: hard_tanh,
     tensor.GeluOp: gelu,
     tensor.SoftmaxOp: softmax,
     tensor.LogSoftmaxOp: log_softmax,

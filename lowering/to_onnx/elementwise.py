@@ -52,7 +52,7 @@ UNARY: dict[type[Operation], str] = {
     tensor.TanhOp: "Tanh",
     tensor.ThresholdedReluOp: "ThresholdedRelu",
 }
-"""Operators of one operand, with attributes of the same names."""
+"""Operators of one operand; the numbers of an op are attributes of the same names."""
 
 OF_BITS = {"And": "BitwiseAnd", "Or": "BitwiseOr", "Xor": "BitwiseXor", "Not": "BitwiseNot"}
 """Operators of truth values, and those of the bits of integers."""
@@ -122,11 +122,6 @@ def sign(e: Writer, op: tensor.SignOp) -> None:
     zero = e.scalar(0, element)
     sides = [e.node(side, [x, zero], Element.BOOL) for side in ("Greater", "Less")]
     e.bind(op.result, e.apply("Sub", [e.cast(side, element) for side in sides]))
-
-
-def rsqrt(e: Writer, op: tensor.RsqrtOp) -> None:
-    """1/√x."""
-    e.bind(op.result, e.apply("Reciprocal", [e.apply("Sqrt", [e.value(op.operand)])]))
 
 
 def compare(e: Writer, op: tensor.CompareOp) -> None:
@@ -284,7 +279,6 @@ RULES: dict[type[Operation], Rule] = {
     tensor.MaximumOp: extremum,
     tensor.MinimumOp: extremum,
     tensor.SignOp: sign,
-    tensor.RsqrtOp: rsqrt,
     tensor.CompareOp: compare,
     tensor.WhereOp: where,
     tensor.DivOp: div,

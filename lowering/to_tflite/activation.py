@@ -61,14 +61,6 @@ def gelu(e: Writer, op: tensor.GeluOp) -> None:
     e.bind(op.result, e.apply("GELU", [x], approximate=op.approximate.data == "tanh"), layout)
 
 
-def silu(e: Writer, op: tensor.SiluOp) -> None:
-    """x·sigmoid(x)."""
-    x, layout = e.stored(op.operand)
-    wide = e.float32(x)
-    out = e.binary("MUL", wide, e.apply("LOGISTIC", [wide]))
-    e.bind(op.result, e.cast(out, x.element), layout)
-
-
 def along_axis(e: Writer, op: tensor.SoftmaxOp | tensor.LogSoftmaxOp) -> None:
     """SOFTMAX and LOG_SOFTMAX work on the last axis: another one is brought there."""
     x, layout = last(e, op.operand, op.axis.value.data)
@@ -94,7 +86,6 @@ RULES: dict[type[Operation], Rule] = {
     tensor.HardTanhOp: hard_tanh,
     tensor.LeakyReluOp: leaky_relu,
     tensor.GeluOp: gelu,
-    tensor.SiluOp: silu,
     tensor.SoftmaxOp: along_axis,
     tensor.LogSoftmaxOp: along_axis,
 }

@@ -23,7 +23,7 @@ from triton_dsl.passes.decompose import DECOMPOSED, DecomposePass, decomposition
 Array = NDArray[Any]
 LARGEST = {
     **dict.fromkeys((tensor.SinOp, tensor.CosOp, tensor.TanOp), 1e5),
-    tensor.SiluOp: 80,
+    **dict.fromkeys((tensor.SigmoidOp, tensor.SiluOp), 80),
     tensor.HardSwishOp: 5e37,
 }
 """Up to where an op is right once it is decomposed: beyond, a product of parts leaves the type."""
@@ -36,12 +36,16 @@ UNITS: dict[Any, float] = {
 }
 CANCELLING = (tensor.HardSigmoidOp, tensor.HardSwishOp, tensor.GeluOp)
 """A sum in them that comes near 0, or near 1 - 1, loses digits."""
-EXACT = (tensor.CeilOp, tensor.TruncOp, tensor.ReciprocalOp, tensor.ThresholdedReluOp)
+EXACT = (
+    *(tensor.CeilOp, tensor.TruncOp, tensor.ReciprocalOp),
+    *(tensor.ThresholdedReluOp, tensor.HardTanhOp),
+)
 ENDS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 88.7, 89.3, -103.9, 710.3)
 OWN: dict[Any, Any] = {tensor.SinhOp: np.sinh, tensor.CoshOp: np.cosh}
 """NumPy's: PyTorch's overflow too early."""
 
-FUNCTIONS = [k for k in DECOMPOSED if issubclass(k, tensor.FloatUnaryOp | tensor.PredicateOp)]
+UNARY = (tensor.UnaryOp, tensor.PredicateOp)
+FUNCTIONS = [k for k in DECOMPOSED if issubclass(k, UNARY) and k is not tensor.NotOp]
 
 
 def points(dtype: Any) -> Array:

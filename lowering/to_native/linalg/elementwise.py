@@ -156,38 +156,6 @@ def _bound(bound: FloatAttr[Float64Type] | None, x: SSAValue, unsigned: bool) ->
     return signed_bits(int(inside), bits)
 
 
-def leaky_relu(builder: LinalgBuilder, op: tensor.LeakyReluOp, x: SSAValue) -> SSAValue:
-    """`tensor.leaky_relu`."""
-    alpha = op.alpha.value.data
-    return builder.map(
-        [x], lambda s, a: s.select(s.compare("ge", a, 0), a, s.mul(a, alpha)), element(x)
-    )
-
-
-def gelu(builder: LinalgBuilder, op: tensor.GeluOp, x: SSAValue) -> SSAValue:
-    """`tensor.gelu`."""
-
-    def exact(s: Scalars, a: SSAValue) -> SSAValue:
-        erf = s.insert(math.ErfOp(s.div(a, numbers.sqrt(2))))
-        return s.mul(s.div(a, 2), s.add(erf, 1))
-
-    def by_tanh(s: Scalars, a: SSAValue) -> SSAValue:
-        cube = s.mul(s.mul(s.mul(a, 0.044715), a), a)
-        inner = s.mul(s.add(a, cube), numbers.sqrt(2 / numbers.pi))
-        return s.mul(s.div(a, 2), s.add(s.insert(math.TanhOp(inner)), 1))
-
-    body = exact if op.approximate.data == "exact" else by_tanh
-    return builder.map([x], body, element(x))
-
-
-def _sigmoid(s: Scalars, x: SSAValue) -> SSAValue:
-    return s.div(s.constant(1, x.type), s.add(s.exp(s.negate(x)), 1))
-
-
-def _hard_swish(s: Scalars, x: SSAValue) -> SSAValue:
-    return s.div(s.mul(x, s.minimum(s.maximum(s.add(x, 3), 0), 6)), 6)
-
-
 def softmax_along(builder: LinalgBuilder, x: SSAValue, axis: int) -> SSAValue:
     """e^x / Σ e^x along `axis`, after subtracting the maximum."""
     shifted = minus_maximum(builder, x, axis)
@@ -281,13 +249,7 @@ RULES: dict[type[Operation], Rule] = {
     tensor.ClampOp: clamp,
     tensor.ReluOp: unless_unsigned(lambda s, x: s.maximum(x, 0), _same),
     tensor.Relu6Op: unless_unsigned(_relu6, lambda s, x: s.minimum(x, 6, unsigned=True)),
-    tensor.LeakyReluOp: leaky_relu,
-    tensor.GeluOp: gelu,
-    tensor.SiluOp: unary(lambda s, x: s.mul(x, _sigmoid(s, x))),
-    tensor.SigmoidOp: unary(_sigmoid),
     tensor.TanhOp: _of(math.TanhOp),
-    tensor.HardSwishOp: unary(_hard_swish),
-    tensor.HardTanhOp: unary(lambda s, x: s.minimum(s.maximum(x, -1), 1)),
     tensor.SoftmaxOp: softmax,
     tensor.LogSoftmaxOp: log_softmax,
 }

@@ -26,7 +26,9 @@ from triton_dsl.dialects.elements import numpy_dtype
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import triton_context, verify_module
 from triton_dsl.dialects.ternary import TritType
+from triton_dsl.lowering.stages import run_stages
 from triton_dsl.lowering.to_native.linalg import ConvertTensorToLinalgPass
+from triton_dsl.lowering.to_native.target import native_stages
 
 Array = NDArray[Any]
 Case = tuple[Callable[..., Operation], str]
@@ -153,6 +155,7 @@ class Cases:
             # The pass llvm-request-c-wrappers would wrap functions of the C library too.
             function.attributes["llvm.emit_c_interface"] = UnitAttr()
         lowered = self.module.clone()
+        run_stages(lowered, native_stages("")[:1])  # what has no rule is decomposed
         ConvertTensorToLinalgPass().apply(triton_context(), lowered)
         verify_module(lowered)
         self._native = compile_text(str(lowered))
