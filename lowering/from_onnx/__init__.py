@@ -6,6 +6,6 @@ sizes; the meaning of each operator stands in the `rules_*` files. `onnx_backend
 that the standard's own tests run against. Not here: the way back (`lowering.to_onnx`).
 """
 
-from .importer import from_onnx
+from .importer import OnnxWarning, from_onnx
 
-__all__ = ["from_onnx"]
+__all__ = ["OnnxWarning", "from_onnx"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
         TypeProto,
         ValueInfoProto,
     )
+
+
+class OnnxWarning(UserWarning):
+    """A node whose meaning depends on free sizes, and that is read for most of them."""
+
 
 MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What rules raise at attributes of another kind or number than the standard says."""
@@ -75,12 +81,17 @@ def from_onnx(
         UnsupportedError: names every node without a meaning in the IR.
         OptionError: no such input, or shapes that do not fit the model's.
         BackendError: the `onnx` package is missing.
+
+    Warns:
+        OnnxWarning: names each `Squeeze` without axes that keeps a free size.
     """
     imported = import_model(
         source, shapes=shapes, constants=constants, recognize_ternary=recognize_ternary, name=name
     )
     if imported.problems:
         raise UnsupportedError("IR", imported.problems)
+    for note in imported.notes:
+        warnings.warn(note, OnnxWarning, stacklevel=2)
     return imported.module
 
 
@@ -93,12 +104,14 @@ class Imported:
         problems: one `(operator, place, reason)` for each node that is refused.
         needed: inputs whose values must be known, by name.
         groups: for each output of the model how many results it has; `None` for a tensor.
+        notes: what holds only for some sizes, with the names of nodes.
     """
 
     module: ModuleOp
     problems: list[tuple[str, str, str]]
     needed: list[str]
     groups: list[int | None]
+    notes: list[str]
 
 
 def import_model(
@@ -134,6 +147,7 @@ class _Importer:
         self.builder = Builder(self.block, ParameterStore.unsaved(), recognize_ternary)
         self.functions = {(_domain(f.domain), f.name): f for f in model.functions}
         self.problems: list[tuple[str, str, str]] = []
+        self.notes: list[str] = []
         self.needed: dict[str, None] = {}
         self.arguments: list[tuple[str, BlockArgument]] = []
         self.count = 0
@@ -170,7 +184,7 @@ class _Importer:
         module = assembled(
             self.builder, name, self.arguments, results, self._location("results", 0), formats
         )
-        return Imported(module, self.problems, list(self.needed), groups)
+        return Imported(module, self.problems, list(self.needed), groups, self.notes)
 
     def _opsets(self, entries: Iterable[OperatorSetIdProto]) -> dict[str, int]:
         opsets = {_domain(entry.domain): int(entry.version) for entry in entries}
@@ -254,6 +268,9 @@ class _Importer:
             try:
                 inputs = [scope.result(name) for name in node.input]
                 given = self._node(node, inputs, scope, shown)
+                for note in self.builder.notes:
+                    self.notes.append(f"{node.op_type} at {place} of {self.where}: {note}")
+                self.builder.notes.clear()
                 results = given if isinstance(given, tuple) else (given,)
                 for name, value in zip(outputs, results, strict=False):
                     scope.values[name] = value

@@ -101,6 +101,12 @@ def _squeeze(e: Builder, call: Call) -> SSAValue:
     axes = axes_of(e, call, 1, len(sizes))
     if axes is None:
         axes = [axis for axis, size in enumerate(sizes) if size == 1]
+        e.notes += [
+            f"it keeps axis {axis}, whose size {size} is free, though the standard drops it where "
+            "that is 1; give the node 'axes', or the input a fixed shape"
+            for axis, size in enumerate(sizes)
+            if isinstance(size, Free)
+        ]
     return e.add(tensor.SqueezeOp(call[0], axes)) if axes else call[0]
 
 

@@ -64,6 +64,7 @@ class Values:
         written: constants and parameters of the program, with their elements.
         exact: floats that hold integers, with the op that gives these.
         formats: values whose elements the IR holds in bytes.
+        notes: what the node being read means only for some sizes.
     """
 
     block: Block
@@ -79,6 +80,7 @@ class Values:
     written: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     exact: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     formats: dict[SSAValue, Format] = field(default_factory=dict[SSAValue, Format])
+    notes: list[str] = field(default_factory=list[str])
     _sizes: dict[SSAValue, Sizes] = field(default_factory=dict[SSAValue, Sizes])
     _written: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     _count: int = 0

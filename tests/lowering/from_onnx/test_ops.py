@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.engine import run_target
-from triton_dsl.lowering.from_onnx import from_onnx
+from triton_dsl.lowering.from_onnx import OnnxWarning, from_onnx
 from triton_dsl.lowering.from_onnx.sizes import Free, fitted, probes
 from triton_dsl.lowering.from_torch.sizes import ProblemError
 
@@ -209,6 +209,18 @@ def test_older_versions(bench: Any, opset: int, node: Any, constants: dict[str, 
         np.testing.assert_allclose(run_module(from_onnx(model), [x])[0], want, 1e-6)
     else:
         bench.check(model, {"x": x})
+
+
+def test_squeeze_without_axes_warns_of_the_free_sizes_that_it_keeps(bench: Any) -> None:
+    model = bench.model([make("Squeeze", ["x"], ["y"], name="drop")],
+                        {"x": (np.float32, ["N", 1, 3])}, ["y"])  # fmt: skip
+    with pytest.warns(OnnxWarning, match="Squeeze at 'drop' of ONNX model: it keeps axis 0, whose "
+                      "size N is free.*'axes'"):  # fmt: skip
+        bench.check(model, {"x": floats(4, 1, 3)})
+    x = floats(1, 1, 3)
+    np.testing.assert_array_equal(
+        run_module(from_onnx(model, shapes={"x": x.shape}), [x])[0], x.reshape(3)
+    )
 
 
 def quantized_convolution() -> tuple[list[Any], dict[str, Any]]:
