@@ -133,15 +133,15 @@ def operators() -> dict[str, frozenset[str]]:
     """The operators of each test of one node."""
     import onnx
 
-    found: dict[str, frozenset[str]] = {}
+    kinds: dict[str, frozenset[str]] = {}
     for case in node_cases().values():
         model: Any = case.model
         if model is None:
             assert case.model_dir is not None
             model = onnx.ModelProto()
             model.ParseFromString((Path(case.model_dir) / "model.onnx").read_bytes())
-        found[case.name] = frozenset(node.op_type for node in model.graph.node)
-    return found
+        kinds[case.name] = frozenset(node.op_type for node in model.graph.node)
+    return kinds
 
 
 def _summary(coverage: Coverage, made_of: dict[str, frozenset[str]]) -> list[str]:

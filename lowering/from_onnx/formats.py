@@ -224,10 +224,10 @@ def moved(op: Operation, formats: Sequence[Format | None]) -> Format | None:
     if not any(formats):
         return None
     data = _MOVING.get(type(op))
-    given = {*formats} if data is None else {*formats[data]}
-    codes = sorted(format.shown for format in given if format is not None and format.is_float)
-    if data is not None and len(given) == 1:
-        return next(iter(given))
+    known = {*formats} if data is None else {*formats[data]}
+    codes = sorted(format.shown for format in known if format is not None and format.is_float)
+    if data is not None and len(known) == 1:
+        return next(iter(known))
     if codes:
         raise ProblemError(f"it computes with elements of {codes[0]}; cast them first")
     return None

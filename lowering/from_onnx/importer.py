@@ -20,7 +20,7 @@ from ..from_torch.sizes import ProblemError
 from .assembly import assembled
 from .calls import AttributeValue
 from .formats import FORMAT_ATTRIBUTE
-from .inputs import Given, dtype_of_value, given_value, sizes_of, type_of_proto, type_of_value
+from .inputs import InputValue, dtype_of_value, input_value, sizes_of, type_of_proto, type_of_value
 from .onnx_builder import Builder, Call, Results, UnknownValueError, Value
 from .onnx_operators import FOREIGN, REFUSED, RULES
 from .reading import ModelSource, attributes_of, read_model, require_text, tensor_array
@@ -55,7 +55,7 @@ def from_onnx(
     source: ModelSource,
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
-    constants: Mapping[str, Given] | None = None,
+    constants: Mapping[str, InputValue] | None = None,
     recognize_ternary: bool = True,
     name: str | None = None,
 ) -> ModuleOp:
@@ -118,7 +118,7 @@ def import_model(
     source: ModelSource,
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
-    constants: Mapping[str, Given] | None = None,
+    constants: Mapping[str, InputValue] | None = None,
     recognize_ternary: bool = True,
     name: str | None = None,
 ) -> Imported:
@@ -153,7 +153,7 @@ class _Importer:
         self.count = 0
 
     def run(
-        self, name: str, shapes: dict[str, Sequence[int | str]], constants: dict[str, Given]
+        self, name: str, shapes: dict[str, Sequence[int | str]], constants: dict[str, InputValue]
     ) -> Imported:
         """The module."""
         graph = self.model.graph
@@ -163,8 +163,8 @@ class _Importer:
         self.initializers(graph, scope)
         self.builder.budget += 256 * sum(a.nbytes for a in self.builder.arrays.values())
         known = {info.name for info in graph.input}
-        for given in (shapes, constants):
-            if unknown := sorted(set(given) - known):
+        for entries in (shapes, constants):
+            if unknown := sorted(set(entries) - known):
                 raise OptionError(f"{self.where} has no input '{unknown[0]}'")
         for info in graph.input:
             self._input(info, scope, shapes, constants)
@@ -172,9 +172,9 @@ class _Importer:
         groups: list[int | None] = []
         results: list[tuple[str, SSAValue]] = []
         for info in graph.output:
-            is_list, found = self._output(info, scope)
-            groups.append(len(found) if is_list else None)
-            for key, value in enumerate(found or []):
+            is_list, values = self._output(info, scope)
+            groups.append(len(values) if is_list else None)
+            for key, value in enumerate(values or []):
                 shown = info.name if groups[-1] is None else f"{info.name}.{key}"
                 results.append((shown, value))
         formats = {
@@ -223,12 +223,12 @@ class _Importer:
         info: ValueInfoProto,
         scope: Scope,
         shapes: dict[str, Sequence[int | str]],
-        constants: dict[str, Given],
+        constants: dict[str, InputValue],
     ) -> None:
         name = info.name
         if name in constants:
             try:
-                scope.values[name] = given_value(self.builder, constants[name], name)
+                scope.values[name] = input_value(self.builder, constants[name], name)
             except ProblemError as problem:
                 self._fail(scope, [name], "input", f"'{name}'", problem)
             return
@@ -267,11 +267,11 @@ class _Importer:
                 self.builder.location = self._location(shown, index + 1)
             try:
                 inputs = [scope.result(name) for name in node.input]
-                given = self._node(node, inputs, scope, shown)
+                answer = self._node(node, inputs, scope, shown)
                 for note in self.builder.notes:
                     self.notes.append(f"{node.op_type} at {place} of {self.where}: {note}")
                 self.builder.notes.clear()
-                results = given if isinstance(given, tuple) else (given,)
+                results = answer if isinstance(answer, tuple) else (answer,)
                 for name, value in zip(outputs, results, strict=False):
                     scope.values[name] = value
                 if len(results) < len(outputs) and any(outputs[len(results) :]):
@@ -325,14 +325,14 @@ class _Importer:
         self,
         function: FunctionProto,
         inputs: list[Value],
-        given: dict[str, AttributeValue],
+        own: dict[str, AttributeValue],
         outer: Scope,
         shown: str,
     ) -> tuple[Value, ...]:
         attributes = attributes_of(function.attribute_proto, self.folder, self.where)
         path = f"{outer.path}/{shown}" if outer.path else shown
         opsets = self._opsets(function.opset_import) if function.opset_import else outer.opsets
-        known = {**attributes, **given}
+        known = {**attributes, **own}
         inner = Scope(self, opsets, None, {}, known, outer.depth + 1, path)
         inner.check_depth()
         for index, name in enumerate(function.input):

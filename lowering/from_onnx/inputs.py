@@ -22,7 +22,7 @@ from .sizes import Free, Size, Sizes
 if TYPE_CHECKING:
     from onnx import TypeProto
 
-Given: TypeAlias = Array | np.generic | float | list[Array] | tuple[Array, ...] | None
+InputValue: TypeAlias = Array | np.generic | float | list[Array] | tuple[Array, ...] | None
 """What a caller gives for an input: an array, a sequence of them, or that it is absent."""
 
 
@@ -53,23 +53,23 @@ def dtype_of_value(e: Builder, value: SSAValue) -> Dtype:
     return numpy_dtype(element) if format is None else format.dtype
 
 
-def given_value(e: Builder, given: Given, name: str) -> Value:
+def input_value(e: Builder, value: InputValue, name: str) -> Value:
     """A value that a caller gives for the input `name`."""
-    if given is None:
+    if value is None:
         return None
-    if isinstance(given, list | tuple):
-        return [_named(e, part, name) for part in given]
-    return _named(e, given, name)
+    if isinstance(value, list | tuple):
+        return [_named(e, part, name) for part in value]
+    return _named(e, value, name)
 
 
-def _named(e: Builder, given: Array | np.generic | float, name: str) -> SSAValue:
-    value = e.known(np.asarray(given))
+def _named(e: Builder, array: Array | np.generic | float, name: str) -> SSAValue:
+    value = e.known(np.asarray(array))
     e.names[value] = name
     return value
 
 
 def sizes_of(
-    name: str, type: TypeProto.Tensor, given: Sequence[int | str] | None, where: str
+    name: str, type: TypeProto.Tensor, shape: Sequence[int | str] | None, where: str
 ) -> Sizes:
     """The sizes of an input: those that the caller gives, else those that the model states.
 
@@ -77,8 +77,8 @@ def sizes_of(
         ProblemError: nobody states them.
         OptionError: the caller's do not fit the model.
     """
-    if given is not None:
-        return _checked(name, type, given, where)
+    if shape is not None:
+        return _checked(name, type, shape, where)
     if not type.HasField("shape"):
         raise ProblemError("the model does not state its shape; give it with 'shapes'")
     sizes: list[Size] = []
@@ -93,8 +93,8 @@ def sizes_of(
     return tuple(sizes)
 
 
-def _checked(name: str, type: TypeProto.Tensor, given: Sequence[int | str], where: str) -> Sizes:
-    wanted = tuple(Free.named(size) if isinstance(size, str) else int(size) for size in given)
+def _checked(name: str, type: TypeProto.Tensor, shape: Sequence[int | str], where: str) -> Sizes:
+    wanted = tuple(Free.named(size) if isinstance(size, str) else int(size) for size in shape)
     if any(isinstance(size, int) and size < 0 for size in wanted):
         raise OptionError(f"{where}: sizes of '{name}' must be at least 0")
     if type.HasField("shape") and len(type.shape.dim) != len(wanted):

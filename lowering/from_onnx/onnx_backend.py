@@ -19,7 +19,7 @@ from ...ir.arrays import Array
 from ...ir.errors import SourceError, UnsupportedError
 from .formats import FORMAT_ATTRIBUTE, FORMATS, format_of
 from .importer import Imported, import_model
-from .inputs import Given
+from .inputs import InputValue
 from .reading import read_model, require_onnx
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Output: TypeAlias = Array | list[Array]
 """A tensor, or a sequence of them."""
 
-Inputs: TypeAlias = dict[str, Given] | list[Given] | tuple[Given, ...] | Array
+Inputs: TypeAlias = dict[str, InputValue] | list[InputValue] | tuple[InputValue, ...] | Array
 """Values by the names of inputs or in their order; an array is the only one."""
 
 
@@ -54,10 +54,10 @@ class Prepared:
             SourceError: too many or too few inputs, or no ONNX model.
             UnsupportedError: names every node that is refused.
         """
-        given = self._named(inputs)
-        imported = self._imported(given)
+        values = self._named(inputs)
+        imported = self._imported(values)
         names = _argument_names(imported)
-        arrays = [_stored(np.asarray(given[name])) for name in names]
+        arrays = [_stored(np.asarray(values[name])) for name in names]
         results = _restored(imported.module, run_module(imported.module, arrays))
         outputs: list[Output] = []
         for count in imported.groups:
@@ -68,7 +68,7 @@ class Prepared:
                 del results[:count]
         return tuple(outputs)
 
-    def _named(self, inputs: Inputs) -> dict[str, Given]:
+    def _named(self, inputs: Inputs) -> dict[str, InputValue]:
         if isinstance(inputs, dict):
             return dict(inputs)
         values = inputs if isinstance(inputs, list | tuple) else [inputs]
@@ -76,17 +76,17 @@ class Prepared:
             raise SourceError(f"the model takes {len(self.inputs)} inputs, not {len(values)}")
         return dict(zip(self.inputs, values, strict=False))
 
-    def _imported(self, given: dict[str, Given]) -> Imported:
+    def _imported(self, values: dict[str, InputValue]) -> Imported:
         shapes: dict[str, tuple[int, ...]] = {
-            n: value.shape for n, value in given.items() if isinstance(value, np.ndarray)
+            n: value.shape for n, value in values.items() if isinstance(value, np.ndarray)
         }
-        constants: dict[str, Given] = {
-            name: value for name, value in given.items() if not isinstance(value, np.ndarray)
+        constants: dict[str, InputValue] = {
+            name: value for name, value in values.items() if not isinstance(value, np.ndarray)
         }
         while True:
             inputs = {n: s for n, s in shapes.items() if n not in constants}
             imported = import_model(self.model, shapes=inputs, constants=constants)
-            more = {n: given[n] for n in imported.needed if n in given and n not in constants}
+            more = {n: values[n] for n in imported.needed if n in values and n not in constants}
             self.known = [*constants]
             if not imported.problems:
                 return imported
@@ -112,13 +112,13 @@ def _restored(module: ModuleOp, results: Sequence[Array]) -> list[Array]:
     from ...dialects.interpret import entry_function
 
     attributes = entry_function(module, "forward").res_attrs
-    made = list(results)
+    arrays = list(results)
     for index, entry in enumerate(attributes.data if attributes is not None else ()):
         name = entry.data.get(FORMAT_ATTRIBUTE)
         if isinstance(name, StringAttr):
             (format,) = (f for f in FORMATS.values() if f.shown == name.data)
-            made[index] = format.restored(made[index])
-    return made
+            arrays[index] = format.restored(arrays[index])
+    return arrays
 
 
 @cache

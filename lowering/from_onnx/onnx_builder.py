@@ -32,30 +32,30 @@ class Builder(Values):
     def bare(self, value: SSAValue) -> SSAValue:
         """A value of a format as the bytes it is, which are plain integers."""
         if value in self.arrays:
-            made = self.known(self.arrays[value], tensor_type(value).element_type)
+            plain = self.known(self.arrays[value], tensor_type(value).element_type)
             if value in self.names:
-                self.names[made] = self.names[value]
-            return made
-        made = self.add(tensor.PermuteOp(value, list(range(self.rank(value)))))
-        self.formats.pop(made, None)
-        return made
+                self.names[plain] = self.names[value]
+            return plain
+        plain = self.add(tensor.PermuteOp(value, list(range(self.rank(value)))))
+        self.formats.pop(plain, None)
+        return plain
 
     def codes(self, value: SSAValue) -> SSAValue:
         """The bytes of a value of a format as `i32`."""
         format = self.formats.pop(value)
-        made = self.convert(value, i32)
+        integers = self.convert(value, i32)
         self.formats[value] = format
-        return made
+        return integers
 
     def reshape(self, value: SSAValue, wanted: Sequence[Size]) -> SSAValue:
         """`value` with the sizes `wanted`."""
-        given, wanted = self.sizes(value), tuple(wanted)
-        if given == wanted:
+        sizes, wanted = self.sizes(value), tuple(wanted)
+        if sizes == wanted:
             return value
         if value in self.symbolic:
             return self.sizes_value(self.symbolic[value].reshape(static(wanted)))
-        made = self.add(tensor.ReshapeToOp(value, reshape_target(given, wanted)))
-        return made if made in self.arrays else self.refine(made, wanted)
+        result = self.add(tensor.ReshapeToOp(value, reshape_target(sizes, wanted)))
+        return result if result in self.arrays else self.refine(result, wanted)
 
     def permute(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
         """The axes in another order."""
@@ -89,14 +89,14 @@ class Builder(Values):
 
     def stretch(self, value: SSAValue, wanted: Sequence[Size]) -> SSAValue:
         """Axes of size 1 repeated up to `wanted`, which has the rank of `value`."""
-        given = self.sizes(value)
+        sizes = self.sizes(value)
         target = [
             -1 if old == new or isinstance(new, Free) else new
-            for old, new in zip(given, wanted, strict=True)
+            for old, new in zip(sizes, wanted, strict=True)
         ]
         if any(size != -1 for size in target):
             value = self.add(tensor.ExpandOp(value, target))
-        for axis, (old, new) in enumerate(zip(given, wanted, strict=True)):
+        for axis, (old, new) in enumerate(zip(sizes, wanted, strict=True)):
             if isinstance(new, Free) and old != new:
                 value = self._repeated(value, axis, new)
         return value
@@ -104,10 +104,10 @@ class Builder(Values):
     def _repeated(self, value: SSAValue, axis: int, size: Free) -> SSAValue:
         like = self._with_size(size, axis, self.rank(value))
         truth = self.add(tensor.CompareOp(like, like, "eq"))
-        made = self.add(tensor.WhereOp(truth, value, value))
+        stretched = self.add(tensor.WhereOp(truth, value, value))
         sizes = list(self.sizes(value))
         sizes[axis] = size
-        return self.refine(made, sizes)
+        return self.refine(stretched, sizes)
 
     def _with_size(self, size: Free, axis: int, rank: int) -> SSAValue:
         """Some value of the program's, with `size` along `axis` and one element on other axes."""

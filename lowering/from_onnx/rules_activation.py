@@ -48,11 +48,11 @@ def _with_alpha(kind: Callable[..., Operation], *defaults: float) -> Rule:
 
 
 def _selu(e: Builder, call: Call) -> SSAValue:
-    given = call.number("alpha", SELU[0]), call.number("gamma", SELU[1])
+    factors = call.number("alpha", SELU[0]), call.number("gamma", SELU[1])
     double = tensor_type(call[0]).element_type == f64  # which tells the defaults from SELU
-    if given == tuple(np.array(SELU, np.float32).tolist()) and not double:
+    if factors == tuple(np.array(SELU, np.float32).tolist()) and not double:
         return e.add(tensor.SeluOp(call[0]))
-    return (Formula(e, call[0]).of(tensor.EluOp, alpha=given[0]) * given[1]).value
+    return (Formula(e, call[0]).of(tensor.EluOp, alpha=factors[0]) * factors[1]).value
 
 
 def _prelu(e: Builder, call: Call) -> SSAValue:

@@ -123,9 +123,9 @@ def is_negative(e: Builder, x: SSAValue) -> SSAValue:
 
 def no_number(e: Builder, condition: SSAValue, x: SSAValue) -> SSAValue:
     """NaN where the condition holds, else x."""
-    made = e.add(tensor.WhereOp(condition, e.number(np.inf, x), e.number(1, x)))
+    divisor = e.add(tensor.WhereOp(condition, e.number(np.inf, x), e.number(1, x)))
     # inf/inf is NaN, and multiplying by 1/1 keeps every number, -0 too.
-    return e.add(tensor.MulOp(x, e.add(tensor.DivOp(made, made))))
+    return e.add(tensor.MulOp(x, e.add(tensor.DivOp(divisor, divisor))))
 
 
 def _bit_cast(e: Builder, call: Call) -> SSAValue:
@@ -139,14 +139,14 @@ def _bit_cast(e: Builder, call: Call) -> SSAValue:
         return e.known(e.array(x).view(target))
     bits = _as_bits(e, x, source, have)
     if format is not None:
-        made = e.bare(bits) if bits == x else bits
+        codes = e.bare(bits) if bits == x else bits
         if not format.is_float and format.signed:
             half = e.number(1 << (wanted - 1), UI8)
             turned = e.add(tensor.AddOp(bits, e.number(256 - (1 << wanted), UI8)))
             high = e.add(tensor.CompareOp(bits, half, "ge"))
-            made = e.convert(e.add(tensor.WhereOp(high, turned, bits)), element)
-        e.formats[made] = format
-        return made
+            codes = e.convert(e.add(tensor.WhereOp(high, turned, bits)), element)
+        e.formats[codes] = format
+        return codes
     if target.name in _LAYOUTS:
         floats = _float_of_bits(e, e.convert(bits, UI64), _LAYOUTS[target.name])
         return e.convert(floats, element)

@@ -93,11 +93,11 @@ def _scanned(
             row.append(tensor_of(value))
     out_axes = call.integers("scan_output_axes", [0] * len(rows))
     backs = call.integers("scan_output_directions", [0] * len(rows))
-    made: list[SSAValue] = []
+    outputs: list[SSAValue] = []
     for row, axis, back in zip(rows, out_axes, backs, strict=True):
         rank = e.rank(row[0]) + 1 if row else 1
-        made.append(_stacked(e, row[::-1] if back else row, axis % rank))
-    return (*state, *made)
+        outputs.append(_stacked(e, row[::-1] if back else row, axis % rank))
+    return (*state, *outputs)
 
 
 def _batched_scan(e: Builder, call: Call, inputs: list[SSAValue]) -> Results:

@@ -51,8 +51,8 @@ def cast(
     Integers of fewer than 8 bits keep their lowest bits. Floats of 8 and fewer bits are rounded to
     the nearest, ties to even; `saturate` and `mode` are those of the operator `Cast`.
     """
-    given = e.formats.get(x)
-    if given is not None and given == format:
+    source = e.formats.get(x)
+    if source is not None and source == format:
         return x
     x = numbers(e, x)
     if format is not None and format.is_float:
@@ -61,8 +61,8 @@ def cast(
         return _narrowed(e, x, format)
     if x in e.exact and element == i32:
         return e.exact[x]
-    made = e.convert(x, element)
-    return e.bare(x) if made is x and x in e.formats else made
+    result = e.convert(x, element)
+    return e.bare(x) if result is x and x in e.formats else result
 
 
 def numbers(e: Builder, x: SSAValue) -> SSAValue:
@@ -74,12 +74,12 @@ def numbers(e: Builder, x: SSAValue) -> SSAValue:
     odd = np.isnan(values)
     codes = e.codes(x)
     table = e.known(np.where(odd, 1, values).astype(np.float32))
-    made = e.add(tensor.GatherRowsOp(table, codes))
+    floats = e.add(tensor.GatherRowsOp(table, codes))
     if not odd.any():
-        return made
+        return floats
     which = e.known(odd.astype(np.int8))
-    found = e.add(tensor.GatherRowsOp(which, codes))
-    return no_number(e, e.add(tensor.CompareOp(found, e.number(0, found), "ne")), made)
+    is_odd = e.add(tensor.GatherRowsOp(which, codes))
+    return no_number(e, e.add(tensor.CompareOp(is_odd, e.number(0, is_odd), "ne")), floats)
 
 
 def encoded(
@@ -111,9 +111,9 @@ def encoded(
     if table.least is not None:
         code = instead(e.add(tensor.CompareOp(size, e.number(table.least, x), "lt")), nan)
     code = instead(e.add(tensor.CompareOp(x, x, "ne")), nan)
-    made = e.convert(code, UI8)
-    e.formats[made] = format
-    return made
+    result = e.convert(code, UI8)
+    e.formats[result] = format
+    return result
 
 
 def _narrowed(e: Builder, x: SSAValue, format: Format) -> SSAValue:
@@ -122,13 +122,13 @@ def _narrowed(e: Builder, x: SSAValue, format: Format) -> SSAValue:
         x = e.convert(x, i32)
     x = e.convert(x, format.element)
     count = 1 << format.bits
-    made = e.add(tensor.ModOp(x, e.number(count, x)))
+    rest = e.add(tensor.ModOp(x, e.number(count, x)))
     if format.signed:
-        high = e.add(tensor.CompareOp(made, e.number(count // 2, x), "ge"))
-        lower = e.add(tensor.SubOp(made, e.number(count, x)))
-        made = e.add(tensor.WhereOp(high, lower, made))
-    e.formats[made] = format
-    return made
+        high = e.add(tensor.CompareOp(rest, e.number(count // 2, x), "ge"))
+        lower = e.add(tensor.SubOp(rest, e.number(count, x)))
+        rest = e.add(tensor.WhereOp(high, lower, rest))
+    e.formats[rest] = format
+    return rest
 
 
 RULES: dict[str, Rule] = {"Cast": _cast, "CastLike": _cast_like}

@@ -79,10 +79,10 @@ def _pow(e: Builder, call: Call) -> SSAValue:
     if known is not None and known.size == 1 and known.ndim <= e.rank(base):
         power = float(known.reshape(-1)[0])
         if power in (1.0, 2.0, 3.0):
-            made = base
+            product = base
             for _ in range(int(power) - 1):
-                made = e.add(tensor.MulOp(made, base))
-            return made
+                product = e.add(tensor.MulOp(product, base))
+            return product
         if power == 0.5 and is_float(tensor_type(base)):
             return e.add(tensor.SqrtOp(base))
     if is_float(tensor_type(base)):
@@ -128,14 +128,14 @@ def _integer_power(e: Builder, base: SSAValue, exponent: SSAValue) -> SSAValue:
 
 def _whole_power(e: Builder, base: SSAValue, chosen: Sequence[SSAValue]) -> SSAValue:
     """Integers to the powers with these bits, wrapping around: a product of squares of squares."""
-    one, made = e.number(1, base), None
+    one, power = e.number(1, base), None
     for bit in chosen:
-        if made is not None:
+        if power is not None:
             base = e.add(tensor.MulOp(base, base))
         factor = e.add(tensor.WhereOp(bit, base, one))
-        made = factor if made is None else e.add(tensor.MulOp(made, factor))
-    assert made is not None
-    return made
+        power = factor if power is None else e.add(tensor.MulOp(power, factor))
+    assert power is not None
+    return power
 
 
 def compare(predicate: str, negated: bool = False) -> Rule:
@@ -145,8 +145,8 @@ def compare(predicate: str, negated: bool = False) -> Rule:
         lhs, rhs = aligned(e, call)
         if tensor_type(lhs).element_type == i1:
             lhs, rhs = e.convert(lhs, i32), e.convert(rhs, i32)
-        made = e.add(tensor.CompareOp(lhs, rhs, predicate))
-        return e.add(tensor.NotOp(made)) if negated else made
+        result = e.add(tensor.CompareOp(lhs, rhs, predicate))
+        return e.add(tensor.NotOp(result)) if negated else result
 
     return rule
 
@@ -158,8 +158,8 @@ def _is_inf(e: Builder, call: Call) -> SSAValue:
     ]
     if len(signs) == 2:
         return e.add(tensor.IsInfOp(x))
-    found = [e.add(tensor.CompareOp(x, e.number(sign * np.inf, x), "eq")) for sign in signs]
-    return found[0] if found else e.add(tensor.CompareOp(x, x, "lt"))
+    matches = [e.add(tensor.CompareOp(x, e.number(sign * np.inf, x), "eq")) for sign in signs]
+    return matches[0] if matches else e.add(tensor.CompareOp(x, x, "lt"))
 
 
 def _where(e: Builder, call: Call) -> SSAValue:
@@ -189,8 +189,8 @@ def _dropout(e: Builder, call: Call) -> Results:
     x = call[0]
     if call.outputs < 2:
         return x
-    kept = e.stretch(e.known(np.ones((1,) * e.rank(x), np.bool_)), e.sizes(x))
-    return x, kept if call.opset >= 10 else e.convert(kept, x)
+    mask = e.stretch(e.known(np.ones((1,) * e.rank(x), np.bool_)), e.sizes(x))
+    return x, mask if call.opset >= 10 else e.convert(mask, x)
 
 
 RULES: dict[str, Rule] = {

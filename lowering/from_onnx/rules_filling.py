@@ -64,8 +64,8 @@ def _trilu(e: Builder, call: Call) -> SSAValue:
         raise ProblemError(f"its matrices have the sizes [{rows}, {columns}]")
     k = max(min(k, columns + 1), -rows - 1)
     ones = np.ones((rows, columns), np.bool_)
-    kept = np.triu(ones, k) if call.integer("upper", 1) else np.tril(ones, k)
-    return e.add(tensor.WhereOp(e.known(kept), x, e.number(0, x)))
+    mask = np.triu(ones, k) if call.integer("upper", 1) else np.tril(ones, k)
+    return e.add(tensor.WhereOp(e.known(mask), x, e.number(0, x)))
 
 
 def _depth_to_space(e: Builder, call: Call) -> SSAValue:

@@ -27,12 +27,12 @@ def _matmul_bits(e: Builder, call: Call) -> SSAValue:
     codes = _unpacked(packed.astype(np.uint8), bits).reshape(width, count, block)
     zeros = np.full((width, count), 1 << (bits - 1), np.float32)
     if call.has(3):
-        given = e.array(call[3], "zero points")
-        if given.dtype == np.uint8:
-            rows = _unpacked(given.reshape(width, -1), bits).reshape(width, -1)
+        stored = e.array(call[3], "zero points")
+        if stored.dtype == np.uint8:
+            rows = _unpacked(stored.reshape(width, -1), bits).reshape(width, -1)
             zeros = rows[:, :count].astype(np.float32)
         else:
-            zeros = given.reshape(width, count).astype(np.float32)
+            zeros = stored.reshape(width, count).astype(np.float32)
     steps = codes.astype(np.float32) - zeros[..., None]
     real = (steps * scales.reshape(width, count, 1)).reshape(width, count * block)[:, :depth]
     weight = e.known(np.ascontiguousarray(real.T).astype(scales.dtype))

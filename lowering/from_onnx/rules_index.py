@@ -21,7 +21,7 @@ from ...ir.arrays import Array
 from ..from_torch.sizes import ProblemError
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .rules_elementwise import Binary
-from .rules_shape import axis_of, counted, padded, take
+from .rules_shape import axis_in, axis_of, counted, padded, take
 from .sizes import Free, Size, static
 
 
@@ -115,8 +115,8 @@ def _gather_nd(e: Builder, call: Call) -> SSAValue:
     x, shape, batch = call[0], e.shape(call[0]), call.integer("batch_dims", 0)
     depth = e.shape(call[1])[-1]
     rows = _row_places(e, call[1], shape, batch)
-    kept = shape[batch + depth :]
-    return e.add(tensor.GatherRowsOp(e.reshape(x, [prod(shape[: batch + depth]), *kept]), rows))
+    rest = shape[batch + depth :]
+    return e.add(tensor.GatherRowsOp(e.reshape(x, [prod(shape[: batch + depth]), *rest]), rows))
 
 
 # Scatters.
@@ -160,8 +160,8 @@ def _scatter_elements(e: Builder, call: Call) -> SSAValue:
     targets = e.array(_flat_places(e, e.indices(places), shape, axis))
     flat = e.reshape(x, [prod(shape)])
     rows = e.reshape(updates, [targets.size])
-    made = _placed(e, flat, rows, targets, call.text("reduction", "none"))
-    return e.reshape(made, shape)
+    result = _placed(e, flat, rows, targets, call.text("reduction", "none"))
+    return e.reshape(result, shape)
 
 
 def _scatter_nd(e: Builder, call: Call) -> SSAValue:
@@ -171,8 +171,8 @@ def _scatter_nd(e: Builder, call: Call) -> SSAValue:
     depth = e.shape(call[1])[-1]
     rows = e.reshape(x, [prod(shape[:depth]), *shape[depth:]])
     updates = e.reshape(call[2], [targets.size, *shape[depth:]])
-    made = _placed(e, rows, updates, targets, call.text("reduction", "none"))
-    return e.reshape(made, shape)
+    result = _placed(e, rows, updates, targets, call.text("reduction", "none"))
+    return e.reshape(result, shape)
 
 
 def _one_hot(e: Builder, call: Call) -> SSAValue:
@@ -195,10 +195,7 @@ def running(kind: Callable[[SSAValue, int], Operation], start: float) -> Rule:
 
     def rule(e: Builder, call: Call) -> SSAValue:
         x, rank = call[0], e.rank(call[0])
-        axis = e.int_list(call[1], "axis")[0]
-        if not -rank <= axis < rank:
-            raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
-        axis %= rank
+        axis = axis_in(e.int_list(call[1], "axis")[0], rank)
         if call.integer("reverse", 0):
             (size,) = static([e.sizes(x)[axis]], "size along the axis")
             x = take(e, x, axis, counted(size)[::-1])
@@ -237,8 +234,8 @@ def _place_along(e: Builder, call: Call, kind: type[tensor.ArgOp]) -> SSAValue:
         return e.add(kind(x, axis, keepdims=keep))
     (size,) = static([e.sizes(x)[axis]], "size along the axis")
     turned = take(e, x, axis, counted(size)[::-1])
-    found = e.add(kind(turned, axis, keepdims=keep))
-    return e.add(tensor.SubOp(e.number(size - 1, i64), found))
+    place = e.add(kind(turned, axis, keepdims=keep))
+    return e.add(tensor.SubOp(e.number(size - 1, i64), place))
 
 
 def _reverse_sequence(e: Builder, call: Call) -> SSAValue:

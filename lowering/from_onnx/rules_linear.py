@@ -30,34 +30,34 @@ def trits_of(e: Builder, weight: SSAValue, channel: int) -> tuple[Array, Array |
         if array.size == 0 or array.ndim < 2 or not np.isin(array, (-1, 0, 1)).all():
             return None
         return array.astype(np.int8), None
-    found = recognize(np.moveaxis(array, channel, 0))
-    if found is None:
+    match = recognize(np.moveaxis(array, channel, 0))
+    if match is None:
         return None
-    return np.moveaxis(found.trits, 0, channel), found.scale
+    return np.moveaxis(match.trits, 0, channel), match.scale
 
 
 def linear(e: Builder, x: SSAValue, weight: SSAValue, bias: SSAValue | None = None) -> SSAValue:
     """x · W + b with W [in, out]; trits where its values are."""
-    found = trits_of(e, weight, 1) if e.rank(weight) == 2 and e.rank(x) > 0 else None
-    if found is None or e.is_known(x):
+    known = trits_of(e, weight, 1) if e.rank(weight) == 2 and e.rank(x) > 0 else None
+    if known is None or e.is_known(x):
         if e.rank(weight) == 2 and e.is_known(weight) and bias is not None:
             return e.add(tensor.LinearOp(x, weight, bias))
-        made = e.add(tensor.MatmulOp(x, weight))
-        return made if bias is None else e.add(tensor.AddOp(made, bias))
+        matmul = e.add(tensor.MatmulOp(x, weight))
+        return matmul if bias is None else e.add(tensor.AddOp(matmul, bias))
     key = e.names.get(weight, "weight")
-    trits, scale = e.trits(found[0], key), found[1]
+    trits, scale = e.trits(known[0], key), known[1]
     if not is_float(tensor_type(x)):
         # Sums are as wide as x or wider: the standard's wrap around in the type of x.
         sums = e.add(ternary.LinearOp(x, trits))
         if bias is not None:
             sums = e.add(tensor.AddOp(sums, e.convert(bias, sums)))
         return e.convert(sums, x)
-    whole = exact_integers(e, x, found[0].shape[0]) if scale is None and bias is None else None
+    whole = exact_integers(e, x, known[0].shape[0]) if scale is None and bias is None else None
     if whole is not None:
         sums = e.add(ternary.LinearOp(whole, trits))
-        made = e.convert(sums, x)
-        e.exact[made] = sums
-        return made
+        matmul = e.convert(sums, x)
+        e.exact[matmul] = sums
+        return matmul
     factor = None if scale is None else _scale(e, scale, x, key)
     added = None if bias is None else e.real(bias)
     return e.add(ternary.LinearOp(x, trits, scale=factor, bias=added))
@@ -104,9 +104,9 @@ def _gemm(e: Builder, call: Call) -> SSAValue:
         if len(sizes) < 2 or sizes[0] == 1:
             flat = e.reshape(bias, (sizes[-1] if sizes else 1,))
             return linear(e, x, weight, e.stretch(flat, (width,)))
-    made = linear(e, x, weight)
-    made = made if alpha == 1.0 else e.add(tensor.MulOp(made, e.number(alpha, made)))
-    return made if bias is None else e.add(tensor.AddOp(made, bias))
+    matmul = linear(e, x, weight)
+    matmul = matmul if alpha == 1.0 else e.add(tensor.MulOp(matmul, e.number(alpha, matmul)))
+    return matmul if bias is None else e.add(tensor.AddOp(matmul, bias))
 
 
 def _einsum(e: Builder, call: Call) -> SSAValue:
@@ -185,13 +185,13 @@ def _before_shift(e: Builder, x: SSAValue, zero: SSAValue | None) -> SSAValue | 
 
 def integer_product(e: Builder, x: SSAValue, weight: SSAValue) -> SSAValue:
     """x · W of i32, exact modulo 2^32."""
-    found = trits_of(e, weight, 1) if e.rank(weight) == 2 else None
-    if found is None or e.is_known(x):
+    known = trits_of(e, weight, 1) if e.rank(weight) == 2 else None
+    if known is None or e.is_known(x):
         return e.add(tensor.MatmulOp(x, weight))
     wide = x.owner
     if isinstance(wide, tensor.ConvertOp) and tensor_type(wide.operand).element_type in (i8, i16):
         x = wide.operand
-    return e.add(ternary.LinearOp(x, e.trits(found[0], e.names.get(weight, "weight"))))
+    return e.add(ternary.LinearOp(x, e.trits(known[0], e.names.get(weight, "weight"))))
 
 
 def _matmul_integer(e: Builder, call: Call) -> SSAValue:
@@ -226,7 +226,7 @@ def _det(e: Builder, call: Call) -> SSAValue:
             f"it takes matrices of {rows}x{columns}; at most {LARGEST_DETERMINANT} rows are read"
         )
     x, rank = e.convert(call[0], f64), e.rank(call[0])
-    made: SSAValue | None = None
+    determinant: SSAValue | None = None
     for size in range(rows, 0, -1):
         column = e.cut(x, rank - 1, 0, 1)
         place = e.add(tensor.ArgmaxOp(e.add(tensor.AbsOp(column)), rank - 2, keepdims=True))
@@ -238,18 +238,18 @@ def _det(e: Builder, call: Call) -> SSAValue:
         # Another row than the first one as the divisor is one exchange, which turns the sign.
         moved = e.add(tensor.CompareOp(place, e.number(0, place), "ne"))
         signed = e.add(tensor.WhereOp(moved, e.add(tensor.NegOp(pivot)), pivot))
-        made = signed if made is None else e.add(tensor.MulOp(made, signed))
+        determinant = signed if determinant is None else e.add(tensor.MulOp(determinant, signed))
         x = e.add(tensor.WhereOp(chosen, e.cut(x, rank - 2, 0, 1), x))
         if size > 1:
             below, rest = e.cut(x, rank - 2, 1), e.cut(row, rank - 1, 1)
             none = e.add(tensor.CompareOp(pivot, e.number(0, pivot), "eq"))
             divisor = e.add(tensor.WhereOp(none, e.number(1, pivot), pivot))
             factor = e.add(tensor.DivOp(e.cut(below, rank - 1, 0, 1), divisor))
-            taken = e.add(tensor.MulOp(factor, rest))
-            x = e.add(tensor.SubOp(e.cut(below, rank - 1, 1), taken))
-    if made is None:
+            multiple = e.add(tensor.MulOp(factor, rest))
+            x = e.add(tensor.SubOp(e.cut(below, rank - 1, 1), multiple))
+    if determinant is None:
         raise ProblemError("it takes matrices without rows")
-    return e.convert(e.reshape(made, e.sizes(call[0])[:-2]), call[0])
+    return e.convert(e.reshape(determinant, e.sizes(call[0])[:-2]), call[0])
 
 
 RULES: dict[str, Rule] = {

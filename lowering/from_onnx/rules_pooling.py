@@ -47,10 +47,10 @@ def _combined(e: Builder, x: SSAValue, window: Window, kind: Binary) -> SSAValue
     if sum(window.kernel) > MOST_OFFSETS:
         raise ProblemError(f"its window {window.kernel} is too large")
     for axis, (length, count) in enumerate(zip(window.kernel, counts, strict=True)):
-        made = _part(e, x, window, axis, 0, count)
+        joined = _part(e, x, window, axis, 0, count)
         for offset in range(1, length):
-            made = e.add(kind(made, _part(e, x, window, axis, offset, count)))
-        x = made
+            joined = e.add(kind(joined, _part(e, x, window, axis, offset, count)))
+        x = joined
     return x
 
 
@@ -163,8 +163,8 @@ def _max_unpool(e: Builder, call: Call) -> SSAValue:
     moved = np.ravel_multi_index(np.unravel_index(places.reshape(-1), plain), wanted)
     empty = e.stretch(e.reshape(e.number(0, x), [1]), [math.prod(wanted)])
     inputs = [empty, e.indices(moved), e.reshape(x, [math.prod(shape)])]
-    made = INDEX["ScatterElements"](e, Call("ScatterElements", "", 18, inputs, {"axis": 0}))
-    return e.reshape(tensor_of(made), wanted)
+    result = INDEX["ScatterElements"](e, Call("ScatterElements", "", 18, inputs, {"axis": 0}))
+    return e.reshape(tensor_of(result), wanted)
 
 
 RULES: dict[str, Rule] = {

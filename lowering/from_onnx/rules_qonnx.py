@@ -45,8 +45,8 @@ def _quant(e: Builder, call: Call) -> SSAValue:
         signs = e.add(tensor.WhereOp(positive, e.number(1, x), e.number(-1, x)))
         return ((Formula(e, signs) - zero) * scale).value
     steps = shifted.maximum(low).minimum(high)
-    made = _rounded(e, steps.value, call.text("rounding_mode", "ROUND").upper())
-    return ((Formula(e, made) - zero) * scale).value
+    levels = _rounded(e, steps.value, call.text("rounding_mode", "ROUND").upper())
+    return ((Formula(e, levels) - zero) * scale).value
 
 
 def _bipolar(e: Builder, call: Call) -> SSAValue:
@@ -62,10 +62,10 @@ def _trunc(e: Builder, call: Call) -> SSAValue:
     if len(call.inputs) != 5:
         raise ProblemError("only the form with five inputs is known")
     x, scale, zero = (Formula(e, call[index]) for index in range(3))
-    bits, kept = (float(e.array(call[index], "bit width").reshape(-1)[0]) for index in (3, 4))
-    steps = (x / scale + zero).of(tensor.RoundOp) / 2.0 ** (bits - kept)
-    made = _rounded(e, steps.value, call.text("rounding_mode", "FLOOR").upper())
-    return ((Formula(e, made) - zero) * scale).value
+    bits, left = (float(e.array(call[index], "bit width").reshape(-1)[0]) for index in (3, 4))
+    steps = (x / scale + zero).of(tensor.RoundOp) / 2.0 ** (bits - left)
+    levels = _rounded(e, steps.value, call.text("rounding_mode", "FLOOR").upper())
+    return ((Formula(e, levels) - zero) * scale).value
 
 
 def _float_quant(e: Builder, call: Call) -> SSAValue:

@@ -53,15 +53,15 @@ def quantized(
     single = tensor_type(scale).element_type == f32 and computed_in in (None, f32)
     if single and element in (i8, i16) and simple and e.rank(x):
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, zero)]
-        made = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, low=low, high=high))
+        levels = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, low=low, high=high))
     else:
         steps = _divided(e, x, scale, axis, block, computed_in).of(tensor.RoundOp)
         steps = Formula(e, e.convert(steps.value, f32))
         steps = steps + Formula(e, _spread(e, e.convert(zero, f32), x, axis, block))
-        made = e.convert(steps.maximum(low).minimum(high).value, element)
+        levels = e.convert(steps.maximum(low).minimum(high).value, element)
     if format is not None:
-        e.formats[made] = format
-    return made
+        e.formats[levels] = format
+    return levels
 
 
 def requantized(
@@ -99,11 +99,11 @@ def _is_zero(e: Builder, zero: SSAValue) -> bool:
 def _quantize(e: Builder, call: Call) -> SSAValue:
     x, scale, zero = call[0], call[1], call.optional(2)
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
-    given, wide = (call.integer(name, 0) for name in ("output_dtype", "precision"))
+    output_dtype, wide = (call.integer(name, 0) for name in ("output_dtype", "precision"))
     if zero is not None:
         element, format = type_of_value(e, zero)
     else:
-        element, format = type_of_proto(given) if given else (UI8, None)
+        element, format = type_of_proto(output_dtype) if output_dtype else (UI8, None)
     computed_in = type_of_proto(wide)[0] if wide else None
     if format is not None and format.is_float:
         steps = _divided(e, x, scale, axis, block, computed_in)
@@ -161,8 +161,8 @@ def _dynamic_quantize(e: Builder, call: Call) -> Results:
     safe = Formula(e, e.add(tensor.WhereOp(flat, e.number(1, f32), scale.value)))
     zero = (0 - low / safe).maximum(0).minimum(255).of(tensor.RoundOp)
     steps = (Formula(e, x) / safe).of(tensor.RoundOp) + zero
-    made = e.convert(steps.maximum(0).minimum(255).value, UI8)
-    return made, scale.value, e.convert(zero.value, UI8)
+    levels = e.convert(steps.maximum(0).minimum(255).value, UI8)
+    return levels, scale.value, e.convert(zero.value, UI8)
 
 
 RULES: dict[str, Rule] = {

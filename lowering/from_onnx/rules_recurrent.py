@@ -80,18 +80,18 @@ def _rnn(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
 
 def _gru(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
     e, h = cell.e, Formula(cell.e, state[0])
-    given, kept = cell.from_input(x), cell.from_state(state[0])
+    from_x, from_h = cell.from_input(x), cell.from_state(state[0])
 
     def part(value: SSAValue, index: int) -> Formula:
         return Formula(e, cell.gate(value, index))
 
-    update = cell.activate(0, part(given, 0) + part(kept, 0))
-    reset = cell.activate(0, part(given, 1) + part(kept, 1))
+    update = cell.activate(0, part(from_x, 0) + part(from_h, 0))
+    reset = cell.activate(0, part(from_x, 1) + part(from_h, 1))
     if cell.call.integer("linear_before_reset", 0):
-        inner = part(given, 2) + reset * part(kept, 2)
+        inner = part(from_x, 2) + reset * part(from_h, 2)
     else:
         again = cell.from_state((reset * h).value)
-        inner = part(given, 2) + part(again, 2)
+        inner = part(from_x, 2) + part(again, 2)
     new = cell.activate(1, inner)
     return [((1 - update) * new + update * h).value]
 
@@ -163,13 +163,13 @@ def _run(
     (count,) = static([steps], "number of steps")
     state: list[SSAValue] = []
     for place in range(states):
-        given = cell.call.optional(5 + place)
-        if given is None:
+        initial = cell.call.optional(5 + place)
+        if initial is None:
             zero = e.reshape(e.number(0, x), [1, 1])
             state.append(e.stretch(zero, (batch, cell.hidden)))
             continue
-        given = e.permute(given, [1, 0, 2]) if is_batch_first else given
-        state.append(e.add(tensor.SqueezeOp(e.cut(given, 0, index, index + 1), [0])))
+        initial = e.permute(initial, [1, 0, 2]) if is_batch_first else initial
+        state.append(e.add(tensor.SqueezeOp(e.cut(initial, 0, index, index + 1), [0])))
     rows: list[SSAValue] = []
     for turn in reversed(range(count)) if back else range(count):
         part = e.add(tensor.SqueezeOp(e.cut(x, 0, turn, turn + 1), [0]))

@@ -59,8 +59,8 @@ def _extreme(kind: type[tensor.ReduceMaxOp | tensor.ReduceMinOp], sign: int) -> 
             return x
         sizes = e.sizes(x)
         if any(sizes[axis] == 0 for axis in axes):
-            kept = [1 if a in axes else n for a, n in enumerate(sizes) if keep or a not in axes]
-            return e.stretch(e.reshape(_end(e, x, sign), [1] * len(kept)), kept)
+            left = [1 if a in axes else n for a, n in enumerate(sizes) if keep or a not in axes]
+            return e.stretch(e.reshape(_end(e, x, sign), [1] * len(left)), left)
         return e.add(kind(x, axes, keepdims=keep))
 
     return function
@@ -116,8 +116,8 @@ def _batch_norm(e: Builder, call: Call) -> Results:
     scale, bias, mean_, var = (e.convert(v, x) for v in (scale, bias, mean_, var))
     if e.rank(x) == 1:
         x = e.add(tensor.UnsqueezeOp(x, [1]))
-        made = e.add(tensor.BatchNormOp(x, scale, bias, mean_, var, epsilon))
-        return e.add(tensor.SqueezeOp(made, [1]))
+        result = e.add(tensor.BatchNormOp(x, scale, bias, mean_, var, epsilon))
+        return e.add(tensor.SqueezeOp(result, [1]))
     return e.add(tensor.BatchNormOp(x, scale, bias, mean_, var, epsilon))
 
 
@@ -128,13 +128,13 @@ def _batch_statistics(e: Builder, call: Call, epsilon: float) -> Results:
     centred = Formula(e, x) - Formula(e, average)
     variance = mean(e, (centred * centred).value, axes, True)
     flat = [e.reshape(v, (e.sizes(x)[1],)) for v in (average, variance)]
-    made = e.add(tensor.BatchNormOp(x, scale, bias, flat[0], flat[1], epsilon))
+    result = e.add(tensor.BatchNormOp(x, scale, bias, flat[0], flat[1], epsilon))
     momentum = call.number("momentum", 0.9)
-    kept = [
+    statistics = [
         (Formula(e, call[index]) * momentum + Formula(e, new) * (1 - momentum)).value
         for index, new in zip((3, 4), flat, strict=True)
     ]
-    return (made, *kept)
+    return (result, *statistics)
 
 
 def normalized(e: Builder, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
@@ -146,9 +146,9 @@ def normalized(e: Builder, x: SSAValue, axes: list[int], epsilon: float) -> SSAV
 
 def _instance_norm(e: Builder, call: Call) -> SSAValue:
     x, rank = call[0], e.rank(call[0])
-    made = normalized(e, x, list(range(2, rank)), call.number("epsilon", 1e-5))
+    result = normalized(e, x, list(range(2, rank)), call.number("epsilon", 1e-5))
     scale, bias = (e.along(call[index], 1, rank) for index in (1, 2))
-    return e.add(tensor.AddOp(e.add(tensor.MulOp(made, scale)), bias))
+    return e.add(tensor.AddOp(e.add(tensor.MulOp(result, scale)), bias))
 
 
 def _group_norm(e: Builder, call: Call) -> SSAValue:
@@ -160,8 +160,8 @@ def _group_norm(e: Builder, call: Call) -> SSAValue:
     apart = (sizes[0], groups, channels // groups, *sizes[2:])
     wide = e.reshape(x, apart)
     wide = e.convert(wide, f32) if call.integer("stash_type", 1) == 1 else wide
-    made = normalized(e, wide, list(range(2, rank + 1)), call.number("epsilon", 1e-5))
-    made = e.convert(e.reshape(made, sizes), x)
+    result = normalized(e, wide, list(range(2, rank + 1)), call.number("epsilon", 1e-5))
+    result = e.convert(e.reshape(result, sizes), x)
     factors: list[SSAValue] = []
     for index in (1, 2):
         vector = call[index]
@@ -169,7 +169,7 @@ def _group_norm(e: Builder, call: Call) -> SSAValue:
             spread = e.stretch(e.add(tensor.UnsqueezeOp(vector, [1])), (groups, channels // groups))
             vector = e.reshape(spread, (channels,))
         factors.append(e.along(vector, 1, rank))
-    return e.add(tensor.AddOp(e.add(tensor.MulOp(made, factors[0])), factors[1]))
+    return e.add(tensor.AddOp(e.add(tensor.MulOp(result, factors[0])), factors[1]))
 
 
 def _layer_norm(e: Builder, call: Call) -> Results:
@@ -184,9 +184,9 @@ def _layer_norm(e: Builder, call: Call) -> Results:
     centred = Formula(e, wide) - Formula(e, average)
     variance = Formula(e, mean(e, (centred * centred).value, axes, True))
     inverse = 1 / (variance + epsilon).of(tensor.SqrtOp)
-    made = e.add(tensor.MulOp(e.convert((centred * inverse).value, x), scale))
-    made = made if bias is None else e.add(tensor.AddOp(made, bias))
-    return (made, average, inverse.value)[: call.outputs]
+    result = e.add(tensor.MulOp(e.convert((centred * inverse).value, x), scale))
+    result = result if bias is None else e.add(tensor.AddOp(result, bias))
+    return (result, average, inverse.value)[: call.outputs]
 
 
 def _rms_norm(e: Builder, call: Call) -> SSAValue:
@@ -196,8 +196,8 @@ def _rms_norm(e: Builder, call: Call) -> SSAValue:
     if e.rank(scale) == rank - axis:
         return e.add(tensor.RmsNormOp(x, scale, call.number("epsilon", 1e-5)))
     square = Formula(e, mean(e, e.add(tensor.MulOp(x, x)), list(range(axis, rank)), True))
-    made = Formula(e, x) / (square + call.number("epsilon", 1e-5)).of(tensor.SqrtOp)
-    return e.add(tensor.MulOp(made.value, scale))
+    result = Formula(e, x) / (square + call.number("epsilon", 1e-5)).of(tensor.SqrtOp)
+    return e.add(tensor.MulOp(result.value, scale))
 
 
 def _lp_norm(e: Builder, call: Call) -> SSAValue:

@@ -82,7 +82,7 @@ def _matrix(x: Array, size: int, scale: float, call: Call, mode: str) -> Array:
     shrink = min(scale, 1.0) if call.flag("antialias", False) else 1.0
     reach = math.ceil((2 if cubic else 1) / shrink) + 1
     exclude = call.flag("exclude_outside", False)
-    made = np.zeros((size, len(x)))
+    matrix = np.zeros((size, len(x)))
     base = np.floor(x).astype(np.int64)
     columns = np.arange(len(x))
     weights = [weight((base + offset - x) * shrink) for offset in range(-reach, reach + 1)]
@@ -90,8 +90,8 @@ def _matrix(x: Array, size: int, scale: float, call: Call, mode: str) -> Array:
         places = base + offset
         if exclude:
             values = np.where((places >= 0) & (places < size), values, 0)
-        np.add.at(made, (np.clip(places, 0, size - 1), columns), values)
-    return made / made.sum(axis=0, keepdims=True)
+        np.add.at(matrix, (np.clip(places, 0, size - 1), columns), values)
+    return matrix / matrix.sum(axis=0, keepdims=True)
 
 
 def _resize(e: Builder, call: Call) -> SSAValue:
@@ -113,8 +113,8 @@ def _resize(e: Builder, call: Call) -> SSAValue:
     else:
         if scales is None:
             raise ProblemError("it has neither scales nor sizes")
-        given = e.array(scales, "scales").reshape(-1).tolist()
-        for axis, factor in zip(axes, given, strict=True):
+        listed = e.array(scales, "scales").reshape(-1).tolist()
+        for axis, factor in zip(axes, listed, strict=True):
             factors[axis] = float(factor)
             if factor != 1:
                 outs[axis] = math.floor(static([shape[axis]], "image")[0] * factor)
@@ -171,21 +171,21 @@ def _along(
     outside = (places < 0) | (places > size - 1)
     if mode == "nearest":
         rounding = call.text("nearest_mode", "round_prefer_floor")
-        made = take(e, x, axis, np.clip(_nearest(places, rounding), 0, size - 1))
+        result = take(e, x, axis, np.clip(_nearest(places, rounding), 0, size - 1))
     elif mode in ("linear", "cubic", "bilinear"):
         if not is_float(tensor_type(x)):
             raise ProblemError("it interpolates integers; convert them to floats")
         matrix = _matrix(places, size, scale, call, mode)
         last = e.move_axis(x, axis, e.rank(x) - 1)
         weight = e.known(matrix, tensor_type(x).element_type)
-        made = e.move_axis(e.add(tensor.MatmulOp(last, weight)), e.rank(x) - 1, axis)
+        result = e.move_axis(e.add(tensor.MatmulOp(last, weight)), e.rank(x) - 1, axis)
     else:
         raise ProblemError(f"its mode '{mode}' is unknown")
     if region is None or not outside.any():
-        return made
+        return result
     inside = e.known((~outside).reshape([-1 if a == axis else 1 for a in range(e.rank(x))]))
     fill = e.number(call.number("extrapolation_value", 0.0), x)
-    return e.add(tensor.WhereOp(inside, made, fill))
+    return e.add(tensor.WhereOp(inside, result, fill))
 
 
 def _upsample(e: Builder, call: Call) -> SSAValue:

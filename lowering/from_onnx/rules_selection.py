@@ -17,10 +17,10 @@ from .rules_shape import axis_of, take
 
 
 def _compress(e: Builder, call: Call) -> SSAValue:
-    kept = np.flatnonzero(e.array(call[1], "condition"))
+    places = np.flatnonzero(e.array(call[1], "condition"))
     if "axis" in call.attributes:
-        return take(e, call[0], axis_of(call, e.rank(call[0])), kept)
-    return take(e, e.reshape(call[0], [prod(e.shape(call[0]))]), 0, kept)
+        return take(e, call[0], axis_of(call, e.rank(call[0])), places)
+    return take(e, e.reshape(call[0], [prod(e.shape(call[0]))]), 0, places)
 
 
 def _nonzero(e: Builder, call: Call) -> SSAValue:
@@ -30,18 +30,18 @@ def _nonzero(e: Builder, call: Call) -> SSAValue:
 def _unique(e: Builder, call: Call) -> Results:
     values = e.array(call[0])
     axis = call.integer("axis", None)
-    found, first, inverse, counts = np.unique(
+    unique, first, inverse, counts = np.unique(
         values, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
     inverse = inverse.reshape(-1)
     if not call.integer("sorted", 1):
         order = np.argsort(first)
-        found = np.take(found, order, axis=0 if axis is None else axis)
+        unique = np.take(unique, order, axis=0 if axis is None else axis)
         first, counts = first[order], counts[order]
         inverse = np.argsort(order)[inverse]
-    made = [e.known(found, tensor_type(call[0]).element_type)]
-    made += [e.indices(table) for table in (first, inverse, counts)]
-    return tuple(made[: max(call.outputs, 1)])
+    results = [e.known(unique, tensor_type(call[0]).element_type)]
+    results += [e.indices(table) for table in (first, inverse, counts)]
+    return tuple(results[: max(call.outputs, 1)])
 
 
 def _non_max_suppression(e: Builder, call: Call) -> SSAValue:
@@ -60,7 +60,7 @@ def _non_max_suppression(e: Builder, call: Call) -> SSAValue:
     low, high = np.minimum(first, second), np.maximum(first, second)
     if scores.size * min(max(most, 0), scores.shape[-1]) > LARGEST_KNOWN:
         raise ProblemError(f"it compares {scores.size} boxes with up to {most} each")
-    found: list[tuple[int, int, int]] = []
+    chosen: list[tuple[int, int, int]] = []
     for image, kind in np.ndindex(*scores.shape[:2]):
         picked: list[int] = []
         for box in np.argsort(-scores[image, kind], kind="stable"):
@@ -70,8 +70,8 @@ def _non_max_suppression(e: Builder, call: Call) -> SSAValue:
                               high[image][picked])  # fmt: skip
             if not (shared > overlap).any():
                 picked.append(int(box))
-        found += [(image, kind, box) for box in picked]
-    return e.indices(np.array(found, np.int64).reshape(-1, 3))
+        chosen += [(image, kind, box) for box in picked]
+    return e.indices(np.array(chosen, np.int64).reshape(-1, 3))
 
 
 def _overlap(low: Array, high: Array, lows: Array, highs: Array) -> Array:

@@ -26,20 +26,31 @@ from .symbolic import total
 
 def axes_of(e: Builder, call: Call, index: int, rank: int) -> list[int] | None:
     """Axes from an input or, in older versions, the attribute, counted from the front."""
-    given = e.int_list(call[index], "axes") if call.has(index) else call.integers("axes", None)
-    if given is None:
-        return None
-    if any(not -rank <= axis < rank for axis in given):
-        raise ProblemError(f"its axes {given} are outside a tensor of rank {rank}")
-    return [axis % max(rank, 1) for axis in given]
+    axes = e.int_list(call[index], "axes") if call.has(index) else call.integers("axes", None)
+    return None if axes is None else _from_front(axes, rank)
+
+
+def _from_front(axes: list[int], rank: int) -> list[int]:
+    if any(not -rank <= axis < rank for axis in axes):
+        raise ProblemError(f"its axes {axes} are outside a tensor of rank {rank}")
+    return [axis % max(rank, 1) for axis in axes]
 
 
 def axis_of(call: Call, rank: int, default: int = 0) -> int:
-    """The attribute `axis`, counted from the front."""
+    """The attribute `axis`, counted from the front; a scalar has the axis 0."""
     axis = call.integer("axis", default)
-    if not -rank <= axis < max(rank, 1):
+    return axis_in(axis, rank) if rank or axis else 0
+
+
+def axis_in(axis: int, rank: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        ProblemError: it is outside.
+    """
+    if not -rank <= axis < rank:
         raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
-    return axis % max(rank, 1)
+    return axis % rank
 
 
 def check_size(sizes: Sequence[Size]) -> None:
@@ -58,19 +69,19 @@ def _reshape(e: Builder, call: Call) -> SSAValue:
     wanted: list[Size] = [*call.integers("shape", [])]
     if call.has(1):
         wanted = e.size_list(call[1], "shape")
-    given = e.sizes(x)
+    sizes = e.sizes(x)
     if not call.integer("allowzero", 0):
-        if any(n == 0 and axis >= len(given) for axis, n in enumerate(wanted)):
-            raise ProblemError(f"its shape {show(wanted)} keeps axes that {show(given)} has not")
-        wanted = [given[axis] if n == 0 else n for axis, n in enumerate(wanted)]
+        if any(n == 0 and axis >= len(sizes) for axis, n in enumerate(wanted)):
+            raise ProblemError(f"its shape {show(wanted)} keeps axes that {show(sizes)} has not")
+        wanted = [sizes[axis] if n == 0 else n for axis, n in enumerate(wanted)]
     if wanted.count(-1) > 1 or any(isinstance(n, int) and n < -1 for n in wanted):
         raise ProblemError(f"its shape is {show(wanted)}")
     if -1 in wanted:
         place = wanted.index(-1)
-        rest, whole = product([*wanted[:place], *wanted[place + 1 :]]), product(given)
+        rest, whole = product([*wanted[:place], *wanted[place + 1 :]]), product(sizes)
         if isinstance(rest, int) and isinstance(whole, int):
             if rest == 0 or whole % rest:
-                raise ProblemError(f"{show(given)} cannot take the shape {show(wanted)}")
+                raise ProblemError(f"{show(sizes)} cannot take the shape {show(wanted)}")
             wanted[place] = whole // rest
         else:
             wanted[place] = _quotient(e, whole, rest)
@@ -111,9 +122,9 @@ def _squeeze(e: Builder, call: Call) -> SSAValue:
 
 
 def _unsqueeze(e: Builder, call: Call) -> SSAValue:
-    given = e.int_list(call[1], "axes") if call.has(1) else call.integers("axes", [])
-    axes = axes_of(e, Call("", "", 1, [], {"axes": given}), 1, e.rank(call[0]) + len(given))
-    return e.add(tensor.UnsqueezeOp(call[0], axes or [])) if axes else call[0]
+    axes = e.int_list(call[1], "axes") if call.has(1) else call.integers("axes", [])
+    axes = _from_front(axes, e.rank(call[0]) + len(axes))
+    return e.add(tensor.UnsqueezeOp(call[0], axes)) if axes else call[0]
 
 
 def _concat(e: Builder, call: Call) -> SSAValue:
@@ -149,9 +160,7 @@ def _slice(e: Builder, call: Call) -> SSAValue:
         steps = e.int_list(call[4], "steps") if call.has(4) else [1] * len(starts)
     rank = e.rank(x)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if not -rank <= axis < rank:
-            raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
-        x = _cut(e, x, axis % rank, start, end, step)
+        x = _cut(e, x, axis_in(axis, rank), start, end, step)
     return x
 
 
@@ -206,16 +215,16 @@ def _expand(e: Builder, call: Call) -> SSAValue:
 
 def expanded(e: Builder, x: SSAValue, shape: list[Size]) -> SSAValue:
     """x broadcast together with a tensor of `shape`."""
-    given = e.sizes(x)
-    rank = max(len(given), len(shape))
-    given = (*[1] * (rank - len(given)), *given)
+    sizes = e.sizes(x)
+    rank = max(len(sizes), len(shape))
+    sizes = (*[1] * (rank - len(sizes)), *sizes)
     shape = [*[1] * (rank - len(shape)), *shape]
-    wanted = [old if new == 1 else new for old, new in zip(given, shape, strict=True)]
+    wanted = [old if new == 1 else new for old, new in zip(sizes, shape, strict=True)]
     check_size(wanted)
-    for old, new in zip(given, wanted, strict=True):
+    for old, new in zip(sizes, wanted, strict=True):
         if old not in (1, new):
-            raise ProblemError(f"{show(given)} does not broadcast with {show(shape)}")
-    return e.stretch(e.reshape(x, given), wanted)
+            raise ProblemError(f"{show(sizes)} does not broadcast with {show(shape)}")
+    return e.stretch(e.reshape(x, sizes), wanted)
 
 
 def _tile(e: Builder, call: Call) -> SSAValue:

@@ -42,25 +42,25 @@ def convolution(
     options = Steps(
         strides=window.strides, padding=window.pads(), dilation=window.dilation, groups=groups
     )
-    found = None if e.is_known(x) else trits_of(e, weight, 0)
-    if found is None:
+    known = None if e.is_known(x) else trits_of(e, weight, 0)
+    if known is None:
         return e.add(tensor.ConvOp(x, weight, bias, **options))
     key = e.names.get(weight, "weight")
-    trits, scale = e.trits(found[0], key), None
+    trits, scale = e.trits(known[0], key), None
     whole = None
-    if found[1] is None and bias is None:
-        whole = exact_integers(e, x, found[0][0].size)
+    if known[1] is None and bias is None:
+        whole = exact_integers(e, x, known[0][0].size)
     if whole is not None:
         sums = e.add(ternary.ConvOp(whole, trits, **options))
-        made = e.convert(sums, x)
-        e.exact[made] = sums
-        return made
-    if found[1] is not None:
-        value = e.known(found[1], tensor_type(x).element_type)
+        result = e.convert(sums, x)
+        e.exact[result] = sums
+        return result
+    if known[1] is not None:
+        value = e.known(known[1], tensor_type(x).element_type)
         e.names[value] = f"{key}_scale"
         scale = e.real(value)
-    given = None if bias is None else e.real(bias)
-    return e.add(ternary.ConvOp(x, trits, scale=scale, bias=given, **options))
+    added = None if bias is None else e.real(bias)
+    return e.add(ternary.ConvOp(x, trits, scale=scale, bias=added, **options))
 
 
 def _deeper(
@@ -87,8 +87,8 @@ def _deeper(
         merged = e.reshape(part, (sizes[0] * count, *sizes[2:]))
         slab = e.reshape(e.cut(weight, 2, place, place + 1),
                          (*e.sizes(weight)[:2], *e.sizes(weight)[3:]))  # fmt: skip
-        made = convolution(e, merged, slab, None, inner, groups)
-        total = made if total is None else e.add(tensor.AddOp(total, made))
+        part_sums = convolution(e, merged, slab, None, inner, groups)
+        total = part_sums if total is None else e.add(tensor.AddOp(total, part_sums))
     assert total is not None
     apart = e.reshape(total, (sizes[0], count, *e.sizes(total)[1:]))
     result = e.move_axis(apart, 1, 2)

@@ -115,14 +115,14 @@ def _collected(terms: Sequence[tuple[Monomial, int]]) -> Size:
     sums: dict[Monomial, int] = {}
     for monomial, coefficient in terms:
         sums[monomial] = sums.get(monomial, 0) + coefficient
-    kept = tuple(sorted((m, n) for m, n in sums.items() if n))
-    if len(kept) > MOST_TERMS:
+    left = tuple(sorted((m, n) for m, n in sums.items() if n))
+    if len(left) > MOST_TERMS:
         raise ProblemError(f"its sizes have more than {MOST_TERMS} terms; fix some of them")
-    if not kept:
+    if not left:
         return 0
-    if len(kept) == 1 and kept[0][0] == ():
-        return kept[0][1]
-    return Free(kept)
+    if len(left) == 1 and left[0][0] == ():
+        return left[0][1]
+    return Free(left)
 
 
 def ir_shape(sizes: Sequence[Size]) -> list[int]:
@@ -154,8 +154,8 @@ def product(sizes: Sequence[Size]) -> Size:
     return result
 
 
-def reshape_target(given: Sizes, wanted: Sizes) -> list[int]:
-    """The `shape` of `tensor.reshape_to` that takes `given` to `wanted`.
+def reshape_target(sizes: Sizes, wanted: Sizes) -> list[int]:
+    """The `shape` of `tensor.reshape_to` that takes `sizes` to `wanted`.
 
     Raises:
         ProblemError: two free sizes come out that did not go in.
@@ -166,12 +166,12 @@ def reshape_target(given: Sizes, wanted: Sizes) -> list[int]:
         if not isinstance(size, Free):
             target.append(size)
             continue
-        axes = [axis for axis, other in enumerate(given) if other == size and axis not in used]
+        axes = [axis for axis, other in enumerate(sizes) if other == size and axis not in used]
         used.update(axes[:1])
         target.append(-2 - axes[0] if axes else -1)
     if target.count(-1) > 1:
         raise ProblemError(
-            f"a reshape of {show(given)} to {show(wanted)} makes two free sizes of others; "
+            f"a reshape of {show(sizes)} to {show(wanted)} makes two free sizes of others; "
             "fix one of them"
         )
     return target

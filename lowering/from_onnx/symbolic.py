@@ -46,10 +46,10 @@ def compute(op: Operation, operands: Sequence[Array]) -> Array:
         )
     spread = np.broadcast_arrays(*tables)
     pairs = zip(*(table.reshape(-1) for table in spread), strict=True)
-    made = np.empty(spread[0].size, object)
+    result = np.empty(spread[0].size, object)
     for index, values in enumerate(pairs):
-        made[index] = function(*values)
-    return made.reshape(spread[0].shape)
+        result[index] = function(*values)
+    return result.reshape(spread[0].shape)
 
 
 def total(sizes: tuple[Size, ...]) -> Array:
@@ -58,16 +58,16 @@ def total(sizes: tuple[Size, ...]) -> Array:
 
 
 def _as_objects(table: Array) -> Array:
-    made = np.empty(table.size, object)
+    objects = np.empty(table.size, object)
     for index, value in enumerate(table.reshape(-1).tolist()):
-        made[index] = int(value)
-    return made.reshape(table.shape)
+        objects[index] = int(value)
+    return objects.reshape(table.shape)
 
 
 def _like(value: Size, shape: tuple[int, ...]) -> Array:
-    made = np.empty(1, object)
-    made[0] = value
-    return made.reshape(shape)
+    table = np.empty(1, object)
+    table[0] = value
+    return table.reshape(shape)
 
 
 def _compared(op: tensor.CompareOp, lhs: Array, rhs: Array) -> Array:
@@ -75,13 +75,13 @@ def _compared(op: tensor.CompareOp, lhs: Array, rhs: Array) -> Array:
     predicate = op.predicate.data
     if predicate not in ("eq", "ne"):
         raise ProblemError("it orders sizes that are known only when the program runs")
-    found = np.zeros(lhs.size, np.bool_)
+    equal = np.zeros(lhs.size, np.bool_)
     for index, (a, b) in enumerate(zip(lhs.reshape(-1), rhs.reshape(-1), strict=True)):
         numbers = [size for size in (a, b) if not isinstance(size, Free)]
         if a != b and len(numbers) < 2 and any(n > 0 for n in numbers):
             raise ProblemError(f"it compares the sizes {a} and {b}; fix them")
-        found[index] = (a == b) == (predicate == "eq")
-    return found.reshape(lhs.shape)
+        equal[index] = (a == b) == (predicate == "eq")
+    return equal.reshape(lhs.shape)
 
 
 def _divide(a: Size, b: Size) -> Size:

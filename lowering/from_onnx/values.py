@@ -100,16 +100,16 @@ class Values:
         """
         operands = list(op.operands)
         format = moved(op, [self.formats.get(value) for value in operands])
-        made = self._inserted(op, operands)
+        results = self._inserted(op, operands)
         if format is not None:
-            self.formats.update(dict.fromkeys(made, format))
-        return made
+            self.formats.update(dict.fromkeys(results, format))
+        return results
 
     def _inserted(self, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
         if all(value in self.arrays for value in operands):
-            made = self._computed(op, [self.arrays[value] for value in operands])
-            if made is not None:
-                return made
+            results = self._computed(op, [self.arrays[value] for value in operands])
+            if results is not None:
+                return results
         elif all(value in self.arrays or value in self.symbolic for value in operands):
             tables = [self.symbolic[v] if v in self.symbolic else self.arrays[v] for v in operands]
             values = compute(op, tables)
@@ -142,16 +142,16 @@ class Values:
         except (TritonError, ValueError) as error:
             raise ProblemError(f"it cannot be computed: {error}") from None
         names = {self.names[v] for v in op.operands if v in self.names}
-        made = [
+        values = [
             self.known(np.asarray(array, order="C"), type.element_type)
             for array, type in zip(results, types, strict=True)
         ]
-        for value in made if len(names) == 1 else []:
+        for value in values if len(names) == 1 else []:
             self.names[value] = next(iter(names))
             if isinstance(op, _LAYOUT) and op.operands[0] in self.stored:
                 self.stored.add(value)
         op.drop_all_references()
-        return made
+        return values
 
     # Known values.
 
@@ -228,10 +228,10 @@ class Values:
         if value not in self.arrays:
             return value
         if value not in self._written:
-            self._written[value] = made = self._write(value)
-            self.written[made] = self.arrays[value]
+            self._written[value] = written = self._write(value)
+            self.written[written] = self.arrays[value]
             if value in self.formats:
-                self.formats[made] = self.formats[value]
+                self.formats[written] = self.formats[value]
         return self._written[value]
 
     def _write(self, value: SSAValue) -> SSAValue:
@@ -311,28 +311,28 @@ class Values:
 
     def _note_sizes(self, op: Operation) -> None:
         shapes = [list(tensor_type(result).get_shape()) for result in op.results]
-        found: list[list[Size]] = [
+        noted: list[list[Size]] = [
             [self.unknown_size() if size == DYNAMIC else size for size in shape] for shape in shapes
         ]
         if any(DYNAMIC in shape for shape in shapes) and isinstance(op, InferredOp):
-            self._fit(op, shapes, found)
-        for result, sizes in zip(op.results, found, strict=True):
+            self._fit(op, shapes, noted)
+        for result, sizes in zip(op.results, noted, strict=True):
             self._sizes[result] = tuple(sizes)
 
-    def _fit(self, op: InferredOp, shapes: list[list[int]], found: list[list[Size]]) -> None:
-        given = [self._sizes[value] for value in op.operands]
-        free = [size for sizes in given for size in sizes if isinstance(size, Free)]
+    def _fit(self, op: InferredOp, shapes: list[list[int]], noted: list[list[Size]]) -> None:
+        operands = [self._sizes[value] for value in op.operands]
+        free = [size for sizes in operands for size in sizes if isinstance(size, Free)]
         names = sorted({name for size in free for name in size.names})
         at = probes(names)
-        inferred = [_inferred(op, given, assignment) for assignment in at]
+        inferred = [_inferred(op, operands, assignment) for assignment in at]
         for index, shape in enumerate(shapes):
             for axis, size in enumerate(shape):
-                if size != DYNAMIC or any(made is None for made in inferred):
+                if size != DYNAMIC or any(there is None for there in inferred):
                     continue
-                values = [made[index][axis] for made in inferred if made is not None]
-                candidates = [s for sizes in given for s in sizes]
+                values = [there[index][axis] for there in inferred if there is not None]
+                candidates = [s for sizes in operands for s in sizes]
                 if DYNAMIC not in values and (fit := fitted(values, candidates, at)) is not None:
-                    found[index][axis] = fit
+                    noted[index][axis] = fit
 
 
 _LAYOUT = (tensor.PermuteOp, tensor.ReshapeToOp, tensor.SqueezeOp, tensor.UnsqueezeOp)
@@ -350,7 +350,7 @@ def _outside(type: TensorType[Attribute]) -> SSAValue:
 
 def _arguments_of(value: SSAValue) -> list[BlockArgument]:
     """The arguments that a value depends on."""
-    found: dict[BlockArgument, None] = {}
+    arguments: dict[BlockArgument, None] = {}
     pending, seen = [value], set[SSAValue]()
     while pending:
         current = pending.pop()
@@ -358,14 +358,14 @@ def _arguments_of(value: SSAValue) -> list[BlockArgument]:
             continue
         seen.add(current)
         if isinstance(current, BlockArgument):
-            found[current] = None
+            arguments[current] = None
         elif isinstance(current, OpResult):
             pending += current.op.operands
-    return list(found)
+    return list(arguments)
 
 
 def _inferred(
-    op: InferredOp, given: Sequence[Sizes], assignment: Mapping[str, int]
+    op: InferredOp, operand_sizes: Sequence[Sizes], assignment: Mapping[str, int]
 ) -> list[tuple[int, ...]] | None:
     """The result shapes of `op` for given values of the free sizes; `None` if it refuses."""
     types = [
@@ -373,15 +373,15 @@ def _inferred(
             tensor_type(value).element_type,
             [s.at(assignment) if isinstance(s, Free) else s for s in sizes],
         )
-        for value, sizes in zip(op.operands, given, strict=True)
+        for value, sizes in zip(op.operands, operand_sizes, strict=True)
     ]
     block = Block(arg_types=types)
     copy = op.clone(value_mapper=dict(zip(op.operands, block.args, strict=True)))
     assert isinstance(copy, InferredOp)
     try:
-        made = copy.infer()
+        inferred = copy.infer()
     except (ShapeError, VerifyException):
         return None
     finally:
         copy.drop_all_references()
-    return [type.get_shape() for type in made if isinstance(type, TensorType)]
+    return [type.get_shape() for type in inferred if isinstance(type, TensorType)]

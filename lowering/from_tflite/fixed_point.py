@@ -104,12 +104,12 @@ def rescaled(
     real = real.reshape(()) if real.size == 1 else real
     low, high = bounds if bounds is not None else grid_range(element)
     if e.rounding == "once":
-        made = _once(e, x, real, zero, (low, high), element, axis)
+        result = _once(e, x, real, zero, (low, high), element, axis)
     elif largest is not None:
-        made = _away(e, x, real, zero, (low, high), element, axis, largest)
+        result = _away(e, x, real, zero, (low, high), element, axis, largest)
     else:
-        made = multiplied(e, x, *multiplier_of(real), zero, (low, high), element, axis)
-    return e.convert(made, element)
+        result = multiplied(e, x, *multiplier_of(real), zero, (low, high), element, axis)
+    return e.convert(result, element)
 
 
 def _once(
@@ -163,8 +163,8 @@ def multiplied(
     part = _requantized(e, x, multipliers, 31 - left, 0, i32, RANGES[i32], axis)
     negative = e.convert(e.add(tensor.CompareOp(part, e.number(0, i32), "lt")), i32)
     if not right.all():
-        kept = e.known((right > 0).astype(np.int32), i32)
-        negative = e.add(tensor.MulOp(negative, e.along(kept, axis, e.rank(x))))
+        moves = e.known((right > 0).astype(np.int32), i32)
+        negative = e.add(tensor.MulOp(negative, e.along(moves, axis, e.rank(x))))
     # A half less than zero moves below the half, and is rounded down.
     moved = e.add(tensor.SubOp(part, negative))
     ones = np.where(right > 0, 1, 2)

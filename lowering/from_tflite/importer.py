@@ -126,8 +126,8 @@ class _Importer:
             raise UnsupportedError("IR", self.problems)
         more = {
             value: self._grid(index)
-            for ports, made in ((model.inputs, arguments), (model.outputs, results))
-            for (_, index), (_, value) in zip(ports, made, strict=True)
+            for ports, values in ((model.inputs, arguments), (model.outputs, results))
+            for (_, index), (_, value) in zip(ports, values, strict=True)
         }
         named = [(port, value) for port, value in arguments if value in builder.block.args]
         return assembled(builder, name, named, results, self._location("results", 0), more)
@@ -142,7 +142,7 @@ class _Importer:
     # What goes in.
 
     def _input(
-        self, name: str, index: int, given: Sequence[int | str] | None
+        self, name: str, index: int, shape: Sequence[int | str] | None
     ) -> tuple[str, SSAValue]:
         stored = self.model.tensors[index]
         try:
@@ -155,23 +155,23 @@ class _Importer:
             self._problem("input", name, problem)
             self.values[index] = None
             return name, self.builder.number(0, i64)
-        value = self.builder.argument(self._sizes(name, stored, given), element)
+        value = self.builder.argument(self._sizes(name, stored, shape), element)
         value.name_hint = value_name(name)
         self.values[index] = value
         return name, value
 
     def _sizes(
-        self, name: str, stored: StoredTensor, given: Sequence[int | str] | None
+        self, name: str, stored: StoredTensor, shape: Sequence[int | str] | None
     ) -> tuple[Size, ...]:
-        if given is not None:
-            if len(given) != len(stored.shape):
+        if shape is not None:
+            if len(shape) != len(stored.shape):
                 raise OptionError(
                     f"{self.model.where}: input '{name}' has {len(stored.shape)} axes, "
-                    f"not {len(given)}"
+                    f"not {len(shape)}"
                 )
-            if any(isinstance(size, int) and size < 0 for size in given):
+            if any(isinstance(size, int) and size < 0 for size in shape):
                 raise OptionError(f"{self.model.where}: sizes of '{name}' must be at least 0")
-            return tuple(Free.named(n) if isinstance(n, str) else int(n) for n in given)
+            return tuple(Free.named(n) if isinstance(n, str) else int(n) for n in shape)
         return tuple(
             Free.named(f"{name}_{axis}" if axis else BATCH) if size == -1 else size
             for axis, size in enumerate(stored.shape)
@@ -210,8 +210,8 @@ class _Importer:
             )
             results: tuple[SSAValue | None, ...] = (None,) * len(outputs)
             if not failed:
-                given = [None if n < 0 else tensors[n] for n in operator.inputs]
-                node = Node(operator.kind, inputs, given, outputs, operator.options, self.model)
+                operands = [None if n < 0 else tensors[n] for n in operator.inputs]
+                node = Node(operator.kind, inputs, operands, outputs, operator.options, self.model)
                 values = self._results(node)
                 results = values if isinstance(values, tuple) else (values,)
             if len(results) < len(outputs):
@@ -226,7 +226,7 @@ class _Importer:
             self._refused(operator, shown, problem)
 
     def _results(self, node: Node) -> Results:
-        integers = any(t is not None and t.integers is not None for t in node.given)
+        integers = any(t is not None and t.integers is not None for t in node.stored)
         rule = rule_for(node.kind, integers=integers)
         if rule is None:
             raise ProblemError(REFUSED.get(node.kind) or f"{node.kind} is not known")

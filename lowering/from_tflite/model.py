@@ -148,8 +148,8 @@ class Model:
                     raise SourceError(f"{self.where}: a broken file: buffer {index} is cut off")
                 self._raw[index] = np.frombuffer(data, np.uint8, size, offset)
             else:
-                found = table.numbers(0, "u1")
-                self._raw[index] = np.empty(0, np.uint8) if found is None else found
+                content = table.numbers(0, "u1")
+                self._raw[index] = np.empty(0, np.uint8) if content is None else content
         return self._raw[index] if self._raw[index].size else None
 
     def values(self, tensor: StoredTensor) -> Array | None:
@@ -276,12 +276,12 @@ class _Reader:
         return {int(t.scalar(1, "I")): t.text(0) for t in signature.tables(slot)}
 
     def _indices(self, table: Table, slot: int, count: int, least: int = 0) -> tuple[int, ...]:
-        found = table.numbers(slot, "i4")
-        if found is None:
+        indices = table.numbers(slot, "i4")
+        if indices is None:
             return ()
-        if found.size and not (found.min() >= least and found.max() < count):
+        if indices.size and not (indices.min() >= least and indices.max() < count):
             raise self.fail(f"a tensor outside the {count} of its subgraph")
-        return tuple(int(n) for n in found)
+        return tuple(int(n) for n in indices)
 
     def _operator(self, table: Table, count: int) -> StoredOperator:
         index = int(table.scalar(0, "I"))

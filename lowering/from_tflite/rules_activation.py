@@ -141,7 +141,12 @@ def tabulated(rule: Rule) -> Rule:
             return through_floats(rule)(e, node)
         steps = e.known(np.arange(low, high + 1), element)
         table_node = Node(
-            node.kind, [steps, *node.inputs[1:]], node.given, node.outputs, node.options, node.model
+            node.kind,
+            [steps, *node.inputs[1:]],
+            node.stored,
+            node.outputs,
+            node.options,
+            node.model,
         )
         table = tensor_of(through_floats(rule)(e, table_node))
         places = e.convert(node[0], i32)
@@ -158,12 +163,12 @@ def through_floats(rule: Rule) -> Rule:
     def made(e: Builder, node: Node) -> Results:
         inputs = [
             value
-            if value is None or index >= len(node.given) or is_real(value)
+            if value is None or index >= len(node.stored) or is_real(value)
             else _as_real(e, node, index, value)
             for index, value in enumerate(node.inputs)
         ]
         results = rule(
-            e, Node(node.kind, inputs, node.given, node.outputs, node.options, node.model)
+            e, Node(node.kind, inputs, node.stored, node.outputs, node.options, node.model)
         )
         several = results if isinstance(results, tuple) else (results,)
         narrowed = tuple(
@@ -178,8 +183,8 @@ def through_floats(rule: Rule) -> Rule:
 
 
 def _as_real(e: Builder, node: Node, index: int, value: SSAValue) -> SSAValue:
-    given = node.given[index]
-    if given is None or given.integers is None:
+    stored = node.stored[index]
+    if stored is None or stored.integers is None:
         return value
     return real_values(e, value, node.scales(index))
 

@@ -59,10 +59,10 @@ def _floor_div(e: Builder, node: Node) -> SSAValue:
 
 
 def _add_n(e: Builder, node: Node) -> SSAValue:
-    made = node[0]
+    total = node[0]
     for index in range(1, len(node.inputs)):
-        made = e.add(tensor.AddOp(made, node[index]))
-    return made
+        total = e.add(tensor.AddOp(total, node[index]))
+    return total
 
 
 def _cast(e: Builder, node: Node) -> SSAValue:
@@ -84,10 +84,10 @@ def _zeros(e: Builder, node: Node) -> SSAValue:
 
 
 def _quantize(e: Builder, node: Node) -> SSAValue:
-    x, given = node[0], node.given[0]
+    x, stored = node[0], node.stored[0]
     if is_real(x):
         return quantized(e, x, node.result_scales(), node.element)
-    if given is None or given.quantization is None:
+    if stored is None or stored.quantization is None:
         raise ProblemError("its input has no scale")
     return regridded(e, x, node.scales(0), node.result_scales(), node)
 

@@ -18,7 +18,7 @@ def _pad(e: Builder, node: Node) -> SSAValue:
     fill = 0.0
     if node.optional(2) is not None:
         fill = e.array(node[2], "fill").reshape(-1)[0]
-    elif not is_real(x) and node.given[0] is not None and node.given[0].integers is not None:
+    elif not is_real(x) and node.stored[0] is not None and node.stored[0].integers is not None:
         fill = node.scales(0).zero
     return permuted_pads(e, x, [low for low, _ in pads], [high for _, high in pads], fill)
 

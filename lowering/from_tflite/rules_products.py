@@ -94,10 +94,10 @@ class Product:
         scale = (
             e.along(scale, self.axis % rank, rank) if scales.is_per_axis else e.reshape(scale, ())
         )
-        made = e.add(tensor.MulOp(e.convert(sums, step), e.add(tensor.MulOp(step, scale))))
+        result = e.add(tensor.MulOp(e.convert(sums, step), e.add(tensor.MulOp(step, scale))))
         if bias is None:
-            return made
-        return e.add(tensor.AddOp(made, e.along(bias, self.axis % rank, rank)))
+            return result
+        return e.add(tensor.AddOp(result, e.along(bias, self.axis % rank, rank)))
 
     def _real_weight(self, e: Builder, scales: Quantization) -> SSAValue:
         laid = Quantization(scales.scale, scales.zero_point, self.outputs)

@@ -27,11 +27,11 @@ def reduced(e: Builder, node: Node, x: SSAValue, op: str) -> SSAValue:
         return standard(e, op, [x, e.indices(axes)], keepdims=int(keep))
     source, perm = before
     inner = sorted(perm[axis] for axis in axes)
-    made = standard(e, op, [source, e.indices(inner)], keepdims=int(keep))
+    result = standard(e, op, [source, e.indices(inner)], keepdims=int(keep))
     if keep:
-        return e.permute(made, perm)
+        return e.permute(result, perm)
     left = [axis for axis in range(rank) if axis not in inner]
-    return e.permute(made, [left.index(perm[axis]) for axis in range(rank) if axis not in axes])
+    return e.permute(result, [left.index(perm[axis]) for axis in range(rank) if axis not in axes])
 
 
 def _axes(e: Builder, node: Node, rank: int) -> list[int]:
@@ -58,8 +58,8 @@ def _argument(op: str) -> Rule:
 
     def rule(e: Builder, node: Node) -> SSAValue:
         (axis,) = e.int_list(node[1], "axis")
-        made = standard(e, op, [node[0]], axis=axis, keepdims=0)
-        return e.convert(made, node.element)
+        place = standard(e, op, [node[0]], axis=axis, keepdims=0)
+        return e.convert(place, node.element)
 
     return rule
 
@@ -89,13 +89,13 @@ def _scaled_sum(is_mean: bool) -> Rule:
             sums, perm = before
         factor = np.float64(scales.scale[0] / result.scale[0])
         if not is_mean or e.rounding == "once":
-            made = rescaled(e, sums, factor / max(count, 1), result.zero, node.element)
+            scaled = rescaled(e, sums, factor / max(count, 1), result.zero, node.element)
         else:
             multiplier, exponent = shared_multiplier(factor, max(count, 1))
             bounds = grid_range(node.element)
-            made = multiplied(e, sums, multiplier, exponent, result.zero, bounds, node.element)
-            made = e.convert(made, node.element)
-        return made if perm is None else e.permute(made, perm)
+            scaled = multiplied(e, sums, multiplier, exponent, result.zero, bounds, node.element)
+            scaled = e.convert(scaled, node.element)
+        return scaled if perm is None else e.permute(scaled, perm)
 
     return rule
 
@@ -112,8 +112,8 @@ def _same_grid(op: str) -> Rule:
     """A reduction that picks elements."""
 
     def rule(e: Builder, node: Node) -> SSAValue:
-        made = reduced(e, node, node[0], op)
-        return regridded(e, made, node.scales(0), node.result_scales(), node)
+        result = reduced(e, node, node[0], op)
+        return regridded(e, result, node.scales(0), node.result_scales(), node)
 
     return rule
 

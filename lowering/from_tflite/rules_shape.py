@@ -9,18 +9,11 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ..from_onnx.rules_shape import check_size, counted, expanded, take
+from ..from_onnx.rules_shape import axis_in, check_size, counted, expanded, take
 from ..from_onnx.sizes import Free, Size, product, show, static
 from ..from_torch.sizes import ProblemError
 from .rules_activation import activated, regridded
 from .tflite_builder import Builder, Node, Results, Rule, standard
-
-
-def _axis(axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
-    return axis % rank
-
 
 # Shapes.
 
@@ -31,44 +24,44 @@ def _reshape(e: Builder, node: Node) -> SSAValue:
         wanted = e.size_list(node[1], "shape")
     else:
         wanted = list[Size](node.integers("newShape"))
-    given = e.sizes(x)
-    frees = [size for size in given if isinstance(size, Free)]
+    sizes = e.sizes(x)
+    frees = [size for size in sizes if isinstance(size, Free)]
     fixed = not any(isinstance(size, Free) for size in wanted) and -1 not in wanted
-    if frees and fixed and wanted and wanted[0] == 1 and isinstance(given[0], Free):
+    if frees and fixed and wanted and wanted[0] == 1 and isinstance(sizes[0], Free):
         # A file for one sample, read for a free batch.
-        rest = product(given[1:])
+        rest = product(sizes[1:])
         if rest == product(wanted[1:]):
-            wanted[0] = given[0]
-    if -1 in wanted or any(isinstance(size, Free) for size in (*given, *wanted)):
+            wanted[0] = sizes[0]
+    if -1 in wanted or any(isinstance(size, Free) for size in (*sizes, *wanted)):
         return _with_rest(e, x, wanted)
-    if product(wanted) != product(given):
-        raise ProblemError(f"{show(given)} cannot take the shape {show(wanted)}")
+    if product(wanted) != product(sizes):
+        raise ProblemError(f"{show(sizes)} cannot take the shape {show(wanted)}")
     return e.reshape(x, wanted)
 
 
 def _with_rest(e: Builder, x: SSAValue, wanted: list[Size]) -> SSAValue:
     """A reshape where sizes are free, or one is what is left over."""
-    given = e.sizes(x)
+    sizes = e.sizes(x)
     if wanted.count(-1) > 1:
         raise ProblemError(f"its shape is {show(wanted)}")
     if -1 in wanted:
         place = wanted.index(-1)
-        whole, rest = product(given), product([n for n in wanted if n != -1])
+        whole, rest = product(sizes), product([n for n in wanted if n != -1])
         if isinstance(whole, Free):
             wanted[place] = whole // rest
         elif isinstance(rest, Free) or rest == 0 or whole % rest:
-            raise ProblemError(f"{show(given)} cannot take the shape {show(wanted)}")
+            raise ProblemError(f"{show(sizes)} cannot take the shape {show(wanted)}")
         else:
             wanted[place] = whole // rest
-    if product(wanted) != product(given):
-        raise ProblemError(f"{show(given)} cannot take the shape {show(wanted)}")
+    if product(wanted) != product(sizes):
+        raise ProblemError(f"{show(sizes)} cannot take the shape {show(wanted)}")
     return e.reshape(x, wanted)
 
 
 def _squeeze(e: Builder, node: Node) -> SSAValue:
     sizes = e.sizes(node[0])
-    given = node.integers("squeezeDims") or [a for a, size in enumerate(sizes) if size == 1]
-    axes = {_axis(axis, len(sizes)) for axis in given}
+    listed = node.integers("squeezeDims") or [a for a, size in enumerate(sizes) if size == 1]
+    axes = {axis_in(axis, len(sizes)) for axis in listed}
     if any(sizes[axis] != 1 for axis in axes):
         raise ProblemError(f"it takes axes {sorted(axes)} away from {show(sizes)}")
     return e.reshape(node[0], [size for axis, size in enumerate(sizes) if axis not in axes])
@@ -76,7 +69,7 @@ def _squeeze(e: Builder, node: Node) -> SSAValue:
 
 def _expand_dims(e: Builder, node: Node) -> SSAValue:
     (axis,) = e.int_list(node[1], "axis")
-    return _with_axis(e, node[0], _axis(axis, e.rank(node[0]) + 1))
+    return _with_axis(e, node[0], axis_in(axis, e.rank(node[0]) + 1))
 
 
 def _with_axis(e: Builder, x: SSAValue, axis: int) -> SSAValue:
@@ -85,7 +78,7 @@ def _with_axis(e: Builder, x: SSAValue, axis: int) -> SSAValue:
 
 
 def _transpose(e: Builder, node: Node) -> SSAValue:
-    perm = [_axis(axis, e.rank(node[0])) for axis in e.int_list(node[1], "permutation")]
+    perm = [axis_in(axis, e.rank(node[0])) for axis in e.int_list(node[1], "permutation")]
     if sorted(perm) != list(range(e.rank(node[0]))):
         raise ProblemError(f"its permutation is {perm}")
     return e.permute(node[0], perm)
@@ -161,16 +154,16 @@ def _strided_slice(e: Builder, node: Node) -> SSAValue:
         return bool(masks[name] >> place & 1)
 
     named = sum(not has("newAxis", n) and not has("ellipsis", n) for n in range(len(begins)))
-    axis, kept = 0, list[bool]()
+    axis, stays = 0, list[bool]()
     for place, step in enumerate(steps):
         if has("ellipsis", place):
             left = e.rank(x) - axis - named
-            kept += [True] * left
+            stays += [True] * left
             axis += left
             continue
         if has("newAxis", place):
             x = _with_axis(e, x, axis)
-            kept.append(True)
+            stays.append(True)
             axis += 1
             continue
         if axis >= e.rank(x):
@@ -181,12 +174,12 @@ def _strided_slice(e: Builder, node: Node) -> SSAValue:
         else:
             begin = None if has("begin", place) else begins[place]
             x = _steps(e, x, axis, begin, None if has("end", place) else ends[place], step)
-        kept.append(not has("shrinkAxis", place))
+        stays.append(not has("shrinkAxis", place))
         axis += 1
-    kept += [True] * (e.rank(x) - axis)
-    if all(kept):
+    stays += [True] * (e.rank(x) - axis)
+    if all(stays):
         return x
-    return e.reshape(x, [size for size, keep in zip(e.sizes(x), kept, strict=True) if keep])
+    return e.reshape(x, [size for size, keep in zip(e.sizes(x), stays, strict=True) if keep])
 
 
 def _one(e: Builder, x: SSAValue, axis: int, place: int) -> SSAValue:
@@ -222,7 +215,7 @@ def _steps(
 def _reverse(e: Builder, node: Node) -> SSAValue:
     x = node[0]
     for axis in e.int_list(node[1], "axes"):
-        axis = _axis(axis, e.rank(x))
+        axis = axis_in(axis, e.rank(x))
         (count,) = static([e.sizes(x)[axis]], "size along an axis that is turned round")
         x = take(e, x, axis, counted(count)[::-1])
     return x
@@ -239,7 +232,7 @@ def _gather(e: Builder, node: Node) -> SSAValue:
     if node.flag("batchDims"):
         raise ProblemError("it picks other places for each batch")
     x, places = node[0], node[1]
-    axis = _axis(node.integer("axis"), e.rank(x))
+    axis = axis_in(node.integer("axis"), e.rank(x))
     known, size = e.arrays.get(places), e.sizes(x)[axis]
     fixed = known is not None and known.size > 0 and not isinstance(size, Free)
     if known is not None and fixed and not 0 <= known.min() <= known.max() < size:
@@ -271,7 +264,7 @@ def _one_hot(e: Builder, node: Node) -> SSAValue:
 
 def _split(e: Builder, node: Node) -> Results:
     x, count = node[1], node.integer("numSplits")
-    axis = _axis(e.int_list(node[0], "axis")[0], e.rank(x))
+    axis = axis_in(e.int_list(node[0], "axis")[0], e.rank(x))
     (size,) = static([e.sizes(x)[axis]], "size along the axis")
     if count != len(node.outputs) or count < 1 or size % count:
         raise ProblemError(f"it splits {size} elements into {count} parts")
@@ -280,7 +273,7 @@ def _split(e: Builder, node: Node) -> Results:
 
 def _split_v(e: Builder, node: Node) -> Results:
     x, parts = node[0], e.int_list(node[1], "sizes")
-    axis = _axis(e.int_list(node[2], "axis")[0], e.rank(x))
+    axis = axis_in(e.int_list(node[2], "axis")[0], e.rank(x))
     if -1 in parts:
         (size,) = static([e.sizes(x)[axis]], "size along the axis")
         parts[parts.index(-1)] = size - sum(n for n in parts if n != -1)
@@ -293,8 +286,8 @@ def parts_of(e: Builder, x: SSAValue, axis: int, parts: Sequence[int]) -> tuple[
     """x cut into parts along one axis."""
     if (before := e.permuted(x)) is not None:
         source, perm = before
-        made = parts_of(e, source, perm[axis], parts)
-        return tuple(e.permute(part, perm) for part in made)
+        pieces = parts_of(e, source, perm[axis], parts)
+        return tuple(e.permute(part, perm) for part in pieces)
     return tuple(e.add_all(tensor.SplitOp(x, axis, list(parts))))
 
 
@@ -319,20 +312,20 @@ def _concatenation(e: Builder, node: Node) -> SSAValue:
             regridded(e, value, node.scales(index), result, node)
             for index, value in enumerate(values)
         ]
-    axis = _axis(node.integer("axis"), e.rank(values[0]))
-    made = joined(e, values, axis)
-    return made if node.is_quantized else activated(e, node, made)
+    axis = axis_in(node.integer("axis"), e.rank(values[0]))
+    joint = joined(e, values, axis)
+    return joint if node.is_quantized else activated(e, node, joint)
 
 
 def _pack(e: Builder, node: Node) -> SSAValue:
     values = [node[index] for index in range(len(node.inputs))]
-    axis = _axis(node.integer("axis"), e.rank(values[0]) + 1)
+    axis = axis_in(node.integer("axis"), e.rank(values[0]) + 1)
     return joined(e, [_with_axis(e, value, axis) for value in values], axis)
 
 
 def _unpack(e: Builder, node: Node) -> Results:
     x = node[0]
-    axis, sizes = _axis(node.integer("axis"), e.rank(x)), e.sizes(x)
+    axis, sizes = axis_in(node.integer("axis"), e.rank(x)), e.sizes(x)
     if sizes[axis] != len(node.outputs):
         raise ProblemError(f"it gives {len(node.outputs)} parts of {sizes[axis]}")
     left = (*sizes[:axis], *sizes[axis + 1 :])

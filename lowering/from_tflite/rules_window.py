@@ -43,11 +43,11 @@ def pool(op: str, **attributes: AttributeValue) -> Rule:
     def rule(e: Builder, node: Node) -> SSAValue:
         x = _image(e, node)
         place = _window(e, node, x)
-        made = standard(
+        result = standard(
             e, op, [x], kernel_shape=place.kernel, strides=place.strides, pads=place.pads(),
             **attributes,
         )  # fmt: skip
-        return e.last(activated(e, node, made))
+        return e.last(activated(e, node, result))
 
     return rule
 
@@ -59,13 +59,13 @@ def _max_pool(e: Builder, node: Node) -> SSAValue:
     """The largest integer of each window."""
     x = _image(e, node)
     place = _window(e, node, x)
-    made = standard(
+    result = standard(
         e, "MaxPool", [x], kernel_shape=place.kernel, strides=place.strides, pads=place.pads()
     )
     scales = node.scales(0)
     if not scales.is_same(node.result_scales()):
         raise ProblemError("its input and result are on different grids")
-    return e.last(regridded(e, made, scales, scales, node, activation_range(node)))
+    return e.last(regridded(e, result, scales, scales, node, activation_range(node)))
 
 
 def _average_pool(e: Builder, node: Node) -> SSAValue:
@@ -79,13 +79,13 @@ def _average_pool(e: Builder, node: Node) -> SSAValue:
     bounds = activation_range(node)
     reach = max(abs(bound) for bound in grid_range(tensor_type(x).element_type))
     if isinstance(counts, int):
-        made = _divided(e, sums, counts, reach * counts)
+        means = _divided(e, sums, counts, reach * counts)
     else:
         # Half of the count, of the sign of the sum, then a division toward zero.
         halves = e.known(counts // 2, i32)
         moved = Formula(e, sums) + Formula(e, sums).of(tensor.SignOp) * Formula(e, halves)
-        made = (moved / Formula(e, e.known(counts, i32))).value
-    return e.last(clamped(e, made, *bounds, node.element))
+        means = (moved / Formula(e, e.known(counts, i32))).value
+    return e.last(clamped(e, means, *bounds, node.element))
 
 
 def _divided(e: Builder, x: SSAValue, count: int, largest: int) -> SSAValue:
@@ -104,8 +104,10 @@ def _divided(e: Builder, x: SSAValue, count: int, largest: int) -> SSAValue:
     size = x if sign is None else e.add(tensor.AbsOp(x))
     m, s = (e.known(np.asarray(value, np.int32), i32) for value in (multiplier, shift))
     low = -(1 << 30) if sign is None else 0
-    made = e.add(tensor.RequantizeOp(size, m, s, e.number(0, i32), axis=1, low=low, high=1 << 30))
-    return made if sign is None else e.add(tensor.MulOp(made, sign))
+    quotient = e.add(
+        tensor.RequantizeOp(size, m, s, e.number(0, i32), axis=1, low=low, high=1 << 30)
+    )
+    return quotient if sign is None else e.add(tensor.MulOp(quotient, sign))
 
 
 def _sums(e: Builder, x: SSAValue, place: Window) -> tuple[SSAValue, int | Array]:
@@ -155,11 +157,11 @@ def _resize(mode: str) -> Rule:
             how = "align_corners"
         near = "round_prefer_ceil" if node.flag("alignCorners") else "floor"
         wanted = e.indices(sizes)
-        made = standard(
+        result = standard(
             e, "Resize", [x, None, None, wanted], mode=mode, axes=[2, 3], nearest_mode=near,
             coordinate_transformation_mode=how,
         )  # fmt: skip
-        return e.last(made)
+        return e.last(result)
 
     return rule
 
@@ -177,11 +179,11 @@ def _resized_integers(e: Builder, node: Node) -> Results:
     if not node.scales(0).is_same(node.result_scales()):
         return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
     x = _image(e, node)
-    wanted, given = e.int_list(node[1], "sizes"), static(e.sizes(x)[2:], "image")
+    wanted, image = e.int_list(node[1], "sizes"), static(e.sizes(x)[2:], "image")
     if len(wanted) != 2 or min(wanted) < 1 or node.element != i8:
         return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
     wide = e.convert(x, i32)
-    for axis, (size, new) in enumerate(zip(given, wanted, strict=True)):
+    for axis, (size, new) in enumerate(zip(image, wanted, strict=True)):
         counted(size * new)
         low, high, share = _neighbours(size, new, node)
         parts = [
@@ -195,8 +197,8 @@ def _resized_integers(e: Builder, node: Node) -> Results:
     moved = e.add(tensor.SubOp(wide, negative))
     m, s = (e.known(np.asarray(value, np.int32), i32) for value in (1, 20))
     least, most = grid_range(node.element)
-    made = e.add(tensor.RequantizeOp(moved, m, s, e.number(0, i32), axis=1, low=least, high=most))
-    return e.last(e.convert(made, node.element))
+    result = e.add(tensor.RequantizeOp(moved, m, s, e.number(0, i32), axis=1, low=least, high=most))
+    return e.last(e.convert(result, node.element))
 
 
 def _neighbours(size: int, new: int, node: Node) -> tuple[Array, Array, Array]:
@@ -248,11 +250,11 @@ def _l2_pool(e: Builder, node: Node) -> SSAValue:
     x = _image(e, node)
     place = _window(e, node, x)
     squares = e.add(tensor.MulOp(x, x))
-    made = standard(
+    means = standard(
         e, "AveragePool", [squares], kernel_shape=place.kernel, strides=place.strides,
         pads=place.pads(),
     )  # fmt: skip
-    return e.last(activated(e, node, e.add(tensor.SqrtOp(made))))
+    return e.last(activated(e, node, e.add(tensor.SqrtOp(means))))
 
 
 RULES: dict[str, Rule] = {

@@ -88,24 +88,24 @@ class Builder(onnx.Builder):
         Returns:
             The operands, and the permutation of the result; `None` where there is none to share.
         """
-        given = [value for value in values if value is not None]
-        rank = max((self.rank(value) for value in given), default=0)
-        orders = [p[1] for v in given if (p := self.permuted(v)) and self.rank(v) == rank]
+        operands = [value for value in values if value is not None]
+        rank = max((self.rank(value) for value in operands), default=0)
+        orders = [p[1] for v in operands if (p := self.permuted(v)) and self.rank(v) == rank]
         if not orders:
             return list(values), None
         perm, inverse = orders[0], [int(axis) for axis in np.argsort(orders[0])]
-        made: list[SSAValue | None] = []
+        ordered: list[SSAValue | None] = []
         for value in values:
             if value is None or self.rank(value) == 0:
-                made.append(value)
+                ordered.append(value)
             elif (before := self.permuted(value)) is not None and before[1] == perm:
-                made.append(before[0])
+                ordered.append(before[0])
             elif value in self.arrays:
                 spread = (*[1] * (rank - self.rank(value)), *self.sizes(value))
-                made.append(self.permute(self.reshape(value, spread), inverse))
+                ordered.append(self.permute(self.reshape(value, spread), inverse))
             else:
                 return list(values), None
-        return made, perm
+        return ordered, perm
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Node:
     Attributes:
         kind: its name in the schema.
         inputs: values; `None` for those left out.
-        given: the file's own tensors for these.
+        stored: the file's own tensors for these.
         outputs: the file's own tensors for what it gives.
         options: by name.
         model: the file.
@@ -123,7 +123,7 @@ class Node:
 
     kind: str
     inputs: Sequence[SSAValue | None]
-    given: Sequence[StoredTensor | None]
+    stored: Sequence[StoredTensor | None]
     outputs: Sequence[StoredTensor]
     options: Mapping[str, OptionValue]
     model: Model
@@ -162,7 +162,7 @@ class Node:
 
     def scales(self, index: int) -> Quantization:
         """How the integers of an input stand for real numbers."""
-        tensor_ = self.given[index] if index < len(self.given) else None
+        tensor_ = self.stored[index] if index < len(self.stored) else None
         return _scales(tensor_, f"input {index}")
 
     def result_scales(self) -> Quantization:
@@ -175,7 +175,7 @@ class Node:
     @property
     def is_quantized(self) -> bool:
         """Whether the first input and result are integers that stand for real numbers."""
-        first = next((t for t in self.given if t is not None), None)
+        first = next((t for t in self.stored if t is not None), None)
         result = self.outputs[0].integers if self.outputs else None
         return first is not None and first.integers is not None and result is not None
 
