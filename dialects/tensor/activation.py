@@ -220,7 +220,7 @@ class SeluOp(FloatUnaryOp):
         return np.where(x > 0, scale * x, below * np.expm1(x))
 
     def decompose(self, x: Formula) -> Formula:
-        return (x > 0).choose(x * SELU[1], x.of(Expm1Op) * (SELU[0] * SELU[1]))
+        return x.of(EluOp, alpha=SELU[0]) * SELU[1]
 
 
 @irdl_op_definition

@@ -55,6 +55,16 @@ def leaky_relu(e: Writer, op: tensor.LeakyReluOp) -> None:
     e.bind(op.result, e.apply("LEAKY_RELU", [x], alpha=op.alpha.value.data), layout)
 
 
+def elu(e: Writer, op: tensor.EluOp) -> None:
+    """ELU, which has no alpha."""
+    x, layout = e.stored(op.operand)
+    out, alpha = e.apply("ELU", [x]), op.alpha.value.data
+    if alpha != 1:
+        below = e.binary("MUL", out, e.scalar(alpha, x.element))
+        out = e.choose(e.compare("GREATER", x, e.scalar(0, x.element)), x, below)
+    e.bind(op.result, out, layout)
+
+
 def gelu(e: Writer, op: tensor.GeluOp) -> None:
     """GELU, exact or by tanh."""
     x, layout = e.stored(op.operand)
@@ -85,6 +95,7 @@ RULES: dict[type[Operation], Rule] = {
     tensor.Relu6Op: relu6,
     tensor.HardTanhOp: hard_tanh,
     tensor.LeakyReluOp: leaky_relu,
+    tensor.EluOp: elu,
     tensor.GeluOp: gelu,
     tensor.SoftmaxOp: along_axis,
     tensor.LogSoftmaxOp: along_axis,

@@ -16,6 +16,7 @@ from .layout import Layout, plain
 from .tflite_writer import Rule, Writer
 
 UNARY: dict[type[Operation], str] = {
+    tensor.CeilOp: "CEIL",
     tensor.CosOp: "COS",
     tensor.ExpOp: "EXP",
     tensor.FloorOp: "FLOOR",
@@ -35,6 +36,7 @@ BINARY: dict[type[Operation], str] = {
     tensor.MulOp: "MUL",
     tensor.OrOp: "LOGICAL_OR",
     tensor.PowOp: "POW",
+    tensor.PreluOp: "PRELU",
     tensor.SubOp: "SUB",
     tensor.XorOp: "BITWISE_XOR",
 }

@@ -8,16 +8,14 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from .graph import Array, Element, Tensor
-from .layout import Layout, plain
+from .layout import Layout
 from .products import last_in_place
 from .tflite_writer import Rule, Writer
 
 
 def batch_norm(e: Writer, op: tensor.BatchNormOp) -> None:
     """x·a + b with a number a channel each; they are computed here where the operands are known."""
-    x, layout = e.stored(op.input)
-    if layout.image is not None:
-        x, layout = e.value(op.input), plain(x.rank)
+    x, layout = e.with_axes(op.input)
     axis = layout.axis(1)
     operands = [op.scale, op.bias, op.mean, op.variance]
     known = [e.array(value) for value in operands]

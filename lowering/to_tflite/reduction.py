@@ -10,8 +10,10 @@ from xdsl.ir import Operation
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import Shape
+from .activation import last
 from .graph import Element, Tensor
-from .layout import channels_last, plain
+from .kernels import compute_type
+from .layout import channels_last
 from .products import FLOAT_EXACT
 from .shape import pad
 from .tflite_writer import Inexpressible, Rule, Writer
@@ -22,14 +24,13 @@ _REDUCE = {
     tensor.ReduceMeanOp: "MEAN",
     tensor.ReduceMaxOp: "REDUCE_MAX",
     tensor.ReduceMinOp: "REDUCE_MIN",
+    tensor.ReduceProdOp: "REDUCE_PROD",
 }
 
 
 def reduce(e: Writer, op: tensor.ReduceSumOp) -> None:
     """A reduction, along the axes wherever they stand; without axes nothing happens."""
-    x, layout = e.stored(op.operand)
-    if layout.image is not None:
-        x, layout = e.value(op.operand), plain(x.rank)
+    x, layout = e.with_axes(op.operand)
     axes = {axis % x.rank for axis in op.axes.get_values()}
     keepdims = bool(op.keepdims.value.data)
     out = e.reduce(_REDUCE[type(op)], x, [layout.axis(a) for a in axes], keepdims=keepdims)
@@ -39,9 +40,7 @@ def reduce(e: Writer, op: tensor.ReduceSumOp) -> None:
 def argmax(e: Writer, op: tensor.ArgOp) -> None:
     """The first maximum, or minimum."""
     kind = "ARG_MAX" if isinstance(op, tensor.ArgmaxOp) else "ARG_MIN"
-    x, layout = e.stored(op.operand)
-    if layout.image is not None:
-        x, layout = e.value(op.operand), plain(x.rank)
+    x, layout = e.with_axes(op.operand)
     axis = op.axis.value.data % x.rank
     place = layout.axis(axis)
     shape = tuple(size for a, size in enumerate(x.shape) if a != place)
@@ -52,6 +51,37 @@ def argmax(e: Writer, op: tensor.ArgOp) -> None:
         e.bind(op.result, out, layout.without({axis}))
         return
     e.bind(op.result, e.expand_axes(out, [place]), layout)
+
+
+def cumsum(e: Writer, op: tensor.CumsumOp) -> None:
+    """CUMSUM, along the axis wherever it stands."""
+    x, layout = e.with_axes(op.operand)
+    axis = e.constant(np.array(layout.axis(op.position), np.int32), "axis")
+    e.bind(op.result, e.apply("CUMSUM", [x], rest=[axis], exclusive=False, reverse=False), layout)
+
+
+def top_k(e: Writer, op: tensor.TopKOp) -> None:
+    """TOPK_V2, along the last axis; the smallest are the largest of -x, or of ¬x for integers."""
+    given, layout = last(e, op.operand, op.position)
+    element = given.element
+    wide = compute_type("TOPK_V2", element)
+    if wide is None:
+        raise Inexpressible(f"LiteRT sorts no {element.name}; convert to float32")
+
+    def turned(x: Tensor) -> Tensor:
+        if op.largest.value.data:
+            return x
+        return e.binary("SUB", e.scalar(0 if wide.is_float else -1, wide), x)
+
+    x, k = turned(e.cast(given, wide)), op.k.value.data
+    shape = (*x.shape[:-1], k)
+    values, places = (
+        Tensor(f"{e.hint}.{name}", type, shape)
+        for name, type in (("values", wide), ("indices", Element.INT32))
+    )
+    e.graph.add("TOPK_V2", [x, e.constant(np.array(k, np.int32), "k")], [values, places], {})
+    e.bind(op.values, e.cast(turned(values), element), layout)
+    e.bind(op.indices, e.cast(places, Element.INT64), layout)
 
 
 def max_pool(e: Writer, op: tensor.MaxPoolOp) -> None:
@@ -112,6 +142,8 @@ RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys(_REDUCE, reduce),
     tensor.ArgmaxOp: argmax,
     tensor.ArgminOp: argmax,
+    tensor.CumsumOp: cumsum,
+    tensor.TopKOp: top_k,
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,
     tensor.GlobalAvgPoolOp: global_avg_pool,

@@ -108,9 +108,7 @@ def concatenate(e: Writer, op: tensor.ConcatenateOp) -> None:
 
 def split(e: Writer, op: tensor.SplitOp) -> None:
     """One SLICE a piece."""
-    x, layout = e.stored(op.operand)
-    if layout.image is not None:
-        x, layout = e.value(op.operand), plain(x.rank)
+    x, layout = e.with_axes(op.operand)
     axis, start = layout.axis(op.axis.value.data), 0
     for piece, size in zip(op.pieces, op.sizes.get_values(), strict=True):
         begin = [start if a == axis else 0 for a in range(x.rank)]
@@ -137,9 +135,7 @@ def cut(e: Writer, x: Tensor, begin: Sequence[int], count: Sequence[int]) -> Ten
 
 def slice_(e: Writer, op: tensor.SliceOp) -> None:
     """STRIDED_SLICE, which has Python's rules."""
-    x, layout = e.stored(op.operand)
-    if layout.image is not None:
-        x, layout = e.value(op.operand), plain(x.rank)
+    x, layout = e.with_axes(op.operand)
     starts, ends, steps = (layout.stored(p.get_values()) for p in (op.starts, op.ends, op.steps))
     shape = layout.stored(tensor_type(op.result).get_shape())
     e.bind(op.result, strided(e, x, starts, ends, steps, shape), layout)
@@ -167,9 +163,7 @@ def strided(
 
 def pad_to(e: Writer, op: tensor.PadToOp) -> None:
     """PAD, or PADV2 with a value."""
-    x, layout = e.stored(op.operand)
-    if layout.image is not None:
-        x, layout = e.value(op.operand), plain(x.rank)
+    x, layout = e.with_axes(op.operand)
     low, high = (layout.stored(p.get_values()) for p in (op.low, op.high))
     e.bind(op.result, pad(e, x, low, high, op.value.value.data), layout)
 
@@ -198,9 +192,7 @@ def pad(
 
 def squeeze(e: Writer, op: tensor.SqueezeOp) -> None:
     """SQUEEZE of the axes that say so."""
-    x, layout = e.stored(op.operand)
-    if layout.image is not None:
-        x, layout = e.value(op.operand), plain(x.rank)
+    x, layout = e.with_axes(op.operand)
     axes = {axis % x.rank for axis in op.axes.get_values()}
     e.bind(op.result, without(e, x, {layout.axis(a) for a in axes}), layout.without(axes))
 
@@ -217,9 +209,7 @@ def without(e: Writer, x: Tensor, axes: set[int]) -> Tensor:
 
 def unsqueeze(e: Writer, op: tensor.UnsqueezeOp) -> None:
     """Axes of size 1 put in."""
-    x, layout = e.stored(op.operand)
-    if layout.image is not None:
-        x, layout = e.value(op.operand), plain(x.rank)
+    x, layout = e.with_axes(op.operand)
     rank = tensor_type(op.result).get_num_dims()
     axes = {axis % rank for axis in op.axes.get_values()}
     e.bind(op.result, e.expand_axes(x, sorted(axes)), layout.with_axes(axes))

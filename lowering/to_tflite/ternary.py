@@ -225,9 +225,7 @@ def adder_graph(e: Writer, op: ternary.AdderGraphOp) -> None:
 
 def dequantize(e: Writer, op: ternary.DequantizeOp) -> None:
     """scale·t."""
-    out, layout = e.stored(op.operand)
-    if layout.image is not None:
-        out, layout = e.value(op.operand), plain(out.rank)
+    out, layout = e.with_axes(op.operand)
     out = e.cast(out, element_type(tensor_type(op.result).element_type))
     if op.scale is not None:
         axis = layout.axis(op.axis.value.data)

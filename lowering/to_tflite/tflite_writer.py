@@ -144,6 +144,11 @@ class Writer:
             self._values[value] = (self.constant(array, hint), plain(array.ndim))
         return self._values[value]
 
+    def with_axes(self, value: SSAValue) -> tuple[Tensor, Layout]:
+        """`stored`, but a flattened image in the IR's own order: each axis can be found."""
+        tensor, layout = self.stored(value)
+        return (tensor, layout) if layout.image is None else (self.value(value), plain(tensor.rank))
+
     def has(self, value: SSAValue) -> bool:
         """Whether a value has been written, or is stored."""
         return value in self._values or self.array(value) is not None

@@ -85,6 +85,62 @@ def test_float_unary(bench: Any, kind: Callable[..., Any], element: Attribute) -
     unary_case(bench, kind, element)
 
 
+KERNELS: dict[str, Callable[..., Any]] = {
+    "CEIL": tensor.CeilOp,
+    "CUMSUM": lambda x: tensor.CumsumOp(x, 0),
+    "ELU": tensor.EluOp,
+    "REDUCE_PROD": lambda x: tensor.ReduceProdOp(x, [1]),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "element"),
+    [
+        *itertools.product(KERNELS, FLOATS),
+        *itertools.product(("CUMSUM", "REDUCE_PROD"), INTEGERS),
+    ],
+    ids=str,
+)
+def test_what_litert_has_is_one_operator(bench: Any, name: str, element: Attribute) -> None:
+    type = TensorType(element, [ANY, 5])
+    module = bench.build([type], lambda add, x: add(KERNELS[name](x)))
+    data = bench.check(module, [values(element, (3, 5))])
+    assert [kind for kind in bench.kinds(data) if kind != "CAST"] == [name]
+
+
+@pytest.mark.parametrize("alpha", [0.3, -2.0])
+def test_elu_of_another_alpha(bench: Any, alpha: float) -> None:
+    unary_case(bench, lambda x: tensor.EluOp(x, alpha), f32)
+
+
+@pytest.mark.parametrize("slope", [(5,), (3, 1), (), (2, 3, 5)])
+def test_prelu_broadcasts(bench: Any, slope: Sequence[int]) -> None:
+    types = [TensorType(f32, [ANY, 3, 5]), TensorType(f32, slope)]
+    module = bench.build(types, lambda add, x, y: add(tensor.PreluOp(x, y)))
+    data = bench.check(module, [values(f32, (2, 3, 5)), values(f32, slope, 1)])
+    assert bench.kinds(data) == ["PRELU"]
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("element", (*FLOATS, *INTEGERS), ids=str)
+def test_top_k(bench: Any, element: Attribute, axis: int, largest: bool) -> None:
+    def build(add: Any, x: Any) -> Any:
+        op = tensor.TopKOp(x, 3, axis, largest=largest)
+        add(op)
+        return op.results
+
+    module = bench.build([TensorType(element, [ANY, 4, 6])], build)
+    x = values(element, (2, 4, 6))
+    x[:, 1] = x[:, 2]  # of equal ones the first comes first
+    assert "TOPK_V2" in bench.kinds(bench.check(module, [x]))
+
+
+def test_a_running_sum_over_a_free_axis(bench: Any) -> None:
+    module = bench.build([TensorType(f32, [2, ANY])], lambda add, x: add(tensor.CumsumOp(x, 1)))
+    bench.check(module, [values(f32, (2, 7))])
+
+
 @pytest.mark.parametrize("kind", [tensor.LogOp, tensor.SqrtOp, tensor.RsqrtOp])
 def test_positive_unary(bench: Any, kind: Callable[..., Any]) -> None:
     module = bench.build([TensorType(f32, [ANY])], lambda add, x: add(kind(x)))
