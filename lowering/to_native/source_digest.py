@@ -14,7 +14,12 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = ("ir", "dialects", "passes", "lowering", "runtime/native")
 """The code that decides what a program becomes."""
-KERNELS = ("lowering/to_native/kernels", "runtime/native/abi")
+KERNELS = (
+    "lowering/to_native/kernels",
+    "lowering/to_native/llvm/llvm_builder.py",
+    "lowering/to_native/llvm/types.py",
+    "runtime/native/abi",
+)
 """The code that decides what a kernel becomes."""
 COMPILER = (
     "lowering/to_native/machine.py",

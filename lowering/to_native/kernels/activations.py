@@ -15,7 +15,8 @@ from xdsl.dialects.builtin import IntegerType, f32, i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.linear import BLOCK, Activations, Kind, Order
-from .code import POINTER, Code, function, lanes, suffix, vector
+from ..llvm.types import vector
+from .code import POINTER, Code, lanes
 from .float_digits import MAGNITUDE_BITS, float_digits, float_scale
 from .recipes import Recipe
 from .scratch import Scratch
@@ -36,20 +37,13 @@ def prepare_name(kind: Kind, order: Order) -> str:
 
 def write_prepare(recipe: Recipe, kind: Kind, order: Order, name: str) -> llvm.FuncOp:
     """The function `name`, see `PREPARE_ARGUMENTS`."""
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, memory, rows, ins, first, end = arguments
-        scratch = Scratch(code, memory, rows, ins, kind.digits)
-        writer = _Writer(code, recipe, kind, order, scratch, ins)
-
-        def row(index: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            writer.row(x, index)
-            return []
-
-        code.loop(first, end, 1, row)
-
-    kinds = [POINTER] * 2 + [i64] * 4
-    return function(name, kinds, body)
+    code = Code(name, [POINTER] * 2 + [i64] * 4)
+    x, memory, rows, ins, first, end = code.arguments
+    scratch = Scratch(code, memory, rows, ins, kind.digits)
+    writer = _Writer(code, recipe, kind, order, scratch, ins)
+    with code.each(first, end) as index:
+        writer.row(x, index)
+    return code.finish()
 
 
 class _Writer:
@@ -68,46 +62,37 @@ class _Writer:
         self._size = kind.bytes
         self._piece = BLOCK if order == "planar" else recipe.width
         self._last = code.stack(self._piece * self._size)
-        self._full = code.and_(ins, code.constant(-self._piece))
+        self._full = code.and_(ins, -self._piece)
         self._rest = code.sub(ins, self._full)
 
     def row(self, x: SSAValue, index: SSAValue) -> None:
         """Prepare row `index` of `x`."""
         code, kind = self._code, self._kind
         source = code.at(x, code.mul(index, self._ins), self._element)
-        has_rest = code.compare("sgt", self._rest, code.constant(0))
-
-        def copy_rest() -> None:
-            size = self._size
+        with code.when(code.icmp("sgt", self._rest, 0)):
             self._fill_with_nothing()
             tail = code.at(source, self._full, self._element)
-            code.copy(self._last, tail, code.mul(self._rest, code.constant(size)))
-
-        code.when(has_rest, copy_rest)
+            code.copy(self._last, tail, code.mul(self._rest, self._size))
         factor = self._scale(source, index) if kind.floating else None
-        first = code.mul(index, code.constant(kind.digits))
+        first = code.mul(index, kind.digits)
         total = vector(i32, self._recipe.lanes)
         zeros = [code.constant(0, total)] * kind.digits
 
-        targets = [self._scratch.row(code.add(first, code.constant(d))) for d in range(kind.digits)]
-
-        def piece(i: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+        targets = [self._scratch.row(code.add(first, d)) for d in range(kind.digits)]
+        with code.loop(0, self._ins, self._piece, zeros) as piece:
+            i = piece.index
             digits = self._read(self._place(source, i), factor)
-            return [
+            piece.values = [
                 self._put(digit, code.at(target, i), total)
-                for digit, target, total in zip(digits, targets, sums, strict=True)
+                for digit, target, total in zip(digits, targets, piece.values, strict=True)
             ]
-
-        sums = code.loop(code.constant(0), self._ins, self._piece, piece, zeros)
-        for d, parts in enumerate(sums):
-            name = f"llvm.vector.reduce.add.{suffix(total)}"
-            value = code.intrinsic(name, [parts], i32)
-            code.store(value, self._scratch.sum(code.add(first, code.constant(d))))
+        for d, parts in enumerate(piece.values):
+            code.store(code.reduced("add", parts), self._scratch.sum(code.add(first, d)))
 
     def _place(self, source: SSAValue, i: SSAValue) -> SSAValue:
         """Where the piece from value `i` can be read whole."""
         code = self._code
-        is_whole = code.compare("slt", i, self._full)
+        is_whole = code.icmp("slt", i, self._full)
         return code.select(is_whole, code.at(source, i, self._element), self._last)
 
     def _fill_with_nothing(self) -> None:
@@ -127,22 +112,19 @@ class _Writer:
         wide = vector(i32, self._recipe.lanes)
         mask = code.constant(MAGNITUDE_BITS, wide)
         step = self._recipe.lanes
-
-        def body(i: SSAValue, best: Sequence[SSAValue]) -> list[SSAValue]:
-            here = self._place(source, i)
-            result = list(best)
+        start = [code.constant(0, wide)] * _MAXIMA
+        with code.loop(0, self._ins, self._piece, start) as piece:
+            here = self._place(source, piece.index)
+            result = list(piece.values)
             for j in range(0, self._piece, step):
                 values = code.load(code.at(here, j, f32), wide)
                 k = j // step % _MAXIMA
                 result[k] = code.maximum(result[k], code.and_(values, mask))
-            return result
-
-        start = [code.constant(0, wide)] * _MAXIMA
-        maxima = code.loop(code.constant(0), self._ins, self._piece, body, start)
+            piece.values = result
+        maxima = piece.values
         while len(maxima) > 1:
             maxima = [code.maximum(a, b) for a, b in zip(maxima[::2], maxima[1::2], strict=True)]
-        best = maxima[0]
-        bits = code.intrinsic(f"llvm.vector.reduce.smax.{suffix(wide)}", [best], i32)
+        bits = code.reduced("smax", maxima[0])
         scale, inverse = float_scale(code, bits, self._kind.digits)
         code.store(scale, self._scratch.scale(index))
         return inverse
@@ -159,7 +141,7 @@ class _Writer:
             loaded = code.load(code.at(at, i, f32), vector(f32, count))
             scaled = code.fmul(loaded, factors)
             for d, digit in enumerate(float_digits(code, scaled, self._kind.digits)):
-                quarters[d].append(code.narrow(digit, vector(i8, count)))
+                quarters[d].append(code.resize(digit, vector(i8, count)))
         return [[_join(code, q[i : i + 4]) for i in range(0, len(q), 4)] for q in quarters]
 
     def _read_integers(self, at: SSAValue) -> list[list[SSAValue]]:
@@ -173,11 +155,11 @@ class _Writer:
                 carry = code.constant(_LOWER_DIGITS, part)
                 value = code.xor(code.add(value, carry), carry)
             elif self._kind.offset:
-                value = code.xor(value, code.constant(self._kind.offset, part))
+                value = code.xor(value, self._kind.offset)
             for d, digit in enumerate(digits):
                 byte = code.lshr(value, 8 * d) if d else value
                 kind = vector(i8, width // size)
-                digit.append(byte if size == 1 else code.narrow(byte, kind))
+                digit.append(byte if size == 1 else code.resize(byte, kind))
         return [
             [_join(code, digit[i : i + size]) for i in range(0, len(digit), size)]
             for digit in digits

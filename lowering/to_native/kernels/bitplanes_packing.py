@@ -14,8 +14,9 @@ from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.bitplanes import OCTET, PLANES, STEP_GROUPS, Operand
 from ....runtime.native.abi.linear import PANEL
+from ..llvm.types import vector
 from .bitplanes_schemes import Scheme
-from .code import POINTER, Code, function, lanes, vector
+from .code import POINTER, Code, lanes
 
 _BLOCK = 64
 """Values of a row that are packed together."""
@@ -24,13 +25,13 @@ _BLOCK = 64
 def steps_of(code: Code, scheme: Scheme, ins: SSAValue) -> SSAValue:
     """Steps of a sum over `ins` products."""
     size = STEP_GROUPS * scheme.group
-    return code.udiv(code.add(ins, code.constant(size - 1)), code.constant(size))
+    return code.udiv(code.add(ins, size - 1), size)
 
 
 def stride_of(code: Code, scheme: Scheme, steps: SSAValue) -> SSAValue:
     """Bytes of a plane of an octet."""
-    padded = code.mul(steps, code.constant(STEP_GROUPS * scheme.group))
-    return code.and_(code.add(padded, code.constant(63)), code.constant(-64))
+    padded = code.mul(steps, STEP_GROUPS * scheme.group)
+    return code.and_(code.add(padded, 63), -64)
 
 
 def write_pack_rows(scheme: Scheme, operand: Operand, name: str) -> llvm.FuncOp:
@@ -38,49 +39,32 @@ def write_pack_rows(scheme: Scheme, operand: Operand, name: str) -> llvm.FuncOp:
 
     int8 A [rows, ins] to the octets from `first` to `end`, as `abi.bitplanes` lays them out.
     """
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, planes, rows, ins, first, end = arguments
-        stride = stride_of(code, scheme, steps_of(code, scheme, ins))
-        size = code.mul(stride, code.constant(PLANES[operand]))
-        full = code.and_(ins, code.constant(-_BLOCK))
-        rest = code.sub(ins, full)
-        edge = code.stack(OCTET * _BLOCK)
-        edges = [code.at(edge, i * _BLOCK) for i in range(OCTET)]
-        last = code.sub(rows, code.constant(1))
-
-        def octet(o: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            top = code.shl(o, 3)
-            # Rows past the last one repeat it; nobody reads what they give.
-            numbers = [code.minimum(code.add(top, code.constant(i)), last) for i in range(OCTET)]
-            lines = [code.at(x, code.mul(number, ins)) for number in numbers]
-            target = code.at(planes, code.mul(o, size))
-
-            def whole(k: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                sources = [code.at(line, k) for line in lines]
-                _pack_block(code, scheme, operand, sources, code.at(target, k), stride)
-                return []
-
-            code.loop(code.constant(0), full, _BLOCK, whole)
+    code = Code(name, [POINTER] * 2 + [i64] * 4)
+    x, planes, rows, ins, first, end = code.arguments
+    stride = stride_of(code, scheme, steps_of(code, scheme, ins))
+    size = code.mul(stride, PLANES[operand])
+    full = code.and_(ins, -_BLOCK)
+    rest = code.sub(ins, full)
+    edge = code.stack(OCTET * _BLOCK)
+    edges = [code.at(edge, i * _BLOCK) for i in range(OCTET)]
+    last = code.sub(rows, 1)
+    with code.each(first, end) as o:
+        top = code.shl(o, 3)
+        # Rows past the last one repeat it; nobody reads what they give.
+        numbers = [code.minimum(code.add(top, i), last) for i in range(OCTET)]
+        lines = [code.at(x, code.mul(number, ins)) for number in numbers]
+        target = code.at(planes, code.mul(o, size))
+        with code.each(0, full, _BLOCK) as k:
+            sources = [code.at(line, k) for line in lines]
+            _pack_block(code, scheme, operand, sources, code.at(target, k), stride)
+        code.clear(edge, OCTET * _BLOCK)
+        with code.when(code.icmp("sgt", rest, 0)):
+            for line, place in zip(lines, edges, strict=True):
+                code.copy(place, code.at(line, full), rest)
+        with code.each(full, stride, _BLOCK) as k:
+            _pack_block(code, scheme, operand, edges, code.at(target, k), stride)
             code.clear(edge, OCTET * _BLOCK)
-
-            def copy() -> None:
-                for line, place in zip(lines, edges, strict=True):
-                    code.copy(place, code.at(line, full), rest)
-
-            code.when(code.compare("sgt", rest, code.constant(0)), copy)
-
-            def beyond(k: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                _pack_block(code, scheme, operand, edges, code.at(target, k), stride)
-                code.clear(edge, OCTET * _BLOCK)
-                return []
-
-            code.loop(full, stride, _BLOCK, beyond)
-            return []
-
-        code.loop(first, end, 1, octet)
-
-    return function(name, [POINTER] * 2 + [i64] * 4, body)
+    return code.finish()
 
 
 def _pack_block(
@@ -119,49 +103,32 @@ def write_pack_columns(scheme: Scheme, name: str) -> llvm.FuncOp:
     """`pack_columns`, see `abi.bitplanes`."""
     group = scheme.group
     line = PANEL * (2 if group == 1 else 1)
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, codes, ins, outs, first, end = arguments
-        groups = code.mul(steps_of(code, scheme, ins), code.constant(STEP_GROUPS))
-        size = code.mul(groups, code.constant(line))
-        edge = code.stack(group * PANEL)
-        edges = [code.at(edge, t * PANEL) for t in range(group)]
-        whole_groups = code.udiv(ins, code.constant(group))
-
-        def panel(p: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            column = code.shl(p, 6)
-            columns = code.minimum(code.sub(outs, column), code.constant(PANEL))
-            full = code.compare("eq", columns, code.constant(PANEL))
-            target = code.at(codes, code.mul(p, size))
-            start = code.at(x, column)
-
-            def inside(g: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                row = code.at(start, code.mul(code.mul(g, code.constant(group)), outs))
-                sources = [code.at(row, code.mul(outs, code.constant(t))) for t in range(group)]
-                _encode(code, scheme, sources, code.at(target, code.mul(g, code.constant(line))))
-                return []
-
-            safe = code.select(full, whole_groups, code.constant(0))
-            code.loop(code.constant(0), safe, 1, inside)
-
-            def beyond(g: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                code.clear(edge, group * PANEL)
-                for t, place in enumerate(edges):
-                    k = code.add(code.mul(g, code.constant(group)), code.constant(t))
-
-                    def copy(k: SSAValue = k, place: SSAValue = place) -> None:
-                        code.copy(place, code.at(start, code.mul(k, outs)), columns)
-
-                    code.when(code.compare("slt", k, ins), copy)
-                _encode(code, scheme, edges, code.at(target, code.mul(g, code.constant(line))))
-                return []
-
-            code.loop(safe, groups, 1, beyond)
-            return []
-
-        code.loop(first, end, 1, panel)
-
-    return function(name, [POINTER] * 2 + [i64] * 4, body)
+    code = Code(name, [POINTER] * 2 + [i64] * 4)
+    x, codes, ins, outs, first, end = code.arguments
+    groups = code.mul(steps_of(code, scheme, ins), STEP_GROUPS)
+    size = code.mul(groups, line)
+    edge = code.stack(group * PANEL)
+    edges = [code.at(edge, t * PANEL) for t in range(group)]
+    whole_groups = code.udiv(ins, group)
+    with code.each(first, end) as p:
+        column = code.shl(p, 6)
+        columns = code.minimum(code.sub(outs, column), PANEL)
+        full = code.icmp("eq", columns, PANEL)
+        target = code.at(codes, code.mul(p, size))
+        start = code.at(x, column)
+        safe = code.select(full, whole_groups, code.constant(0))
+        with code.each(0, safe) as g:
+            row = code.at(start, code.mul(code.mul(g, group), outs))
+            sources = [code.at(row, code.mul(outs, t)) for t in range(group)]
+            _encode(code, scheme, sources, code.at(target, code.mul(g, line)))
+        with code.each(safe, groups) as g:
+            code.clear(edge, group * PANEL)
+            for t, place in enumerate(edges):
+                k = code.add(code.mul(g, group), t)
+                with code.when(code.icmp("slt", k, ins)):
+                    code.copy(place, code.at(start, code.mul(k, outs)), columns)
+            _encode(code, scheme, edges, code.at(target, code.mul(g, line)))
+    return code.finish()
 
 
 def _encode(code: Code, scheme: Scheme, sources: Sequence[SSAValue], target: SSAValue) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import i1, i8, i16, i32, i64
+from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.bitplanes import (
@@ -27,10 +27,11 @@ from ....runtime.native.abi.bitplanes import (
     Operand,
 )
 from ....runtime.native.abi.linear import PANEL
+from ..llvm.types import vector
 from .bitplanes_packing import steps_of, stride_of
 from .bitplanes_schemes import Scheme
 from .bitplanes_tile import COUNTER_BYTES
-from .code import POINTER, Code, function, lanes, vector
+from .code import POINTER, Code, lanes
 
 FINISH_ARGUMENTS = ("counters", "base", "y", "factor", "rows", "outs", "columns", "first")
 """`finish`: three pointers, five int64: y = factor · count + base for one octet and panel, or plus
@@ -61,60 +62,39 @@ def write_multiply(scheme: Scheme, operand: Operand, together: int) -> llvm.Func
     It needs `multiply_scratch` bytes and calls tiles of up to `together` panels.
     """
     names = Names(operand)
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        outs, first, end = arguments[8:]
-        panels = code.lshr(code.add(outs, code.constant(PANEL - 1)), 6)
-        product = _Product(code, scheme, operand, together, arguments, panels)
-
-        def segment(s0: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            s1 = code.minimum(code.add(s0, code.constant(most_steps(scheme))), product.steps)
-
-            def panel_block(p0: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                p1 = code.minimum(code.add(p0, code.constant(BLOCK_PANELS)), panels)
-
-                def octet_block(o0: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                    o1 = code.minimum(code.add(o0, code.constant(BLOCK_OCTETS)), end)
-                    product.block((s0, s1), (p0, p1), (o0, o1))
-                    return []
-
-                code.loop(first, end, BLOCK_OCTETS, octet_block)
-                return []
-
-            code.loop(code.constant(0), panels, BLOCK_PANELS, panel_block)
-            return []
-
-        code.loop(code.constant(0), product.steps, most_steps(scheme), segment)
-
-    return function(names("multiply"), [POINTER] * 5 + [i64] * 6, body)
+    code = Code(names("multiply"), [POINTER] * 5 + [i64] * 6)
+    outs, first, end = code.arguments[8:]
+    panels = code.lshr(code.add(outs, PANEL - 1), 6)
+    product = _Product(code, scheme, operand, together, code.arguments, panels)
+    with code.each(0, product.steps, most_steps(scheme)) as s0:
+        s1 = code.minimum(code.add(s0, most_steps(scheme)), product.steps)
+        with code.each(0, panels, BLOCK_PANELS) as p0:
+            p1 = code.minimum(code.add(p0, BLOCK_PANELS), panels)
+            with code.each(first, end, BLOCK_OCTETS) as o0:
+                o1 = code.minimum(code.add(o0, BLOCK_OCTETS), end)
+                product.block((s0, s1), (p0, p1), (o0, o1))
+    return code.finish()
 
 
 def write_product(scheme: Scheme, operand: Operand) -> llvm.FuncOp:
     """`product`, see `abi.bitplanes`: packs a few octets, and multiplies them while they are
     in the cache."""
     names = Names(operand)
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, codes, base, y, scratch, factor, rows, ins, outs, first, end = arguments
-        stride = stride_of(code, scheme, steps_of(code, scheme, ins))
-        planes = code.mul(stride, code.constant(PIECE_OCTETS * PLANES[operand]))
-        rest = code.at(code.at(scratch, planes), 64)
-
-        def piece(o: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            nothing = code.constant(0)
-            count = code.minimum(code.sub(end, o), code.constant(PIECE_OCTETS))
-            top = code.shl(o, 3)
-            left = code.sub(rows, top)
-            source = code.at(x, code.mul(top, ins))
-            code.call(names("pack_rows"), source, scratch, left, ins, nothing, count)
-            target = code.at(y, code.mul(top, outs), i32)
-            operands = (scratch, codes, base, target, rest)
-            code.call(names("multiply"), *operands, factor, left, ins, outs, nothing, count)
-            return []
-
-        code.loop(first, end, PIECE_OCTETS, piece)
-
-    return function(names("product"), [POINTER] * 5 + [i64] * 6, body)
+    code = Code(names("product"), [POINTER] * 5 + [i64] * 6)
+    x, codes, base, y, scratch, factor, rows, ins, outs, first, end = code.arguments
+    stride = stride_of(code, scheme, steps_of(code, scheme, ins))
+    planes = code.mul(stride, PIECE_OCTETS * PLANES[operand])
+    rest = code.at(code.at(scratch, planes), 64)
+    with code.each(first, end, PIECE_OCTETS) as o:
+        count = code.minimum(code.sub(end, o), PIECE_OCTETS)
+        top = code.shl(o, 3)
+        left = code.sub(rows, top)
+        source = code.at(x, code.mul(top, ins))
+        code.call(names("pack_rows"), source, scratch, left, ins, 0, count)
+        target = code.at(y, code.mul(top, outs), i32)
+        operands = (scratch, codes, base, target, rest)
+        code.call(names("multiply"), *operands, factor, left, ins, outs, 0, count)
+    return code.finish()
 
 
 Range = tuple[SSAValue, SSAValue]
@@ -142,9 +122,9 @@ class _Product:
         self._panels = panels
         self.steps = steps_of(code, scheme, ins)
         self._stride = stride_of(code, scheme, self.steps)
-        self._octet_bytes = code.mul(self._stride, code.constant(PLANES[operand]))
+        self._octet_bytes = code.mul(self._stride, PLANES[operand])
         self._line = STEP_GROUPS * PANEL * (2 if scheme.group == 1 else 1)
-        self._panel_stride = code.mul(self.steps, code.constant(self._line))
+        self._panel_stride = code.mul(self.steps, self._line)
         self._tables = scratch
         self._chunk_bytes = CHUNK_STEPS * STEP_GROUPS * TABLE_BYTES
         self._counters = code.at(scratch, BLOCK_OCTETS * self._chunk_bytes)
@@ -153,58 +133,41 @@ class _Product:
         """All steps of a segment for some panels and octets, then their results."""
         code = self._code
         count = code.sub(panels[1], panels[0])
-        across = code.mul(count, code.constant(COUNTER_BYTES))
+        across = code.mul(count, COUNTER_BYTES)
         size = code.mul(code.sub(octets[1], octets[0]), across)
-        nothing = code.constant(0, i8)
-        code.effect("llvm.memset.p0.i64", self._counters, nothing, size, code.constant(0, i1))
-
-        def chunk(c: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            n = code.minimum(code.sub(steps[1], c), code.constant(CHUNK_STEPS))
+        code.clear(self._counters, size)
+        with code.each(*steps, CHUNK_STEPS) as c:
+            n = code.minimum(code.sub(steps[1], c), CHUNK_STEPS)
             if self._scheme.entries:
                 self._make_tables(c, n, octets)
-
-            def pair(p: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                left = code.minimum(code.sub(panels[1], p), code.constant(self._together))
+            with code.each(*panels, self._together) as p:
+                left = code.minimum(code.sub(panels[1], p), self._together)
                 codes = code.at(self._codes, code.mul(p, self._panel_stride))
-                codes = code.at(codes, code.mul(c, code.constant(self._line)))
-                place = code.mul(code.sub(p, panels[0]), code.constant(COUNTER_BYTES))
-                for size in range(1, self._together + 1):
-                    this = code.compare("eq", left, code.constant(size))
-                    code.when(
-                        this,
-                        lambda size=size: self._tiles(size, (c, n), octets, codes, place, across),
-                    )
-                return []
-
-            code.loop(*panels, self._together, pair)
-            return []
-
-        code.loop(*steps, CHUNK_STEPS, chunk)
+                codes = code.at(codes, code.mul(c, self._line))
+                place = code.mul(code.sub(p, panels[0]), COUNTER_BYTES)
+                for size in code.cases(left, range(1, self._together + 1)):
+                    self._tiles(size, (c, n), octets, codes, place, across)
         self._finish(steps, panels, octets, across)
 
     def _make_tables(self, c: SSAValue, n: SSAValue, octets: Range) -> None:
         code = self._code
-        groups = code.mul(n, code.constant(STEP_GROUPS))
-
-        def octet(o: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        groups = code.mul(n, STEP_GROUPS)
+        with code.each(*octets) as o:
             code.call(
                 self._names("tables"), self._row(o, c), self._stride, self._at(o, octets), groups
             )
-            return []
-
-        code.loop(*octets, 1, octet)
 
     def _row(self, octet: SSAValue, step: SSAValue) -> SSAValue:
         """The planes of an octet from a step on."""
         code = self._code
         start = code.at(self._planes, code.mul(octet, self._octet_bytes))
-        return code.at(start, code.mul(step, code.constant(STEP_GROUPS * self._scheme.group)))
+        return code.at(start, code.mul(step, STEP_GROUPS * self._scheme.group))
 
     def _at(self, octet: SSAValue, octets: Range) -> SSAValue:
         """The tables of an octet."""
         code = self._code
         number = code.sub(octet, octets[0])
-        return code.at(self._tables, code.mul(number, code.constant(self._chunk_bytes)))
+        return code.at(self._tables, code.mul(number, self._chunk_bytes))
 
     def _tiles(
         self,
@@ -217,8 +180,7 @@ class _Product:
     ) -> None:
         code = self._code
         step, count = chunk
-
-        def octet(o: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        with code.each(*octets) as o:
             row = self._at(o, octets) if self._scheme.entries else self._row(o, step)
             counters = code.at(self._counters, code.mul(code.sub(o, octets[0]), across))
             code.call(
@@ -230,28 +192,22 @@ class _Product:
                 code.at(counters, place),
                 count,
             )
-            return []
-
-        code.loop(*octets, 1, octet)
 
     def _finish(self, steps: Range, panels: Range, octets: Range, across: SSAValue) -> None:
         code = self._code
-        is_first = code.compare("eq", steps[0], code.constant(0))
-        first = code.select(is_first, code.constant(1), code.constant(0))
-
-        def octet(o: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        first = code.select(code.icmp("eq", steps[0], 0), 1, 0)
+        with code.each(*octets) as o:
             top = code.shl(o, 3)
-            rows = code.minimum(code.sub(self._rows, top), code.constant(OCTET))
+            rows = code.minimum(code.sub(self._rows, top), OCTET)
             line = code.at(self._y, code.mul(top, self._outs), i32)
             counters = code.at(self._counters, code.mul(code.sub(o, octets[0]), across))
-
-            def panel(p: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+            with code.each(*panels) as p:
                 column = code.shl(p, 6)
-                columns = code.minimum(code.sub(self._outs, column), code.constant(PANEL))
+                columns = code.minimum(code.sub(self._outs, column), PANEL)
                 number = code.sub(p, panels[0])
                 code.call(
                     self._names("finish"),
-                    code.at(counters, code.mul(number, code.constant(COUNTER_BYTES))),
+                    code.at(counters, code.mul(number, COUNTER_BYTES)),
                     code.at(self._base, column, i32),
                     code.at(line, column, i32),
                     self._factor,
@@ -260,56 +216,46 @@ class _Product:
                     columns,
                     first,
                 )
-                return []
-
-            code.loop(*panels, 1, panel)
-            return []
-
-        code.loop(*octets, 1, octet)
 
 
 def write_finish(scheme: Scheme, name: str) -> llvm.FuncOp:
     """`finish`, see `FINISH_ARGUMENTS`."""
     width, count = scheme.width, scheme.width // 4
     sums = vector(i32, count)
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        counters, base, y, factor, rows, outs, columns, first = arguments
-        numbers = code.stack(OCTET * _ROW)
-        for offset in range(0, PANEL, width):
-            for half in range(2):
-                planes = [
-                    code.load(code.at(counters, (8 * half + j) * PANEL + offset), vector(i8, width))
-                    for j in range(8)
-                ]
-                for m, number in enumerate(_transposed(code, planes)):
-                    code.store(number, code.at(numbers, m * _ROW + half * PANEL + offset))
-        factors = code.splat(code.narrow(factor, i32), count)
-        partly = code.compare("slt", columns, code.constant(PANEL))
-        edge = code.stack(4 * PANEL)
-        is_first = code.compare("eq", first, code.constant(1))
-        size = code.shl(columns, 2)
-
-        def row(m: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            source = code.at(numbers, code.mul(m, code.constant(_ROW)))
-            line = code.at(y, code.mul(m, outs), i32)
-            code.when(partly, lambda: code.copy(edge, line, size))
-            target = code.select(partly, edge, line)
-            start = code.select(is_first, base, target)
-            for at in range(0, PANEL, count):
-                low, high = (
-                    code.load(code.at(source, half * PANEL + at), vector(i8, count))
-                    for half in range(2)
-                )
-                total = code.mul(_widened(code, low, high), factors)
-                prior = code.load(code.at(start, at, i32), sums)
-                code.store(code.add(prior, total), code.at(target, at, i32))
-            code.when(partly, lambda: code.copy(line, edge, size))
-            return []
-
-        code.loop(code.constant(0), rows, 1, row)
-
-    return function(name, [POINTER] * 3 + [i64] * 5, body)
+    code = Code(name, [POINTER] * 3 + [i64] * 5)
+    counters, base, y, factor, rows, outs, columns, first = code.arguments
+    numbers = code.stack(OCTET * _ROW)
+    for offset in range(0, PANEL, width):
+        for half in range(2):
+            planes = [
+                code.load(code.at(counters, (8 * half + j) * PANEL + offset), vector(i8, width))
+                for j in range(8)
+            ]
+            for m, number in enumerate(_transposed(code, planes)):
+                code.store(number, code.at(numbers, m * _ROW + half * PANEL + offset))
+    factors = code.splat(code.resize(factor, i32), count)
+    partly = code.icmp("slt", columns, PANEL)
+    edge = code.stack(4 * PANEL)
+    is_first = code.icmp("eq", first, 1)
+    size = code.shl(columns, 2)
+    with code.each(0, rows) as m:
+        source = code.at(numbers, code.mul(m, _ROW))
+        line = code.at(y, code.mul(m, outs), i32)
+        with code.when(partly):
+            code.copy(edge, line, size)
+        target = code.select(partly, edge, line)
+        start = code.select(is_first, base, target)
+        for at in range(0, PANEL, count):
+            low, high = (
+                code.load(code.at(source, half * PANEL + at), vector(i8, count))
+                for half in range(2)
+            )
+            total = code.mul(_widened(code, low, high), factors)
+            prior = code.load(code.at(start, at, i32), sums)
+            code.store(code.add(prior, total), code.at(target, at, i32))
+        with code.when(partly):
+            code.copy(line, edge, size)
+    return code.finish()
 
 
 def _widened(code: Code, low: SSAValue, high: SSAValue) -> SSAValue:

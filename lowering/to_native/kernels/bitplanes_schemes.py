@@ -14,7 +14,8 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
 from ....ir.errors import OptionError
-from .code import Code, lanes, vector
+from ..llvm.types import vector
+from .code import Code, lanes
 
 Lookup = Callable[[Code, SSAValue, SSAValue], SSAValue]
 

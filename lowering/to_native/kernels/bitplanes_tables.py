@@ -15,8 +15,9 @@ from xdsl.dialects.builtin import i8, i64
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.bitplanes import Operand
+from ..llvm.types import vector
 from .bitplanes_schemes import Scheme
-from .code import POINTER, Code, function, vector
+from .code import POINTER, Code
 
 TABLES_ARGUMENTS = ("planes", "stride", "tables", "groups")
 """`tables`: a pointer, an int64, a pointer, an int64: the tables of so many groups of an octet."""
@@ -82,37 +83,29 @@ def write_tables(scheme: Scheme, operand: Operand, name: str) -> llvm.FuncOp:
     group, width, entries = scheme.group, scheme.width, scheme.entries
     together = width // entries
     columns = [_columns(step, scheme) for step in range(group)]
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        planes, stride, tables, groups = arguments
-        masks = [
-            (code.constant_bytes(nonzero), code.constant_bytes(negative))
-            for nonzero, negative in columns
-        ]
-        sources = [planes, code.at(planes, stride)][: 2 if operand == "trits" else 1]
-        words = words_of(operand, group)
-
-        def part(first: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            at = code.mul(first, code.constant(group))
-            loaded = [code.load(code.at(source, at), vector(i8, 8)) for source in sources]
-            rows = [
-                [
-                    code.shuffle(
-                        values, values, [step + group * (i // entries) for i in range(width)]
-                    )
-                    for values in loaded
-                ]
-                for step in range(group)
+    code = Code(name, [POINTER, i64, POINTER, i64])
+    planes, stride, tables, groups = code.arguments
+    masks = [
+        (code.constant_bytes(nonzero), code.constant_bytes(negative))
+        for nonzero, negative in columns
+    ]
+    sources = [planes, code.at(planes, stride)][: 2 if operand == "trits" else 1]
+    words = words_of(operand, group)
+    assert together * group <= 8
+    with code.each(0, groups, together) as first:
+        at = code.mul(first, group)
+        loaded = [code.load(code.at(source, at), vector(i8, 8)) for source in sources]
+        rows = [
+            [
+                code.shuffle(values, values, [step + group * (i // entries) for i in range(width)])
+                for values in loaded
             ]
-            target = code.at(tables, code.mul(first, code.constant(words * entries)))
-            for j, word in enumerate(sum_words(code, scheme, operand, rows, masks)):
-                code.store(word, code.at(target, j * width))
-            return []
-
-        assert together * group <= 8
-        code.loop(code.constant(0), groups, together, part)
-
-    return function(name, [POINTER, i64, POINTER, i64], body)
+            for step in range(group)
+        ]
+        target = code.at(tables, code.mul(first, words * entries))
+        for j, word in enumerate(sum_words(code, scheme, operand, rows, masks)):
+            code.store(word, code.at(target, j * width))
+    return code.finish()
 
 
 def table_place(scheme: Scheme, operand: Operand, group: int, word: int) -> int:

@@ -16,9 +16,10 @@ from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.bitplanes import CHUNK_STEPS, COUNT_BITS, STEP_GROUPS, Operand
 from ....runtime.native.abi.linear import PANEL
+from ..llvm.types import vector
 from .bitplanes_schemes import Scheme
 from .bitplanes_tables import sum_words, table_place, words_of
-from .code import POINTER, Code, function, vector
+from .code import POINTER, Code
 
 TILE_ARGUMENTS = ("tables", "stride", "codes", "panel_stride", "counters", "steps")
 """`tile_N`: adds up to `CHUNK_STEPS` steps of one octet and N panels into their counters. Without
@@ -67,27 +68,18 @@ class Counter:
 
 def write_tile(scheme: Scheme, operand: Operand, panels: int, name: str) -> llvm.FuncOp:
     """`tile_N`, see `TILE_ARGUMENTS`. Registers narrower than a panel take it part by part."""
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        tables, stride, codes, panel_stride, counters, steps = arguments
-        sides = [code.mul(panel_stride, code.constant(n)) for n in range(panels)]
-        over = code.stack(panels * CHUNK_STEPS * scheme.width)
-
-        def clear() -> None:
-            code.clear(over, panels * CHUNK_STEPS * scheme.width)
-
-        code.when(code.compare("slt", steps, code.constant(CHUNK_STEPS)), clear)
-
-        def part(offset: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            tile = _Tile(code, scheme, operand, (tables, stride), over)
-            lines = [code.at(code.at(codes, side), offset) for side in sides]
-            places = [code.at(counters, n * COUNTER_BYTES) for n in range(panels)]
-            tile.run(lines, [code.at(place, offset) for place in places], steps)
-            return []
-
-        code.loop(code.constant(0), code.constant(PANEL), scheme.width, part)
-
-    return function(name, [POINTER, i64, POINTER, i64, POINTER, i64], body)
+    code = Code(name, [POINTER, i64, POINTER, i64, POINTER, i64])
+    tables, stride, codes, panel_stride, counters, steps = code.arguments
+    sides = [code.mul(panel_stride, n) for n in range(panels)]
+    over = code.stack(panels * CHUNK_STEPS * scheme.width)
+    with code.when(code.icmp("slt", steps, CHUNK_STEPS)):
+        code.clear(over, panels * CHUNK_STEPS * scheme.width)
+    with code.each(0, PANEL, scheme.width) as offset:
+        tile = _Tile(code, scheme, operand, (tables, stride), over)
+        lines = [code.at(code.at(codes, side), offset) for side in sides]
+        places = [code.at(counters, n * COUNTER_BYTES) for n in range(panels)]
+        tile.run(lines, [code.at(place, offset) for place in places], steps)
+    return code.finish()
 
 
 class _Tile:
@@ -116,21 +108,20 @@ class _Tile:
             for counter in counters
             for j in range(_HELD)
         ]
-
-        def step(index: SSAValue, planes: Sequence[SSAValue]) -> list[SSAValue]:
+        with code.loop(0, steps, 1, low) as step:
+            index = step.index
             held = [
-                Counter(code, self._scheme, planes[n * _HELD : (n + 1) * _HELD])
+                Counter(code, self._scheme, step.values[n * _HELD : (n + 1) * _HELD])
                 for n in range(count)
             ]
             self._add_step(index, codes, held)
-            place = code.at(self._over, code.mul(index, code.constant(count * self._scheme.width)))
+            place = code.at(self._over, code.mul(index, count * self._scheme.width))
             for n, counter in enumerate(held):
                 counter.settle()
                 (carry,) = counter.beyond
                 code.store(carry, code.at(place, n * self._scheme.width))
-            return [plane for counter in held for plane in counter.planes]
-
-        low = code.loop(code.constant(0), steps, 1, step, low)
+            step.values = [plane for counter in held for plane in counter.planes]
+        low = step.values
         for n, counter in enumerate(counters):
             for j in range(_HELD):
                 code.store(low[n * _HELD + j], code.at(counter, j * PANEL))
@@ -142,11 +133,11 @@ class _Tile:
         """Add `STEP_GROUPS` groups."""
         code, scheme = self._code, self._scheme
         words = words_of(self._operand, scheme.group)
-        at = code.mul(index, code.constant(STEP_GROUPS * self._line))
+        at = code.mul(index, STEP_GROUPS * self._line)
         lines = [code.at(line, at) for line in codes]
         tables, stride = self._rows
         each = words * scheme.entries if scheme.entries else 1
-        here = code.at(tables, code.mul(index, code.constant(STEP_GROUPS * each)))
+        here = code.at(tables, code.mul(index, STEP_GROUPS * each))
         for g in range(STEP_GROUPS):
             sources = [code.at(line, g * self._line) for line in lines]
             if scheme.entries == 0:

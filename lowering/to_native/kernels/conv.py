@@ -24,7 +24,6 @@ step (`conv_prepare`, `conv_planes`, `conv_windows`, `conv_tiles`, `conv_results
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i32, i64
@@ -33,8 +32,9 @@ from xdsl.ir import SSAValue
 from ....ir.errors import OptionError
 from ....runtime.native.abi.conv import ConvGeometry
 from ....runtime.native.abi.linear import Kind
+from ..llvm.types import vector
 from . import depthwise
-from .code import POINTER, Code, function, vector
+from .code import POINTER, Code
 from .conv_memory import ConvMemory
 from .conv_planes import fill, pad_of, write_grid, write_pads, write_plane
 from .conv_prepare import write_prepare, write_scale
@@ -105,30 +105,19 @@ class _Layer(ABC):
 
     def write(self) -> list[llvm.FuncOp]:
         """The functions that are called from outside."""
-        begin = function(
-            f"{self.name}_begin", [POINTER], lambda code, given: self.begin(code, given[0])
-        )
-
-        def part(code: Code, arguments: Sequence[SSAValue]) -> None:
-            self.image(code, dict(zip(IMAGE_ARGUMENTS, arguments, strict=True)))
-
-        def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-            x, weights, y, scratch, *tables, batch = arguments
-            g = self.memory.geometry
-            code.call(f"{self.name}_begin", scratch)
-            sizes = conv_image_bytes(self.memory.kind, g, self.epilogue)
-            read, written = (code.constant(size) for size in sizes)
-            units = code.constant(0), code.constant(g.units)
-
-            def image(b: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                source, target = code.at(x, code.mul(b, read)), code.at(y, code.mul(b, written))
-                code.call(f"{self.name}_image", source, weights, target, scratch, *tables, *units)
-                return []
-
-            code.loop(code.constant(0), batch, 1, image)
-
-        image = function(f"{self.name}_image", [POINTER] * 8 + [i64] * 2, part)
-        return [begin, image, function(self.name, [POINTER] * 8 + [i64], body)]
+        begin = Code(f"{self.name}_begin", [POINTER])
+        self.begin(begin, begin.arguments[0])
+        image = Code(f"{self.name}_image", [POINTER] * 8 + [i64] * 2)
+        self.image(image, dict(zip(IMAGE_ARGUMENTS, image.arguments, strict=True)))
+        code = Code(self.name, [POINTER] * 8 + [i64])
+        x, weights, y, scratch, *tables, batch = code.arguments
+        g = self.memory.geometry
+        code.call(f"{self.name}_begin", scratch)
+        read, written = conv_image_bytes(self.memory.kind, g, self.epilogue)
+        with code.each(0, batch) as b:
+            places = code.at(x, code.mul(b, read)), weights, code.at(y, code.mul(b, written))
+            code.call(f"{self.name}_image", *places, scratch, *tables, 0, g.units)
+        return [begin.finish(), image.finish(), code.finish()]
 
     @abstractmethod
     def parts(self) -> list[llvm.FuncOp]:
@@ -154,11 +143,10 @@ class _Layer(ABC):
         count: SSAValue,
     ) -> None:
         """Bring products of some outputs, `count` places from `place` on, to the result."""
-        start = code.add(code.mul(first, code.constant(self.memory.geometry.places)), place)
-        target = code.at(given["y"], code.mul(start, code.constant(self._result)))
+        start = code.add(code.mul(first, self.memory.geometry.places), place)
+        target = code.at(given["y"], code.mul(start, self._result))
         tables = [given[name] for name in ("scale", "bias", "table", "shift")]
-        numbers = (first, code.constant(outs), count, code.constant(stride))
-        code.call(f"{self.name}_finish", products, target, *tables, *numbers)
+        code.call(f"{self.name}_finish", products, target, *tables, first, outs, count, stride)
 
 
 class _Depthwise(_Layer):
@@ -177,25 +165,17 @@ class _Depthwise(_Layer):
         memory, scratch = self.memory, given["scratch"]
         g = memory.geometry
         taps = g.kernel[0] * g.kernel[1]
-
-        def channel(c: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            source = code.mul(c, code.constant(g.pixels * memory.kind.bytes))
+        with code.each(given["first"], given["end"]) as c:
+            source = code.mul(c, g.pixels * memory.kind.bytes)
             source = code.at(given["x"], source)
             code.call(f"{self.name}_channel", source, scratch)
-
-            def output(m: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                n = code.add(code.mul(c, code.constant(g.group_outs)), m)
-                weights = code.at(given["weights"], code.mul(n, code.constant(taps)))
+            with code.each(0, g.group_outs) as m:
+                n = code.add(code.mul(c, g.group_outs), m)
+                weights = code.at(given["weights"], code.mul(n, taps))
                 code.call(f"{self.name}_products", weights, scratch)
                 products = code.at(scratch, depthwise.products_at(memory))
                 none, all_ = code.constant(0), code.constant(g.places)
                 self.finish(code, given, products, g.places, n, 1, none, all_)
-                return []
-
-            code.loop(code.constant(0), code.constant(g.group_outs), 1, output)
-            return []
-
-        code.loop(given["first"], given["end"], 1, channel)
 
 
 class _Tiled(_Layer):
@@ -221,33 +201,31 @@ class _Tiled(_Layer):
         """
         memory, g = self.memory, self.memory.geometry
         kind = vector(i32, memory.recipe.lanes)
-
-        def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-            scratch, low, high, first, end = arguments
-            rows, start, stop = (first, end), first, end
-            if memory.by_columns:
-                low, high = code.constant(0), code.constant(1)
-                rows = low, high
-            else:
-                pitch = code.constant(memory.sums.pitch)
-                start, stop = code.mul(first, pitch), code.mul(end, pitch)
-                stop = code.sub(stop, code.constant(memory.sums.pitch - g.out_width))
-            if not memory.plane_in_place:
-                write_plane(code, memory, scratch, low, high)
-            if memory.single:
-                return
-            for d in range(memory.kind.digits):
-                grid = code.at(scratch, memory.sums_at + d * memory.sums_size)
-                if not memory.grid_in_place:
-                    loose = code.at(scratch, memory.loose_sums_at + d * memory.loose_sums_size)
-                    write_grid(code, memory.sums, loose, grid, kind, self._pad(d), low, high)
-                spans = code.at(scratch, memory.spans_at + d * memory.spans_size)
-                write_windows(code, memory.sums, grid, spans, kind, start, stop)
-                if not memory.sums.packed:
-                    packed = code.at(scratch, memory.windows_at + d * memory.windows_size)
-                    write_packed(code, memory.sums, spans, packed, memory.recipe.lanes, *rows)
-
-        return function(f"{self.name}_arrange", [POINTER] + [i64] * 4, body)
+        code = Code(f"{self.name}_arrange", [POINTER] + [i64] * 4)
+        scratch, low, high, first, end = code.arguments
+        rows, start, stop = (first, end), first, end
+        if memory.by_columns:
+            low, high = code.constant(0), code.constant(1)
+            rows = low, high
+        else:
+            pitch = code.constant(memory.sums.pitch)
+            start, stop = code.mul(first, pitch), code.mul(end, pitch)
+            stop = code.sub(stop, memory.sums.pitch - g.out_width)
+        if not memory.plane_in_place:
+            write_plane(code, memory, scratch, low, high)
+        if memory.single:
+            return code.finish()
+        for d in range(memory.kind.digits):
+            grid = code.at(scratch, memory.sums_at + d * memory.sums_size)
+            if not memory.grid_in_place:
+                loose = code.at(scratch, memory.loose_sums_at + d * memory.loose_sums_size)
+                write_grid(code, memory.sums, loose, grid, kind, self._pad(d), low, high)
+            spans = code.at(scratch, memory.spans_at + d * memory.spans_size)
+            write_windows(code, memory.sums, grid, spans, kind, start, stop)
+            if not memory.sums.packed:
+                packed = code.at(scratch, memory.windows_at + d * memory.windows_size)
+                write_packed(code, memory.sums, spans, packed, memory.recipe.lanes, *rows)
+        return code.finish()
 
     def _pad(self, digit: int) -> int:
         """Σ over the channels of a pad."""
@@ -268,23 +246,19 @@ class _Tiled(_Layer):
         if memory.kind.floating:
             code.call(f"{self.name}_scale", x, scratch)
         channels = code.constant(g.group_channels * g.pixels * memory.kind.bytes)
-
-        def group(index: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        with code.each(0, g.groups) as index:
             here = code.at(x, code.mul(index, channels))
             code.call(f"{self.name}_prepare", here, scratch, *inputs)
             code.call(f"{self.name}_arrange", scratch, *inputs, *bounds)
-            weights = code.at(given["weights"], code.mul(index, code.constant(g.panel_bytes)))
-            first = code.mul(index, code.constant(g.group_outs))
+            weights = code.at(given["weights"], code.mul(index, g.panel_bytes))
+            first = code.mul(index, g.group_outs)
             self._blocks(code, given, weights, first, *bounds)
-            return []
-
-        code.loop(code.constant(0), code.constant(g.groups), 1, group)
 
     def _bounds(self, code: Code, given: dict[str, SSAValue]) -> tuple[SSAValue, SSAValue]:
         """The rows of the result, or columns, that are in the units to do."""
         g = self.memory.geometry
         unit, size = code.constant(g.unit), g.out_width if self.memory.by_columns else g.out_height
-        end = code.minimum(code.mul(given["end"], unit), code.constant(size))
+        end = code.minimum(code.mul(given["end"], unit), size)
         return code.mul(given["first"], unit), end
 
     def _inputs(self, code: Code, first: SSAValue, end: SSAValue) -> tuple[SSAValue, SSAValue]:
@@ -292,10 +266,10 @@ class _Tiled(_Layer):
         g, axis = self.memory.geometry, int(self.memory.by_columns)
         stride, before = code.constant(g.strides[axis]), code.constant(g.before[axis])
         span = g.dilation[axis] * (g.kernel[axis] - 1) + 1
-        low = code.maximum(code.sub(code.mul(first, stride), before), code.constant(0))
+        low = code.maximum(code.sub(code.mul(first, stride), before), 0)
         high = code.sub(code.mul(end, stride), before)
-        high = code.add(high, code.constant(span - g.strides[axis]))
-        return low, code.minimum(high, code.constant(self.memory.input_size))
+        high = code.add(high, span - g.strides[axis])
+        return low, code.minimum(high, self.memory.input_size)
 
     def _blocks(
         self,
@@ -318,36 +292,26 @@ class _Tiled(_Layer):
                 code, given, turned, memory.turned_stride, output, g.group_outs, place, count
             )
 
-        def rows(start: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            stop = code.minimum(code.add(start, code.constant(height)), end)
-            columns = code.constant(g.out_width)
-
-            def row(r: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                place = code.mul(code.sub(r, start), columns)
-                code.call(f"{self.name}_strip", weights, scratch, r, zero, columns, place)
-                return []
-
-            code.loop(start, stop, 1, row)
-            finish(code.mul(start, columns), code.mul(code.sub(stop, start), columns))
-            return []
-
         def pieces(r: SSAValue, start: SSAValue, stop: SSAValue) -> None:
-            def piece(column: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                count = code.minimum(code.constant(width), code.sub(stop, column))
+            with code.each(start, stop, width) as column:
+                count = code.minimum(width, code.sub(stop, column))
                 code.call(f"{self.name}_strip", weights, scratch, r, column, count, zero)
-                finish(code.add(code.mul(r, code.constant(g.out_width)), column), count)
-                return []
-
-            code.loop(start, stop, width, piece)
-
-        def row(r: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            pieces(r, zero, code.constant(g.out_width))
-            return []
+                finish(code.add(code.mul(r, g.out_width), column), count)
 
         if memory.by_columns:
             pieces(zero, first, end)
-        else:
-            code.loop(first, end, height, rows if width == g.out_width else row)
+            return
+        if width < g.out_width:
+            with code.each(first, end, height) as r:
+                pieces(r, zero, code.constant(g.out_width))
+            return
+        with code.each(first, end, height) as start:
+            stop = code.minimum(code.add(start, height), end)
+            with code.each(start, stop) as r:
+                place = code.mul(code.sub(r, start), g.out_width)
+                code.call(f"{self.name}_strip", weights, scratch, r, zero, g.out_width, place)
+            rows = code.mul(code.sub(stop, start), g.out_width)
+            finish(code.mul(start, g.out_width), rows)
 
     def _sums(self, code: Code, scratch: SSAValue, place: SSAValue) -> SSAValue:
         """Where Σx over the windows from `place` on stand, for the first digit."""

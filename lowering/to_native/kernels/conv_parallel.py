@@ -7,10 +7,8 @@ bits. Not here: which runtime the team is of, products of matrices for such team
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ModuleOp, i32, i64
+from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.conv import ConvGeometry
@@ -22,11 +20,11 @@ from ....runtime.native.abi.parallel import (
     TEAM_SIZE,
     THREAD_NUMBER,
 )
-from .code import POINTER, Code, function
+from .code import POINTER, Code
 from .conv import conv_functions, conv_image_bytes, conv_scratch_bytes
 from .kernel import layer_epilogue
 from .panel import write_tiles
-from .parallel import declared
+from .parallel import Member, declared, loaded
 from .recipes import Recipe
 
 _NAME = "conv"
@@ -43,68 +41,46 @@ def conv_module(recipe: Recipe, kind: Kind, geometry: ConvGeometry, *, parallel:
     """
     functions = [] if geometry.depthwise else write_tiles(recipe, 1)
     functions += conv_functions(recipe, kind, geometry, layer_epilogue(kind), _NAME)
-    call = _Call(recipe, kind, geometry)
-    functions.append(function(CONV_CALL, [POINTER], call.alone))
+    sizes = conv_image_bytes(kind, geometry, layer_epilogue(kind))
+    alone = Code(CONV_CALL, [POINTER])
+    values = loaded(alone, CONV_CALL_ARGUMENTS)
+    units = alone.mul(values["batch"], geometry.units)
+    _write_units(alone, geometry.units, sizes, values, alone.constant(0), units)
+    functions.append(alone.finish())
     if parallel:
         functions += [declared(THREAD_NUMBER, i32), declared(TEAM_SIZE, i32)]
-        functions.append(function(CONV_TASK, [POINTER], call.together))
+        code = Code(CONV_TASK, [POINTER])
+        values, member = loaded(code, CONV_CALL_ARGUMENTS), Member(code)
+        first, end = member.share(code.mul(values["batch"], geometry.units))
+        own = code.mul(member.number, conv_scratch_bytes(recipe, kind, geometry))
+        values["scratch"] = code.at(values["scratch"], own)
+        _write_units(code, geometry.units, sizes, values, first, end)
+        functions.append(code.finish())
     return ModuleOp(list[llvm.FuncOp](functions))
 
 
-class _Call:
-    """Writes the code."""
+def _write_units(
+    code: Code,
+    units: int,
+    sizes: tuple[int, int],
+    values: dict[str, SSAValue],
+    first: SSAValue,
+    end: SSAValue,
+) -> None:
+    """The units from `first` to `end`, `units` of each image, counted one after the other.
 
-    def __init__(self, recipe: Recipe, kind: Kind, geometry: ConvGeometry) -> None:
-        self._units = geometry.units
-        self._scratch = conv_scratch_bytes(recipe, kind, geometry)
-        self._bytes = conv_image_bytes(kind, geometry, layer_epilogue(kind))
-
-    def alone(self, code: Code, arguments: Sequence[SSAValue]) -> None:
-        """All units of all images."""
-        values = _loaded(code, arguments[0])
-        units = code.mul(values["batch"], code.constant(self._units))
-        self._do(code, values, code.constant(0), units)
-
-    def together(self, code: Code, arguments: Sequence[SSAValue]) -> None:
-        """The share of this thread."""
-        values = _loaded(code, arguments[0])
-        thread = code.widen(code.ask(THREAD_NUMBER, i32), i64)
-        count = code.widen(code.ask(TEAM_SIZE, i32), i64)
-        units = code.mul(values["batch"], code.constant(self._units))
-        first = code.udiv(code.mul(units, thread), count)
-        end = code.udiv(code.mul(units, code.add(thread, code.constant(1))), count)
-        own = code.mul(thread, code.constant(self._scratch))
-        values["scratch"] = code.at(values["scratch"], own)
-        self._do(code, values, first, end)
-
-    def _do(self, code: Code, values: dict[str, SSAValue], first: SSAValue, end: SSAValue) -> None:
-        """The units from `first` to `end`, those of all images counted one after the other."""
-        none, units = code.constant(0), code.constant(self._units)
-        read, written = (code.constant(size) for size in self._bytes)
-
-        def image(b: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+    `sizes` are the bytes of an image and of its result.
+    """
+    read, written = sizes
+    with code.when(code.icmp("slt", first, end)):
+        code.call(f"{_NAME}_begin", values["scratch"])
+        last = code.udiv(code.sub(end, 1), units)
+        with code.each(code.udiv(first, units), code.add(last, 1)) as b:
             before = code.mul(b, units)
-            bounds = (
-                code.maximum(code.sub(first, before), none),
-                code.minimum(code.sub(end, before), units),
-            )
+            start = code.maximum(code.sub(first, before), 0)
+            stop = code.minimum(code.sub(end, before), units)
             x = code.at(values["x"], code.mul(b, read))
             y = code.at(values["y"], code.mul(b, written))
+            places = (x, values["weights"], y, values["scratch"])
             tables = (values["scale"], values["bias"], values["bias"], values["bias"])
-            memory = values["scratch"]
-            code.call(f"{_NAME}_image", x, values["weights"], y, memory, *tables, *bounds)
-            return []
-
-        def all_images() -> None:
-            code.call(f"{_NAME}_begin", values["scratch"])
-            last = code.udiv(code.sub(end, code.constant(1)), units)
-            code.loop(code.udiv(first, units), code.add(last, code.constant(1)), 1, image)
-
-        code.when(code.compare("slt", first, end), all_images)
-
-
-def _loaded(code: Code, memory: SSAValue) -> dict[str, SSAValue]:
-    return {
-        name: code.load(code.at(memory, 8 * i), i64 if name == "batch" else POINTER)
-        for i, name in enumerate(CONV_CALL_ARGUMENTS)
-    }
+            code.call(f"{_NAME}_image", *places, *tables, start, stop)

@@ -6,12 +6,12 @@ Not here: how images become bytes or numbers (`conv_prepare`, `depthwise`), sums
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from xdsl.dialects.builtin import IntegerType, i1, i8
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
-from .code import Code, element_of, lanes, vector
+from ..llvm.types import element as element_of
+from ..llvm.types import vector
+from .code import Code, Index, lanes
 from .conv_memory import ConvMemory, Grid
 
 _MOST_SHUFFLED = 4
@@ -21,12 +21,8 @@ _MOST_SHUFFLED = 4
 def fill(code: Code, target: SSAValue, size: int, value: int, bytes: int) -> None:
     """Put a number of so many bytes everywhere in a grid of `size` bytes, a multiple of 64."""
     filling = code.constant(value, vector(IntegerType(8 * bytes), 64 // bytes))
-
-    def step(i: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+    with code.each(0, size, 64) as i:
         code.store(filling, code.at(target, i))
-        return []
-
-    code.loop(code.constant(0), code.constant(size), 64, step)
 
 
 def write_pads(code: Code, memory: ConvMemory, scratch: SSAValue) -> None:
@@ -46,19 +42,8 @@ def write_pads(code: Code, memory: ConvMemory, scratch: SSAValue) -> None:
         _set(code, base, top, byte)
         between = code.at(base, top + g.width * size)
         if left + right:
-
-            def row(
-                r: SSAValue,
-                _: Sequence[SSAValue],
-                between: SSAValue = between,
-                count: int = left + right,
-                byte: int = byte,
-            ) -> list[SSAValue]:
-                here = code.at(between, code.mul(r, code.constant(plane.pitch)))
-                _set(code, here, count, byte)
-                return []
-
-            code.loop(code.constant(0), code.constant(g.height - 1), 1, row)
+            with code.each(0, g.height - 1) as r:
+                _set(code, code.at(between, code.mul(r, plane.pitch)), left + right, byte)
         end = (g.before[0] + g.height) * plane.pitch - right
         _set(code, code.at(base, end), memory.plane_size - end, byte)
 
@@ -69,15 +54,11 @@ def pad_of(memory: ConvMemory, digit: int) -> int:
 
 
 def _set(code: Code, target: SSAValue, size: int, byte: int) -> None:
-    if size == 0:
-        return
-    value, count = code.constant(byte - 256 if byte > 127 else byte, i8), code.constant(size)
-    code.effect("llvm.memset.p0.i64", target, value, count, code.constant(0, i1))
+    if size:
+        code.clear(target, size, byte)
 
 
-def write_plane(
-    code: Code, memory: ConvMemory, scratch: SSAValue, low: SSAValue, high: SSAValue
-) -> None:
+def write_plane(code: Code, memory: ConvMemory, scratch: SSAValue, low: Index, high: Index) -> None:
     """The rows from `low` to `high` of loose images of bytes to their places in the planes."""
     plane, g = memory.plane, memory.geometry
     size, turns = g.stored_channels, g.dilation[1]
@@ -85,41 +66,27 @@ def write_plane(
         source = code.at(scratch, memory.loose_at + d * memory.loose_size)
         target = code.at(scratch, memory.plane_at + d * memory.plane_size)
         target = code.at(target, g.before[0] * plane.pitch)
-
-        def row(
-            r: SSAValue, _: Sequence[SSAValue], source: SSAValue = source, target: SSAValue = target
-        ) -> list[SSAValue]:
-            line = code.at(source, code.mul(r, code.constant(g.width * size)))
-            to = code.at(target, code.mul(r, code.constant(plane.pitch)))
+        with code.each(low, high) as r:
+            line = code.at(source, code.mul(r, g.width * size))
+            to = code.at(target, code.mul(r, plane.pitch))
             if turns == 1:
-                to = code.at(to, g.before[1] * size)
-                code.copy(to, line, code.constant(g.width * size))
-                return []
+                code.copy(code.at(to, g.before[1] * size), line, g.width * size)
+                continue
             for turn in range(turns):
                 first = (turn - g.before[1]) % turns
                 place = turn * plane.columns + (first + g.before[1]) // turns
-                pieces = (
-                    code.at(line, first * size),
-                    code.at(to, place * size),
-                    len(range(first, g.width, turns)),
-                )
-                _spread(code, *pieces, turns * size, size)
-            return []
-
-        code.loop(low, high, 1, row)
+                here, there = code.at(line, first * size), code.at(to, place * size)
+                count = len(range(first, g.width, turns))
+                _spread(code, here, there, count, turns * size, size)
 
 
 def _spread(
     code: Code, source: SSAValue, target: SSAValue, count: int, pitch: int, size: int
 ) -> None:
     """Bring `count` pieces of `size` bytes, which stand `pitch` bytes apart, together."""
-
-    def step(j: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        here = code.at(source, code.mul(j, code.constant(pitch)))
-        code.copy(code.at(target, code.mul(j, code.constant(size))), here, code.constant(size))
-        return []
-
-    code.loop(code.constant(0), code.constant(count), 1, step)
+    with code.each(0, count) as j:
+        here = code.at(source, code.mul(j, pitch))
+        code.copy(code.at(target, code.mul(j, size)), here, size)
 
 
 def write_grid(
@@ -129,8 +96,8 @@ def write_grid(
     target: SSAValue,
     kind: Attribute,
     pad: int,
-    low: SSAValue,
-    high: SSAValue,
+    low: Index,
+    high: Index,
 ) -> None:
     """The rows from `low` to `high` of a loose image of numbers to their places in a grid.
 
@@ -138,17 +105,13 @@ def write_grid(
     later.
     """
     g, element = grid.geometry, element_of(kind)
-    assert element is not None
     tall, wide = g.strides
-
-    def row(r: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        line = code.at(source, code.mul(r, code.constant(g.width)), element)
-        padded = code.add(r, code.constant(g.before[0]))
-        down = code.udiv(padded, code.constant(tall))
-        part = code.mul(code.sub(padded, code.mul(down, code.constant(tall))), code.constant(wide))
-        place = code.add(
-            code.mul(part, code.constant(grid.part)), code.mul(down, code.constant(grid.pitch))
-        )
+    with code.each(low, high) as r:
+        line = code.at(source, code.mul(r, g.width), element)
+        padded = code.add(r, g.before[0])
+        down = code.udiv(padded, tall)
+        part = code.mul(code.sub(padded, code.mul(down, tall)), wide)
+        place = code.add(code.mul(part, grid.part), code.mul(down, grid.pitch))
         to = code.at(target, place, element)
         for turn in range(wide):
             first = (turn - g.before[1]) % wide
@@ -159,9 +122,6 @@ def write_grid(
                 _spread(code, here, there, count, wide * grid.bytes, grid.bytes)
             else:
                 _bring(code, here, there, count, wide, kind, pad)
-        return []
-
-    code.loop(low, high, 1, row)
 
 
 def _bring(
@@ -169,19 +129,15 @@ def _bring(
 ) -> None:
     """Every number `wide` apart to follow each other, a vector at a time, with pads behind."""
     width, element = lanes(kind), element_of(kind)
-    assert element is not None
 
     def take(at: SSAValue) -> SSAValue:
-        place = code.at(source, code.mul(at, code.constant(wide)), element)
+        place = code.at(source, code.mul(at, wide), element)
         values = code.load(place, vector(element, wide * width))
         return code.shuffle(values, values, range(0, wide * width, wide)) if wide > 1 else values
 
-    def step(at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        code.store(take(at), code.at(target, at, element))
-        return []
-
     rest = count % width
-    code.loop(code.constant(0), code.constant(count - rest), width, step)
+    with code.each(0, count - rest, width) as at:
+        code.store(take(at), code.at(target, at, element))
     if rest:
         at = code.constant(count - rest)
         places = [j if j < rest else width + j for j in range(width)]

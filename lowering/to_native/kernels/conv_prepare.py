@@ -7,13 +7,15 @@ comes from the same registers. Not here: pads, and images whose rows are torn ap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IntegerType, f32, i8, i16, i32, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
-from .code import POINTER, Code, function, suffix, vector
+from ..llvm.types import vector
+from .code import POINTER, Code, Index
 from .conv_memory import ConvMemory
 from .float_digits import MAGNITUDE_BITS, float_digits, float_scale
 
@@ -23,38 +25,26 @@ _TOGETHER = 16
 """Channels that are stored at once."""
 
 
+@contextmanager
 def each_vector(
-    code: Code,
-    memory: ConvMemory,
-    low: SSAValue,
-    high: SSAValue,
-    body: Callable[[SSAValue, SSAValue, SSAValue], None],
-) -> None:
-    """Do `body(run, start, place)` for each vector: its run, its place there and in the image.
+    code: Code, memory: ConvMemory, low: Index, high: Index
+) -> Generator[tuple[SSAValue, SSAValue, SSAValue]]:
+    """Loops over the vectors of an image: the run of each, its place there and in the image.
 
     Vectors hold the rows of the image from `low` to `high`, or its columns where results are shared
     out by columns; what else they hold is right as well.
     """
     runs = memory.runs
-    last = code.constant(max(runs.length - runs.lanes, 0))
     first, end = code.constant(0), code.constant(runs.length)
     if runs.count == 1:
         each = code.constant(1 if memory.by_columns else memory.geometry.width)
         first, end = code.mul(low, each), code.mul(high, each)
-        low, high = code.constant(0), code.constant(1)
-
-    def run(r: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        before = code.mul(r, code.constant(runs.length))
-
-        def at(place: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            start = code.minimum(place, last)
-            body(r, start, code.add(before, start))
-            return []
-
-        code.loop(first, end, runs.lanes, at)
-        return []
-
-    code.loop(low, high, 1, run)
+        low, high = 0, 1
+    with code.each(low, high) as run:
+        before = code.mul(run, runs.length)
+        with code.each(first, end, runs.lanes) as place:
+            start = code.minimum(place, max(runs.length - runs.lanes, 0))
+            yield run, start, code.add(before, start)
 
 
 def readable(
@@ -65,45 +55,33 @@ def readable(
     if not memory.runs.short:
         return x, g.pixels
     copied = code.at(scratch, memory.source_at)
-
-    def copy(c: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        target = code.at(copied, code.mul(c, code.constant(memory.lanes * size)))
-        source = code.at(x, code.mul(c, code.constant(g.pixels * size)))
-        code.copy(target, source, code.constant(g.pixels * size))
-        return []
-
-    code.loop(code.constant(0), code.constant(channels), 1, copy)
+    with code.each(0, channels) as c:
+        target = code.at(copied, code.mul(c, memory.lanes * size))
+        source = code.at(x, code.mul(c, g.pixels * size))
+        code.copy(target, source, g.pixels * size)
     return copied, memory.lanes
 
 
 def write_scale(memory: ConvMemory, name: str) -> llvm.FuncOp:
     """`name(x, scratch)` puts the scale of an image, and its inverse, in scratch."""
+    code = Code(name, [POINTER] * 2)
+    x, scratch = code.arguments
+    g, lanes = memory.geometry, memory.recipe.lanes
+    size = g.channels * g.pixels
+    whole = size - size % lanes
 
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, scratch = arguments
-        g, lanes = memory.geometry, memory.recipe.lanes
-        size = g.channels * g.pixels
-        whole = code.constant(size - size % lanes)
-
-        def largest(kind: Attribute) -> Callable[..., list[SSAValue]]:
-            mask = code.constant(MAGNITUDE_BITS, kind)
-
-            def step(i: SSAValue, best: Sequence[SSAValue]) -> list[SSAValue]:
-                value = code.load(code.at(x, i, f32), kind)
-                return [code.maximum(best[0], code.and_(value, mask))]
-
-            return step
-
-        wide = vector(i32, lanes)
-        zero = code.constant(0, wide)
-        best = code.loop(code.constant(0), whole, lanes, largest(wide), [zero])[0]
-        bits = code.intrinsic(f"llvm.vector.reduce.smax.{suffix(wide)}", [best], i32)
-        bits = code.loop(whole, code.constant(size), 1, largest(i32), [bits])[0]
-        target = code.at(scratch, memory.scale_at)
-        for i, value in enumerate(float_scale(code, bits, memory.kind.digits)):
-            code.store(value, code.at(target, 4 * i))
-
-    return function(name, [POINTER] * 2, body)
+    best: SSAValue = code.constant(0, vector(i32, lanes))
+    for kind, start, end, step in (best.type, 0, whole, lanes), (i32, whole, size, 1):
+        if kind == i32:
+            best = code.reduced("smax", best)
+        with code.loop(start, end, step, [best]) as largest:
+            magnitude = code.and_(code.load(code.at(x, largest.index, f32), kind), MAGNITUDE_BITS)
+            largest.values = [code.maximum(largest.values[0], magnitude)]
+        (best,) = largest.values
+    target = code.at(scratch, memory.scale_at)
+    for i, value in enumerate(float_scale(code, best, memory.kind.digits)):
+        code.store(value, code.at(target, 4 * i))
+    return code.finish()
 
 
 def write_prepare(memory: ConvMemory, name: str) -> llvm.FuncOp:
@@ -111,13 +89,11 @@ def write_prepare(memory: ConvMemory, name: str) -> llvm.FuncOp:
 
     See `each_vector` for `low` and `high`, two int64.
     """
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, scratch, low, high = arguments
-        x, pitch = readable(code, memory, x, scratch, memory.geometry.group_channels)
-        _Prepare(code, memory, x, pitch, scratch).write(low, high)
-
-    return function(name, [POINTER] * 2 + [i64] * 2, body)
+    code = Code(name, [POINTER] * 2 + [i64] * 2)
+    x, scratch, low, high = code.arguments
+    x, pitch = readable(code, memory, x, scratch, memory.geometry.group_channels)
+    _Prepare(code, memory, x, pitch, scratch).write(low, high)
+    return code.finish()
 
 
 class _Prepare:
@@ -143,23 +119,18 @@ class _Prepare:
         code, channels = self._code, self._memory.geometry.group_channels
         whole = channels - channels % _TOGETHER
 
-        def body(run: SSAValue, start: SSAValue, place: SSAValue) -> None:
+        with each_vector(code, self._memory, low, high) as (run, start, place):
             targets = self._targets(run, start)
-            sums = [code.constant(0, self._integers)] * self._digits
-
-            def together(c: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-                return self._channels(c, _TOGETHER, place, targets, sums)
-
+            sums: Sequence[SSAValue] = [code.constant(0, self._integers)] * self._digits
             if whole:
-                end = code.constant(whole)
-                sums = code.loop(code.constant(0), end, _TOGETHER, together, sums)
+                with code.loop(0, whole, _TOGETHER, sums) as turn:
+                    turn.values = self._channels(turn.index, _TOGETHER, place, targets, turn.values)
+                sums = turn.values
             if channels > whole:
                 rest = code.constant(whole)
                 sums = self._channels(rest, channels - whole, place, targets, sums)
             for total, target in zip(sums, self._sum_targets(run, start), strict=True):
                 code.store(total, target)
-
-        each_vector(code, self._memory, low, high, body)
 
     def _targets(self, run: SSAValue, start: SSAValue) -> list[SSAValue]:
         """Where the place `start` of a run goes, for each digit."""
@@ -171,7 +142,7 @@ class _Prepare:
             pitch, apart = plane.pitch, memory.plane_size
         else:
             base, pitch, apart = memory.loose_at, memory.runs.length * size, memory.loose_size
-        offset = code.add(code.mul(run, code.constant(pitch)), code.mul(start, code.constant(size)))
+        offset = code.add(code.mul(run, pitch), code.mul(start, size))
         line = code.at(self._scratch, offset)
         return [code.at(line, base + d * apart) for d in range(self._digits)]
 
@@ -183,7 +154,7 @@ class _Prepare:
             pitch, apart = grid.pitch, memory.sums_size
         else:
             base, pitch, apart = memory.loose_sums_at, memory.runs.length, memory.loose_sums_size
-        place = code.add(code.mul(run, code.constant(pitch)), start)
+        place = code.add(code.mul(run, pitch), start)
         line = code.at(self._scratch, place, i32)
         return [code.at(line, base + d * apart) for d in range(self._digits)]
 
@@ -201,7 +172,7 @@ class _Prepare:
         quads: list[list[SSAValue]] = [[] for _ in range(self._digits)]
         result = list(sums)
         for q in range(0, count, 4):
-            packed = self._quad(code.add(first, code.constant(q)), min(4, count - q), place)
+            packed = self._quad(code.add(first, q), min(4, count - q), place)
             for d, values in enumerate(packed):
                 quads[d].append(values)
                 bytes_ = code.bits(values, vector(i8, recipe.width))
@@ -215,8 +186,8 @@ class _Prepare:
         code, size = self._code, self._memory.kind.bytes
         bytes_: list[list[SSAValue]] = [[] for _ in range(self._digits)]
         for c in range(count):
-            channel = code.add(first, code.constant(c))
-            at = code.add(code.mul(channel, code.constant(self._pitch)), place)
+            channel = code.add(first, c)
+            at = code.add(code.mul(channel, self._pitch), place)
             for d, byte in enumerate(self._read(code.at(self._x, at, IntegerType(8 * size)))):
                 bytes_[d].append(code.shl(byte, 8 * c) if c else byte)
         result: list[SSAValue] = []
@@ -237,9 +208,9 @@ class _Prepare:
             return [code.and_(digit, low) for digit in digits]
         value = code.load(address, vector(IntegerType(8 * kind.bytes), self._lanes))
         if kind.bytes < 4:
-            value = code.widen(value, wide)
+            value = code.resize(value, wide)
         if kind.offset:
-            value = code.xor(value, code.constant(kind.offset, wide))
+            value = code.xor(value, kind.offset)
         elif kind.bytes == 4:
             carry = code.constant(_LOWER_DIGITS, wide)
             value = code.xor(code.add(value, carry), carry)
@@ -253,7 +224,7 @@ class _Prepare:
             narrow: dict[int, IntegerType] = {1: i8, 2: i16}
             values = quads[0]
             if size < 4:
-                values = code.narrow(values, vector(narrow[size], self._lanes))
+                values = code.resize(values, vector(narrow[size], self._lanes))
             code.store(values, target)
             return
         if len(quads) == 1:

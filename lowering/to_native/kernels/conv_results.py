@@ -5,14 +5,13 @@ Not here: the sums (`conv_tiles`, `depthwise`), the steps themselves (`epilogue`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IntegerType, f32, i32, i64
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.linear import Kind, round_up
-from .code import POINTER, Code, Loop, function, vector
+from ..llvm.types import vector
+from .code import POINTER, Code
 from .conv_memory import ConvMemory
 from .conv_prepare import transpose
 from .epilogue import Epilogue, Lanes, Steps
@@ -42,56 +41,42 @@ def write_turn(memory: ConvMemory, name: str) -> llvm.FuncOp:
     """The function `name`, see `TURN_ARGUMENTS`."""
     g, kind, wide = memory.geometry, memory.kind, memory.recipe.lanes
     apart = memory.turned_stride
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        scratch, sums, count = arguments
-        lanes = Lanes(code, wide)
-        scale = None
-        if kind.floating:
-            scale = lanes.spread(code.load(code.at(scratch, memory.scale_at), f32))
-        sums_size = memory.sums_size if memory.single else _windows_size(memory)
-
-        def places(first: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            raw = code.at(scratch, memory.raw_at)
-            raw = code.at(raw, code.mul(first, code.constant(memory.raw_stride)), i32)
-            line = code.at(sums, first, i32)
-            totals = [
-                [
-                    lanes.spread(code.load(code.at(line, 4 * i + d * sums_size), i32))
+    code = Code(name, [POINTER] * 2 + [i64])
+    scratch, sums, count = code.arguments
+    lanes = Lanes(code, wide)
+    scale = None
+    if kind.floating:
+        scale = lanes.spread(code.load(code.at(scratch, memory.scale_at), f32))
+    sums_size = memory.sums_size if memory.single else _windows_size(memory)
+    with code.each(0, count, 4) as first:
+        raw = code.at(scratch, memory.raw_at)
+        raw = code.at(raw, code.mul(first, memory.raw_stride), i32)
+        line = code.at(sums, first, i32)
+        totals = [
+            [
+                lanes.spread(code.load(code.at(line, 4 * i + d * sums_size), i32))
+                for d in range(kind.digits)
+            ]
+            for i in range(4)
+        ]
+        target = code.at(code.at(scratch, memory.turned_at), first, i32)
+        outs = code.constant(round_up(g.group_outs, wide))
+        with code.each(0, outs, wide) as n:
+            rows: list[SSAValue] = []
+            for i in range(4):
+                here = code.at(raw, 4 * i * memory.raw_stride)
+                digits = [
+                    code.sub(lanes.load(code.at(here, d * memory.raw_size), n, i32), totals[i][d])
                     for d in range(kind.digits)
                 ]
-                for i in range(4)
-            ]
-            target = code.at(code.at(scratch, memory.turned_at), first, i32)
-
-            def channels(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                rows: list[SSAValue] = []
-                for i in range(4):
-                    here = code.at(raw, 4 * i * memory.raw_stride)
-                    digits = [
-                        code.sub(
-                            lanes.load(code.at(here, d * memory.raw_size), n, i32), totals[i][d]
-                        )
-                        for d in range(kind.digits)
-                    ]
-                    joined = (
-                        lanes.integers(digits) if scale is None else lanes.floats(digits, scale)
-                    )
-                    rows.append(code.bits(joined, vector(i32, wide)))
-                there = code.at(target, code.mul(n, code.constant(apart)), i32)
-                for i, register in enumerate(transpose(code, rows, wide)):
-                    for j in range(0, wide, 4):
-                        part = code.shuffle(register, register, range(j, j + 4))
-                        code.store(part, code.at(there, 4 * apart * (j + i)))
-                return []
-
-            outs = code.constant(round_up(g.group_outs, wide))
-            code.loop(code.constant(0), outs, wide, channels)
-            return []
-
-        code.loop(code.constant(0), count, 4, places)
-
-    return function(name, [POINTER] * 2 + [i64], body)
+                joined = lanes.integers(digits) if scale is None else lanes.floats(digits, scale)
+                rows.append(code.bits(joined, vector(i32, wide)))
+            there = code.at(target, code.mul(n, apart), i32)
+            for i, register in enumerate(transpose(code, rows, wide)):
+                for j in range(0, wide, 4):
+                    part = code.shuffle(register, register, range(j, j + 4))
+                    code.store(part, code.at(there, 4 * apart * (j + i)))
+    return code.finish()
 
 
 def _windows_size(memory: ConvMemory) -> int:
@@ -113,37 +98,22 @@ def write_finish_rows(
     """
     width = epilogue.result(kind).size
     element = f32 if kind.floating else i32
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        given: dict[str, SSAValue] = dict(zip(FINISH_ROWS_ARGUMENTS, arguments, strict=True))
-        steps = Steps(code, kind, epilogue, given, code.constant(outs))
-        count, step = given["count"], code.constant(recipe.lanes)
-        last, none = code.sub(count, step), code.constant(0)
-        enough = code.compare("sge", last, none)
-        vectors = code.select(enough, count, none)
-        singles = code.select(enough, none, count)
-
-        def output(o: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            n = code.add(given["first"], o)
-            source = code.at(given["products"], code.mul(o, given["stride"]), i32)
-            target = code.at(given["y"], code.mul(o, code.constant(places * width)))
-
-            def at(wide: int) -> Loop:
-                lanes = Lanes(code, wide, single=True)
-
-                def places(i: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                    # The last vector may overlap the one before.
-                    here = code.minimum(i, last) if wide > 1 else i
-                    value = steps.apply(lanes, lanes.load(source, here, element), n)
-                    code.store(value, code.at(target, here, IntegerType(8 * width)))
-                    return []
-
-                return places
-
-            code.loop(none, vectors, recipe.lanes, at(recipe.lanes))
-            code.loop(none, singles, 1, at(1))
-            return []
-
-        code.loop(none, given["outs"], 1, output)
-
-    return function(name, [POINTER] * 6 + [i64] * 4, body)
+    code = Code(name, [POINTER] * 6 + [i64] * 4)
+    given: dict[str, SSAValue] = dict(zip(FINISH_ROWS_ARGUMENTS, code.arguments, strict=True))
+    steps = Steps(code, kind, epilogue, given, code.constant(outs))
+    count, none = given["count"], code.constant(0)
+    last = code.sub(count, recipe.lanes)
+    enough = code.icmp("sge", last, none)
+    spans = (recipe.lanes, code.select(enough, count, none)), (1, code.select(enough, none, count))
+    with code.each(0, given["outs"]) as o:
+        n = code.add(given["first"], o)
+        source = code.at(given["products"], code.mul(o, given["stride"]), i32)
+        target = code.at(given["y"], code.mul(o, places * width))
+        for wide, end in spans:
+            lanes = Lanes(code, wide, single=True)
+            with code.each(0, end, wide) as i:
+                # The last vector may overlap the one before.
+                here = code.minimum(i, last) if wide > 1 else i
+                value = steps.apply(lanes, lanes.load(source, here, element), n)
+                code.store(value, code.at(target, here, IntegerType(8 * width)))
+    return code.finish()

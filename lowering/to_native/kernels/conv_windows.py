@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
-from .code import Code, element_of, lanes, suffix, vector
+from ..llvm.types import element as element_of
+from ..llvm.types import vector
+from .code import Code, Index, lanes
 from .conv_memory import Grid
 
 
@@ -20,8 +22,8 @@ def write_windows(
     source: SSAValue,
     target: SSAValue,
     kind: Attribute,
-    first: SSAValue,
-    end: SSAValue,
+    first: Index,
+    end: Index,
     weights: Sequence[SSAValue] | None = None,
 ) -> None:
     """Put Σ over the window for results into `target`: int32 or float32, with void results.
@@ -32,29 +34,23 @@ def write_windows(
     Numbers and vectors of them (`kind`) are int16, whose sums must fit, int32 or float32.
     """
     g, width, element = grid.geometry, lanes(kind), element_of(kind)
-    assert element is not None
     rows, columns = g.kernel
     offsets = [grid.offset(r, c) for r in range(rows) for c in range(columns)]
     factors = None if weights is None else [code.splat(weight, width) for weight in weights]
-
-    def step(q: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+    with code.each(first, end, width) as q:
         here = code.at(source, q, element)
         total: SSAValue | None = None
         for tap, offset in enumerate(offsets):
             value = code.load(code.at(here, offset, element), kind)
-            factor = None if factors is None else factors[tap]
-            total = _added(code, total, value, factor)
+            total = _added(code, total, value, None if factors is None else factors[tap])
         assert total is not None
-        place = code.at(target, q, i32)
-        if element in (f32, i32):
-            code.store(total, place)
-            return []
-        for lane in (0, width // 2):
-            half = code.shuffle(total, total, range(lane, lane + width // 2))
-            code.store(code.widen(half, vector(i32, width // 2)), code.at(place, lane, i32))
-        return []
-
-    code.loop(first, end, width, step)
+        parts = [total]
+        if element == i16:
+            half = width // 2
+            halves = (code.shuffle(total, total, range(lane, lane + half)) for lane in (0, half))
+            parts = [code.resize(part, vector(i32, half)) for part in halves]
+        for n, part in enumerate(parts):
+            code.store(part, code.at(code.at(target, q, i32), n * width // 2, i32))
 
 
 def _added(
@@ -64,8 +60,7 @@ def _added(
         assert factor is not None
         if total is None:
             return code.fmul(value, factor)
-        name = f"llvm.fmuladd.{suffix(value.type)}"
-        return code.intrinsic(name, [value, factor, total], value.type)
+        return code.overloaded("fmuladd", value, factor, total)
     product = value if factor is None else code.mul(value, factor)
     return product if total is None else code.add(total, product)
 
@@ -76,25 +71,17 @@ def write_packed(
     source: SSAValue,
     target: SSAValue,
     width: int,
-    first: SSAValue,
-    end: SSAValue,
+    first: Index,
+    end: Index,
 ) -> None:
     """Rows of results without the void ones, as vectors of `width` numbers of 32 bits.
 
     The rows from `first` to `end`. A vector that goes beyond its row is overwritten by the next.
     """
     columns = grid.geometry.out_width
-
-    def row(r: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        here = code.at(source, code.mul(r, code.constant(grid.pitch)), i32)
-        there = code.at(target, code.mul(r, code.constant(columns)), i32)
-
-        def step(j: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+    with code.each(first, end) as r:
+        here = code.at(source, code.mul(r, grid.pitch), i32)
+        there = code.at(target, code.mul(r, columns), i32)
+        with code.each(0, columns, width) as j:
             values = code.load(code.at(here, j, i32), vector(i32, width))
             code.store(values, code.at(there, j, i32))
-            return []
-
-        code.loop(code.constant(0), code.constant(columns), width, step)
-        return []
-
-    code.loop(first, end, 1, row)

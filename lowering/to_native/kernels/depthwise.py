@@ -7,13 +7,12 @@ whatever the kind. Not here: convolutions with several channels a group (`conv`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IntegerType, f32, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
-from .code import POINTER, Code, function, vector
+from ..llvm.types import vector
+from .code import POINTER, Code
 from .conv_memory import ConvMemory
 from .conv_planes import fill, pad_of, write_grid
 from .conv_prepare import each_vector, readable
@@ -38,29 +37,24 @@ def write_channel(memory: ConvMemory, name: str) -> llvm.FuncOp:
     g, grid, kind = memory.geometry, memory.values, memory.kind
     element = grid_element(memory)
     wide = vector(element, memory.lanes)
+    code = Code(name, [POINTER] * 2)
+    x, scratch = code.arguments
+    x, _ = readable(code, memory, x, scratch, 1)
+    if memory.grid_in_place:
+        start = g.before[0] * grid.pitch + g.before[1]
+        target, pitch = code.at(scratch, memory.values_at + start * grid.bytes), grid.pitch
+    else:
+        target, pitch = code.at(scratch, memory.loose_at), memory.runs.length
 
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, scratch = arguments
-        x, _ = readable(code, memory, x, scratch, 1)
-        if memory.grid_in_place:
-            start = g.before[0] * grid.pitch + g.before[1]
-            target, pitch = code.at(scratch, memory.values_at + start * grid.bytes), grid.pitch
-        else:
-            target, pitch = code.at(scratch, memory.loose_at), memory.runs.length
-
-        def put(run: SSAValue, start: SSAValue, place: SSAValue) -> None:
-            value = _read(code, memory, x, place, wide)
-            there = code.add(code.mul(run, code.constant(pitch)), start)
-            code.store(value, code.at(target, there, element))
-
-        none = code.constant(0)
-        each_vector(code, memory, none, code.constant(memory.input_size), put)
-        if not memory.grid_in_place:
-            source, to = code.at(scratch, memory.loose_at), code.at(scratch, memory.values_at)
-            pad = 0 if kind.floating else pad_of(memory, 0)
-            write_grid(code, grid, source, to, wide, pad, none, code.constant(g.height))
-
-    return function(name, [POINTER] * 2, body)
+    with each_vector(code, memory, 0, memory.input_size) as (run, start, place):
+        value = _read(code, memory, x, place, wide)
+        there = code.add(code.mul(run, pitch), start)
+        code.store(value, code.at(target, there, element))
+    if not memory.grid_in_place:
+        source, to = code.at(scratch, memory.loose_at), code.at(scratch, memory.values_at)
+        pad = 0 if kind.floating else pad_of(memory, 0)
+        write_grid(code, grid, source, to, wide, pad, 0, g.height)
+    return code.finish()
 
 
 def _read(
@@ -74,11 +68,11 @@ def _read(
     value = code.load(code.at(x, place, element), vector(element, memory.lanes))
     if kind.offset and kind.bytes == 1:
         # As a signed byte, this is the unsigned one less 128.
-        value = code.xor(value, code.constant(-kind.offset, value.type))
+        value = code.xor(value, -kind.offset)
     if value.type != wide:
-        value = code.widen(value, wide)
+        value = code.resize(value, wide)
     if kind.offset and kind.bytes > 1:
-        value = code.sub(value, code.constant(kind.offset, wide))
+        value = code.sub(value, kind.offset)
     return value
 
 
@@ -86,24 +80,22 @@ def write_products(memory: ConvMemory, name: str) -> llvm.FuncOp:
     """`name(weights, scratch)` makes one output of the channel in the grid."""
     g, grid = memory.geometry, memory.values
     element = grid_element(memory)
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        weights, scratch = arguments
-        factors: list[SSAValue] = []
-        for tap in range(g.kernel[0] * g.kernel[1]):
-            trit = code.widen(code.load(code.at(weights, tap), i8), i32)
-            if element == f32:
-                factors.append(code.to_float(trit))
-            else:
-                factors.append(trit if element == i32 else code.narrow(trit, element))
-        source, target = code.at(scratch, memory.values_at), code.at(scratch, memory.spans_at)
-        none, wide = code.constant(0), vector(element, memory.lanes)
-        write_windows(code, grid, source, target, wide, none, code.constant(grid.span), factors)
-        if not grid.packed:
-            packed, rows = code.at(scratch, memory.results_at), code.constant(g.out_height)
-            write_packed(code, grid, target, packed, memory.recipe.lanes, none, rows)
-
-    return function(name, [POINTER] * 2, body)
+    code = Code(name, [POINTER] * 2)
+    weights, scratch = code.arguments
+    factors: list[SSAValue] = []
+    for tap in range(g.kernel[0] * g.kernel[1]):
+        trit = code.resize(code.load(code.at(weights, tap), i8), i32)
+        if element == f32:
+            factors.append(code.to_float(trit))
+        else:
+            factors.append(trit if element == i32 else code.resize(trit, element))
+    source, target = code.at(scratch, memory.values_at), code.at(scratch, memory.spans_at)
+    none, wide = code.constant(0), vector(element, memory.lanes)
+    write_windows(code, grid, source, target, wide, none, code.constant(grid.span), factors)
+    if not grid.packed:
+        packed, rows = code.at(scratch, memory.results_at), code.constant(g.out_height)
+        write_packed(code, grid, target, packed, memory.recipe.lanes, none, rows)
+    return code.finish()
 
 
 def products_at(memory: ConvMemory) -> int:

@@ -16,7 +16,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from ....ir.errors import OptionError
 from ....runtime.native.abi.linear import DIGIT_BASE, Kind
-from .code import POINTER, Code, Loop, function, vector
+from ..llvm.types import vector
+from .code import POINTER, Code
 from .recipes import Recipe
 
 Spread = Literal["all", "channel"]
@@ -125,11 +126,9 @@ start at output 0 of the first row, `sums` (of digit rows) and `scales` at the f
 def write_finish(recipe: Recipe, kind: Kind, epilogue: Epilogue, name: str) -> llvm.FuncOp:
     """The function that turns raw results of a tile into results, see `FINISH_ARGUMENTS`."""
     epilogue.check(kind)
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        _Finish(code, recipe, kind, epilogue, dict(zip(FINISH_ARGUMENTS, arguments, strict=True)))
-
-    return function(name, [POINTER] * 8 + [i64] * 5, body)
+    code = Code(name, [POINTER] * 8 + [i64] * 5)
+    _Finish(code, recipe, kind, epilogue, dict(zip(FINISH_ARGUMENTS, code.arguments, strict=True)))
+    return code.finish()
 
 
 class _Finish:
@@ -149,24 +148,22 @@ class _Finish:
         self._given = given
         self._steps = Steps(code, kind, epilogue, given, given["outs"])
         first, end = given["n0"], given["n1"]
-        rest = code.and_(code.sub(end, first), code.constant(recipe.lanes - 1))
+        rest = code.and_(code.sub(end, first), recipe.lanes - 1)
         whole = code.sub(end, rest)
+        with code.each(0, given["rows"]) as m:
+            digit = code.mul(m, kind.digits)
+            self._columns(m, digit, first, whole, recipe.lanes)
+            self._columns(m, digit, whole, end, 1)
 
-        def row(m: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            digit = code.mul(m, code.constant(kind.digits))
-            code.loop(first, whole, recipe.lanes, self._columns(m, digit, recipe.lanes))
-            code.loop(whole, end, 1, self._columns(m, digit, 1))
-            return []
-
-        code.loop(code.constant(0), given["rows"], 1, row)
-
-    def _columns(self, m: SSAValue, digit: SSAValue, wide: int) -> Loop:
-        """What is done at `wide` outputs of row `m`, the digits of which start at `digit`."""
+    def _columns(
+        self, m: SSAValue, digit: SSAValue, first: SSAValue, end: SSAValue, wide: int
+    ) -> None:
+        """Outputs of row `m`, the digits of which start at `digit`, `wide` of them at a time."""
         code, kind, given = self._code, self._kind, self._given
         lanes = Lanes(code, wide)
         stride = given["raw_stride"]
         raws = [
-            code.at(given["raw"], code.mul(code.add(digit, code.constant(d)), stride), i32)
+            code.at(given["raw"], code.mul(code.add(digit, d), stride), i32)
             for d in range(kind.digits)
         ]
         sums = [
@@ -177,20 +174,14 @@ class _Finish:
         if kind.floating:
             scale = lanes.spread(code.load(code.at(given["scales"], m, f32), f32))
         width = self._epilogue.result(kind).size
-        line = code.at(given["y"], code.mul(code.mul(m, given["outs"]), code.constant(width)))
-
-        def body(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        line = code.at(given["y"], code.mul(code.mul(m, given["outs"]), width))
+        with code.each(first, end, wide) as n:
             values = [
                 code.sub(lanes.load(raw, n, i32), total)
                 for raw, total in zip(raws, sums, strict=True)
             ]
             value = lanes.integers(values) if scale is None else lanes.floats(values, scale)
-            code.store(
-                self._steps.apply(lanes, value, n), code.at(line, code.mul(n, code.constant(width)))
-            )
-            return []
-
-        return body
+            code.store(self._steps.apply(lanes, value, n), code.at(line, code.mul(n, width)))
 
 
 class Steps:
@@ -221,9 +212,13 @@ class Steps:
             value = code.fadd(value, offset) if element == f32 else code.add(value, offset)
         if steps.activation != "none":
             zero = code.constant(0, lanes.of(element))
-            value = code.fmaximum(value, zero) if element == f32 else code.maximum(value, zero)
+            value = (
+                code.overloaded("maximum", value, zero)
+                if element == f32
+                else code.maximum(value, zero)
+            )
         if steps.activation == "relu6":
-            value = code.fminimum(value, code.constant(6.0, lanes.of(f32)))
+            value = code.overloaded("minimum", value, code.constant(6.0, value.type))
         if isinstance(steps.then, Thresholds):
             return self._count(lanes, steps.then, value, n)
         if isinstance(steps.then, Requantize):
@@ -237,28 +232,28 @@ class Steps:
         key = lanes.key(value) if self._kind.floating else value
         one = code.constant(1, integers)
         channels = self._outs if then.spread == "channel" else code.constant(1)
-
-        def threshold(k: SSAValue, above: Sequence[SSAValue]) -> list[SSAValue]:
-            line = code.at(table, code.mul(k, channels), i32)
+        count = code.constant(then.count)
+        with code.loop(0, count, 1, [code.constant(0, integers)]) as threshold:
+            line = code.at(table, code.mul(threshold.index, channels), i32)
             limit = lanes.parameter(line, n, i32, then.spread)
             differs = code.xor(code.minimum(limit, key), limit)
-            return [code.add(above[0], code.lesser(differs, one))]
-
-        count = code.constant(then.count)
-        above = code.loop(code.constant(0), count, 1, threshold, [code.constant(0, integers)])[0]
-        reached = code.sub(code.constant(then.count, integers), above)
+            threshold.values = [
+                code.add(threshold.values[0], code.overloaded("umin", differs, one))
+            ]
+        above = threshold.values[0]
+        reached = code.sub(then.count, above)
         return lanes.narrow(reached, then.width)
 
     def _requantize(self, lanes: Lanes, then: Requantize, value: SSAValue, n: SSAValue) -> SSAValue:
         code, given = self._code, self._given
         wide = lanes.of(i64)
         factor = lanes.parameter(given["table"], n, i32, then.multiplier)
-        bits = code.widen(lanes.parameter(given["shift"], n, i32, then.shift), wide)
+        bits = code.resize(lanes.parameter(given["shift"], n, i32, then.shift), wide)
         one = code.constant(1, wide)
-        half = code.shift_left(one, code.sub(bits, one))
-        product = code.mul(code.widen(value, wide), code.widen(factor, wide))
-        scaled = code.shift_right(code.add(product, half), bits)
-        moved = code.add(scaled, code.constant(then.zero_point, wide))
+        half = code.shl(one, code.sub(bits, one))
+        product = code.mul(code.resize(value, wide), code.resize(factor, wide))
+        scaled = code.ashr(code.add(product, half), bits)
+        moved = code.add(scaled, then.zero_point)
         low, high = code.constant(then.low, wide), code.constant(then.high, wide)
         return lanes.narrow(code.minimum(code.maximum(moved, low), high), then.width)
 
@@ -297,7 +292,7 @@ class Lanes:
     def narrow(self, value: SSAValue, width: int) -> SSAValue:
         """The low bits of an integer."""
         kind = self.of(IntegerType(width))
-        return value if value.type == kind else self.code.narrow(value, kind)
+        return value if value.type == kind else self.code.resize(value, kind)
 
     def integers(self, digits: Sequence[SSAValue]) -> SSAValue:
         """Digits in base 256 joined, modulo 2^32."""
@@ -311,7 +306,7 @@ class Lanes:
         code = self.code
         joined = code.to_float(digits[-1])
         for value in reversed(digits[:-1]):
-            lower = code.fmul(joined, code.constant(1 / DIGIT_BASE, self.of(f32)))
+            lower = code.fmul(joined, 1 / DIGIT_BASE)
             joined = code.fadd(code.to_float(value), lower)
         return code.fmul(joined, scale)
 
@@ -319,12 +314,12 @@ class Lanes:
         """Floats as integers in the same order; the least one for NaN."""
         code, kind = self.code, self.of(i32)
         # Adding 0 turns -0 into 0.
-        bits = code.bits(code.fadd(value, code.constant(0.0, self.of(f32))), kind)
+        bits = code.bits(code.fadd(value, 0.0), kind)
         magnitude_bits = code.constant(_MAGNITUDE_BITS, kind)
         ordered = code.xor(bits, code.and_(code.ashr(bits, 31), magnitude_bits))
         magnitude = code.and_(bits, magnitude_bits)
         # All ones for a NaN, whose magnitude is above that of infinity.
-        nan = code.ashr(code.sub(code.constant(_INFINITE, kind), magnitude), 31)
+        nan = code.ashr(code.sub(_INFINITE, magnitude), 31)
         least = code.constant(-(1 << 31), kind)
-        kept = code.and_(ordered, code.xor(nan, code.constant(-1, kind)))
+        kept = code.and_(ordered, code.xor(nan, -1))
         return code.or_(kept, code.and_(nan, least))

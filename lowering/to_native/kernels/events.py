@@ -22,7 +22,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from ....passes.analysis.event_products import RowKind
 from ....runtime.native.abi.linear import round_up
-from .code import Code, Loop, vector
+from ..llvm.types import vector
+from .code import Code
 from .recipes import Recipe
 
 _NIBBLE_ROWS = 7
@@ -105,17 +106,16 @@ class Events:
         """
         code, rows, width = self._code, self._rows, self._width
         whole = rows.ins - self._rest
-
-        def piece(i: SSAValue, counts: Sequence[SSAValue]) -> list[SSAValue]:
-            return [self._listed(code.at(x, i), i, events, counts[0])]
-
         start = [code.constant(0)]
-        (count,) = code.loop(code.constant(0), code.constant(whole), width, piece, start)
+        with code.loop(0, whole, width, start) as piece:
+            i = piece.index
+            piece.values = [self._listed(code.at(x, i), i, events, piece.values[0])]
+        (count,) = piece.values
         if self._last is None:
             return count
         place = code.constant(whole)
         code.clear(self._last, width)
-        code.copy(self._last, code.at(x, place), code.constant(self._rest))
+        code.copy(self._last, code.at(x, place), self._rest)
         return self._listed(self._last, place, events, count)
 
     def _listed(
@@ -124,26 +124,24 @@ class Events:
         """List the events of one register of bytes, the first of which is input `first`."""
         code, width = self._code, self._width
         values = code.load(source, vector(i8, width))
-        fires = code.compare("ne", values, code.constant(0, values.type))
+        fires = code.icmp("ne", values, 0)
         mask = code.bits(fires, IntegerType(width))
         if width < 64:
-            mask = code.lengthen(mask, i64)
+            mask = code.resize(mask, i64, unsigned=True)
         found = code.intrinsic("llvm.ctpop.i64", [mask], i64)
         target = code.at(events, count, i64)
 
         def some(at: SSAValue, mask: SSAValue, entries: int) -> SSAValue:
             for k in range(entries):
                 place = code.intrinsic("llvm.cttz.i64", [mask, code.constant(0, i1)], i64)
-                offset = code.mul(code.add(first, place), code.constant(self._rows.row_bytes))
+                offset = code.mul(code.add(first, place), self._rows.row_bytes)
                 code.store(offset, code.at(at, k, i64))
-                mask = code.and_(mask, code.sub(mask, code.constant(1)))
+                mask = code.and_(mask, code.sub(mask, 1))
             return mask
 
-        def more(k: SSAValue, masks: Sequence[SSAValue]) -> list[SSAValue]:
-            return [some(code.at(target, k, i64), masks[0], _NEXT)]
-
         mask = some(target, mask, _FIRST)
-        code.loop(code.constant(_FIRST), found, _NEXT, more, [mask])
+        with code.loop(_FIRST, found, _NEXT, [mask]) as more:
+            more.values = [some(code.at(target, more.index, i64), more.values[0], _NEXT)]
         return code.add(count, found)
 
     # Their rows
@@ -173,17 +171,12 @@ class Events:
         columns = self._rows.padded // self._rows.column
         whole = columns - columns % at_once
 
-        def several(step: int) -> Loop:
-            def body(c: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                add(c, step)
-                return []
-
-            return body
-
         if whole:
-            code.loop(code.constant(0), code.constant(whole), at_once, several(at_once))
+            with code.each(0, whole, at_once) as c:
+                add(c, at_once)
         if columns - whole:
-            code.loop(code.constant(whole), code.constant(columns), 1, several(1))
+            with code.each(whole, columns) as c:
+                add(c, 1)
 
     def _row(self, weights: SSAValue, events: SSAValue, event: SSAValue, more: int) -> SSAValue:
         """The address in the row of weights of an event in the list."""
@@ -199,7 +192,7 @@ class Events:
         register, fields = vector(i8, width), 4
         lanes = rows.recipe.lanes
         zero = code.constant(0, register)
-        minus = code.splat(code.narrow(code.sub(code.constant(0), count), i32), lanes)
+        minus = code.splat(code.resize(code.sub(0, count), i32), lanes)
         pairs = code.constant(0x33, register)
 
         def add_row(at: SSAValue, nibbles: Sequence[SSAValue]) -> list[SSAValue]:
@@ -218,42 +211,32 @@ class Events:
             )
             return [code.add(t, f) for t, f in zip(totals, fields, strict=True)]
 
-        def column(c: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            here = code.at(weights, code.mul(c, code.constant(width)))
-            target = code.at(sums, code.mul(c, code.constant(4 * rows.column)))
+        with code.each(0, rows.padded // rows.column) as c:
+            here = code.at(weights, code.mul(c, width))
+            target = code.at(sums, code.mul(c, 4 * rows.column))
             for part in range(0, rows.column, lanes):
                 code.store(minus, code.at(target, 4 * part))
-
-            def chunk(first: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                end = code.minimum(code.add(first, code.constant(_BYTE_ROWS)), count)
-                groups = code.udiv(code.sub(end, first), code.constant(_NIBBLE_ROWS))
-                middle = code.add(first, code.mul(groups, code.constant(_NIBBLE_ROWS)))
-
-                def group(event: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
+            with code.each(0, count, _BYTE_ROWS) as first:
+                end = code.minimum(code.add(first, _BYTE_ROWS), count)
+                groups = code.udiv(code.sub(end, first), _NIBBLE_ROWS)
+                middle = code.add(first, code.mul(groups, _NIBBLE_ROWS))
+                with code.loop(first, middle, _NIBBLE_ROWS, [zero] * fields) as group:
                     nibbles = [zero, zero]
                     for k in range(_NIBBLE_ROWS):
-                        nibbles = add_row(self._row(here, events, event, k), nibbles)
-                    return spread(nibbles, totals)
-
-                def single(event: SSAValue, nibbles: Sequence[SSAValue]) -> list[SSAValue]:
-                    return add_row(self._row(here, events, event, 0), nibbles)
-
-                totals = code.loop(first, middle, _NIBBLE_ROWS, group, [zero] * fields)
-                nibbles = code.loop(middle, end, 1, single, [zero] * 2)
+                        nibbles = add_row(self._row(here, events, group.index, k), nibbles)
+                    group.values = spread(nibbles, group.values)
+                totals = group.values
+                with code.loop(middle, end, 1, [zero] * 2) as single:
+                    single.values = add_row(self._row(here, events, single.index, 0), single.values)
+                nibbles = single.values
                 for f, total in enumerate(spread(nibbles, totals)):
                     self._add_to(code.at(target, 4 * f * width), total, width)
-                return []
-
-            code.loop(code.constant(0), count, _BYTE_ROWS, chunk)
-            return []
-
-        code.loop(code.constant(0), code.constant(rows.padded // rows.column), 1, column)
 
     def _add_to(self, target: SSAValue, values: SSAValue, count: int) -> None:
         """Add unsigned integers, lane by lane, to int32 in memory."""
         code = self._code
         wide = vector(i32, count)
-        total = code.add(code.load(target, wide), code.lengthen(values, wide))
+        total = code.add(code.load(target, wide), code.resize(values, wide, unsigned=True))
         code.store(total, target)
 
     def _add_bytes(
@@ -267,27 +250,24 @@ class Events:
     ) -> None:
         code, width = self._code, self._width
         halves, lanes = vector(i16, width // 2), self._rows.recipe.lanes
-        here = code.at(weights, code.mul(first, code.constant(width)))
-        target = code.at(sums, code.mul(first, code.constant(4 * width)))
+        here = code.at(weights, code.mul(first, width))
+        target = code.at(sums, code.mul(first, 4 * width))
         zero = code.constant(0, halves)
-        bias = code.narrow(code.mul(count, code.constant(-128)), i32)
+        bias = code.resize(code.mul(count, -128), i32)
         minus = code.splat(bias, lanes)
         for part in range(0, columns * width, lanes):
             code.store(minus, code.at(target, 4 * part))
-
-        def chunk(start: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            end = code.minimum(code.add(start, code.constant(_HALF_ROWS)), count)
-
-            def single(event: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
-                row = self._row(here, events, event, 0)
+        with code.each(0, count, _HALF_ROWS) as start:
+            end = code.minimum(code.add(start, _HALF_ROWS), count)
+            with code.loop(start, end, 1, [zero] * (2 * columns)) as single:
+                row = self._row(here, events, single.index, 0)
                 result: list[SSAValue] = []
                 for c in range(columns):
                     values = code.load(code.at(row, c * width), halves)
-                    both, odd = totals[2 * c : 2 * c + 2]
+                    both, odd = single.values[2 * c : 2 * c + 2]
                     result += [code.add(both, values), code.add(odd, code.lshr(values, 8))]
-                return result
-
-            totals = code.loop(start, end, 1, single, [zero] * (2 * columns))
+                single.values = result
+            totals = single.values
             for c in range(columns):
                 both, odd = totals[2 * c : 2 * c + 2]
                 # Sums of even bytes are below 2**16, so they survive the wrapping of `both`.
@@ -295,9 +275,6 @@ class Events:
                 for half, values in enumerate((even, odd)):
                     place = code.at(target, 4 * (c * width + half * (width // 2)))
                     self._add_to(place, values, width // 2)
-            return []
-
-        code.loop(code.constant(0), count, _HALF_ROWS, chunk)
 
     def _add_floats(
         self,
@@ -310,17 +287,15 @@ class Events:
     ) -> None:
         code, width, rows = self._code, self._width, self._rows
         register = vector(rows.element, rows.column)
-        offset = code.mul(first, code.constant(width))
+        offset = code.mul(first, width)
         here, target = code.at(weights, offset), code.at(sums, offset)
-
-        def single(event: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
-            row = self._row(here, events, event, 0)
-            return [
-                code.fadd(total, code.load(code.at(row, c * width), register))
-                for c, total in enumerate(totals)
-            ]
-
         zeros = [code.constant(0.0, register)] * columns
-        totals = code.loop(code.constant(0), count, 1, single, zeros)
+        with code.loop(0, count, 1, zeros) as single:
+            row = self._row(here, events, single.index, 0)
+            single.values = [
+                code.fadd(total, code.load(code.at(row, c * width), register))
+                for c, total in enumerate(single.values)
+            ]
+        totals = single.values
         for c, total in enumerate(totals):
             code.store(total, code.at(target, c * width))

@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.linear import DIGIT_BASE
-from .code import Code, lanes, vector
+from ..llvm.types import vector
+from .code import Code, lanes
 
 MAGNITUDE_BITS = 0x7FFFFFFF
 """Of a float; magnitudes as integers are ordered like the numbers, infinity and NaN above."""
@@ -31,16 +32,16 @@ def float_scale(code: Code, bits: SSAValue, digits: int) -> tuple[SSAValue, SSAV
     multiplied exactly. Below 2^-118 both are 0; with infinity or NaN the scale is NaN.
     """
     magnitude, limit = code.bits(bits, f32), code.constant(127.0, f32)
-    small = code.compare("slt", bits, code.constant(_SMALLEST, i32))
-    finite = code.compare("slt", bits, code.constant(_INFINITE, i32))
+    small = code.icmp("slt", bits, _SMALLEST)
+    finite = code.icmp("slt", bits, _INFINITE)
     nan = code.bits(code.constant(0x7FC00000, i32), f32)
     zero = code.constant(0.0, f32)
     if digits > 1:
-        raised = code.add(bits, code.constant(_TO_NEXT_POWER, i32))
-        exponent = code.and_(raised, code.constant(_INFINITE, i32))
-        power = code.sub(exponent, code.constant(6 << 23, i32))
+        raised = code.add(bits, _TO_NEXT_POWER)
+        exponent = code.and_(raised, _INFINITE)
+        power = code.sub(exponent, 6 << 23)
         scale = code.bits(power, f32)
-        inverse = code.bits(code.sub(code.constant(254 << 23, i32), power), f32)
+        inverse = code.bits(code.sub(254 << 23, power), f32)
     else:
         scale, inverse = code.fdiv(magnitude, limit), code.fdiv(limit, magnitude)
     scale = code.select(finite, scale, nan)
@@ -61,5 +62,5 @@ def float_digits(code: Code, scaled: SSAValue, digits: int) -> list[SSAValue]:
         if d + 1 < digits:
             # Exact: both have the exponent of `scaled` or less, and the difference is small.
             rest = code.fsub(scaled, code.fsub(shifted, magic))
-            scaled = code.fmul(rest, code.constant(DIGIT_BASE, floats))
+            scaled = code.fmul(rest, DIGIT_BASE)
     return result

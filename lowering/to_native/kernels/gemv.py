@@ -13,7 +13,8 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.linear import BLOCK
-from .code import Code, lanes, suffix, vector
+from ..llvm.types import vector
+from .code import Code, lanes
 from .recipes import Recipe
 from .scratch import Product
 
@@ -27,44 +28,34 @@ def write_rows(code: Code, product: Product, *, stored: bool) -> None:
     """Results of every row of activations."""
     recipe, kind, scratch = product.recipe, product.kind, product.scratch
     first, end = product.first, product.end
-    blocks = code.lshr(code.add(product.ins, code.constant(BLOCK - 1)), 8)
-    stride = code.mul(blocks, code.constant(BLOCK // 4))
+    blocks = code.lshr(code.add(product.ins, BLOCK - 1), 8)
+    stride = code.mul(blocks, BLOCK // 4)
     count = recipe.gemv_rows
-    together = code.sub(end, code.constant(count - 1))
+    together = code.sub(end, count - 1)
     span = code.sub(end, first)
-    whole = code.add(first, code.sub(span, code.and_(span, code.constant(count - 1))))
+    whole = code.add(first, code.sub(span, code.and_(span, count - 1)))
 
-    def tile(rows: int, n: SSAValue, x: SSAValue, raw: SSAValue) -> list[SSAValue]:
-        pointers = [
-            code.at(product.weights, code.mul(code.add(n, code.constant(r)), stride))
-            for r in range(rows)
-        ]
+    def tile(rows: int, n: SSAValue, x: SSAValue, raw: SSAValue) -> None:
+        pointers = [code.at(product.weights, code.mul(code.add(n, r), stride)) for r in range(rows)]
         sums = _products(code, recipe, pointers, x, stride, stored=stored)
         target = code.at(raw, n, i32)
         if rows == 4:
             code.store(sum_across(code, sums), target)
         else:
             for r, value in enumerate(sums):
-                name = f"llvm.vector.reduce.add.{suffix(value.type)}"
-                code.store(code.intrinsic(name, [value], i32), code.at(target, r, i32))
-        return []
+                code.store(code.reduced("add", value), code.at(target, r, i32))
 
-    def one_row(m: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        start = code.mul(m, code.constant(kind.digits))
-
-        def one_digit(d: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+    with code.each(0, product.rows) as m:
+        start = code.mul(m, kind.digits)
+        with code.each(0, kind.digits) as d:
             x = scratch.row(code.add(start, d))
             raw = scratch.raw(code.mul(scratch.raw_stride(product.outs), d))
-            code.loop(first, together, count, lambda n, _: tile(count, n, x, raw))
+            with code.each(first, together, count) as n:
+                tile(count, n, x, raw)
             if count > 1:
-                code.loop(whole, end, 1, lambda n, _: tile(1, n, x, raw))
-            return []
-
-        code.loop(code.constant(0), code.constant(kind.digits), 1, one_digit)
-        product.finish(m, code.constant(1), first, end)
-        return []
-
-    code.loop(code.constant(0), product.rows, 1, one_row)
+                with code.each(whole, end) as n:
+                    tile(1, n, x, raw)
+        product.finish(m, 1, first, end)
 
 
 def _products(
@@ -80,15 +71,16 @@ def _products(
     width = recipe.width
     bytes_, total = vector(i8, width), vector(i32, recipe.lanes)
     masks = [code.constant(mask, bytes_) for mask in FIELDS]
-    ahead = code.mul(stride, code.constant(len(pointers)))
-
-    def group(j: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-        result = list(sums)
+    ahead = code.mul(stride, len(pointers))
+    zeros = [code.constant(0, total)] * (4 * len(pointers))
+    with code.loop(0, stride, width, zeros) as group:
+        j = group.index
+        result = list(group.values)
         # Byte j of the 64 of a block stands beside byte j of each of its four planes.
         base = code.at(x, code.shl(j, 2))
         if width < 64:
-            inside = code.and_(j, code.constant(63))
-            base = code.at(base, code.mul(inside, code.constant(-3)))
+            inside = code.and_(j, 63)
+            base = code.at(base, code.mul(inside, -3))
         values = [code.load(code.at(base, 64 * p), bytes_) for p in range(4)]
         for r, pointer in enumerate(pointers):
             address = code.at(pointer, j)
@@ -100,11 +92,8 @@ def _products(
             for p in range(4):
                 field = code.and_(packed, masks[p])
                 result[4 * r + p] = recipe.dot(code, result[4 * r + p], field, values[p])
-        return result
-
-    zeros = [code.constant(0, total)] * (4 * len(pointers))
-    sums = code.loop(code.constant(0), stride, width, group, zeros)
-    return [combine_fields(code, sums[4 * r : 4 * r + 4]) for r in range(len(pointers))]
+        group.values = result
+    return [combine_fields(code, group.values[4 * r : 4 * r + 4]) for r in range(len(pointers))]
 
 
 def combine_fields(code: Code, sums: Sequence[SSAValue]) -> SSAValue:

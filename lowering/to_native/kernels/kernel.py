@@ -24,7 +24,7 @@ layouts that it uses, and for each combination of kind, layout and `Epilogue` th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
 
@@ -46,10 +46,11 @@ from ....runtime.native.abi.linear import (
 )
 from ..source_digest import KERNELS, source_digest
 from .activations import prepare_name, write_prepare
-from .code import POINTER, Code, function
+from .code import POINTER, Code, Index
 from .epilogue import Epilogue, write_finish
 from .gemv import write_rows
 from .panel import write_panels, write_tiles
+from .parallel import loaded
 from .recipes import Recipe
 from .scratch import Product, Scratch
 from .sparse import write_sparse, write_sparse_tiles
@@ -113,52 +114,44 @@ def _write_compute(
     recipe: Recipe, kind: Kind, layout: Layout, epilogue: Epilogue, name: str, finish: str
 ) -> llvm.FuncOp:
     result_bytes = epilogue.result(kind).size
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        weights, y, memory, *tables, rows, ins, outs, n0, n1 = arguments
-        scratch = Scratch(code, memory, rows, ins, kind.digits)
-
-        def end(m: SSAValue, count: SSAValue, first: SSAValue, stop: SSAValue) -> None:
-            digit = code.mul(m, code.constant(kind.digits))
-            line = code.at(y, code.mul(m, code.mul(outs, code.constant(result_bytes))))
-            places = (scratch.raw(code.constant(0)), line, scratch.sum(digit), scratch.scale(m))
-            stride = scratch.raw_stride(outs)
-            code.call(finish, *places, *tables, stride, count, outs, first, stop)
-
-        product = Product(recipe, kind, scratch, weights, rows, ins, outs, n0, n1, end)
-        if layout == "panels":
-            write_panels(code, product)
-        elif layout == "sparse":
-            write_sparse(code, product)
-        else:
-            write_rows(code, product, stored=layout == "stored")
-
     pointers = COMPUTE_ARGUMENTS.index("rows")
     kinds = [POINTER] * pointers + [i64] * (len(COMPUTE_ARGUMENTS) - pointers)
-    return function(name, kinds, body)
+    code = Code(name, kinds)
+    weights, y, memory, *tables, rows, ins, outs, n0, n1 = code.arguments
+    scratch = Scratch(code, memory, rows, ins, kind.digits)
+
+    def end(m: SSAValue, count: Index, first: SSAValue, stop: SSAValue) -> None:
+        digit = code.mul(m, kind.digits)
+        line = code.at(y, code.mul(m, code.mul(outs, result_bytes)))
+        places = (scratch.raw(0), line, scratch.sum(digit), scratch.scale(m))
+        stride = scratch.raw_stride(outs)
+        code.call(finish, *places, *tables, stride, count, outs, first, stop)
+
+    product = Product(recipe, kind, scratch, weights, rows, ins, outs, n0, n1, end)
+    if layout == "panels":
+        write_panels(code, product)
+    elif layout == "sparse":
+        write_sparse(code, product)
+    else:
+        write_rows(code, product, stored=layout == "stored")
+    return code.finish()
 
 
 def _write_linear(name: str, prepare: str, compute: str) -> llvm.FuncOp:
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, weights, y, scratch, *tables, rows, ins, outs = arguments
-        zero = code.constant(0)
-        code.call(prepare, x, scratch, rows, ins, zero, rows)
-        code.call(compute, weights, y, scratch, *tables, rows, ins, outs, zero, outs)
-
-    return function(name, [POINTER] * 8 + [i64] * 3, body)
+    code = Code(name, [POINTER] * 8 + [i64] * 3)
+    x, weights, y, scratch, *tables, rows, ins, outs = code.arguments
+    code.call(prepare, x, scratch, rows, ins, 0, rows)
+    code.call(compute, weights, y, scratch, *tables, rows, ins, outs, 0, outs)
+    return code.finish()
 
 
 def _write_arrays() -> llvm.FuncOp:
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        given: list[SSAValue] = []
-        for i, name in enumerate(LINEAR_ARGUMENTS):
-            kind = i64 if name in ("rows", "ins", "outs") else POINTER
-            value = code.load(code.at(arguments[0], 8 * i), kind)
-            held = name in ("x", "y")
-            given.append(code.load(code.at(value, ARRAY_DATA), POINTER) if held else value)
-        code.call("linear", *given)
-
-    return function(ARRAYS, [POINTER], body)
+    code = Code(ARRAYS, [POINTER])
+    values = loaded(code, LINEAR_ARGUMENTS)
+    for name in ("x", "y"):
+        values[name] = code.load(code.at(values[name], ARRAY_DATA), POINTER)
+    code.call("linear", *values.values())
+    return code.finish()
 
 
 @cache

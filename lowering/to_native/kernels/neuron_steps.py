@@ -15,7 +15,8 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
 from xdsl.ir import Attribute, SSAValue
 
-from .code import Code, element_of, lanes, suffix, vector
+from ..llvm.types import lanes, like, suffix
+from .code import Code
 
 Number = float | int
 Values = Sequence[SSAValue]
@@ -126,24 +127,22 @@ class _Step:
         """
         code, strict = self.code, self.neuron.compare == "gt"
         if not self._floats:
-            return code.compare("sgt" if strict else "sge", v, threshold)
+            return code.icmp("sgt" if strict else "sge", v, threshold)
         above = code.fsub(v, threshold)
         if strict:
             bits = self._bits(above)
-            lowered = code.sub(bits, code.constant(1, bits.type))
-            return code.compare("ult", lowered, code.constant(self._infinity, bits.type))
+            lowered = code.sub(bits, 1)
+            return code.icmp("ult", lowered, self._infinity)
         # This makes 0 of -0.
         bits = self._bits(code.fadd(above, self.number(0.0)))
-        return code.compare("ule", bits, code.constant(self._infinity, bits.type))
+        return code.icmp("ule", bits, self._infinity)
 
     @property
     def _infinity(self) -> int:
         return 0x7FF0 << 48 if self.neuron.element == f64 else 0x7F80 << 16
 
     def _bits(self, a: SSAValue) -> SSAValue:
-        single = IntegerType(8 * self.neuron.bytes)
-        kind = single if element_of(a.type) is None else vector(single, lanes(a.type))
-        return self.code.bits(a, kind)
+        return self.code.bits(a, like(a.type, IntegerType(8 * self.neuron.bytes)))
 
     def fired(self, v: SSAValue, threshold: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The spikes of the potential v, and what the reset leaves of it."""
@@ -159,17 +158,17 @@ class _Step:
     def select(self, where: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
         """`yes` where something holds, else `no`; xDSL's selection takes no vectors."""
         code = self.code
-        if element_of(yes.type) is None:
+        if lanes(yes.type) is None:
             return code.select(where, yes, no)
         given, other = self._bits(yes), self._bits(no)
-        mask = code.widen(where, given.type)
-        rest = code.xor(mask, code.constant(-1, mask.type))
+        mask = code.resize(where, given.type)
+        rest = code.xor(mask, -1)
         return code.bits(code.or_(code.and_(given, mask), code.and_(other, rest)), yes.type)
 
     def not_zero(self, a: SSAValue) -> SSAValue:
         """Where a float is not 0."""
         code, bits = self.code, self._bits(a)
-        return code.compare("ne", code.shl(bits, 1), code.constant(0, bits.type))
+        return code.icmp("ne", code.shl(bits, 1), 0)
 
     def magnitude(self, a: SSAValue) -> SSAValue:
         """|a|."""
@@ -222,7 +221,7 @@ def _sigma_delta(s: _Step, x: SSAValue, states: Values) -> Result:
     sigma = s.add(sigma, s.times("gain", x))
     y = s.add(sigma, s.p("bias"))
     if s.neuron.activation == "relu":
-        y = code.fmaximum(y, zero)
+        y = code.overloaded("maximum", y, zero)
     change = s.add(s.sub(y, last), residue)
     if s.neuron.cumulative:
         error = s.add(error, change)

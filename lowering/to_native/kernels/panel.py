@@ -20,7 +20,8 @@ Not here: a single row on row-major weights (`gemv`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xdsl.dialects import llvm
@@ -28,7 +29,8 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.linear import PANEL, STEP
-from .code import POINTER, Code, Loop, function, vector
+from ..llvm.types import vector
+from .code import POINTER, Code
 from .gemv import FIELDS_OF_FOUR
 from .recipes import Recipe
 from .scratch import Product
@@ -36,7 +38,7 @@ from .scratch import Product
 STEP_BYTES = PANEL * STEP // 4
 _AHEAD = 4608
 """How far ahead of its use a tile asks for weights, in bytes."""
-_BLOCK_BYTES, _MOST_PANELS = 512 << 10, 16
+BLOCK_BYTES, MOST_PANELS = 512 << 10, 16
 """Weights that all rows meet before the next are read, and the most panels of them."""
 
 TILE_ARGUMENTS = (
@@ -98,42 +100,26 @@ class _Reduction:
 def _write_tile(recipe: Recipe, rows: int) -> llvm.FuncOp:
     tile = _Tile.of(recipe, rows)
     quarter = PANEL // 4
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        weights, x, stride, raw, raw_stride, steps, panels, segments, pitch = arguments
-        size = code.mul(steps, code.constant(STEP_BYTES))
-        shape = _Reduction(size, segments, pitch)
-        panel_bytes = code.mul(segments, size)
-        lines = [code.at(x, code.mul(stride, code.constant(m))) for m in range(rows)]
-        targets = [code.at(raw, code.mul(raw_stride, code.constant(m)), i32) for m in range(rows)]
-
-        def panel(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            start = code.at(weights, code.mul(n, panel_bytes))
-            for first in range(0, 4, tile.fields):
-
-                def part(
-                    offset: SSAValue, _: Sequence[SSAValue], first: int = first
-                ) -> list[SSAValue]:
-                    sums = _sums(code, recipe, tile, first, code.at(start, offset), lines, shape)
-                    lane = code.add(code.shl(n, 6), code.lshr(offset, 2))
-                    for m, target in enumerate(targets):
-                        place = code.at(target, lane, i32)
-                        for p in range(tile.fields):
-                            value = sums[m * tile.fields + p]
-                            code.store(value, code.at(place, (first + p) * quarter, i32))
-                    return []
-
-                parts = code.constant(STEP_BYTES)
-                if recipe.width == STEP_BYTES:
-                    part(code.constant(0), [])
-                else:
-                    code.loop(code.constant(0), parts, recipe.width, part)
-            return []
-
-        code.loop(code.constant(0), panels, 1, panel)
-
     kinds = [POINTER, POINTER, i64, POINTER, i64, i64, i64, i64, i64]
-    return function(tile_name(rows), kinds, body)
+    code = Code(tile_name(rows), kinds)
+    weights, x, stride, raw, raw_stride, steps, panels, segments, pitch = code.arguments
+    size = code.mul(steps, STEP_BYTES)
+    shape = _Reduction(size, segments, pitch)
+    panel_bytes = code.mul(segments, size)
+    lines = [code.at(x, code.mul(stride, m)) for m in range(rows)]
+    targets = [code.at(raw, code.mul(raw_stride, m), i32) for m in range(rows)]
+    with code.each(0, panels) as n:
+        start = code.at(weights, code.mul(n, panel_bytes))
+        for first in range(0, 4, tile.fields):
+            with code.each(0, STEP_BYTES, recipe.width) as offset:
+                sums = _sums(code, recipe, tile, first, code.at(start, offset), lines, shape)
+                lane = code.add(code.shl(n, 6), code.lshr(offset, 2))
+                for m, target in enumerate(targets):
+                    place = code.at(target, lane, i32)
+                    for p in range(tile.fields):
+                        value = sums[m * tile.fields + p]
+                        code.store(value, code.at(place, (first + p) * quarter, i32))
+    return code.finish()
 
 
 def _sums(
@@ -148,41 +134,30 @@ def _sums(
     """Σ u·x of each row of activations and each field from `first`, over all segments."""
     count = tile.rows * tile.fields
     together = tile.sets * STEP_BYTES
-    whole = code.and_(shape.size, code.constant(-together)) if tile.sets > 1 else shape.size
-
-    def segment(s: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-        start = code.at(weights, code.mul(s, shape.size))
-        moved = code.mul(s, shape.pitch)
-        here = [code.at(line, moved) for line in lines]
-
-        def steps(sets: int) -> Loop:
-            def step(offset: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
-                result = list(sums)
-                base = code.at(start, offset)
-                # 64 bytes of weights a step stand against 4 values.
-                values = [code.at(line, code.lshr(offset, 4)) for line in here]
-                for i in range(sets):
-                    added = _step(
-                        code,
-                        recipe,
-                        tile,
-                        first,
-                        code.at(base, i * STEP_BYTES),
-                        [code.at(value, i * STEP) for value in values],
-                        result[i * count : (i + 1) * count],
-                    )
-                    result[i * count : (i + 1) * count] = added
-                return result
-
-            return step
-
-        sums = code.loop(code.constant(0), whole, together, steps(tile.sets), sums)
-        if tile.sets > 1:
-            sums = code.loop(whole, shape.size, STEP_BYTES, steps(1), sums)
-        return list(sums)
+    whole = code.and_(shape.size, -together) if tile.sets > 1 else shape.size
 
     zeros = [code.constant(0, vector(i32, recipe.lanes))] * (count * tile.sets)
-    sums = code.loop(code.constant(0), shape.segments, 1, segment, zeros)
+    with code.loop(0, shape.segments, 1, zeros) as segment:
+        start = code.at(weights, code.mul(segment.index, shape.size))
+        moved = code.mul(segment.index, shape.pitch)
+        here = [code.at(line, moved) for line in lines]
+        sums = segment.values
+        spans = [(0, whole, tile.sets), (whole, shape.size, 1)][: 2 if tile.sets > 1 else 1]
+        for first_byte, end, sets in spans:
+            with code.loop(first_byte, end, sets * STEP_BYTES, sums) as step:
+                base = code.at(start, step.index)
+                # 64 bytes of weights a step stand against 4 values.
+                values = [code.at(line, code.lshr(step.index, 4)) for line in here]
+                result = list(step.values)
+                for i in range(sets):
+                    here_i = slice(i * count, (i + 1) * count)
+                    codes = code.at(base, i * STEP_BYTES)
+                    fours = [code.at(value, i * STEP) for value in values]
+                    result[here_i] = _step(code, recipe, tile, first, codes, fours, result[here_i])
+                step.values = result
+            sums = step.values
+        segment.values = sums
+    sums = segment.values
     while len(sums) > count:
         half = len(sums) // 2
         sums = [code.add(a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
@@ -204,13 +179,34 @@ def _step(
     packed = code.load(weights, fours)
     code.prefetch(code.at(weights, _AHEAD))
     masks = FIELDS_OF_FOUR[first : first + tile.fields]
-    codes = [code.and_(packed, code.constant(mask, fours)) for mask in masks]
+    codes = [code.and_(packed, mask) for mask in masks]
     result: list[SSAValue] = []
     for m, line in enumerate(lines):
         values = code.splat(code.load(line, i32), recipe.lanes)
         for p, code_of_field in enumerate(codes):
             result.append(recipe.dot(code, sums[m * tile.fields + p], code_of_field, values))
     return result
+
+
+class EvenTiles:
+    """Rows in tiles of at most so many, of about equal heights; one at least."""
+
+    def __init__(self, code: Code, rows: SSAValue, most: int) -> None:
+        self._code = code
+        self._count = code.maximum(code.udiv(code.add(rows, most - 1), most), 1)
+        self._least = code.udiv(rows, self._count)
+        self._larger = code.sub(rows, code.mul(self._least, self._count))
+
+    @contextmanager
+    def each(self) -> Generator[tuple[SSAValue, SSAValue]]:
+        """Loops over the tiles: the first row of each, and how many it has."""
+        code = self._code
+        with code.loop(0, self._count, 1, [code.constant(0)]) as tile:
+            first = tile.values[0]
+            extra = code.icmp("slt", tile.index, self._larger)
+            rows = code.add(self._least, code.select(extra, 1, 0))
+            yield first, rows
+            tile.values = [code.add(first, rows)]
 
 
 def write_panels(code: Code, product: Product) -> None:
@@ -220,21 +216,17 @@ def write_panels(code: Code, product: Product) -> None:
     """
     recipe, digits, scratch = product.recipe, product.kind.digits, product.scratch
     first = code.lshr(product.first, 6)
-    end = code.lshr(code.add(product.end, code.constant(PANEL - 1)), 6)
-    steps = code.lshr(code.add(product.ins, code.constant(STEP - 1)), 2)
-    panel_bytes = code.mul(steps, code.constant(STEP_BYTES))
+    end = code.lshr(code.add(product.end, PANEL - 1), 6)
+    steps = code.lshr(code.add(product.ins, STEP - 1), 2)
+    panel_bytes = code.mul(steps, STEP_BYTES)
     raw_stride = scratch.raw_stride(product.outs)
     most = recipe.tile_rows // digits
     one = code.constant(1)
-    needed = code.udiv(code.add(product.rows, code.constant(most - 1)), code.constant(most))
-    tiles = code.maximum(needed, one)
-    each = code.udiv(product.rows, tiles)
-    larger = code.sub(product.rows, code.mul(each, tiles))
-    fitting = code.udiv(code.constant(_BLOCK_BYTES), code.maximum(panel_bytes, one))
-    together = code.minimum(code.maximum(fitting, one), code.constant(_MOST_PANELS))
+    tiles = EvenTiles(code, product.rows, most)
+    fitting = code.udiv(BLOCK_BYTES, code.maximum(panel_bytes, one))
+    together = code.minimum(code.maximum(fitting, one), MOST_PANELS)
     blocks = code.udiv(code.add(code.sub(end, first), code.sub(together, one)), together)
-
-    def block(b: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    with code.each(0, blocks) as b:
         start = code.add(first, code.mul(b, together))
         stop = code.minimum(code.add(start, together), end)
         panels = code.sub(stop, start)
@@ -242,24 +234,9 @@ def write_panels(code: Code, product: Product) -> None:
         column = code.shl(start, 6)
         raw = scratch.raw(column)
         wanted = code.minimum(code.shl(stop, 6), product.end)
-
-        def tile(t: SSAValue, carried: Sequence[SSAValue]) -> list[SSAValue]:
-            m = carried[0]
-            extra = code.compare("slt", t, larger)
-            rows = code.add(each, code.select(extra, code.constant(1), code.constant(0)))
-            x = scratch.row(code.mul(m, code.constant(digits)))
-            for count in range(1, most + 1):
-
-                def call(count: int = count) -> None:
-                    line = (x, scratch.stride, raw, raw_stride)
-                    rest = (steps, panels, one, code.constant(0))
-                    code.call(tile_name(count * digits), weights, *line, *rest)
-
-                code.when(code.compare("eq", rows, code.constant(count)), call)
+        with tiles.each() as (m, rows):
+            x = scratch.row(code.mul(m, digits))
+            for count in code.cases(rows, range(1, most + 1)):
+                line = (x, scratch.stride, raw, raw_stride)
+                code.call(tile_name(count * digits), weights, *line, steps, panels, 1, 0)
             product.finish(m, rows, column, wanted)
-            return [code.add(m, rows)]
-
-        code.loop(code.constant(0), tiles, 1, tile, [code.constant(0)])
-        return []
-
-    code.loop(code.constant(0), blocks, 1, block)

@@ -22,9 +22,9 @@ from ....runtime.native.abi.linear import (
     PREPARE_ARGUMENTS,
 )
 from ....runtime.native.abi.parallel import BARRIER, CALL, TASK, TEAM_SIZE, THREAD_NUMBER
-from .code import POINTER, Code, function
+from .code import POINTER, Code
 
-_SIZES = ("rows", "ins", "outs")
+_SIZES = ("rows", "ins", "outs", "batch")
 
 
 def call_functions(*, parallel: bool) -> list[llvm.FuncOp]:
@@ -32,18 +32,19 @@ def call_functions(*, parallel: bool) -> list[llvm.FuncOp]:
 
     They belong into a module with `linear`, `prepare` and `compute`.
     """
-    functions = [function(CALL, [POINTER], _write_call)]
+    functions = [_write_call()]
     if parallel:
         functions += [declared(BARRIER), declared(THREAD_NUMBER, i32), declared(TEAM_SIZE, i32)]
-        functions.append(function(TASK, [POINTER], _write_task))
+        functions.append(_write_task())
     return functions
 
 
-def _arguments(code: Code, memory: SSAValue) -> dict[str, SSAValue]:
-    kinds = {name: i64 if name in _SIZES else POINTER for name in LINEAR_ARGUMENTS}
+def loaded(code: Code, names: Sequence[str]) -> dict[str, SSAValue]:
+    """Arguments that stand where the only one of a function says, eight bytes each, by name."""
+    memory = code.arguments[0]
     return {
-        name: code.load(code.at(memory, 8 * i), kind)
-        for i, (name, kind) in enumerate(kinds.items())
+        name: code.load(code.at(memory, 8 * i), i64 if name in _SIZES else POINTER)
+        for i, name in enumerate(names)
     }
 
 
@@ -53,29 +54,42 @@ def declared(name: str, result: Attribute | None = None) -> llvm.FuncOp:
     return llvm.FuncOp(name, kind, llvm.LinkageAttr("external"), body=Region())
 
 
-def _write_call(code: Code, arguments: Sequence[SSAValue]) -> None:
-    code.call("linear", *_arguments(code, arguments[0]).values())
+class Member:
+    """The thread of a team that a task runs in."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self.number = code.resize(code.ask(THREAD_NUMBER, i32), i64)
+        self._count = code.resize(code.ask(TEAM_SIZE, i32), i64)
+
+    def share(self, things: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The first of so many things that are its own, and the end of them."""
+        code = self._code
+        first, end = code.mul(things, self.number), code.mul(things, code.add(self.number, 1))
+        return code.udiv(first, self._count), code.udiv(end, self._count)
 
 
-def _write_task(code: Code, arguments: Sequence[SSAValue]) -> None:
-    values = _arguments(code, arguments[0])
-    thread = code.widen(code.ask(THREAD_NUMBER, i32), i64)
-    count = code.widen(code.ask(TEAM_SIZE, i32), i64)
-    following = code.add(thread, code.constant(1))
+def _write_call() -> llvm.FuncOp:
+    code = Code(CALL, [POINTER])
+    code.call("linear", *loaded(code, LINEAR_ARGUMENTS).values())
+    return code.finish()
 
-    def share(things: SSAValue) -> tuple[SSAValue, SSAValue]:
-        first, end = code.mul(things, thread), code.mul(things, following)
-        return code.udiv(first, count), code.udiv(end, count)
+
+def _write_task() -> llvm.FuncOp:
+    code = Code(TASK, [POINTER])
+    values = loaded(code, LINEAR_ARGUMENTS)
+    member = Member(code)
 
     def call(name: str, names: Sequence[str]) -> None:
         code.call(name, *(values[argument] for argument in names))
 
-    values["first"], values["end"] = share(values["rows"])
+    values["first"], values["end"] = member.share(values["rows"])
     call("prepare", PREPARE_ARGUMENTS)
     code.call(BARRIER)
     outs = values["outs"]
-    panels = code.udiv(code.add(outs, code.constant(PANEL - 1)), code.constant(PANEL))
-    first, end = (code.mul(bound, code.constant(PANEL)) for bound in share(panels))
+    panels = code.udiv(code.add(outs, PANEL - 1), PANEL)
+    first, end = (code.mul(bound, PANEL) for bound in member.share(panels))
     values["n0"], values["n1"] = first, code.minimum(end, outs)
-    has_outputs = code.compare("slt", values["n0"], values["n1"])
-    code.when(has_outputs, lambda: call("compute", COMPUTE_ARGUMENTS))
+    with code.when(code.icmp("slt", values["n0"], values["n1"])):
+        call("compute", COMPUTE_ARGUMENTS)
+    return code.finish()

@@ -18,7 +18,8 @@ from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import SSAValue
 
 from ....ir.errors import OptionError
-from .code import Code, lanes, vector
+from ..llvm.types import vector
+from .code import Code, lanes
 
 Dot = Callable[[Code, SSAValue, SSAValue, SSAValue], SSAValue]
 Recode = Callable[[Code, SSAValue], SSAValue]
@@ -56,9 +57,7 @@ def multiply_128(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue)
     """Shifts and 16-bit products that every instruction set has, on 16 bytes."""
     halves = vector(i16, 8)
     unsigned, signed = code.bits(codes, halves), code.bits(values, halves)
-    even = code.mul(
-        code.and_(unsigned, code.constant(255, halves)), code.ashr(code.shl(signed, 8), 8)
-    )
+    even = code.mul(code.and_(unsigned, 255), code.ashr(code.shl(signed, 8), 8))
     odd = code.mul(code.lshr(unsigned, 8), code.ashr(signed, 8))
     pairs = code.bits(code.add(even, odd), total.type)
     low, high = code.ashr(code.shl(pairs, 16), 16), code.ashr(pairs, 16)

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.linear import BLOCK, GROUP, Kind
-from .code import Code
+from .code import Code, Index
 from .recipes import Recipe
 
 
@@ -23,9 +23,9 @@ class Scratch:
         self, code: Code, memory: SSAValue, rows: SSAValue, ins: SSAValue, digits: int
     ) -> None:
         self._code = code
-        self.count = code.mul(rows, code.constant(digits))
+        self.count = code.mul(rows, digits)
         header = self._round(code.shl(self.count, 2), 64)
-        self.stride = code.add(self._round(ins, BLOCK), code.constant(64))
+        self.stride = code.add(self._round(ins, BLOCK), 64)
         self._sums = memory
         self._scales = code.at(memory, header)
         self.prepared = code.at(self._scales, header)
@@ -33,7 +33,7 @@ class Scratch:
 
     def _round(self, value: SSAValue, multiple: int) -> SSAValue:
         code = self._code
-        return code.and_(code.add(value, code.constant(multiple - 1)), code.constant(-multiple))
+        return code.and_(code.add(value, multiple - 1), -multiple)
 
     def sum(self, row: SSAValue) -> SSAValue:
         """The address of Σx of a digit row."""
@@ -49,14 +49,14 @@ class Scratch:
 
     def raw_stride(self, outs: SSAValue) -> SSAValue:
         """int32 results between raw rows."""
-        return self._code.add(self._round(outs, GROUP), self._code.constant(16))
+        return self._code.add(self._round(outs, GROUP), 16)
 
-    def raw(self, column: SSAValue) -> SSAValue:
+    def raw(self, column: Index) -> SSAValue:
         """The address of a column of the raw results."""
         return self._code.at(self._raw, column, i32)
 
 
-Finish = Callable[[SSAValue, SSAValue, SSAValue, SSAValue], None]
+Finish = Callable[[SSAValue, Index, SSAValue, SSAValue], None]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.linear import GROUP, PANEL, RAW_ROWS, STEP
-from .code import POINTER, Code, function, vector
+from ..llvm.types import vector
+from .code import POINTER, Code
 from .gemv import FIELDS_OF_FOUR
 from .recipes import Recipe
 from .scratch import Product
@@ -59,28 +60,22 @@ class _Tile:
     def write(self) -> llvm.FuncOp:
         """The function."""
         kinds = [POINTER, POINTER, i64, POINTER, i64, POINTER, POINTER, i64]
-        return function(_tile_name(self.rows), kinds, self._body)
-
-    def _body(self, code: Code, arguments: Sequence[SSAValue]) -> None:
-        weights, offsets, blocks, x, stride, sums, raw, raw_stride = arguments
+        code = Code(_tile_name(self.rows), kinds)
+        weights, offsets, blocks, x, stride, sums, raw, raw_stride = code.arguments
         recipe, rows = self.recipe, range(self.rows)
-        lines = [code.at(x, code.mul(stride, code.constant(m))) for m in rows]
-        targets = [code.at(raw, code.mul(raw_stride, code.constant(m)), i32) for m in rows]
+        lines = [code.at(x, code.mul(stride, m)) for m in rows]
+        targets = [code.at(raw, code.mul(raw_stride, m), i32) for m in rows]
         across = self.at_once * recipe.width
         given = (weights, offsets, blocks, lines)
-        start = code.constant(0)
         zeros = [code.constant(0, vector(i32, recipe.lanes))] * self.rows
-        first, met = self._part(code, given, start, zeros)
+        first, met = self._part(code, given, code.constant(0), zeros)
         totals = [code.splat(code.load(code.at(sums, m, i32), i32), recipe.lanes) for m in rows]
         missed = [code.sub(total, part) for total, part in zip(totals, met, strict=True)]
         self._store(code, first, missed, targets, code.constant(0))
-
-        def part(at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        with code.each(across, _BLOCK_BYTES, across) as at:
             results, _ = self._part(code, given, at, [])
             self._store(code, results, missed, targets, at)
-            return []
-
-        code.loop(code.constant(across), code.constant(_BLOCK_BYTES), across, part)
+        return code.finish()
 
     def _part(
         self,
@@ -101,39 +96,38 @@ class _Tile:
         for j in range(self.at_once):
             panel, within = self._place(code, at, j)
             bases.append(code.at(code.at(weights, code.mul(panel, blocks)), within))
-
-        def block(b: SSAValue, carried: Sequence[SSAValue]) -> list[SSAValue]:
-            result = list(carried)
-            place = code.widen(code.load(code.at(offsets, b, i32), i32), i64)
+        zeros = [code.constant(0, vector(i32, recipe.lanes))] * count
+        with code.loop(0, blocks, 1, [*zeros, *met]) as block:
+            b = block.index
+            result = list(block.values)
+            place = code.resize(code.load(code.at(offsets, b, i32), i32), i64)
             values = [
                 code.splat(code.load(code.at(line, place), i32), recipe.lanes) for line in lines
             ]
             if ones:
                 one = code.constant(_ONES, fours)
-                for m, value in enumerate(values):
-                    result[count + m] = recipe.dot(code, result[count + m], one, value)
+                for m, value in enumerate(values, start=count):
+                    result[m] = recipe.dot(code, result[m], one, value)
             for j, base in enumerate(bases):
                 here = code.at(base, code.shl(b, 6))
                 packed = code.load(here, fours)
                 code.prefetch(code.at(here, _AHEAD))
-                codes = [code.and_(packed, code.constant(mask, fours)) for mask in FIELDS_OF_FOUR]
+                codes = [code.and_(packed, mask) for mask in FIELDS_OF_FOUR]
                 for m, value in enumerate(values):
                     for p in range(fields):
                         k = (m * self.at_once + j) * fields + p
                         result[k] = recipe.dot(code, result[k], codes[p], value)
-            return result
-
-        zeros = [code.constant(0, vector(i32, recipe.lanes))] * count
-        sums = code.loop(code.constant(0), blocks, 1, block, [*zeros, *met])
+            block.values = result
         results = [
-            code.ashr(s, 2 * (k % fields)) if k % fields else s for k, s in enumerate(sums[:count])
+            code.ashr(s, 2 * (k % fields)) if k % fields else s
+            for k, s in enumerate(block.values[:count])
         ]
-        return results, sums[count:]
+        return results, list(block.values[count:])
 
     def _place(self, code: Code, at: SSAValue, j: int) -> tuple[SSAValue, SSAValue]:
         """The first output of the panel that a register of weights belongs to, and its place."""
-        byte = code.add(at, code.constant(j * self.recipe.width))
-        within = code.and_(byte, code.constant(PANEL - 1))
+        byte = code.add(at, j * self.recipe.width)
+        within = code.and_(byte, PANEL - 1)
         return code.sub(byte, within), within
 
     def _store(
@@ -162,53 +156,37 @@ def write_sparse(code: Code, product: Product) -> None:
     A group belongs to the call whose range holds its first output.
     """
     digits, scratch = product.kind.digits, product.scratch
-    one, spare = code.constant(1), code.constant(GROUP - 1)
-    first = code.lshr(code.add(product.first, spare), 8)
-    end = code.lshr(code.add(product.end, spare), 8)
-    groups = code.lshr(code.add(product.outs, spare), 8)
+    first, end, groups = (
+        code.lshr(code.add(size, GROUP - 1), 8)
+        for size in (product.first, product.end, product.outs)
+    )
     starts = product.weights
-    offsets = code.at(starts, _whole_lines(code, code.add(groups, one)))
-    total = code.widen(code.load(code.at(starts, groups, i32), i32), i64)
+    offsets = code.at(starts, _whole_lines(code, code.add(groups, 1)))
+    total = code.resize(code.load(code.at(starts, groups, i32), i32), i64)
     weights = code.at(offsets, _whole_lines(code, total))
     most = _most_rows(product.recipe)
     together = RAW_ROWS // digits
-
-    def group(g: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        start = code.widen(code.load(code.at(starts, g, i32), i32), i64)
-        stop = code.widen(code.load(code.at(starts, code.add(g, one), i32), i32), i64)
+    with code.each(first, end) as g:
+        start = code.resize(code.load(code.at(starts, g, i32), i32), i64)
+        stop = code.resize(code.load(code.at(starts, code.add(g, 1), i32), i32), i64)
         blocks = code.sub(stop, start)
         here = (code.at(weights, code.shl(start, 8)), code.at(offsets, start, i32), blocks)
         column = code.shl(g, 8)
-
-        def rows(m: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            count = code.minimum(code.constant(together), code.sub(product.rows, m))
-            lines = code.mul(count, code.constant(digits))
-
-            def tile(d: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                digit = code.add(code.mul(m, code.constant(digits)), d)
+        with code.each(0, product.rows, together) as m:
+            count = code.minimum(together, code.sub(product.rows, m))
+            lines = code.mul(count, digits)
+            with code.each(0, lines, most) as d:
+                digit = code.add(code.mul(m, digits), d)
                 raw = scratch.raw(code.add(code.mul(scratch.raw_stride(product.outs), d), column))
-                height = code.minimum(code.constant(most), code.sub(lines, d))
-                for wanted in range(1, most + 1):
-
-                    def call(wanted: int = wanted) -> None:
-                        line = (scratch.row(digit), scratch.stride, scratch.sum(digit))
-                        stride = scratch.raw_stride(product.outs)
-                        code.call(_tile_name(wanted), *here, *line, raw, stride)
-
-                    code.when(code.compare("eq", height, code.constant(wanted)), call)
-                return []
-
-            code.loop(code.constant(0), lines, most, tile)
-            edge = code.minimum(code.add(column, code.constant(GROUP)), product.outs)
+                height = code.minimum(most, code.sub(lines, d))
+                for wanted in code.cases(height, range(1, most + 1)):
+                    line = (scratch.row(digit), scratch.stride, scratch.sum(digit))
+                    stride = scratch.raw_stride(product.outs)
+                    code.call(_tile_name(wanted), *here, *line, raw, stride)
+            edge = code.minimum(code.add(column, GROUP), product.outs)
             product.finish(m, count, column, edge)
-            return []
-
-        code.loop(code.constant(0), product.rows, together, rows)
-        return []
-
-    code.loop(first, end, 1, group)
 
 
 def _whole_lines(code: Code, count: SSAValue) -> SSAValue:
     """Bytes of so many int32, up to a multiple of 64."""
-    return code.and_(code.add(code.shl(count, 2), code.constant(63)), code.constant(-64))
+    return code.and_(code.add(code.shl(count, 2), 63), -64)

@@ -11,7 +11,7 @@ the sums (`events`), the models (`neuron_steps`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,7 +20,8 @@ from xdsl.dialects.builtin import f64, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ....runtime.native.abi.linear import round_up
-from .code import POINTER, Code, function, lanes, vector
+from ..llvm.types import vector
+from .code import POINTER, Code, lanes
 from .events import EventRows, Events
 from .neuron_steps import NeuronStep
 from .recipes import Recipe
@@ -142,32 +143,22 @@ def write_synapse(name: str, synapse: Synapse) -> llvm.FuncOp:
     """`name(x, weights, scale, bias, y, scratch, rows)`: `rows` rows of spikes, bytes 0 and 1."""
     memory = _Memory(synapse, output_bytes=synapse.bytes)
     rows = synapse.rows
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, weights, scale, bias, y, scratch, count = arguments
-        events = Events(code, rows)
-        finish = _finish(code, synapse, scale, bias)
-        sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
-
-        def row(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            found = events.list_events(code.at(x, code.mul(n, code.constant(rows.ins))), scratch)
-            events.add_rows(weights, scratch, found, sums)
-            size = rows.outs * synapse.bytes
-            target = code.at(y, code.mul(n, code.constant(size)))
-            place = target if synapse.finished == rows.outs else results
-
-            def part(j: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                code.store(finish.result(sums, j), code.at(place, j, synapse.result))
-                return []
-
-            code.loop(code.constant(0), code.constant(synapse.finished), synapse.lanes, part)
-            if place is not target:
-                code.copy(target, place, code.constant(size))
-            return []
-
-        code.loop(code.constant(0), count, 1, row)
-
-    return function(name, [POINTER] * 6 + [i64], body)
+    code = Code(name, [POINTER] * 6 + [i64])
+    x, weights, scale, bias, y, scratch, count = code.arguments
+    events = Events(code, rows)
+    finish = _finish(code, synapse, scale, bias)
+    sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
+    with code.each(0, count) as n:
+        found = events.list_events(code.at(x, code.mul(n, rows.ins)), scratch)
+        events.add_rows(weights, scratch, found, sums)
+        size = rows.outs * synapse.bytes
+        target = code.at(y, code.mul(n, size))
+        place = target if synapse.finished == rows.outs else results
+        with code.each(0, synapse.finished, synapse.lanes) as j:
+            code.store(finish.result(sums, j), code.at(place, j, synapse.result))
+        if place is not target:
+            code.copy(target, place, size)
+    return code.finish()
 
 
 def _finish(code: Code, synapse: Synapse, scale: SSAValue, bias: SSAValue) -> _Finish:
@@ -199,64 +190,50 @@ def write_layer(
     output_bytes = 1 if neuron.spikes else neuron.bytes
     state_bytes = outs * neuron.bytes
     assert synapse.result == neuron.element
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        given = list(arguments)
-        x, weights, scale, bias = given[:4]
-        starts, given = given[4 : 4 + before], given[4 + before :]
-        tables, given = given[: len(neuron.each)], given[len(neuron.each) :]
-        y, ends = given[0], given[1 : 1 + after]
-        scratch, steps, batch = given[1 + after :]
-        events = Events(code, rows)
-        finish = _finish(code, synapse, scale, bias)
-        sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
-        states = [code.at(scratch, memory.state(n)) for n in range(neuron.states)]
-        direct = synapse.finished == outs
-
-        def sample(n: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            place = code.mul(n, code.constant(state_bytes))
-            if not direct or not before:
-                code.clear(states[0], memory.state_size * neuron.states)
-            for start, state in zip(starts, states, strict=False):
-                code.copy(state, code.at(start, place), code.constant(state_bytes))
-
-            def step(t: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                row = code.add(code.mul(t, batch), n)
-                source = code.at(x, code.mul(row, code.constant(rows.ins)))
-                found = events.list_events(source, scratch)
-                events.add_rows(weights, scratch, found, sums)
-                size = outs * output_bytes
-                target = code.at(y, code.mul(row, code.constant(size)))
-                output = target if direct else results
-
-                def part(j: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-                    places = [code.at(state, j, neuron.element) for state in states]
-                    each = {
-                        which: code.load(code.at(table, j, neuron.element), kind)
-                        for which, table in zip(neuron.each, tables, strict=True)
-                    }
-                    old = [code.load(at, kind) for at in places]
-                    given, new = neuron.step(code, each, finish.result(sums, j), old)
-                    for value, at in zip(new, places, strict=True):
-                        code.store(value, at)
-                    _store_output(code, neuron, given, output, j)
-                    return []
-
-                end = code.constant(synapse.finished)
-                code.loop(code.constant(0), end, synapse.lanes, part)
-                if not direct:
-                    code.copy(target, output, code.constant(size))
-                return []
-
-            code.loop(code.constant(0), steps, 1, step)
-            for end, state in zip(ends, states, strict=False):
-                code.copy(code.at(end, place), state, code.constant(state_bytes))
-            return []
-
-        code.loop(code.constant(0), batch, 1, sample)
-
     pointers = 4 + before + len(neuron.each) + 1 + after + 1
-    return function(name, [POINTER] * pointers + [i64] * 2, body)
+    code = Code(name, [POINTER] * pointers + [i64] * 2)
+    given = list(code.arguments)
+    x, weights, scale, bias = given[:4]
+    starts, given = given[4 : 4 + before], given[4 + before :]
+    tables, given = given[: len(neuron.each)], given[len(neuron.each) :]
+    y, ends = given[0], given[1 : 1 + after]
+    scratch, steps, batch = given[1 + after :]
+    events = Events(code, rows)
+    finish = _finish(code, synapse, scale, bias)
+    sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
+    states = [code.at(scratch, memory.state(n)) for n in range(neuron.states)]
+    direct = synapse.finished == outs
+    with code.each(0, batch) as n:
+        place = code.mul(n, state_bytes)
+        if not direct or not before:
+            code.clear(states[0], memory.state_size * neuron.states)
+        for start, state in zip(starts, states, strict=False):
+            code.copy(state, code.at(start, place), state_bytes)
+        with code.each(0, steps) as t:
+            row = code.add(code.mul(t, batch), n)
+            source = code.at(x, code.mul(row, rows.ins))
+            found = events.list_events(source, scratch)
+            events.add_rows(weights, scratch, found, sums)
+            size = outs * output_bytes
+            target = code.at(y, code.mul(row, size))
+            output = target if direct else results
+            end = code.constant(synapse.finished)
+            with code.each(0, end, synapse.lanes) as j:
+                places = [code.at(state, j, neuron.element) for state in states]
+                each = {
+                    which: code.load(code.at(table, j, neuron.element), kind)
+                    for which, table in zip(neuron.each, tables, strict=True)
+                }
+                old = [code.load(at, kind) for at in places]
+                given, new = neuron.step(code, each, finish.result(sums, j), old)
+                for value, at in zip(new, places, strict=True):
+                    code.store(value, at)
+                _store_output(code, neuron, given, output, j)
+            if not direct:
+                code.copy(target, output, size)
+        for end, state in zip(ends, states, strict=False):
+            code.copy(code.at(end, place), state, state_bytes)
+    return code.finish()
 
 
 def _store_output(
@@ -266,7 +243,7 @@ def _store_output(
     if not neuron.spikes:
         code.store(value, code.at(output, j, neuron.element))
         return
-    code.store(code.lengthen(value, vector(i8, lanes(value.type))), code.at(output, j))
+    code.store(code.resize(value, vector(i8, lanes(value.type)), unsigned=True), code.at(output, j))
 
 
 def write_neurons(
@@ -280,62 +257,49 @@ def write_neurons(
     before, after = (neuron.states if flag else 0 for flag in (initial, final))
     lanes_of = max(1, recipe.width // neuron.bytes)
     element = neuron.element
-
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        given = list(arguments)
-        x, starts, given = given[0], given[1 : 1 + before], given[1 + before :]
-        tables, given = given[: len(neuron.each)], given[len(neuron.each) :]
-        y, ends = given[0], given[1 : 1 + after]
-        steps, groups, count = given[1 + after :]
-        across = code.mul(groups, count)
-
-        def run(width: int) -> Callable[[SSAValue, SSAValue], None]:
-            kind = element if width == 1 else vector(element, width)
-
-            def neurons(g: SSAValue, j: SSAValue) -> None:
-                place = code.add(code.mul(g, count), j)
-                each = {
-                    which: code.load(code.at(table, j, element), kind)
-                    for which, table in zip(neuron.each, tables, strict=True)
-                }
-                zero = code.constant(0, kind)
-                old = [code.load(code.at(start, place, element), kind) for start in starts]
-                old = old or [zero] * neuron.states
-
-                def step(t: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
-                    here = code.add(code.mul(t, across), place)
-                    current = code.load(code.at(x, here, element), kind)
-                    value, new = neuron.step(code, each, current, states)
-                    if neuron.spikes:
-                        value = code.lengthen(value, i8 if width == 1 else vector(i8, width))
-                    code.store(value, code.at(y, here, i8 if neuron.spikes else element))
-                    return new
-
-                new = code.loop(code.constant(0), steps, 1, step, old)
-                for value, end in zip(new, ends, strict=False):
-                    code.store(value, code.at(end, place, element))
-
-            return neurons
-
-        def group(g: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-            done = code.constant(0)
-            for width in dict.fromkeys((_WIDE * lanes_of, lanes_of, 1)):
-                end = code.and_(count, code.constant(-width))
-                neurons = run(width)
-
-                def some(
-                    j: SSAValue,
-                    _: Sequence[SSAValue],
-                    neurons: Callable[[SSAValue, SSAValue], None] = neurons,
-                ) -> list[SSAValue]:
-                    neurons(g, j)
-                    return []
-
-                code.loop(done, end, width, some)
-                done = end
-            return []
-
-        code.loop(code.constant(0), groups, 1, group)
-
     pointers = 1 + before + len(neuron.each) + 1 + after
-    return function(name, [POINTER] * pointers + [i64] * 3, body)
+    code = Code(name, [POINTER] * pointers + [i64] * 3)
+    given = list(code.arguments)
+    x, starts, given = given[0], given[1 : 1 + before], given[1 + before :]
+    tables, given = given[: len(neuron.each)], given[len(neuron.each) :]
+    y, ends = given[0], given[1 : 1 + after]
+    steps, groups, count = given[1 + after :]
+    across = code.mul(groups, count)
+
+    def run(width: int) -> Callable[[SSAValue, SSAValue], None]:
+        kind = element if width == 1 else vector(element, width)
+
+        def neurons(g: SSAValue, j: SSAValue) -> None:
+            place = code.add(code.mul(g, count), j)
+            each = {
+                which: code.load(code.at(table, j, element), kind)
+                for which, table in zip(neuron.each, tables, strict=True)
+            }
+            zero = code.constant(0, kind)
+            old = [code.load(code.at(start, place, element), kind) for start in starts]
+            old = old or [zero] * neuron.states
+            with code.loop(0, steps, 1, old) as step:
+                here = code.add(code.mul(step.index, across), place)
+                current = code.load(code.at(x, here, element), kind)
+                value, new = neuron.step(code, each, current, step.values)
+                if neuron.spikes:
+                    value = code.resize(
+                        value, i8 if width == 1 else vector(i8, width), unsigned=True
+                    )
+                code.store(value, code.at(y, here, i8 if neuron.spikes else element))
+                step.values = new
+            new = step.values
+            for value, end in zip(new, ends, strict=False):
+                code.store(value, code.at(end, place, element))
+
+        return neurons
+
+    with code.each(0, groups) as g:
+        done = code.constant(0)
+        for width in dict.fromkeys((_WIDE * lanes_of, lanes_of, 1)):
+            end = code.and_(count, -width)
+            neurons = run(width)
+            with code.each(done, end, width) as j:
+                neurons(g, j)
+            done = end
+    return code.finish()

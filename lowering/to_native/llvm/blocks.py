@@ -6,11 +6,11 @@ from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from .llvm_builder import LlvmBuilder
+from .llvm_builder import AnchoredBuilder
 from .types import llvm_type
 
 
-def convert_arguments(e: LlvmBuilder, block: Block) -> None:
+def convert_arguments(e: AnchoredBuilder, block: Block) -> None:
     """Give the arguments of a block their `llvm` types; users get casts to the old ones."""
     first = block.first_op
     assert first is not None
@@ -18,7 +18,7 @@ def convert_arguments(e: LlvmBuilder, block: Block) -> None:
         replace_type(e, argument, first)
 
 
-def replace_type(e: LlvmBuilder, value: SSAValue, following: Operation) -> None:
+def replace_type(e: AnchoredBuilder, value: SSAValue, following: Operation) -> None:
     """Give a value its `llvm` type; users get a cast to the old one, put before `following`."""
     old = value.type
     new = llvm_type(old)
@@ -32,4 +32,4 @@ def replace_type(e: LlvmBuilder, value: SSAValue, following: Operation) -> None:
         if use.operation is not cast:
             use.operation.operands[use.index] = cast.results[0]
     e.at(following)
-    e.effect(cast)
+    e.append(cast)

@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from .blocks import convert_arguments
-from .llvm_builder import LlvmBuilder
+from .llvm_builder import AnchoredBuilder
 from .walk import check, in_dialect, realized, remove_casts
 
 _Target = tuple[Block, Sequence[SSAValue]]
@@ -41,7 +41,7 @@ class ConvertCfToLLVMPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops = [each for each in op.walk() if in_dialect(each, "cf")]
         check(ops, lambda each: None)
-        builder = LlvmBuilder()
+        builder = AnchoredBuilder()
         for block in dict.fromkeys(block for each in ops for block in each.successors):
             convert_arguments(builder, block)
         for each in ops:
@@ -50,14 +50,14 @@ class ConvertCfToLLVMPass(ModulePass):
         remove_casts(op)
 
 
-def _convert(e: LlvmBuilder, op: Operation) -> None:
+def _convert(e: AnchoredBuilder, op: Operation) -> None:
     match op:
         case cf.BranchOp():
-            e.effect(llvm.BrOp(op.successor, *_values(e, op.arguments)))
+            e.append(llvm.BrOp(op.successor, *_values(e, op.arguments)))
         case cf.ConditionalBranchOp():
             yes, no = _values(e, op.then_arguments), _values(e, op.else_arguments)
             for each in _branch(op.cond, (op.then_block, yes), (op.else_block, no)):
-                e.effect(each)
+                e.append(each)
         case cf.SwitchOp():
             _switch(e, op)
         case _:
@@ -67,7 +67,7 @@ def _convert(e: LlvmBuilder, op: Operation) -> None:
     block.erase_op(op)
 
 
-def _values(e: LlvmBuilder, values: Sequence[SSAValue]) -> list[SSAValue]:
+def _values(e: AnchoredBuilder, values: Sequence[SSAValue]) -> list[SSAValue]:
     return [realized(e, value) for value in values]
 
 
@@ -82,7 +82,7 @@ def _branch(condition: SSAValue, yes: _Target, no: _Target) -> list[Operation]:
     return [*chosen, llvm.BrOp(yes[0], *chosen)]
 
 
-def _switch(e: LlvmBuilder, op: cf.SwitchOp) -> None:
+def _switch(e: AnchoredBuilder, op: cf.SwitchOp) -> None:
     """The first comparison stands where the op stood, each other one in a block of its own."""
     flag = realized(e, op.flag)
     otherwise: _Target = (op.default_block, _values(e, op.default_operands))
@@ -105,17 +105,17 @@ def _switch(e: LlvmBuilder, op: cf.SwitchOp) -> None:
             block.add_ops(ops)
             otherwise = (block, [])
     for each in ops:
-        e.effect(each)
+        e.append(each)
 
 
-def _assert(e: LlvmBuilder, op: cf.AssertOp) -> None:
+def _assert(e: AnchoredBuilder, op: cf.AssertOp) -> None:
     """What follows moves into a block of its own, behind one that ends the program."""
     block, following_op = op.parent, op.next_op
     assert block is not None and block.parent is not None and following_op is not None
     following = block.split_before(following_op)
     failing = Block()
     block.parent.insert_block_after(failing, block)
-    e.effect(llvm.CondBrOp(op.arg, following, [], failing, []))
+    e.append(llvm.CondBrOp(op.arg, following, [], failing, []))
     for last in (llvm.CallIntrinsicOp("llvm.trap", [], []), llvm.UnreachableOp()):
         last.location = op.location
         failing.add_op(last)

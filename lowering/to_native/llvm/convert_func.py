@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
 from .blocks import convert_arguments, replace_type
-from .llvm_builder import LlvmBuilder
+from .llvm_builder import AnchoredBuilder
 from .types import NO_TYPE, converted, llvm_type
 from .walk import in_dialect, realized, remove_casts, replace_op
 
@@ -42,7 +42,7 @@ class ConvertFuncToLLVMPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops = [each for each in op.walk() if in_dialect(each, "func")]
         _check(op)
-        builder = LlvmBuilder()
+        builder = AnchoredBuilder()
         functions = [each for each in ops if isinstance(each, func.FuncOp)]
         for function in functions:
             for block in function.body.blocks:
@@ -79,7 +79,7 @@ def _types(op: Operation) -> list[Attribute]:
     return types
 
 
-def _memory(e: LlvmBuilder, op: Operation) -> None:
+def _memory(e: AnchoredBuilder, op: Operation) -> None:
     """What loads, stores and places in memory have of types that change: `index`, bf16."""
     e.at(op)
     for place, operand in enumerate(op.operands):
@@ -126,12 +126,12 @@ def _moved(body: Region) -> Region:
     return region
 
 
-def _call(e: LlvmBuilder, op: func.CallOp) -> None:
+def _call(e: AnchoredBuilder, op: func.CallOp) -> None:
     types = ArrayAttr(op.result_types)
     operands = [realized(e, operand) for operand in op.arguments]
     call = llvm.CallOp(op.callee, *operands, return_type=result_type(types))
     call.attributes |= op.attributes
-    e.effect(call)
+    e.append(call)
     results: list[SSAValue] = list(call.results)
     if len(types) > 1:
         results = [
@@ -145,7 +145,7 @@ def _call(e: LlvmBuilder, op: func.CallOp) -> None:
     replace_op(e, op, results)
 
 
-def _return(e: LlvmBuilder, op: func.ReturnOp) -> None:
+def _return(e: AnchoredBuilder, op: func.ReturnOp) -> None:
     operands = [realized(e, operand) for operand in op.arguments]
     if len(operands) > 1:
         together = e.insert(
@@ -155,5 +155,5 @@ def _return(e: LlvmBuilder, op: func.ReturnOp) -> None:
             position = DenseArrayBase.from_list(i64, [place])
             together = e.insert(llvm.InsertValueOp(position, together, value))
         operands = [together]
-    e.effect(llvm.ReturnOp(*operands))
+    e.append(llvm.ReturnOp(*operands))
     replace_op(e, op, [])

@@ -20,7 +20,7 @@ from . import error_function, exponential, hyperbolic, logarithm, power, roundin
 from .c_library import C_NAMES, call_c, declare
 from .double_double import two_sum
 from .half import extend_float, truncate_float
-from .llvm_builder import LlvmBuilder
+from .llvm_builder import AnchoredBuilder, LlvmBuilder
 from .remainder import PREFIX, fmod_function
 from .types import computed_in, element, integers, is_half, like, suffix
 from .walk import Rule, Values, convert_ops, realized, replace_op
@@ -149,7 +149,7 @@ def fuse(e: LlvmBuilder, op: math.FmaOp, x: Values) -> SSAValue:
     bits = e.bits(total, kind)
     outward = e.icmp("eq", e.icmp("slt", e.bits(lost, kind), 0), e.icmp("slt", bits, 0))
     even = e.icmp("eq", e.and_(bits, 1), 0)
-    step = e.choose(outward, e.constant(1, kind), -1)
+    step = e.select(outward, e.constant(1, kind), -1)
     moves = e.and_(e.fcmp("one", lost, 0.0), even)
     odd = e.bits(e.select(moves, e.add(bits, step), bits), double)
     return truncate_float(e, odd, type)
@@ -197,7 +197,7 @@ def _replace_fmod(module: ModuleOp) -> None:
         and op.sym_name.data in ("fmod", "fmodf")
         and not op.body.blocks
     }
-    builder = LlvmBuilder()
+    builder = AnchoredBuilder()
     for op in [op for op in module.walk() if isinstance(op, func.CallOp | llvm.CallOp)]:
         name = None if op.callee is None else op.callee.string_value()
         if name not in declared:

@@ -65,11 +65,11 @@ def _safe(e: LlvmBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
         return y
     least = -1 << (width(x.type) - 1)
     wraps = e.and_(e.icmp("eq", y, -1), e.icmp("eq", x, least))
-    return e.choose(e.or_(e.icmp("eq", y, 0), wraps), 1, y)
+    return e.select(e.or_(e.icmp("eq", y, 0), wraps), 1, y)
 
 
 def _safe_unsigned(e: LlvmBuilder, y: SSAValue) -> SSAValue:
-    return e.choose(e.icmp("eq", y, 0), 1, y) if _may_be(y, (0,)) else y
+    return e.select(e.icmp("eq", y, 0), 1, y) if _may_be(y, (0,)) else y
 
 
 def _may_be(y: SSAValue, numbers: tuple[int, ...]) -> bool:

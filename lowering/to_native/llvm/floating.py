@@ -56,12 +56,12 @@ def format_of(type: Attribute) -> Format:
 
 def at_most(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:
     """The lesser of a float and a number; NaN stays."""
-    return e.choose(e.fcmp("ogt", x, limit), limit, x)
+    return e.select(e.fcmp("ogt", x, limit), limit, x)
 
 
 def at_least(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:
     """The greater of a float and a number; NaN stays."""
-    return e.choose(e.fcmp("olt", x, limit), limit, x)
+    return e.select(e.fcmp("olt", x, limit), limit, x)
 
 
 def near_integer(e: LlvmBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:

@@ -3,16 +3,17 @@
 Where xDSL's op takes scalars only, vectors take a detour that LLVM folds back to one instruction:
 floats are compared by the class of their difference (`llvm.is.fpclass`), lanes are chosen with
 masks. Functions are called by their full names: the translation of ops such as `llvm.intr.fabs`
-declares one function for all types. Not here: anything that takes more than a few ops (`half`,
-`division`, `casts`, …).
+declares one function for all types. Not here: loops and functions (`kernels.code`), anything that
+takes more than a few ops (`half`, `division`, `casts`, …).
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import cast
 
+from xdsl.builder import Builder
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -23,11 +24,13 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     VectorType,
+    f32,
     i1,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
 
 from .types import element, integers, lanes, like, suffix
 
@@ -37,69 +40,41 @@ POSITIVE = 0x80 | 0x100 | 0x200
 NAN = 0x1 | 0x2
 
 Number = int | float
+Value = SSAValue | Number
+"""An operand; a number is taken as one of the type of the other operand."""
 
 
-class LlvmBuilder:
-    """Puts ops in front of the op that is being converted, with its location.
+class LlvmBuilder(ABC):
+    """Every method that computes inserts ops and gives their result.
 
     Constants stand once in a function, at its start.
     """
 
     def __init__(self) -> None:
-        self._anchor: Operation | None = None
-        self._block: Block | None = None
-        self._entry: Block | None = None
-        self._constants: dict[Block, dict[tuple[Attribute, object], SSAValue]] = {}
+        self._known: dict[tuple[Attribute, object], SSAValue] = {}
 
-    def at(self, op: Operation) -> None:
-        """From now on put ops in front of `op`."""
-        self._anchor = op
-        if op.parent is not self._block:
-            self._block = op.parent
-            self._entry = _entry_block(op)
+    @abstractmethod
+    def append(self, op: Operation) -> None:
+        """Insert an op."""
 
-    @property
-    def anchor(self) -> Operation:
-        """The op that is being converted."""
-        assert self._anchor is not None
-        return self._anchor
+    @abstractmethod
+    def at_start(self, op: Operation) -> SSAValue:
+        """Insert an op with one result at the start of the function."""
 
     def insert(self, op: Operation) -> SSAValue:
         """Insert an op with one result, and give that."""
-        self.effect(op)
-        return op.results[0]
-
-    def effect(self, op: Operation) -> None:
-        """Insert an op."""
-        anchor = self.anchor
-        op.location = anchor.location
-        block = anchor.parent
-        assert block is not None
-        block.insert_op_before(op, anchor)
-
-    def at_start(self, op: Operation) -> SSAValue:
-        """Insert an op with one result at the start of the function."""
-        assert self._entry is not None
-        first = self._entry.first_op
-        op.location = self.anchor.location
-        if first is None:
-            self._entry.add_op(op)
-        else:
-            self._entry.insert_op_before(op, first)
+        self.append(op)
         return op.results[0]
 
     # Constants
 
-    def constant(self, value: Number, type: Attribute) -> SSAValue:
+    def constant(self, value: Number, type: Attribute = i64) -> SSAValue:
         """A number, or a vector with it in every lane; integers are taken modulo their width."""
-        assert self._entry is not None
-        known = self._constants.setdefault(self._entry, {})
-        bits = struct.pack("<d", value) if isinstance(value, float) else value
-        found = known.get((type, bits))
-        if found is None:
-            found = self.at_start(llvm.ConstantOp(attribute(value, type), type))
-            known[type, bits] = found
-        return found
+        key = type, value.hex() if isinstance(value, float) else int(value)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self.at_start(llvm.ConstantOp(attribute(value, type), type))
+        return known
 
     def listed(self, values: Sequence[int], type: Attribute) -> SSAValue:
         """A vector of integers, one by one."""
@@ -107,77 +82,76 @@ class LlvmBuilder:
         content = DenseIntOrFPElementsAttr.from_list(integers, list(values))
         return self.insert(llvm.ConstantOp(content, type))
 
-    def same(self, value: Number, x: SSAValue) -> SSAValue:
-        """A constant of the type of `x`."""
-        return self.constant(value, x.type)
-
-    def _two(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
-        return y if isinstance(y, SSAValue) else self.constant(y, x.type)
+    def pair(self, x: Value, y: Value) -> tuple[SSAValue, SSAValue]:
+        """Two operands of one type: i64 where both are numbers."""
+        if not isinstance(x, SSAValue):
+            x = self.constant(x, y.type if isinstance(y, SSAValue) else i64)
+        return x, y if isinstance(y, SSAValue) else self.constant(y, x.type)
 
     # Integers
 
-    def add(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def add(self, x: Value, y: Value) -> SSAValue:
         """x + y, wrapping."""
-        return self.insert(llvm.AddOp(x, self._two(x, y)))
+        return self.insert(llvm.AddOp(*self.pair(x, y)))
 
-    def sub(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def sub(self, x: Value, y: Value) -> SSAValue:
         """x - y, wrapping."""
-        return self.insert(llvm.SubOp(x, self._two(x, y)))
+        return self.insert(llvm.SubOp(*self.pair(x, y)))
 
-    def mul(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def mul(self, x: Value, y: Value) -> SSAValue:
         """x·y, wrapping."""
-        return self.insert(llvm.MulOp(x, self._two(x, y)))
+        return self.insert(llvm.MulOp(*self.pair(x, y)))
 
-    def and_(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def and_(self, x: Value, y: Value) -> SSAValue:
         """The bits set in both."""
-        return self.insert(llvm.AndOp(x, self._two(x, y)))
+        return self.insert(llvm.AndOp(*self.pair(x, y)))
 
-    def or_(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def or_(self, x: Value, y: Value) -> SSAValue:
         """The bits set in either."""
-        return self.insert(llvm.OrOp(x, self._two(x, y)))
+        return self.insert(llvm.OrOp(*self.pair(x, y)))
 
-    def xor(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def xor(self, x: Value, y: Value) -> SSAValue:
         """The bits set in one of the two."""
-        return self.insert(llvm.XOrOp(x, self._two(x, y)))
+        return self.insert(llvm.XOrOp(*self.pair(x, y)))
 
     def not_(self, x: SSAValue) -> SSAValue:
         """Every bit turned over."""
         return self.xor(x, -1)
 
-    def shl(self, x: SSAValue, bits: SSAValue | int) -> SSAValue:
+    def shl(self, x: Value, bits: Value) -> SSAValue:
         """x·2^bits, wrapping."""
-        return self.insert(llvm.ShlOp(x, self._two(x, bits)))
+        return self.insert(llvm.ShlOp(*self.pair(x, bits)))
 
-    def lshr(self, x: SSAValue, bits: SSAValue | int) -> SSAValue:
+    def lshr(self, x: Value, bits: Value) -> SSAValue:
         """⌊x / 2^bits⌋ of an unsigned integer."""
-        return self.insert(llvm.LShrOp(x, self._two(x, bits)))
+        return self.insert(llvm.LShrOp(*self.pair(x, bits)))
 
-    def ashr(self, x: SSAValue, bits: SSAValue | int) -> SSAValue:
+    def ashr(self, x: Value, bits: Value) -> SSAValue:
         """⌊x / 2^bits⌋ of a signed integer."""
-        return self.insert(llvm.AShrOp(x, self._two(x, bits)))
+        return self.insert(llvm.AShrOp(*self.pair(x, bits)))
 
-    def icmp(self, predicate: str, x: SSAValue, y: SSAValue | int) -> SSAValue:
+    def icmp(self, predicate: str, x: Value, y: Value) -> SSAValue:
         """Compare integers: `eq ne slt sle sgt sge ult ule ugt uge`."""
         code = llvm.ICmpPredicateFlag(predicate).to_int()
-        return self.insert(llvm.ICmpOp(x, self._two(x, y), IntegerAttr(code, i64)))
+        return self.insert(llvm.ICmpOp(*self.pair(x, y), IntegerAttr(code, i64)))
 
     # Floats
 
-    def fadd(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def fadd(self, x: Value, y: Value) -> SSAValue:
         """x + y."""
-        return self.insert(llvm.FAddOp(x, self._two(x, y)))
+        return self.insert(llvm.FAddOp(*self.pair(x, y)))
 
-    def fsub(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def fsub(self, x: Value, y: Value) -> SSAValue:
         """x - y."""
-        return self.insert(llvm.FSubOp(x, self._two(x, y)))
+        return self.insert(llvm.FSubOp(*self.pair(x, y)))
 
-    def fmul(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def fmul(self, x: Value, y: Value) -> SSAValue:
         """x·y."""
-        return self.insert(llvm.FMulOp(x, self._two(x, y)))
+        return self.insert(llvm.FMulOp(*self.pair(x, y)))
 
-    def fdiv(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def fdiv(self, x: Value, y: Value) -> SSAValue:
         """x / y."""
-        return self.insert(llvm.FDivOp(x, self._two(x, y)))
+        return self.insert(llvm.FDivOp(*self.pair(x, y)))
 
     def fneg(self, x: SSAValue) -> SSAValue:
         """-x."""
@@ -193,17 +167,17 @@ class LlvmBuilder:
 
     def polynomial(self, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
         """Σ cᵢ·xⁱ by Horner's rule, c₀ first."""
-        result = self.same(float(coefficients[-1]), x)
+        result = self.constant(float(coefficients[-1]), x.type)
         for coefficient in reversed(coefficients[:-1]):
             result = self.fadd(self.fmul(result, x), float(coefficient))
         return result
 
-    def fcmp(self, predicate: str, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+    def fcmp(self, predicate: str, x: SSAValue, y: Value) -> SSAValue:
         """Compare floats: `oeq ogt … une uno`, also `false` and `true`."""
         truth = like(x.type, i1)
         if predicate in ("false", "true"):
             return self.constant(int(predicate == "true"), truth)
-        other = self._two(x, y)
+        _, other = self.pair(x, y)
         if lanes(x.type) is None:
             return self.insert(llvm.FCmpOp(x, other, predicate))
         if predicate in _INVERSE:
@@ -226,8 +200,9 @@ class LlvmBuilder:
 
     # Both
 
-    def select(self, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
+    def select(self, condition: SSAValue, x: Value, y: Value) -> SSAValue:
         """x where the condition holds, else y."""
+        x, y = self.pair(x, y)
         if lanes(condition.type) is None:
             return self.insert(llvm.SelectOp(condition, x, y))
         mask = condition
@@ -237,13 +212,6 @@ class LlvmBuilder:
         yes = self.and_(self.bits(x, kind), mask)
         no = self.and_(self.bits(y, kind), self.not_(mask))
         return self.bits(self.or_(yes, no), x.type)
-
-    def choose(self, condition: SSAValue, x: SSAValue | Number, y: SSAValue | Number) -> SSAValue:
-        """`select`, one of the two a number."""
-        if not isinstance(x, SSAValue):
-            assert isinstance(y, SSAValue)
-            x = self.constant(x, y.type)
-        return self.select(condition, x, self._two(x, y))
 
     def bits(self, x: SSAValue, type: Attribute) -> SSAValue:
         """The same bits as another type."""
@@ -258,9 +226,9 @@ class LlvmBuilder:
             return self.insert(llvm.TruncOp(x, type))
         return self.insert((llvm.ZExtOp if unsigned else llvm.SExtOp)(x, type))
 
-    def to_float(self, x: SSAValue, type: Attribute) -> SSAValue:
-        """A signed integer as f32 or f64, rounded once; `casts` has the rest."""
-        return self.insert(llvm.SIToFPOp(x, type))
+    def to_float(self, x: SSAValue, element: Attribute = f32) -> SSAValue:
+        """Signed integers as f32 or f64, rounded once; `casts` has the rest."""
+        return self.insert(llvm.SIToFPOp(x, like(x.type, element)))
 
     def extend(self, x: SSAValue, type: Attribute) -> SSAValue:
         """f32 as f64."""
@@ -279,10 +247,10 @@ class LlvmBuilder:
         kind = arguments[0].type
         return self.intrinsic(f"llvm.{name}.{suffix(kind)}", arguments, kind)
 
-    def shuffle(self, x: SSAValue, y: SSAValue, places: Sequence[int]) -> SSAValue:
+    def shuffle(self, x: SSAValue, y: SSAValue, places: Iterable[int]) -> SSAValue:
         """The lanes at `places` of `x` and `y` one after the other."""
-        kind = VectorType(element(x.type), [len(places)])
         mask = DenseArrayBase.from_list(i32, list(places))
+        kind = VectorType(element(x.type), [len(mask)])
         return self.insert(llvm.ShuffleVectorOp(x, y, mask, kind))
 
     def splat(self, x: SSAValue, count: int) -> SSAValue:
@@ -294,6 +262,45 @@ class LlvmBuilder:
     def lane(self, x: SSAValue, place: int) -> SSAValue:
         """One element of a vector: a vector of one, whose bits are the element's."""
         return self.insert(llvm.BitcastOp(self.shuffle(x, x, [place]), element(x.type)))
+
+
+class AnchoredBuilder(LlvmBuilder):
+    """Puts ops in front of the op that is being converted, with its location."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._anchor: Operation | None = None
+        self._block: Block | None = None
+        self._entry: Block | None = None
+        self._constants: dict[Block, dict[tuple[Attribute, object], SSAValue]] = {}
+
+    def at(self, op: Operation) -> None:
+        """From now on put ops in front of `op`."""
+        self._anchor = op
+        if op.parent is not self._block:
+            self._block = op.parent
+            self._entry = _entry_block(op)
+            self._known = self._constants.setdefault(self._entry, {})
+
+    @property
+    def anchor(self) -> Operation:
+        """The op that is being converted."""
+        assert self._anchor is not None
+        return self._anchor
+
+    def append(self, op: Operation) -> None:
+        """Insert an op in front of the anchor."""
+        block = self.anchor.parent
+        assert block is not None
+        op.location = self.anchor.location
+        block.insert_op_before(op, self.anchor)
+
+    def at_start(self, op: Operation) -> SSAValue:
+        """See `LlvmBuilder.at_start`."""
+        assert self._entry is not None
+        op.location = self.anchor.location
+        Builder(InsertPoint.at_start(self._entry)).insert(op)
+        return op.results[0]
 
 
 _INVERSE = {

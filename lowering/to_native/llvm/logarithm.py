@@ -51,8 +51,8 @@ def log2(e: LlvmBuilder, x: SSAValue) -> SSAValue:
 def _special(e: LlvmBuilder, x: SSAValue, result: SSAValue) -> SSAValue:
     """-∞ of zeros, NaN of negative numbers; ∞ and NaN stay."""
     result = e.select(e.fcmp("olt", x, math.inf), result, x)
-    result = e.choose(e.fcmp("oeq", x, 0.0), -math.inf, result)
-    return e.choose(e.fcmp("olt", x, 0.0), math.nan, result)
+    result = e.select(e.fcmp("oeq", x, 0.0), -math.inf, result)
+    return e.select(e.fcmp("olt", x, 0.0), math.nan, result)
 
 
 def positive_log(e: LlvmBuilder, x: SSAValue) -> SSAValue:

@@ -108,9 +108,9 @@ def _special(
     result = e.select(e.and_(negative, odd), e.fneg(result), result)
     below_zero = e.and_(e.fcmp("olt", x, 0.0), e.fcmp("one", magnitude, math.inf))
     undefined = e.or_(e.and_(below_zero, e.not_(whole)), e.fcmp("uno", x, y))
-    result = e.choose(undefined, math.nan, result)
+    result = e.select(undefined, math.nan, result)
     one = e.or_(e.fcmp("oeq", y, 0.0), e.fcmp("oeq", x, 1.0))
-    return e.choose(one, 1.0, result)
+    return e.select(one, 1.0, result)
 
 
 def _is_whole(e: LlvmBuilder, size: SSAValue) -> SSAValue:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -89,10 +90,16 @@ def element(type: Attribute) -> Attribute:
     return cast("VectorType[Attribute]", type).element_type
 
 
+@cache
+def vector(element: Attribute, count: int) -> VectorType[Attribute]:
+    """The type of `count` elements in a register."""
+    return VectorType(element, [count])
+
+
 def like(type: Attribute, element: Attribute) -> Attribute:
     """The scalar, or the vector of as many elements as `type` has, of `element`."""
     count = lanes(type)
-    return element if count is None else VectorType(element, [count])
+    return element if count is None else vector(element, count)
 
 
 def width(type: Attribute) -> int:

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
-from .llvm_builder import LlvmBuilder
+from .llvm_builder import AnchoredBuilder, LlvmBuilder
 from .types import NO_TYPE, llvm_type
 
 Values = Sequence[SSAValue]
@@ -46,7 +46,7 @@ def convert_ops(
     """
     ops = [op for op in module.walk() if type(op) in rules or in_dialect(op, dialect)]
     check(ops, lambda op: refuse(op) or (None if type(op) in rules else "no rule converts it"))
-    builder = LlvmBuilder()
+    builder = AnchoredBuilder()
     for op in ops:
         builder.at(op)
         operands = [realized(builder, operand) for operand in op.operands]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr
+from xdsl.ir import Attribute, SSAValue
 
 from ....runtime.native.abi.interface import ALIGNMENT, CONSTANTS, FORWARD, WORKSPACE_BYTES
 from ..kernels.code import POINTER
@@ -25,7 +25,7 @@ from .repetition import LoopStep
 from .sizes import ZERO, Size
 from .structured import NestStep
 from .views import Buffer, View, stored
-from .writer import Writer, write_function
+from .writer import Writer
 
 NAME_ATTRIBUTE = "tensor.name"
 
@@ -93,19 +93,10 @@ class Assembly:
         attributes += [_output_attributes(function.res_attrs, n) for n in range(outputs)]
         attributes += [{ARGUMENT_ATTRIBUTE: StringAttr(CONSTANTS)}, {}]
 
-        def body(writer: Writer, arguments: Sequence[SSAValue]) -> None:
-            address = _Addresses(writer, arguments, inputs)
-            self._run(writer, address, self.program.steps)
-
-        count = inputs + outputs + 2
-        return write_function(
-            FORWARD,
-            [POINTER] * count,
-            body,
-            linkage="external",
-            attributes=attributes,
-            location=function.location,
-        )
+        writer = Writer(FORWARD, [POINTER] * (inputs + outputs + 2), location=function.location)
+        address = _Addresses(writer, writer.arguments[:-1], inputs)
+        self._run(writer, address, self.program.steps)
+        return writer.finish(linkage="external", attributes=attributes)
 
     def _run(self, writer: Writer, address: _Addresses, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -119,13 +110,9 @@ class Assembly:
 
     def _repeat(self, writer: Writer, address: _Addresses, step: LoopStep) -> None:
         """A loop around the steps that are repeated."""
-
-        def turn(t: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            address.times.update(dict.fromkeys(step.slices, t))
+        with writer.loop(0, writer.size(step.count), 1, ()) as turn:
+            address.times.update(dict.fromkeys(step.slices, turn.index))
             self._run(writer, address, step.inner)
-            return carried
-
-        writer.loop(writer.constant(0), writer.size(step.count), 1, turn)
 
     def _call_nest(
         self, writer: Writer, address: Callable[[View], SSAValue], step: NestStep
@@ -145,22 +132,17 @@ class Assembly:
         nest = step.nest
         accesses = list(dict.fromkeys(nest.accesses))
         tables = list(dict.fromkeys(nest.views()))
-        written = {a for a in nest.writes}
-
-        def body(inner: Writer, arguments: Sequence[SSAValue]) -> None:
-            pointers = dict(zip(accesses, arguments, strict=False))
-            given = dict(zip(tables, arguments[len(accesses) :], strict=True))
-            LoopWriter(inner, nest, step.plan, pointers, given, write_reduction).write()
-
-        attributes = [{"llvm.noalias": UnitAttr()} if a in written else {} for a in accesses]
-        return write_function(
+        writer = Writer(
             name,
             [POINTER] * (len(accesses) + len(tables)),
-            body,
-            attributes=attributes,
             features=self.program.recipe.features,
             location=step.location,
         )
+        pointers = dict(zip(accesses, writer.arguments, strict=False))
+        places = dict(zip(tables, writer.arguments[len(accesses) : -1], strict=True))
+        LoopWriter(writer, nest, step.plan, pointers, places, write_reduction).write()
+        attributes = [{"llvm.noalias": UnitAttr()} if a in nest.writes else {} for a in accesses]
+        return writer.finish(attributes=attributes)
 
 
 def _placed(a: Access) -> View:
@@ -211,9 +193,5 @@ def _output_attributes(given: Attribute | None, number: int) -> Mapping[str, Att
 
 def _workspace_function(size: Size) -> llvm.FuncOp:
     """`forward_workspace_bytes(batch)`."""
-    block = Block(arg_types=[i64])
-    region = Region([block])
-    writer = Writer(block, block.args[0])
-    writer.append(llvm.ReturnOp(writer.size(size)))
-    type = llvm.LLVMFunctionType([i64], i64)
-    return llvm.FuncOp(WORKSPACE_BYTES, type, llvm.LinkageAttr("external"), body=region)
+    writer = Writer(WORKSPACE_BYTES, [])
+    return writer.finish(writer.size(size), linkage="external")

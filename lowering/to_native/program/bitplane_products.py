@@ -84,9 +84,8 @@ class BitplaneStep(CallStep):
         arguments.append(address(View(self.memory, (), ())))
         rows = writer.size(self.rows)
         octets = writer.size(self.rows + Size.of(OCTET - 1))
-        arguments += [writer.constant(1), rows, writer.constant(self.ins)]
-        arguments += [writer.constant(self.outs), writer.constant(0), writer.lshr(octets, 3)]
-        writer.call(Names(_OPERAND)("product"), *arguments)
+        sizes = (1, rows, self.ins, self.outs, 0, writer.lshr(octets, 3))
+        writer.call(Names(_OPERAND)("product"), *arguments, *sizes)
 
 
 def plan(program: Program, op: ternary.MatmulOp) -> None:

@@ -7,7 +7,8 @@ change in a loop is computed before it. Not here: what the loops are (`schedule`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -16,14 +17,13 @@ from xdsl.dialects.func import CallOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
+from ..kernels.code import Index
 from ..llvm.types import lanes as lanes_of
 from .nests import Access, Nest, dependencies
 from .schedule import Schedule, element_axis
 from .sizes import ONE, ZERO, Size
 from .views import View, stored
 from .writer import Writer
-
-Tile = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -78,23 +78,21 @@ class LoopWriter:
             self._columns()
             return
         d = self.plan.outer[depth]
-        self._loop(d, ZERO, self.nest.sizes[d], 1, lambda: self._outer(depth + 1))
+        with self._loop(d, 0, self._extent(self.nest.sizes[d])):
+            self._outer(depth + 1)
 
-    def _loop(self, d: int, start: Size, end: Size, step: int, body: Tile) -> None:
+    def _extent(self, size: Size) -> Index:
+        return self.writer.size(size) if size.number is None else size.number
+
+    @contextmanager
+    def _loop(self, d: int, start: Index, end: Index, step: int = 1) -> Generator[None]:
         """A loop that carries nothing."""
+        with self.writer.each(start, end, step) as index, self.bound(d, index):
+            yield
 
-        def once(index: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            self.bound(d, index, body)
-            return []
-
-        writer = self.writer
-        if start.number is not None and (start + Size.of(step)) == end:
-            once(writer.size(start), [])
-            return
-        writer.loop(writer.size(start), writer.size(end), step, once)
-
-    def bound(self, d: int, index: SSAValue, body: Tile) -> None:
-        """Write `body` with a loop at an index; what it computes is forgotten afterwards."""
+    @contextmanager
+    def bound(self, d: int, index: SSAValue) -> Generator[None]:
+        """A loop at an index; what is computed meanwhile is forgotten afterwards."""
         values, places = dict(self._values), dict(self._places)
         self._indices[d] = index
         for a, place in places.items():
@@ -102,7 +100,7 @@ class LoopWriter:
                 kind = stored(a.view.element)
                 self._places[a] = self.writer.move(place, [(index, a.strides[d])], kind)
         self._level(self._order.index(d) + 1)
-        body()
+        yield
         self._values, self._places = values, places
 
     # The tile
@@ -122,37 +120,30 @@ class LoopWriter:
         end = count // step * step
         if end:
             self.pieces = whole
-            self._loop(d, ZERO, Size.of(end), step, self._rows)
+            with self._loop(d, 0, end, step):
+                self._rows()
         if count > end:
             self.pieces = pieces_of(count - end, lanes)
-            self.bound(d, self.writer.constant(end), self._rows)
+            with self.bound(d, self.writer.constant(end)):
+                self._rows()
 
     def _dynamic_columns(self, d: int, size: Size, whole: Sequence[Piece]) -> None:
         lanes = self.plan.lanes
-        steps = (
-            [whole, whole[:1], [Piece(0, None)]] if len(whole) > 1 else [whole, [Piece(0, None)]]
-        )
-        start = self.writer.constant(0)
-        for pieces in steps:
+        single = [Piece(0, None)]
+        start: Index = 0
+        for pieces in [whole, whole[:1], single] if len(whole) > 1 else [whole, single]:
             step = 1 if pieces[0].width is None else lanes * len(pieces)
             self.pieces = pieces
             end = self.below(self.writer.size(size), step)
-            self._run(d, start, end, step, self._rows)
+            with self._loop(d, start, end, step):
+                self._rows()
             start = end
 
     def below(self, size: SSAValue, step: int) -> SSAValue:
         """The last multiple of `step` that is not above a size."""
         if step == 1:
             return size
-        steps = self.writer.udiv(size, self.writer.constant(step))
-        return self.writer.mul(steps, self.writer.constant(step))
-
-    def _run(self, d: int, start: SSAValue, end: SSAValue, step: int, body: Tile) -> None:
-        def once(index: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            self.bound(d, index, body)
-            return []
-
-        self.writer.loop(start, end, step, once)
+        return self.writer.mul(self.writer.udiv(size, step), step)
 
     def _rows(self) -> None:
         d = self.plan.rows
@@ -163,18 +154,20 @@ class LoopWriter:
         count, size = self.plan.row_count, self.nest.sizes[d]
         if size.number is None:
             end = self.below(self.writer.size(size), count)
-            self.rows = range(count)
-            self._run(d, self.writer.constant(0), end, count, self._tile)
-            self.rows = [0]
-            self._run(d, end, self.writer.size(size), 1, self._tile)
+            for rows, first, stop in (range(count), 0, end), ([0], end, self.writer.size(size)):
+                self.rows = rows
+                with self._loop(d, first, stop, len(rows)):
+                    self._tile()
             return
         end = size.number // count * count
         if end:
             self.rows = range(count)
-            self._loop(d, ZERO, Size.of(end), count, self._tile)
+            with self._loop(d, 0, end, count):
+                self._tile()
         if size.number > end:
             self.rows = range(size.number - end)
-            self.bound(d, self.writer.constant(end), self._tile)
+            with self.bound(d, self.writer.constant(end)):
+                self._tile()
 
     def _tile(self) -> None:
         if self.nest.reductions:
@@ -310,11 +303,11 @@ class LoopWriter:
             return writer.constant(0)
         index = self._indices[d]
         if d == self.plan.rows and j:
-            index = writer.add(index, writer.constant(j))
+            index = writer.add(index, j)
         if d != self.plan.vector or c is None:
             return index
         if self.pieces[c].start:
-            index = writer.add(index, writer.constant(self.pieces[c].start))
+            index = writer.add(index, self.pieces[c].start)
         return writer.counted(index, self.width(c))
 
     def _extract(self, op: upstream.ExtractOp, j: int | None, c: int | None) -> SSAValue:
@@ -331,11 +324,11 @@ class LoopWriter:
             if position == axis and self.plan.vector is not None:
                 assert c is not None
                 value = self._indices[self.plan.vector]
-                value = writer.add(value, writer.constant(self.pieces[c].start))
+                value = writer.add(value, self.pieces[c].start)
             else:
                 last = writer.size(view.sizes[position] - ONE)
                 value = self.get(index, j, c if width is None else None)
-                value = writer.maximum(writer.minimum(value, last), writer.constant(0))
+                value = writer.maximum(writer.minimum(value, last), 0)
             place = writer.move(place, [(value, view.strides[position])], kind)
         if axis is None or width is None or view.strides[axis] == ONE:
             return writer.load_element(place, view.element, None if axis is None else width)

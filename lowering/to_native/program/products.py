@@ -100,16 +100,13 @@ class LinearStep(ProductStep):
     def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
         """Append the call, which is left out where there are no rows."""
         rows = writer.size(self.rows)
-        arguments = self.pointers(writer, address)
-        arguments += [rows, writer.constant(self.ins), writer.constant(self.outs)]
-
-        def once() -> None:
-            writer.call(f"linear_{self.suffix}", *arguments)
+        arguments = (*self.pointers(writer, address), rows, self.ins, self.outs)
 
         if self.rows.number is not None:
-            once()
-        else:
-            writer.when(writer.compare("sgt", rows, writer.constant(0)), once)
+            writer.call(f"linear_{self.suffix}", *arguments)
+            return
+        with writer.when(writer.icmp("sgt", rows, 0)):
+            writer.call(f"linear_{self.suffix}", *arguments)
 
 
 def matmul(program: Program, op: ternary.MatmulOp) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
+from ..kernels.code import Index
 from ..llvm.types import element, lanes
 from .combiners import Combiner, combiners
 from .loops import LoopWriter, Piece, pieces_of
 from .sizes import Size
 
-Carried = Sequence[SSAValue]
 Inner = Callable[[list[SSAValue]], list[SSAValue]]
 
 
@@ -71,18 +71,10 @@ class _Reduction:
         if not order:
             return inner(first)
         d, rest = order[0], order[1:]
-
-        def once(index: SSAValue, carried: Carried) -> Carried:
-            last: list[SSAValue] = []
-
-            def body() -> None:
-                last.extend(self.around(rest, list(carried), inner))
-
-            self.loops.bound(d, index, body)
-            return last
-
-        size = self.nest.sizes[d]
-        return self.writer.loop(self.writer.constant(0), self.writer.size(size), 1, once, first)
+        size = self.writer.size(self.nest.sizes[d])
+        with self.writer.loop(0, size, 1, first) as turn, self.loops.bound(d, turn.index):
+            turn.values = self.around(rest, list(turn.values), inner)
+        return list(turn.values)
 
 
 class _Across:
@@ -149,7 +141,7 @@ class _Across:
         if count is None:
             return value
         half = 1 << (count.bit_length() - 1)
-        builder = self.writer.builder
+        builder = self.writer
         if half < count:
             low = self.horizontal(output, builder.shuffle(value, value, range(half)))
             high = builder.shuffle(value, value, range(half, count))
@@ -170,9 +162,8 @@ class _Across:
         if size.number is None:
             return self._dynamic(vectors, ends, size, whole, step)
         end = size.number // step * step
-        zero = self.writer.constant(0)
         if end:
-            vectors = self.run(zero, self.writer.constant(end), step, whole, vectors)
+            vectors = self.run(0, end, step, whole, vectors)
         for piece in pieces_of(size.number - end, self.lanes):
             place = self.writer.constant(end + piece.start)
             short = [Piece(0, piece.width)]
@@ -190,9 +181,9 @@ class _Across:
         whole: Sequence[Piece],
         step: int,
     ) -> list[SSAValue]:
-        writer, total = self.writer, self.writer.size(size)
+        total = self.writer.size(size)
         end = self.loops.below(total, step)
-        vectors = self.run(writer.constant(0), end, step, whole, vectors)
+        vectors = self.run(0, end, step, whole, vectors)
         if self.chains > 1:
             stop = self.loops.below(total, self.lanes)
             kept = vectors
@@ -219,16 +210,16 @@ class _Across:
 
     def run(
         self,
-        start: SSAValue,
-        end: SSAValue,
+        start: Index,
+        end: Index,
         step: int,
         pieces: Sequence[Piece],
         carried: list[SSAValue],
     ) -> list[SSAValue]:
         """A loop over vectors."""
-        return self.writer.loop(
-            start, end, step, lambda index, c: self.once(index, pieces, list(c)), carried
-        )
+        with self.writer.loop(start, end, step, carried) as turn:
+            turn.values = self.once(turn.index, pieces, list(turn.values))
+        return list(turn.values)
 
     def once(
         self, index: SSAValue, pieces: Sequence[Piece], carried: list[SSAValue]
@@ -240,16 +231,12 @@ class _Across:
             for j in self.loops.rows
             for c in range(len(pieces))
         ]
-        last: list[SSAValue] = []
         arguments = self.nest.output_arguments()
-
-        def body() -> None:
+        self.loops.pieces = pieces
+        with self.loops.bound(self.vector, index):
             for (o, j, c), value in zip(places, carried, strict=True):
                 self.loops.set(arguments[o], *self.reduction.key(j, c), value)
             self.loops.compute_accumulated()
-            last.extend(self.loops.get(self.nest.results()[o], j, c) for o, j, c in places)
-
-        self.loops.pieces = pieces
-        self.loops.bound(self.vector, index, body)
+            last = [self.loops.get(self.nest.results()[o], j, c) for o, j, c in places]
         self.loops.pieces = [Piece(0, None)]
         return last

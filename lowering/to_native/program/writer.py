@@ -7,7 +7,7 @@ the `llvm` dialect at once, by the rules of the passes `convert-arith-to-llvm` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import cast
 
@@ -25,13 +25,12 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..kernels.code import POINTER, Code
 from ..llvm.convert_arith import RULES as ARITH_RULES
 from ..llvm.convert_arith import constant_value
 from ..llvm.convert_math import rules_for
-from ..llvm.llvm_builder import LlvmBuilder, attribute
 from ..llvm.types import converted, element, lanes, like
 from ..llvm.walk import Rule
 from .sizes import Size
@@ -44,26 +43,6 @@ def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Ru
     return {**ARITH_RULES, **rules_for("none", features)}
 
 
-class _Rules(LlvmBuilder):
-    """Where the rules of the conversions put their ops: the end of the current block."""
-
-    def __init__(self, writer: Writer) -> None:
-        super().__init__()
-        self._writer = writer
-
-    def effect(self, op: Operation) -> None:
-        """Append an op."""
-        self._writer.append(op)
-
-    def at_start(self, op: Operation) -> SSAValue:
-        """Insert an op with one result at the start of the function."""
-        return self._writer.at_entry(op)
-
-    def constant(self, value: int | float, type: Attribute) -> SSAValue:
-        """A number, or a vector with it in every lane."""
-        return self._writer.constant(value, type)
-
-
 class Writer(Code):
     """Appends to a function whose last argument is the batch.
 
@@ -72,40 +51,44 @@ class Writer(Code):
     """
 
     def __init__(
-        self, block: Block, batch: SSAValue, features: frozenset[str] = frozenset()
+        self,
+        name: str,
+        arguments: Sequence[Attribute],
+        *,
+        features: frozenset[str] = frozenset(),
+        location: LocationAttr | None = None,
     ) -> None:
-        super().__init__(block)
-        self.location: LocationAttr | None = None
+        super().__init__(name, [*arguments, i64])
+        self.location = self._own_location = location
         self._builder.operation_insertion_handler.append(self._locate)
-        self.builder = _Rules(self)
         self._rules = rules(features)
-        self._batch = batch
+        self._batch = self.arguments[-1]
+        self._batch.name_hint = "batch"
         self._sizes: dict[Size, SSAValue] = {}
+
+    def finish(
+        self,
+        *results: SSAValue,
+        linkage: str = "internal",
+        attributes: Sequence[Mapping[str, Attribute]] = (),
+    ) -> llvm.FuncOp:
+        """See `Code.finish`; the attributes are those of the first arguments."""
+        function = super().finish(*results, linkage=linkage)
+        if attributes:
+            known = [DictionaryAttr(dict(given)) for given in attributes]
+            rest = [DictionaryAttr({}) for _ in self.arguments[len(known) :]]
+            function.arg_attrs = ArrayAttr([*known, *rest])
+        if self._own_location is not None:
+            function.location = self._own_location
+        return function
 
     def _locate(self, op: Operation) -> None:
         if self.location is not None:
             op.location = self.location
 
-    def append(self, op: Operation) -> None:
-        """Append an op."""
-        self._builder.insert(op)
-
-    def at_entry(self, op: Operation) -> SSAValue:
-        """Insert an op at the start of the function."""
-        return self._at_entry(op)
-
-    def constant(self, value: int | float, kind: Attribute = i64) -> SSAValue:
-        """A number, or a vector with it in every lane; 0.0 and -0.0 are two."""
-        bits = value.hex() if isinstance(value, float) else int(value)
-        known = self._constants.get((bits, kind))
-        if known is None:
-            known = self._at_entry(llvm.ConstantOp(attribute(value, kind), kind))
-            self._constants[bits, kind] = known
-        return known
-
     def null(self) -> SSAValue:
         """A pointer to nothing."""
-        return self._add(llvm.ZeroOp(result_types=[POINTER]))
+        return self.insert(llvm.ZeroOp(result_types=[POINTER]))
 
     def size(self, size: Size) -> SSAValue:
         """A size as an i64; what depends on the batch is computed at the start of the function."""
@@ -163,23 +146,23 @@ class Writer(Code):
 
     def loaded(self, value: SSAValue, element: Attribute) -> SSAValue:
         """What was loaded as a value of a body: bytes become truth values."""
-        return self.builder.resize(value, like(value.type, i1)) if element == i1 else value
+        return self.resize(value, like(value.type, i1)) if element == i1 else value
 
     def storable(self, value: SSAValue, element: Attribute) -> SSAValue:
         """A value of a body as it is stored."""
         if element != i1:
             return value
-        return self.builder.resize(value, like(value.type, stored(i1)), unsigned=True)
+        return self.resize(value, like(value.type, stored(i1)), unsigned=True)
 
     def gather(
         self, address: SSAValue, stride: SSAValue, element: Attribute, width: int
     ) -> SSAValue:
         """`width` elements that are `stride` apart."""
         kind = stored(element)
-        result = self._add(llvm.UndefOp(VectorType(kind, [width])))
+        result = self.insert(llvm.UndefOp(VectorType(kind, [width])))
         for lane in range(width):
             value = self.load(address, kind)
-            result = self._add(llvm.InsertElementOp(result, value, self.constant(lane, i32)))
+            result = self.insert(llvm.InsertElementOp(result, value, self.constant(lane, i32)))
             if lane + 1 < width:
                 address = self.at(address, stride, kind)
         return self.loaded(result, element)
@@ -188,13 +171,13 @@ class Writer(Code):
         """Store the lanes of a vector `stride` elements apart."""
         kind = cast("VectorType[Attribute]", value.type).element_type
         for lane in range(width):
-            self.store(self.builder.lane(value, lane), address)
+            self.store(self.lane(value, lane), address)
             if lane + 1 < width:
                 address = self.at(address, stride, kind)
 
     def wide(self, value: SSAValue, width: int | None) -> SSAValue:
         """A scalar in every lane."""
-        return value if width is None else self.builder.splat(value, width)
+        return value if width is None else self.splat(value, width)
 
     def literal(self, op: arith.ConstantOp, width: int | None) -> SSAValue:
         """A scalar `arith.constant`, in every lane."""
@@ -216,8 +199,8 @@ class Writer(Code):
         """first, first + 1, … in the lanes."""
         if width is None:
             return first
-        steps = self.builder.listed(range(width), VectorType(i64, [width]))
-        return self.add(self.builder.splat(first, width), steps)
+        steps = self.listed(range(width), VectorType(i64, [width]))
+        return self.add(self.splat(first, width), steps)
 
     def apply(
         self, op: Operation, operands: Sequence[SSAValue], width: int | None
@@ -231,45 +214,10 @@ class Writer(Code):
             result_types=[wide_type(value.type, width) for value in op.results],
             properties=dict(op.properties),
         )
-        results = self._rules[type(op)](self.builder, carrier, operands)
+        results = self._rules[type(op)](self, carrier, operands)
         return [results] if isinstance(results, SSAValue) else list(results)
 
 
 def wide_type(kind: Attribute, width: int | None) -> Attribute:
     """The vector of so many elements; the scalar itself for `None`."""
     return kind if width is None else VectorType(kind, [width])
-
-
-Body = Callable[[Writer, Sequence[SSAValue]], None]
-
-
-def write_function(
-    name: str,
-    arguments: Sequence[Attribute],
-    body: Body,
-    *,
-    linkage: str = "internal",
-    attributes: Sequence[Mapping[str, Attribute]] = (),
-    features: frozenset[str] = frozenset(),
-    location: LocationAttr | None = None,
-) -> llvm.FuncOp:
-    """A function without a result; its arguments are followed by the batch."""
-    block = Block(arg_types=[*arguments, i64])
-    region = Region([block])
-    block.args[-1].name_hint = "batch"
-    writer = Writer(block, block.args[-1], features)
-    writer.location = location
-    body(writer, block.args[:-1])
-    writer.finish()
-    given: list[Mapping[str, Attribute]] = [*attributes]
-    given += [{} for _ in block.args[len(given) :]]
-    function = llvm.FuncOp(
-        name,
-        llvm.LLVMFunctionType([*arguments, i64]),
-        llvm.LinkageAttr(linkage),
-        body=region,
-        other_props={"arg_attrs": ArrayAttr(DictionaryAttr(dict(g)) for g in given)},
-    )
-    if location is not None:
-        function.location = location
-    return function

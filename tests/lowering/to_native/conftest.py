@@ -24,15 +24,14 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
-from xdsl.dialects.llvm import FuncOp, LLVMFunctionType, ReturnOp
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.llvm import FuncOp
 
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.to_native.header import macro_prefix
-from triton_dsl.lowering.to_native.kernels.code import POINTER, Code, function
+from triton_dsl.lowering.to_native.kernels.code import POINTER, Code
 from triton_dsl.runtime.native.abi.interface import Interface
 
 pytest.importorskip("llvmlite")
@@ -55,26 +54,17 @@ def overrunning() -> ModuleOp:
 def scaling_program(excess: int = 0) -> ModuleOp:
     """The program, as the passes would leave it."""
 
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, y, constants, workspace, batch = arguments
-        size = code.add(code.mul(batch, code.constant(4)), code.constant(excess))
-
-        def copy(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            value = code.load(code.at(x, index, f32), f32)
-            code.store(value, code.at(workspace, index, f32))
-            return carried
-
-        def multiply(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            factor = code.load(code.at(constants, code.and_(index, code.constant(3)), f32), f32)
-            value = code.load(code.at(workspace, index, f32), f32)
-            code.store(code.fmul(value, factor), code.at(y, index, f32))
-            return carried
-
-        code.loop(code.constant(0), size, 1, copy)
-        code.loop(code.constant(0), size, 1, multiply)
-
-    forward = function("forward", [POINTER] * 4 + [i64], body)
-    module = ModuleOp([forward, _workspace_bytes()], sym_name=StringAttr("Scaling"))
+    code = Code("forward", [POINTER] * 4 + [i64])
+    x, y, constants, workspace, batch = code.arguments
+    size = code.add(code.mul(batch, 4), excess)
+    with code.each(0, size) as index:
+        value = code.load(code.at(x, index, f32), f32)
+        code.store(value, code.at(workspace, index, f32))
+    with code.each(0, size) as index:
+        factor = code.load(code.at(constants, code.and_(index, 3), f32), f32)
+        value = code.load(code.at(workspace, index, f32), f32)
+        code.store(code.fmul(value, factor), code.at(y, index, f32))
+    module = ModuleOp([code.finish(), _workspace_bytes()], sym_name=StringAttr("Scaling"))
     type = TensorType(f32, [DYNAMIC, 4])
     module.attributes["native.interface"] = DictionaryAttr({
         "inputs": ArrayAttr([type]),
@@ -86,13 +76,8 @@ def scaling_program(excess: int = 0) -> ModuleOp:
 
 
 def _workspace_bytes() -> FuncOp:
-    made = FuncOp("forward_workspace_bytes", LLVMFunctionType([i64], i64))
-    block = Block(arg_types=[i64])
-    made.body.add_block(block)
-    code = Code(block)
-    size = code.mul(block.args[0], code.constant(16))
-    block.add_op(ReturnOp(size))
-    return made
+    code = Code("forward_workspace_bytes", [i64])
+    return code.finish(code.mul(code.arguments[0], 16))
 
 
 CALLER = """\

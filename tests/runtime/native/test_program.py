@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -11,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, f32, i64
-from xdsl.dialects.llvm import FuncOp, LLVMFunctionType, ReturnOp
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.llvm import FuncOp
 
 from triton_dsl.ir.errors import BackendError, OptionError
 from triton_dsl.lowering.to_native.arrays import arrays_entry
-from triton_dsl.lowering.to_native.kernels.code import POINTER, Code, function
+from triton_dsl.lowering.to_native.kernels.code import POINTER, Code
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.runtime.native.abi.interface import Interface, TensorInterface
 from triton_dsl.runtime.native.program import NativeProgram, load_program, program_bytes
@@ -40,39 +38,23 @@ INTERFACE = Interface(
 def object_code() -> bytes:
     """`y = factor · x + step` by way of the workspace, `seen` = the batch of the call."""
 
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, step, y, seen, constants, workspace, batch = arguments
-        size = code.mul(batch, code.constant(4))
-
-        def multiply(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            value = code.fmul(code.load(code.at(x, index, f32), f32), code.load(constants, f32))
-            code.store(value, code.at(workspace, index, f32))
-            return carried
-
-        def add(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            value = code.load(code.at(workspace, index, f32), f32)
-            code.store(code.fadd(value, code.load(step, f32)), code.at(y, index, f32))
-            return carried
-
-        def tell(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            code.store(batch, code.at(seen, index, i64))
-            return carried
-
-        code.loop(code.constant(0), size, 1, multiply)
-        code.loop(code.constant(0), size, 1, add)
-        code.loop(code.constant(0), batch, 1, tell)
-
-    forward = function("forward", [POINTER] * 6 + [i64], body)
-    return compile_object(ModuleOp([forward, _workspace_bytes(), arrays_entry(4)]))
+    code = Code("forward", [POINTER] * 6 + [i64])
+    x, step, y, seen, constants, workspace, batch = code.arguments
+    size = code.mul(batch, 4)
+    with code.each(0, size) as index:
+        value = code.fmul(code.load(code.at(x, index, f32), f32), code.load(constants, f32))
+        code.store(value, code.at(workspace, index, f32))
+    with code.each(0, size) as index:
+        value = code.load(code.at(workspace, index, f32), f32)
+        code.store(code.fadd(value, code.load(step, f32)), code.at(y, index, f32))
+    with code.each(0, batch) as index:
+        code.store(batch, code.at(seen, index, i64))
+    return compile_object(ModuleOp([code.finish(), _workspace_bytes(), arrays_entry(4)]))
 
 
 def _workspace_bytes() -> FuncOp:
-    made = FuncOp("forward_workspace_bytes", LLVMFunctionType([i64], i64))
-    block = Block(arg_types=[i64])
-    made.body.add_block(block)
-    code = Code(block)
-    block.add_op(ReturnOp(code.mul(block.args[0], code.constant(16))))
-    return made
+    code = Code("forward_workspace_bytes", [i64])
+    return code.finish(code.mul(code.arguments[0], 16))
 
 
 def program(threads: int = 1, **changes: Any) -> NativeProgram:
@@ -102,18 +84,12 @@ def test_outputs_have_the_sizes_of_the_batch(batch: int) -> None:
 def doubling_code() -> bytes:
     """`y = factor · x`, one input and one output."""
 
-    def body(code: Code, arguments: Sequence[SSAValue]) -> None:
-        x, y, constants, _, batch = arguments
-
-        def multiply(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            value = code.fmul(code.load(code.at(x, index, f32), f32), code.load(constants, f32))
-            code.store(value, code.at(y, index, f32))
-            return carried
-
-        code.loop(code.constant(0), code.mul(batch, code.constant(4)), 1, multiply)
-
-    forward = function("forward", [POINTER] * 4 + [i64], body)
-    return compile_object(ModuleOp([forward, _workspace_bytes(), arrays_entry(2)]))
+    code = Code("forward", [POINTER] * 4 + [i64])
+    x, y, constants, _, batch = code.arguments
+    with code.each(0, code.mul(batch, 4)) as index:
+        value = code.fmul(code.load(code.at(x, index, f32), f32), code.load(constants, f32))
+        code.store(value, code.at(y, index, f32))
+    return compile_object(ModuleOp([code.finish(), _workspace_bytes(), arrays_entry(2)]))
 
 
 def test_one_input_and_one_output_go_the_same_way_the_second_time() -> None:
