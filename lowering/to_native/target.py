@@ -21,7 +21,7 @@ from .export import check_lowered, standalone_text
 from .header import RESERVED, c_header
 from .interface import note_interface, noted_interface
 from .kernels.recipes import Recipe, recipe_for
-from .linalg import RULES
+from .linalg import takes
 from .link import shared_library
 from .machine import Machine, machine_of
 from .object_code import Compiled, compile_text
@@ -138,7 +138,7 @@ class NativeTarget(Target[NativeOptions]):
 def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
     """The stages, with the options of the pass to memory and the form of spiking synapses."""
     return (
-        Stage("decompose", decomposition(lambda kind, _: kind in RULES)),
+        Stage("decompose", decomposition(takes)),
         Stage("simplify", "canonicalize,cse,dce"),
         Stage(
             "spikes",

@@ -14,7 +14,7 @@ from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.instrument import run_passes
 from triton_dsl.ir.pipeline import parse_pipeline
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.lowering.to_native.linalg import RULES as LINALG
+from triton_dsl.lowering.to_native.linalg import takes as native_takes
 from triton_dsl.lowering.to_onnx.onnx_rules import takes as onnx_takes
 from triton_dsl.lowering.to_pytorch.module_source import RULES as PYTORCH
 from triton_dsl.lowering.to_tflite.tflite_rules import takes as tflite_takes
@@ -27,7 +27,7 @@ TAKES: dict[str, Callable[[type[Operation], Attribute], bool]] = {
     "onnx, opset 13": lambda kind, element: onnx_takes(kind, element, 13),
     "onnx, opset 21": lambda kind, element: onnx_takes(kind, element, 21),
     "tflite": tflite_takes,
-    "native": lambda kind, element: kind in LINALG,
+    "native": native_takes,
     "circuits": lambda kind, element: kind not in tensor.OPERATIONS,
 }
 STORED = (tensor.ParameterOp, tensor.ConstantOp)

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
     f32,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ....dialects import tensor
@@ -42,6 +42,12 @@ RULES: dict[type[Operation], Rule] = {
     **ternary.RULES,
 }
 """For each op the function that builds what takes its place."""
+
+
+def takes(kind: type[Operation], element: Attribute) -> bool:
+    """Whether an op stays; a running sum only where it has no parts, over a free axis."""
+    return kind in RULES and not issubclass(kind, tensor.CumulativeOp)
+
 
 CHOICES = ("arguments", "constants")
 KEPT = ("none", "ternary")

@@ -224,6 +224,24 @@ def argmax(builder: LinalgBuilder, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue
     return reshape(builder, result, [1 if a == axis else size for a, size in enumerate(sizes)])
 
 
+def cumulative(builder: LinalgBuilder, op: tensor.CumulativeOp, x: SSAValue) -> SSAValue:
+    """`tensor.cumsum` and `tensor.cumprod` over a free axis: all elements before each are read.
+
+    Over a known axis they are decomposed, which is quicker.
+    """
+    count, axis, sizes = rank(x), op.position, builder.sizes(x)
+    places = dims(count + 1)
+    read = [places[count] if a == axis else places[a] for a in range(count)]
+
+    def body(s: Scalars, a: SSAValue, so_far: SSAValue) -> list[SSAValue]:
+        more = s.add(so_far, a) if isinstance(op, tensor.CumsumOp) else s.mul(so_far, a)
+        return [s.select(s.compare("le", s.index(count), s.index(axis)), more, so_far)]
+
+    init = builder.fill(sizes, op.START, element(x))
+    kinds = [*[PARALLEL] * count, REDUCTION]
+    return builder.generic([(x, read)], [(init, places[:count])], kinds, body)[0]
+
+
 def batch_norm(
     builder: LinalgBuilder,
     op: tensor.BatchNormOp,
@@ -293,6 +311,8 @@ RULES: dict[type[Operation], Rule] = {
     tensor.ReduceMaxOp: reduce_max,
     tensor.ReduceMinOp: reduce_min,
     tensor.ArgmaxOp: argmax,
+    tensor.CumsumOp: cumulative,
+    tensor.CumprodOp: cumulative,
     tensor.BatchNormOp: batch_norm,
     tensor.LayerNormOp: layer_norm,
     tensor.RmsNormOp: rms_norm,

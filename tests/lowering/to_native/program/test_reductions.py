@@ -54,6 +54,9 @@ OVER_THE_BATCH = {
     **{f"{n}_first": (reducing(op, 0), "tensor<?x37xf32>") for n, op in REDUCTIONS.items()},
     **{f"{n}_all": (reducing(op, 0, 1), "tensor<?x5xf32>") for n, op in REDUCTIONS.items()},
     "sum_vector": (reducing(tensor.ReduceSumOp, 0), "tensor<?xf32>"),
+    "cumsum": (lambda x: tensor.CumsumOp(x, 0), "tensor<?x5xf32>"),
+    "cumsum_i8": (lambda x: tensor.CumsumOp(x, 0), "tensor<?x2x3xi8>"),
+    "cumprod_i32": (lambda x: tensor.CumprodOp(x, 0), "tensor<?x5xi32>"),
     "argmax_first": (lambda x: tensor.ArgmaxOp(x, 0), "tensor<?x5xf32>"),
     "softmax_first": (lambda x: tensor.SoftmaxOp(x, 0), "tensor<?x5xf32>"),
 }
