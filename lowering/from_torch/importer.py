@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeGuard, cast
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -22,16 +23,29 @@ from ...dialects.parameters import attach_store
 from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
+from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
 from .exporting import DynamicSizes, Exported, decomposed, export
 from .places import location, place_of
-from .sizes import ProblemError, ir_shape, is_free, named, sizes_of
-from .torch_builder import Builder, Call, Known, element_type, evaluate, refined
+from .sizes import ProblemError, Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
+from .torch_builder import Builder, Known, Value, element_type, refined
 from .torch_operators import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
+
+if TYPE_CHECKING:
+    from sympy import Symbol
+    from torch import SymInt, Tensor, nn
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+    from torch.fx.node import Argument
+    from torch.utils._pytree import MappingKey, TreeSpec
+
+    from ..models import ExampleInputs
+
+T = TypeVar("T", "tuple[Argument, ...]", "dict[str, Argument]")
 
 
 def from_torch(
-    module: Any,
-    example_inputs: Any,
+    module: nn.Module,
+    example_inputs: ExampleInputs,
     *,
     dynamic: DynamicSizes | None = None,
     recognize_ternary: bool = True,
@@ -71,27 +85,21 @@ def from_torch(
     exported = export(module, example_inputs, dynamic, _has_rule, REFUSED)
     name = name or type(module).__name__
     try:
-        made = _Importer(exported, recognize_ternary).run(name)
+        program = _Importer(exported, recognize_ternary).run(name)
     except UnsupportedError:
         if exported.is_decomposed:
             raise
         exported = decomposed(module, exported, _has_rule, REFUSED)
-        made = _Importer(exported, recognize_ternary).run(name)
+        program = _Importer(exported, recognize_ternary).run(name)
     try:
-        made.verify()
+        program.verify()
     except VerifyException as error:
         raise VerifyError(f"{type(module).__name__}: {error}") from None
-    return made
+    return program
 
 
-def _has_rule(node: Any) -> bool:
-    return _name(node) in RULES
-
-
-def _name(node: Any) -> str:
-    """An operator's name without its overload, such as `aten::add`."""
-    target = node.target
-    return target.name().split(".")[0] if hasattr(target, "_schema") else str(target)
+def _has_rule(node: Node) -> bool:
+    return operator_name(node) in RULES
 
 
 class _Importer:
@@ -106,10 +114,10 @@ class _Importer:
         self.builder = Builder(
             self.block, ParameterStore.unsaved(), recognize_ternary, frozenset(buffers)
         )
-        self.names: dict[Any, str] = {}
-        self.arguments: list[tuple[str, tuple[Any, ...]]] = []
+        self.names: dict[Symbol, str] = {}
+        self.arguments: list[tuple[str, Sizes]] = []
         self.problems: list[tuple[str, str, str]] = []
-        self.failed: set[Any] = set()
+        self.failed: set[Node] = set()
 
     def run(self, name: str) -> ModuleOp:
         """The module."""
@@ -117,12 +125,12 @@ class _Importer:
             changed = sorted(map(str, self.signature.buffers_to_mutate.values()))
             what = ", ".join(changed) or "an input"
             raise LoweringError(f"{name} changes {what} when it runs; return the new value instead")
-        results: list[Any] = []
-        for node in self.program.graph.nodes:
+        results: list[Node | None] = []
+        for node in nodes_of(self.program):
             if node.op == "placeholder":
                 self._placeholder(node)
             elif node.op == "output":
-                results = list(node.args[0])
+                results = [*cast("Sequence[Node | None]", node.args[0])]
             else:
                 self._operator(node)
         outputs = [self._output(index, node) for index, node in enumerate(results)]
@@ -133,20 +141,19 @@ class _Importer:
 
     # Inputs and parameters.
 
-    def _placeholder(self, node: Any) -> None:
+    def _placeholder(self, node: Node) -> None:
         if node.name in self.stored:
             self.builder.values[node] = self.stored[node.name]
             return
-        value = node.meta.get("val")
-        if not hasattr(value, "shape"):
+        if not is_tensor(node):
             return
-        sizes = sizes_of(value.shape)
+        sizes = self.builder.sizes(node)
         for axis, size in enumerate(sizes):
             if is_free(size) and (node.name, axis) in self.axis_names:
                 for symbol in size.free_symbols:
                     self.names.setdefault(symbol, self.axis_names[node.name, axis])
         try:
-            type = TensorType(element_type(value.dtype), ir_shape(sizes))
+            type = TensorType(element_type(fake_tensor(node).dtype), ir_shape(sizes))
         except ProblemError as problem:
             self._fail(node, "argument", str(problem))
             return
@@ -157,7 +164,7 @@ class _Importer:
 
     # Operators.
 
-    def _operator(self, node: Any) -> None:
+    def _operator(self, node: Node) -> None:
         if any(source in self.failed for source in node.all_input_nodes):
             self.failed.add(node)
             return
@@ -165,24 +172,22 @@ class _Importer:
         builder.location = location(node)
         try:
             if node.target is operator.getitem:
-                source, index = node.args
-                found = builder.values[source]
-                if not isinstance(found, list):
+                source, index = cast("tuple[Node, int]", node.args)
+                parts = builder.values[source]
+                if not isinstance(parts, Sequence):
                     raise ProblemError("it takes a part of a single tensor")
-                builder.values[node] = found[index]
+                builder.values[node] = parts[index]
                 return
-            if _is_number(node.meta.get("val")):
+            if _is_number(node):
                 return
-            if not hasattr(node.target, "_schema"):
+            if schema_of(node) is None:
                 raise ProblemError("the IR has nothing like it")
             builder.values[node] = self._value(node)
-        except ProblemError as problem:
-            self._fail(node, _name(node), str(problem))
-        except VerifyException as error:
-            self._fail(node, _name(node), str(error))
+        except (ProblemError, VerifyException) as problem:
+            self._fail(node, operator_name(node), str(problem))
 
-    def _value(self, node: Any) -> Any:
-        call = _call(node)
+    def _value(self, node: Node) -> Value:
+        call = Call.of(node)
         if call.name == "aten::_assert_tensor_metadata" or node.meta.get("val") is None:
             return None
         known = self._known(call)
@@ -190,46 +195,44 @@ class _Importer:
             return known
         rule = RULES.get(call.name)
         if rule is None:
-            reason = REFUSED.get(call.name) or _unmatched(node)
-            raise ProblemError(reason)
-        result: Any = rule(self.builder, call)
-        if isinstance(result, list):
-            parts = zip(cast("list[Any]", result), node.meta["val"], strict=False)
-            return [
-                refined(part, sizes_of(value.shape)) if _is_value(part) else part
-                for part, value in parts
-            ]
-        return refined(result, call.sizes) if _is_value(result) else result
+            raise ProblemError(REFUSED.get(call.name) or _unmatched(call.name))
+        result = rule(self.builder, call)
+        if isinstance(result, SSAValue):
+            return refined(result, call.sizes)
+        tensors = cast("Sequence[Tensor]", node.meta["val"])
+        return [
+            None if part is None else refined(part, sizes_of(like.shape))
+            for part, like in zip(result, tensors, strict=False)
+        ]
 
-    def _known(self, call: Call) -> Any:
+    def _known(self, call: Call) -> Known | Sequence[Known] | None:
         """The result where it depends on known tensors alone; `None` where it does not."""
-        sources = [node for node in call.node.all_input_nodes if _is_tensor(node)]
+        sources = [node for node in call.node.all_input_nodes if not _is_number(node)]
         values = [self.builder.values.get(node) for node in sources]
         name = call.name
         if name in UNCOMPUTED or not name.startswith(("aten::", "prims::")):
             return None
         if name in SPREADING:
-            made = SPREADING[name](self.builder, call)
-            if made is not None:
-                return made
-        if not all(isinstance(value, Known) for value in values):
+            spread = SPREADING[name](self.builder, call)
+            if spread is not None:
+                return spread
+        known = [value for value in values if isinstance(value, Known)]
+        if len(known) < len(values):
             return None
-        known = cast("list[Known]", values)
         if any(value.is_spread for value in known) and name not in ELEMENTWISE:
             return None
         args, kwargs = _real(call.node.args, self.builder), _real(call.node.kwargs, self.builder)
         if args is None or kwargs is None:
             return None
-        result = evaluate(call.node.target, args, kwargs)
+        result = _evaluated(call.node, args, kwargs)
         keys = tuple(dict.fromkeys(key for value in known for key in value.keys))
-        if isinstance(result, list | tuple):
-            parts = cast("Sequence[Any]", result)
-            return [Known(part, sizes_of(part.shape), keys) for part in parts]
+        if isinstance(result, Sequence):
+            return [Known(part, sizes_of(part.shape), keys) for part in result]
         if name in _UNCHANGING and known and result.dtype == known[0].tensor.dtype:
             return known[0]
         return Known(result, call.sizes, keys)
 
-    def _fail(self, node: Any, name: str, reason: str) -> None:
+    def _fail(self, node: Node, name: str, reason: str) -> None:
         path, file, line = place_of(node)
         place = f"{file}:{line}" if file else "unknown location"
         self.problems.append((name, f"'{path}' ({place})" if path else place, reason))
@@ -237,10 +240,10 @@ class _Importer:
 
     # Results.
 
-    def _output(self, index: int, node: Any) -> SSAValue | None:
+    def _output(self, index: int, node: Node | None) -> SSAValue | None:
         if node is None or node in self.failed:
             return None
-        if not _is_tensor(node):
+        if not is_node(node) or _is_number(node):
             self.problems.append(("output", f"result {index}", "it is no tensor"))
             return None
         self.builder.location = location(node)
@@ -250,12 +253,13 @@ class _Importer:
             self._fail(node, "output", str(problem))
             return None
 
-    def _module(self, name: str, results: list[Any], outputs: list[SSAValue]) -> ModuleOp:
-        kept = [node for node in results if node is not None]
+    def _module(
+        self, name: str, results: Sequence[Node | None], outputs: Sequence[SSAValue]
+    ) -> ModuleOp:
+        present = [node for node in results if node is not None]
         end = ReturnOp(*outputs)
-        end.location = self.builder.location
-        self.block.add_op(end)
-        shown = _result_names(self.program.call_spec.out_spec, results)
+        self.builder.end(end)
+        shown = _result_names(cast("TreeSpec", self.program.call_spec.out_spec), results)
         function = FuncOp(
             "forward",
             FunctionType.from_lists(
@@ -265,7 +269,7 @@ class _Importer:
             arg_attrs=ArrayAttr([self._named(*argument) for argument in self.arguments]),
             res_attrs=ArrayAttr(
                 [self._named(text, self.builder.sizes(node))
-                 for text, node in zip(shown, kept, strict=True)]
+                 for text, node in zip(shown, present, strict=True)]
             ),
         )  # fmt: skip
         module = ModuleOp([function], sym_name=StringAttr(name))
@@ -275,24 +279,24 @@ class _Importer:
         _drop_unused(module)
         return module
 
-    def _named(self, name: str, sizes: tuple[Any, ...]) -> DictionaryAttr:
+    def _named(self, name: str, sizes: Sizes) -> DictionaryAttr:
         dimensions = ArrayAttr([StringAttr(named(size, self.names)) for size in sizes])
         return DictionaryAttr({"tensor.name": StringAttr(name), "tensor.dimensions": dimensions})
 
 
-def _stored(program: Any) -> Iterator[tuple[str, Known]]:
+def _stored(program: ExportedProgram) -> Iterator[tuple[str, Known]]:
     """Parameters, buffers and constants by the names of their placeholders."""
-    signature, constants, state = program.graph_signature, program.constants, program.state_dict
+    signature, state = program.graph_signature, cast("Mapping[str, Tensor]", program.state_dict)
+    constants = cast("Mapping[str, Tensor]", program.constants)
     for table, values, is_constant in (
         (signature.inputs_to_lifted_tensor_constants, constants, True),
         (signature.inputs_to_buffers, {**constants, **state}, False),
         (signature.inputs_to_parameters, state, False),
     ):
-        for name, target in table.items():
-            key = str(target)
+        for name, key in table.items():
             tensor = values[key].detach()
             keys = () if is_constant else (key,)
-            yield str(name), Known(tensor, sizes_of(tensor.shape), keys, not is_constant)
+            yield name, Known(tensor, sizes_of(tensor.shape), keys, not is_constant)
 
 
 _UNCHANGING = {
@@ -302,63 +306,55 @@ _UNCHANGING = {
 """Operators that give what they take, so that a parameter stays one."""
 
 
-def _is_value(value: Any) -> TypeGuard[SSAValue]:
-    return isinstance(value, SSAValue)
-
-
-def _is_tensor(node: Any) -> bool:
-    return hasattr(node, "meta") and not _is_number(node.meta.get("val"))
-
-
-def _is_number(value: Any) -> bool:
+def _is_number(node: Node) -> bool:
     import torch
 
     numbers = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
-    return isinstance(value, numbers)
+    return isinstance(node.meta.get("val"), numbers)
 
 
-def _call(node: Any) -> Call:
-    """The operator with its arguments by the names of its schema."""
-    schema = node.target._schema.arguments
-    arguments: dict[str, Any] = {}
-    for index, argument in enumerate(schema):
-        if index < len(node.args):
-            arguments[argument.name] = node.args[index]
-        elif argument.name in node.kwargs:
-            arguments[argument.name] = node.kwargs[argument.name]
-        elif argument.has_default_value():
-            arguments[argument.name] = argument.default_value
-    return Call(node, _name(node), arguments)
-
-
-def _real(value: Any, builder: Builder) -> Any:
+def _real(arguments: T, builder: Builder) -> T | None:
     """Arguments with tensors and numbers for nodes; `None` where a size is free."""
-    import torch.fx
+    from torch.fx.node import map_arg
 
     missing = False
 
-    def real(node: Any) -> Any:
+    def real(node: Node) -> Argument:
         nonlocal missing
-        found = builder.values.get(node)
-        if isinstance(found, Known):
-            return found.tensor
-        size = node.meta["val"]
-        if _is_number(size) and not isinstance(size, bool | int | float):
-            size = int(size) if size.node.expr.is_number else None
-        missing = missing or size is None or hasattr(size, "shape")
+        value = builder.values.get(node)
+        if isinstance(value, Known):
+            return value.tensor
+        number: int | float | SymInt = node.meta["val"]
+        if isinstance(number, int | float):
+            return number
+        if is_tensor(node) or is_free(size := size_of(number)):
+            missing = True
+            return None
         return size
 
-    mapped = torch.fx.map_arg(value, real)
+    mapped = map_arg(arguments, real)
     return None if missing else mapped
 
 
-def _unmatched(node: Any) -> str:
-    if str(_name(node)).startswith("aten::"):
+def _evaluated(
+    node: Node, args: tuple[Argument, ...], kwargs: dict[str, Argument]
+) -> Tensor | Sequence[Tensor]:
+    """What a node's operator gives for real tensors."""
+    import torch
+
+    assert callable(node.target)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return node.target(*args, **kwargs)
+
+
+def _unmatched(name: str) -> str:
+    if name.startswith("aten::"):
         return "no op of the IR computes it; write it with other operators"
     return "operators of other libraries are not known"
 
 
-def _result_names(spec: Any, results: Sequence[Any]) -> list[str]:
+def _result_names(spec: TreeSpec, results: Sequence[Node | None]) -> list[str]:
     """Names for all results but `None`s."""
     from torch.utils import _pytree as pytree
 
@@ -370,7 +366,9 @@ def _result_names(spec: Any, results: Sequence[Any]) -> list[str]:
         return ["output"]
     names: list[str] = []
     for path, index in pairs:
-        keys: list[Any] = [getattr(entry, "key") for entry in path if hasattr(entry, "key")]  # noqa: B009
+        keys = [
+            cast("MappingKey[str, object]", entry).key for entry in path if hasattr(entry, "key")
+        ]
         only = len(pairs) == 1 and not keys
         default = "output" if only else f"output{index}"
         names.append(str(keys[-1]) if keys and len(path) == 1 else default)

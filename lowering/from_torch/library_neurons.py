@@ -18,16 +18,26 @@ Not here: joining the steps of a neuron (`rolling`), and ops (`rules_spiking`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from ...ir.errors import LoweringError
 
+if TYPE_CHECKING:
+    from types import FunctionType
+
+    from torch import Tensor, nn
+    from torch._ops import OpOverloadPacket
+    from torch.library import Library
+
 NAMESPACE = "triton_dsl_library"
 STEP, RUN = f"{NAMESPACE}::step", f"{NAMESPACE}::run"
+
+Methods: TypeAlias = "Mapping[str, Callable[..., Tensor | Sequence[Tensor] | None]]"
+"""What a neuron has in the place of its own methods while a module is exported."""
 
 _ZEROS = "set reset_mechanism='zero' or 'none', or reset_delay=True"
 
@@ -49,7 +59,9 @@ class Neuron:
 
     model: str
     numbers: dict[str, float] = field(default_factory=dict[str, float])
-    tensors: dict[str, Callable[[], Any]] = field(default_factory=dict[str, Callable[[], Any]])
+    tensors: dict[str, Callable[[], Tensor]] = field(
+        default_factory=dict[str, Callable[[], "Tensor"]]
+    )
     words: dict[str, str] = field(default_factory=dict[str, str])
     states: int = 1
     start: float = 0.0
@@ -72,79 +84,104 @@ class Neuron:
         )
 
 
+class Operators(Protocol):
+    """The operators of the namespace: of one step, and of all."""
+
+    step: OpOverloadPacket[..., list[Tensor]]
+    run: OpOverloadPacket[..., list[Tensor]]
+
+
 @cache
-def operators() -> Any:
+def operators() -> Operators:
     """The operators, defined at the first call."""
     import torch
 
     schema = "(Tensor x, Tensor[] initial, Tensor[] parameters, str settings) -> Tensor[]"
     library = torch.library.Library(NAMESPACE, "DEF")
-    _kept.append(library)
-    for name in ("step", "run"):
-        library.define(name + schema)
+    _libraries.append(library)
 
-    def step(x: Any, initial: list[Any], parameters: list[Any], settings: str) -> list[Any]:
+    def step(
+        x: Tensor, initial: list[Tensor], parameters: list[Tensor], settings: str
+    ) -> list[Tensor]:
         return [x.new_empty(x.shape) for _ in range(1 + json.loads(settings)["states"])]
 
-    torch.library.register_fake(STEP, step, lib=library)
-    torch.library.register_fake(RUN, step, lib=library)
-    return getattr(torch.ops, NAMESPACE)
+    for name in (STEP, RUN):
+        library.define(name.removeprefix(f"{NAMESPACE}::") + schema)
+        torch.library.register_fake(name, step, lib=library)
+    return cast("Operators", getattr(torch.ops, NAMESPACE))
 
 
-_kept: list[Any] = []
+_libraries: list[Library] = []
 """A library's operators go with it."""
 
 
 @contextmanager
-def recognized(module: Any) -> Generator[None]:
+def recognized(module: nn.Module) -> Generator[None]:
     """Neurons of the libraries within `module` give operators in a `with` block.
 
     Raises:
         LoweringError: one of them has no equal in the IR, or holds a state of an earlier run.
     """
-    found: list[tuple[Any, str, dict[str, Any]]] = []
-    for path, part in module.named_modules():
+    neurons: list[tuple[nn.Module, Methods]] = []
+    modules = cast("Iterable[tuple[str, nn.Module]]", module.named_modules())
+    for path, part in modules:
         bases = [(base.__module__.split(".")[0], base.__name__) for base in type(part).__mro__]
-        for library, base, made in (
-            ("snntorch", "SpikingNeuron", _of_snntorch),
-            ("spikingjelly", "StepModule", _of_spikingjelly),
-        ):
-            if (library, base) in bases:
-                methods = made(part, path)
-                if methods:
-                    found.append((part, path, methods))
+        if ("snntorch", "SpikingNeuron") in bases:
+            neurons.append((part, _of_snntorch(cast("SnnTorchNeuron", part), path)))
+        if ("spikingjelly", "StepModule") in bases:
+            neurons.append((part, _of_spikingjelly(cast("SpikingJellyModule", part), path)))
     try:
-        for part, _, methods in found:
+        for part, methods in neurons:
             part.__dict__.update(methods)
         yield
     finally:
-        for part, _, methods in found:
+        for part, methods in neurons:
             for name in methods:
                 part.__dict__.pop(name, None)
 
 
-def _refuse(part: Any, path: str, reason: str) -> LoweringError:
+def _refuse(part: object, path: str, reason: str) -> LoweringError:
     where = f"'{path}' " if path else ""
     return LoweringError(f"{where}({type(part).__module__}.{type(part).__name__}) {reason}")
 
 
-def _number(value: Any) -> float | None:
+def _number(value: float | Tensor) -> float | None:
     """A parameter that is one number."""
     if not hasattr(value, "numel"):
         return float(value)
-    return float(value.detach()) if value.numel() == 1 else None
+    tensor = cast("Tensor", value)
+    return float(tensor.detach()) if tensor.numel() == 1 else None
 
 
 # SpikingJelly.
 
 
-def _of_spikingjelly(part: Any, path: str) -> dict[str, Any]:
+class SpikingJellyModule(Protocol):
+    """What is read of `Flatten` and of neurons; each has a part of it."""
+
+    step_mode: str
+    start_dim: int
+    end_dim: int
+    v: float | Tensor
+    v_threshold: float
+    v_reset: float | None
+    tau: float
+    w: Tensor
+    decay_input: bool
+    surrogate_function: Callable[[Tensor], Tensor]
+
+
+def _of_spikingjelly(part: SpikingJellyModule, path: str) -> Methods:
     """Methods for a neuron and `layer.Flatten`; none for another module."""
-    kind = cast("type[Any]", type(part))
+    kind = type(part)
     if kind.__name__ == "Flatten" and part.step_mode == "m" and part.start_dim > 0:
         # With time and batch as one axis PyTorch fixes the batch.
-        axes = [axis + 1 if axis >= 0 else axis for axis in (part.start_dim, part.end_dim)]
-        return {"forward": lambda x: x.flatten(*axes)}  # pyright: ignore[reportUnknownLambdaType]
+        start, end = (axis + (axis >= 0) for axis in (part.start_dim, part.end_dim))
+
+        def flatten(x: Tensor) -> Tensor:
+            return x.flatten(start, end)
+
+        return {"forward": flatten}
     bases = {base.__name__ for base in kind.__mro__}
     if not bases & {"BaseNode", "SimpleBaseNode", "NonSpikingBaseNode"}:
         return {}
@@ -155,23 +192,23 @@ def _of_spikingjelly(part: Any, path: str) -> dict[str, Any]:
         raise _refuse(part, path, "holds a state; call functional.reset_net first")
     _check_spikes(part, path, part.surrogate_function, [0.0, 1.0, 1.0])
     neuron = _spikingjelly_neuron(part)
-    held: list[Any] = []
+    states: list[Tensor] = []
 
-    def forward(x: Any) -> Any:
+    def forward(x: Tensor) -> Tensor:
         if part.step_mode == "s":
-            initial = held or _full(x, neuron.start)
-            output, *held[:] = _call(operators().step, neuron, path, x, initial)
+            initial = states or _full(x, neuron.start)
+            output, *states[:] = _call(operators().step, neuron, path, x, initial)
             return output
-        if held:
+        if states:
             raise _refuse(part, path, "runs twice; reset it between")
         initial = _full(x[0], neuron.start)
-        output, *held[:] = _call(operators().run, neuron, path, x, initial)
+        output, *states[:] = _call(operators().run, neuron, path, x, initial)
         return output
 
-    return {"forward": forward, "reset": held.clear}
+    return {"forward": forward, "reset": states.clear}
 
 
-def _spikingjelly_neuron(part: Any) -> Neuron:
+def _spikingjelly_neuron(part: SpikingJellyModule) -> Neuron:
     numbers: dict[str, float] = {"threshold": float(part.v_threshold)}
     rest = part.v_reset
     words = {"compare": "ge", "reset": "subtract" if rest is None else "to_value"}
@@ -188,38 +225,59 @@ def _spikingjelly_neuron(part: Any) -> Neuron:
 # snnTorch.
 
 
-def _of_snntorch(part: Any, path: str) -> dict[str, Any]:
-    kind = cast("type[Any]", type(part))
+class SnnTorchNeuron(Protocol):
+    """What is read of a neuron; `Leaky` has no current."""
+
+    alpha: Tensor
+    beta: Tensor
+    threshold: Tensor
+    inhibition: bool
+    state_quant: object
+    graded_spikes_factor: float | Tensor
+    spike_grad: Callable[[Tensor], Tensor]
+    reset_delay: bool
+    reset_mechanism: str
+    init_hidden: bool
+    output: bool
+
+    @property
+    def state_function(self) -> FunctionType:
+        """The equation of a step."""
+        ...
+
+
+def _of_snntorch(part: SnnTorchNeuron, path: str) -> Methods:
+    kind = type(part)
     names = {"Leaky": ("mem",), "Synaptic": ("syn", "mem")}
     if kind.__name__ not in names or not kind.__module__.startswith("snntorch."):
         raise _refuse(part, path, f"has no op in the IR; there are {', '.join(names)}")
-    states = names[kind.__name__]
-    if any(bool(getattr(part, name).any()) for name in states):
+    wanted = names[kind.__name__]
+    if any(bool(getattr(part, name).any()) for name in wanted):
         raise _refuse(part, path, "holds a state; call reset_mem() first")
-    neuron = _snntorch_neuron(part, path, states)
-    held: list[Any] = []
+    neuron = _snntorch_neuron(part, path, wanted)
+    states: list[Tensor] = []
 
-    def forward(x: Any, *given: Any, **named: Any) -> Any:
-        taken = dict(zip(states, given, strict=False)) | named
-        initial = [taken.get(name) for name in states]
-        if all(state is None for state in initial):
-            initial = list(held)
-        elif any(state is None or len(state.shape) != len(x.shape) for state in initial):
+    def forward(x: Tensor, *args: Tensor, **kwargs: Tensor) -> Tensor | Sequence[Tensor]:
+        arguments = dict(zip(wanted, args, strict=False)) | kwargs
+        initial = [arguments[name] for name in wanted if arguments.get(name) is not None]
+        if not initial:
+            initial = list(states)
+        elif [state.dim() for state in initial] != [x.dim()] * len(wanted):
             initial = []  # what is not of the input's shape is taken for zeros
-        output, *held[:] = _call(operators().step, neuron, path, x, initial)
-        return output if part.init_hidden and not part.output else (output, *held)
+        output, *states[:] = _call(operators().step, neuron, path, x, initial)
+        return output if part.init_hidden and not part.output else (output, *states)
 
-    def reset_mem() -> Any:
+    def reset_mem() -> Tensor | Sequence[Tensor]:
         import torch
 
-        held.clear()
-        empty = [torch.zeros(0) for _ in states]
+        states.clear()
+        empty = [torch.zeros(0) for _ in wanted]
         return empty[0] if len(empty) == 1 else tuple(empty)
 
     return {"forward": forward, "reset_mem": reset_mem}
 
 
-def _snntorch_neuron(part: Any, path: str, states: tuple[str, ...]) -> Neuron:
+def _snntorch_neuron(part: SnnTorchNeuron, path: str, states: tuple[str, ...]) -> Neuron:
     if part.inhibition:
         raise _refuse(part, path, "inhibits its neighbours, which no op of the IR does")
     if part.state_quant:
@@ -252,19 +310,19 @@ def _snntorch_neuron(part: Any, path: str, states: tuple[str, ...]) -> Neuron:
         shown=reset != "zero",
     )
     if len(states) == 2:
-        _take(neuron, "alpha", part.alpha, lambda: part.alpha.clamp(0, 1))
-    _take(neuron, "beta", part.beta, lambda: part.beta.clamp(0, 1))
-    _take(neuron, "threshold", part.threshold, lambda: part.threshold)
+        _set(neuron, "alpha", part.alpha, lambda: part.alpha.clamp(0, 1))
+    _set(neuron, "beta", part.beta, lambda: part.beta.clamp(0, 1))
+    _set(neuron, "threshold", part.threshold, lambda: part.threshold)
     lowest = float(part.threshold.detach().min())
     if lowest < 0:
         raise _refuse(part, path, "has a threshold below 0")
     return neuron
 
 
-def _take(neuron: Neuron, name: str, value: Any, made: Callable[[], Any]) -> None:
+def _set(neuron: Neuron, name: str, value: Tensor, values: Callable[[], Tensor]) -> None:
     number = _number(value)
     if number is None:
-        neuron.tensors[name] = made
+        neuron.tensors[name] = values
     else:
         neuron.numbers[name] = number if name == "threshold" else min(max(number, 0.0), 1.0)
 
@@ -272,22 +330,30 @@ def _take(neuron: Neuron, name: str, value: Any, made: Callable[[], Any]) -> Non
 # Both.
 
 
-def _check_spikes(part: Any, path: str, fire: Any, wanted: list[float]) -> None:
+def _check_spikes(
+    part: object, path: str, fire: Callable[[Tensor], Tensor], wanted: list[float]
+) -> None:
     """Refuse a surrogate that does not fire as a step function: `wanted` below, at and above 0."""
     import torch
 
     with torch.no_grad():
-        given = fire(torch.tensor([-0.25, 0.0, 0.25])).tolist()
-    if given != wanted:
-        raise _refuse(part, path, f"fires {given} where a step function gives {wanted}")
+        spikes = cast("list[float]", fire(torch.tensor([-0.25, 0.0, 0.25])).tolist())
+    if spikes != wanted:
+        raise _refuse(part, path, f"fires {spikes} where a step function gives {wanted}")
 
 
-def _full(x: Any, value: float) -> list[Any]:
+def _full(x: Tensor, value: float) -> list[Tensor]:
     import torch
 
     return [torch.full_like(x, value)] if value else []
 
 
-def _call(operator: Any, neuron: Neuron, path: str, x: Any, initial: list[Any]) -> list[Any]:
-    parameters = [made() for made in neuron.tensors.values()]
+def _call(
+    operator: Callable[[Tensor, Sequence[Tensor], Sequence[Tensor], str], list[Tensor]],
+    neuron: Neuron,
+    path: str,
+    x: Tensor,
+    initial: Sequence[Tensor],
+) -> list[Tensor]:
+    parameters = [values() for values in neuron.tensors.values()]
     return operator(x, initial, parameters, neuron.settings(path))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import NameLoc, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, NameLoc, StringAttr
 
 from ...ir.locations import file_location
 
+if TYPE_CHECKING:
+    from torch.fx import Node
 
-def place_of(node: Any) -> tuple[str, str, int]:
+
+def place_of(node: Node) -> tuple[str, str, int]:
     """The path of the module that a node belongs to, the file and the line."""
-    stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
+    stack: dict[str, tuple[str, object]] = node.meta.get("nn_module_stack") or {}
     path = [entry[0] for entry in stack.values()][-1] if stack else ""
     trace: str = node.meta.get("stack_trace") or ""
     frames = _frames(trace)
@@ -46,7 +49,7 @@ def _is_of_library(file: str) -> bool:
 _OWN = (Path(__file__).resolve().parents[2] / "runtime", Path(__file__).resolve().parent)
 
 
-def location(node: Any) -> Any:
+def location(node: Node) -> NameLoc | FileLineColLoc:
     """`loc("layer1.0.conv1"("model.py":12:1))`."""
     path, file, line = place_of(node)
     place = file_location(file or "unknown", line)

@@ -8,15 +8,24 @@ stacked. Not here: the operators themselves (`library_neurons`).
 
 from __future__ import annotations
 
-import json
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ...ir.errors import LoweringError
+from .calls import Call, fake_tensor, nodes_of, operator_name
 from .library_neurons import STEP, operators
+from .sizes import is_free, is_node, sizes_of
 from .torch_operators import ELEMENTWISE
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+    from torch.fx.node import Argument, Target
+
+Joined: TypeAlias = "tuple[bool, Node]"
+"""Whether a node for all steps has the axis of time, and the node."""
 
 _LIKE_ELEMENTWISE = frozenset({
     "aten::alias", "aten::clone", "aten::contiguous", "aten::detach", "aten::detach_",
@@ -33,13 +42,13 @@ _BY_SAMPLE = frozenset({
 _RESHAPES = frozenset({"aten::reshape", "aten::view"})
 
 
-def roll_steps(program: Any) -> None:
+def roll_steps(program: ExportedProgram) -> None:
     """Join the steps of each neuron of an exported program; nothing where there are none.
 
     Raises:
         LoweringError: a neuron's state is changed between steps, or its spikes feed back to it.
     """
-    nodes = [node for node in program.graph.nodes if _name(node) == STEP]
+    nodes = [node for node in nodes_of(program) if operator_name(node) == STEP]
     if nodes:
         _Roller(program, nodes).run()
 
@@ -53,33 +62,39 @@ class _Roller:
         runs: the operator over all steps, where it is made.
     """
 
-    def __init__(self, program: Any, steps: Sequence[Any]) -> None:
+    def __init__(self, program: ExportedProgram, steps: Sequence[Node]) -> None:
         self.program, self.graph = program, program.graph
-        self.chains: dict[str, list[Any]] = {}
-        self.times: dict[Any, tuple[str, int]] = {}
+        self.chains: dict[str, list[Node]] = {}
+        self.times: dict[Node, tuple[str, int]] = {}
         for node in steps:
-            chain = self.chains.setdefault(_settings(node)["place"], [])
-            self.times[node] = (_settings(node)["place"], len(chain))
+            place: str = Call.of(node).settings["place"]
+            chain = self.chains.setdefault(place, [])
+            self.times[node] = (place, len(chain))
             chain.append(node)
-        self.runs: dict[str, Any] = {}
-        self.parts: dict[tuple[str, int], Any] = {}
+        self.runs: dict[str, Node] = {}
+        self.parts: dict[tuple[str, int], Node] = {}
         self.active: list[str] = []
-        self.joined: dict[tuple[Any, ...], Any] = {}
-        self.end = next(node for node in self.graph.nodes if node.op == "output")
+        self.joined: dict[tuple[Node, ...], Joined | None] = {}
+        self.end = next(node for node in nodes_of(program) if node.op == "output")
 
     def run(self) -> None:
         """All chains, then what is stacked, then the reads of single steps."""
         for place in self.chains:
             self._roll(place)
-        for node in list(self.graph.nodes):
-            if _name(node) == "aten::stack" and node.users and not _axis(node, 1):
-                made = self._joined(list(node.args[0]))
-                if made is not None:
-                    self._replace(node, self._spread(made, len(node.args[0])))
+        for node in nodes_of(self.program):
+            if operator_name(node) != "aten::stack" or not node.users:
+                continue
+            stack = Call.of(node)
+            if not stack.integer("dim"):
+                steps = stack.tensors("tensors")
+                joined = self._joined(steps)
+                if joined is not None:
+                    self._replace(node, self._spread(joined, len(steps)))
         while reads := self._reached()[1]:
             for part in reads:
-                place, time = self.times[part.args[0]]
-                whole = self._part(place, part.args[1])
+                step, index = _part(part)
+                place, time = self.times[step]
+                whole = self._part(place, index)
                 self._replace(part, self._new("select.int", (whole, 0, time), part))
         self._erase(self._reached()[0])
         self._sort()
@@ -87,7 +102,7 @@ class _Roller:
 
     # Chains.
 
-    def _roll(self, place: str) -> Any:
+    def _roll(self, place: str) -> Node:
         if place in self.runs:
             return self.runs[place]
         chain = self.chains[place]
@@ -96,16 +111,15 @@ class _Roller:
             if not _continues(before, step):
                 raise LoweringError(f"the state of '{place}' is changed between its steps")
         first = chain[0]
-        x = self._over_time([step.args[0] for step in chain])
-        made = self._new(operators().run.default, (x, *first.args[1:]), first)
-        self.runs[place] = made
+        x = self._over_time([Call.of(step)["x"] for step in chain])
+        run = self._new(operators().run.default, (x, *first.args[1:]), first)
+        self.runs[place] = run
         self.active.pop()
-        return made
+        return run
 
-    def _part(self, place: str, index: int) -> Any:
+    def _part(self, place: str, index: int) -> Node:
         """The spikes (0) or a state of all steps."""
-        settings = _settings(self.chains[place][0])
-        if index and not settings["shown"]:
+        if index and not Call.of(self.chains[place][0]).settings["shown"]:
             raise LoweringError(
                 f"the potential of '{place}' is read after a step, and the IR has it after the "
                 "last one alone; read its spikes, or leave its reset out (reset_mechanism='none')"
@@ -117,54 +131,45 @@ class _Roller:
 
     # The same for all steps.
 
-    def _over_time(self, nodes: list[Any]) -> Any:
-        made = self._joined(nodes)
-        if made is None:
+    def _over_time(self, nodes: list[Node]) -> Node:
+        joined = self._joined(nodes)
+        if joined is None:
             return self._new("stack.default", (nodes, 0), nodes[0])
-        return self._spread(made, len(nodes))
+        return self._spread(joined, len(nodes))
 
-    def _spread(self, made: tuple[bool, Any], steps: int) -> Any:
-        varies, node = made
+    def _spread(self, joined: Joined, steps: int) -> Node:
+        varies, node = joined
         if varies:
             return node
         first = self._new("unsqueeze.default", (node, 0), node)
-        sizes = [steps, *(-1 for _ in node.meta["val"].shape)]
+        sizes = [steps, *(-1 for _ in fake_tensor(node).shape)]
         return self._new("expand.default", (first, sizes), node)
 
-    def _joined(self, nodes: list[Any]) -> tuple[bool, Any] | None:
-        """One node for `nodes`, one a step: whether it has the axis of time, and the node.
-
-        `None` where they are not the same operator on such nodes.
-        """
+    def _joined(self, nodes: list[Node]) -> Joined | None:
+        """One node for `nodes`, one a step; `None` where they are not the same operator on such."""
         if all(node is nodes[0] for node in nodes):
             return False, nodes[0]
         key = tuple(nodes)
         if key not in self.joined:
-            self.joined[key] = self._join(nodes)
+            rules = (self._join_steps, self._join_slices, self._join_operators)
+            results = (rule(nodes) for rule in rules)
+            self.joined[key] = next((result for result in results if result is not None), None)
         return self.joined[key]
 
-    def _join(self, nodes: list[Any]) -> tuple[bool, Any] | None:
-        for rule in (self._join_steps, self._join_slices, self._join_operators):
-            made = rule(nodes)
-            if made is not None:
-                return made
-        return None
-
-    def _join_steps(self, nodes: list[Any]) -> tuple[bool, Any] | None:
+    def _join_steps(self, nodes: list[Node]) -> Joined | None:
         """Results of a neuron at all steps, in order."""
         if any(n.target is not operator.getitem or n.args[0] not in self.times for n in nodes):
             return None
-        index = nodes[0].args[1]
-        place = self.times[nodes[0].args[0]][0]
-        wanted = [(place, time) for time in range(len(self.chains[place]))]
-        found = [self.times[node.args[0]] for node in nodes]
-        if found != wanted or any(node.args[1] != index for node in nodes):
+        parts = [_part(node) for node in nodes]
+        step, index = parts[0]
+        place = self.times[step][0]
+        if parts != [(step, index) for step in self.chains[place]]:
             return None
         if place in self.active:
             raise LoweringError(_feeds_back(place))
         return True, self._part(place, index)
 
-    def _join_slices(self, nodes: list[Any]) -> tuple[bool, Any] | None:
+    def _join_slices(self, nodes: list[Node]) -> Joined | None:
         """All steps of one tensor, in order."""
         places = [_slice(node) for node in nodes]
         if places[0] is None:
@@ -172,17 +177,17 @@ class _Roller:
         source, axis, _ = places[0]
         if places != [(source, axis, time) for time in range(len(nodes))]:
             return None
-        shape = source.meta["val"].shape
-        if not isinstance(shape[axis], int) or shape[axis] != len(nodes):
+        sizes = sizes_of(fake_tensor(source).shape)
+        if sizes[axis] != len(nodes):
             return None
         if axis == 0:
             return True, source
-        order = [axis, *(i for i in range(len(shape)) if i != axis)]
+        order = [axis, *(i for i in range(len(sizes)) if i != axis)]
         return True, self._new("permute.default", (source, order), nodes[0])
 
-    def _join_operators(self, nodes: list[Any]) -> tuple[bool, Any] | None:
+    def _join_operators(self, nodes: list[Node]) -> Joined | None:
         first = nodes[0]
-        name = _name(first)
+        name = operator_name(first)
         alike = all(
             node.target == first.target
             and len(node.args) == len(first.args)
@@ -191,93 +196,108 @@ class _Roller:
         )
         if not alike or not name.startswith("aten::"):
             return None
-        arguments: list[Any] = []
-        varying: list[int] = []
-        for index, given in enumerate(zip(*(node.args for node in nodes), strict=True)):
-            if all(hasattr(value, "meta") for value in given):
-                made = self._joined(list(given))
-                if made is None:
+        arguments: list[Argument] = []
+        varying: dict[int, Node] = {}
+        for index, values in enumerate(zip(*(node.args for node in nodes), strict=True)):
+            tensors = list(filter(is_node, values))
+            if len(tensors) == len(values):
+                joined = self._joined(tensors)
+                if joined is None:
                     return None
-                varies, value = made
-                varying += [index] if varies else []
-                arguments.append(value)
-            elif all(value == given[0] for value in given):
-                arguments.append(given[0])
+                varies, node = joined
+                varying |= {index: node} if varies else {}
+                arguments.append(node)
+            elif all(value == values[0] for value in values):
+                arguments.append(values[0])
             else:
                 return None
         if not varying:
             return False, first
-        made = self._applied(name, first, arguments, varying, len(nodes))
-        return None if made is None else (True, made)
+        node = self._applied(name, first, arguments, varying, len(nodes))
+        return None if node is None else (True, node)
 
     def _applied(
-        self, name: str, first: Any, arguments: list[Any], varying: list[int], steps: int
-    ) -> Any:
+        self,
+        name: str,
+        first: Node,
+        arguments: Sequence[Argument],
+        varying: Mapping[int, Node],
+        steps: int,
+    ) -> Node | None:
         """The operator on arguments of which `varying` have the axis of time."""
         if name in ELEMENTWISE | _LIKE_ELEMENTWISE:
-            rank = len(first.meta["val"].shape)
-            full = all(len(arguments[i].meta["val"].shape) == rank + 1 for i in varying)
-            return self._new(first.target, tuple(arguments), first, first.kwargs) if full else None
-        if varying != [0]:
+            rank = fake_tensor(first).dim()
+            full = all(fake_tensor(node).dim() == rank + 1 for node in varying.values())
+            return self._new(first.target, arguments, first, first.kwargs) if full else None
+        if set(varying) != {0}:
             return None
+        x, call = varying[0], Call.of(first)
         if name == "aten::linear":
-            return self._new(first.target, tuple(arguments), first, first.kwargs)
+            return self._new(first.target, arguments, first, first.kwargs)
         if name in _RESHAPES:
-            sizes = [steps, *arguments[1]]
-            return self._new("reshape.default", (arguments[0], sizes), first)
+            sizes = [steps, *cast("Sequence[Argument]", arguments[1])]
+            return self._new("reshape.default", (x, sizes), first)
         if name == "aten::flatten":
-            start, end = [*first.args[1:], *(0, -1)[len(first.args) - 1 :]]
-            places = [axis + 1 if axis >= 0 else axis for axis in (start, end)]
-            return self._new("flatten.using_ints", (arguments[0], *places), first)
+            axes = [call.integer("start_dim"), call.integer("end_dim")]
+            return self._new("flatten.using_ints", (x, *(a + (a >= 0) for a in axes)), first)
         if name not in _BY_SAMPLE:
             return None
-        fold = self._new("flatten.using_ints", (arguments[0], 0, 1), first)
-        done = self._new(first.target, (fold, *arguments[1:]), first, first.kwargs)
-        return self._new("unflatten.int", (done, 0, [steps, -1]), first)
+        fold = self._new("flatten.using_ints", (x, 0, 1), first)
+        rows = self._new(first.target, (fold, *arguments[1:]), first, first.kwargs)
+        return self._new("unflatten.int", (rows, 0, [steps, -1]), first)
 
     # The graph.
 
-    def _new(self, target: Any, args: tuple[Any, ...], like: Any, kwargs: Any = None) -> Any:
-        """A node at the end of the graph, with the place of `like`."""
+    def _new(
+        self,
+        target: Target,
+        args: Sequence[Argument],
+        like: Node,
+        kwargs: Mapping[str, Argument] | None = None,
+    ) -> Node:
+        """A node at the end of the graph, with the place of `like`; `target` may be of ATen."""
         import torch
         from torch.fx.node import map_arg
 
+        function = target
         if isinstance(target, str):
             name, overload = target.split(".")
-            target = getattr(getattr(torch.ops.aten, name), overload)
+            function = getattr(getattr(torch.ops.aten, name), overload)
+        assert callable(function)
         with self.graph.inserting_before(self.end):
-            node = self.graph.call_function(target, args, dict(kwargs or {}))
+            node = self.graph.call_function(function, tuple(args), dict(kwargs or {}))
         node.meta = {
             key: value for key, value in like.meta.items()
             if key in ("nn_module_stack", "stack_trace")
         }  # fmt: skip
         with torch.no_grad():
-            real = map_arg(node.args, _value), map_arg(node.kwargs, _value)
-            node.meta["val"] = target(*real[0], **real[1])
+            fakes = map_arg(node.args, fake_tensor), map_arg(node.kwargs, fake_tensor)
+            node.meta["val"] = function(*fakes[0], **fakes[1])
         return node
 
-    def _replace(self, old: Any, new: Any) -> None:
+    def _replace(self, old: Node, new: Node) -> None:
         self.program.graph_signature.replace_all_uses(old.name, new.name)
         old.replace_all_uses_with(new)
 
-    def _reached(self) -> tuple[set[Any], list[Any]]:
+    def _reached(self) -> tuple[set[Node], list[Node]]:
         """The nodes behind the results, and among them results of steps, which end the search."""
-        found: set[Any] = set()
-        reads: list[Any] = []
+        reached: set[Node] = set()
+        reads: list[Node] = []
         stack = [self.end]
         while stack:
             node = stack.pop()
-            if node in found:
+            if node in reached:
                 continue
-            found.add(node)
+            reached.add(node)
             if node.target is operator.getitem and node.args[0] in self.times:
                 reads.append(node)
             else:
                 stack += node.all_input_nodes
-        return found, reads
+        return reached, reads
 
-    def _erase(self, kept: set[Any]) -> None:
-        dropped = [n for n in self.graph.nodes if n.op == "call_function" and n not in kept]
+    def _erase(self, live: set[Node]) -> None:
+        """Remove the calls that are not live."""
+        dropped = [n for n in nodes_of(self.program) if n.op == "call_function" and n not in live]
         for node in dropped:
             node.args, node.kwargs = (), {}
         for node in dropped:
@@ -285,10 +305,10 @@ class _Roller:
 
     def _sort(self) -> None:
         """Put every node behind those that it takes."""
-        done: set[Any] = set()
-        waiting: set[Any] = set()
-        order: list[Any] = []
-        for root in list(self.graph.nodes):
+        done: set[Node] = set()
+        waiting: set[Node] = set()
+        order: list[Node] = []
+        for root in nodes_of(self.program):
             stack = [root]
             while stack:
                 node = stack[-1]
@@ -314,41 +334,33 @@ def _feeds_back(place: str) -> str:
     )
 
 
-def _name(node: Any) -> str:
-    target = node.target
-    return target.name().split(".")[0] if hasattr(target, "_schema") else str(target)
+def _part(node: Node) -> tuple[Node, int]:
+    """The node of which one is a result, and which."""
+    step, index = node.args
+    return cast("Node", step), cast(int, index)
 
 
-def _settings(node: Any) -> dict[str, Any]:
-    return json.loads(node.args[3])
-
-
-def _value(node: Any) -> Any:
-    return node.meta["val"]
-
-
-def _axis(node: Any, place: int) -> int:
-    return node.args[place] if len(node.args) > place else node.kwargs.get("dim", 0)
-
-
-def _continues(before: Any, step: Any) -> bool:
+def _continues(before: Node, step: Node) -> bool:
     """Whether a step takes all states that the one before gave."""
-    initial = step.args[1]
-    return len(initial) == _settings(step)["states"] and all(
+    call = Call.of(step)
+    initial = call.tensors("initial")
+    return len(initial) == call.settings["states"] and all(
         state.target is operator.getitem and state.args == (before, index + 1)
         for index, state in enumerate(initial)
     )
 
 
-def _slice(node: Any) -> tuple[Any, int, int] | None:
+def _slice(node: Node) -> tuple[Node, int, int] | None:
     """The tensor, axis and index of which a node is a part."""
-    if _name(node) == "aten::select":
-        source, axis, index = node.args
-    elif node.target is operator.getitem and _name(node.args[0]) == "aten::unbind":
-        source, index = node.args[0].args[0], node.args[1]
-        axis = _axis(node.args[0], 1)
+    if operator_name(node) == "aten::select":
+        call = Call.of(node)
+        index = call.size("index")
+    elif node.target is operator.getitem and operator_name(_part(node)[0]) == "aten::unbind":
+        source, index = _part(node)
+        call = Call.of(source)
     else:
         return None
-    if not isinstance(index, int):
+    source = call["self"]
+    if is_free(index):
         return None
-    return source, axis % len(source.meta["val"].shape), index
+    return source, call.axis(fake_tensor(source).dim()), index

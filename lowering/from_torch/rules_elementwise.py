@@ -5,8 +5,8 @@ Operands take the type that PyTorch promotes them to. Activations stand in `rule
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -14,63 +14,71 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float, is_integer
-from .sizes import ProblemError
-from .torch_builder import Builder, Call
+from ...dialects.tensor.elementwise import BinaryOp
+from ..torch_functions import FUNCTIONS
+from .calls import Call, Operand, fake_tensor
+from .sizes import ProblemError, is_node
+from .torch_builder import Builder, Rule, element_type
 
-Rule = Callable[[Builder, Call], Any]
+if TYPE_CHECKING:
+    from torch import Tensor, dtype
 
 
-def unary(kind: type[Operation]) -> Rule:
-    """A rule for an op of one operand; integers become floats where PyTorch makes them that."""
+def first(e: Builder, call: Call) -> SSAValue:
+    """The first operand; integers become floats where PyTorch makes them that."""
+    return e.operand(call.operand(next(iter(call.arguments))), call.value.dtype)
 
-    def rule(e: Builder, call: Call) -> SSAValue:
-        argument = next(iter(call.arguments.values()))
-        return e.add(kind(e.operand(argument, call.value.dtype)))  # pyright: ignore[reportCallIssue]
 
-    return rule
+def unary(kind: Callable[[SSAValue], Operation]) -> Rule:
+    """A rule for an op of one operand."""
+    return composed(lambda e, x: e.add(kind(x)))
 
 
 def composed(function: Callable[[Builder, SSAValue], SSAValue]) -> Rule:
     """A rule for a function of one tensor, made of several ops."""
-
-    def rule(e: Builder, call: Call) -> SSAValue:
-        argument = next(iter(call.arguments.values()))
-        return function(e, e.operand(argument, call.value.dtype))
-
-    return rule
+    return lambda e, call: function(e, first(e, call))
 
 
-def arithmetic(kind: type[Operation], logical: type[Operation] | None = None) -> Rule:
+def pair(e: Builder, call: Call) -> list[SSAValue]:
+    """Both operands, of the type of the result."""
+    operands = [call.operand("self"), call.operand("other")]
+    return e.operands(operands, call.value.dtype, call.sizes)
+
+
+def _scaled(e: Builder, call: Call, x: SSAValue) -> SSAValue:
+    """`alpha` times x."""
+    alpha = call.number("alpha", 1)
+    element = tensor_type(x).element_type
+    return x if alpha == 1 else e.add(tensor.MulOp(x, e.number(alpha, element)))
+
+
+def arithmetic(kind: type[BinaryOp], logical: type[BinaryOp] | None = None) -> Rule:
     """A rule for an op of two operands; `logical` is that of truth values."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        lhs, rhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
-        if call.get("alpha", 1) != 1:
-            factor = e.number(call["alpha"], tensor_type(rhs).element_type)
-            rhs = e.add(tensor.MulOp(rhs, factor))
-        if tensor_type(lhs).element_type == i1:
-            if logical is None:
-                raise ProblemError("it computes with truth values; convert them to numbers")
-            return e.add(logical(lhs, rhs))  # pyright: ignore[reportCallIssue]
-        return e.add(kind(lhs, rhs))  # pyright: ignore[reportCallIssue]
+        lhs, rhs = pair(e, call)
+        rhs = _scaled(e, call, rhs)
+        if tensor_type(lhs).element_type != i1:
+            return e.add(kind(lhs, rhs))
+        if logical is None:
+            raise ProblemError("it computes with truth values; convert them to numbers")
+        return e.add(logical(lhs, rhs))
 
     return rule
 
 
 def _rsub(e: Builder, call: Call) -> SSAValue:
-    rhs, lhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
-    if call.get("alpha", 1) != 1:
-        rhs = e.add(tensor.MulOp(rhs, e.number(call["alpha"], tensor_type(rhs).element_type)))
-    return e.add(tensor.SubOp(lhs, rhs))
+    rhs, lhs = pair(e, call)
+    return e.add(tensor.SubOp(lhs, _scaled(e, call, rhs)))
 
 
 def _div(e: Builder, call: Call) -> SSAValue:
-    lhs, rhs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
-    mode = call.get("rounding_mode")
+    lhs, rhs = pair(e, call)
+    mode = call.word("rounding_mode")
     if mode == "floor" and is_integer(tensor_type(lhs)):
         return whole_floor(e, lhs, rhs)
     quotient = e.add(tensor.DivOp(lhs, rhs))
-    if mode is None or is_integer(tensor_type(lhs)):
+    if not mode or is_integer(tensor_type(lhs)):
         return quotient
     return e.add(tensor.FloorOp(quotient)) if mode == "floor" else e.add(tensor.TruncOp(quotient))
 
@@ -96,7 +104,7 @@ def whole_floor(e: Writer, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
 
 
 def _floor_divide(e: Builder, call: Call) -> SSAValue:
-    return _div(e, Call(call.node, call.name, {**call.arguments, "rounding_mode": "floor"}))
+    return _div(e, call.using(rounding_mode="floor"))
 
 
 def _rounded(kind: type[tensor.UnaryOp]) -> Rule:
@@ -104,7 +112,7 @@ def _rounded(kind: type[tensor.UnaryOp]) -> Rule:
 
     def rule(e: Builder, call: Call) -> SSAValue:
         x = e.value(call["self"])
-        if call.get("decimals", 0) != 0:
+        if call.integer("decimals", 0) != 0:
             raise ProblemError("it rounds to decimals; multiply, round and divide")
         return e.add(kind(x)) if is_float(tensor_type(x)) else x
 
@@ -115,61 +123,52 @@ def _square(e: Builder, x: SSAValue) -> SSAValue:
     return e.add(tensor.MulOp(x, x))
 
 
-def _abs(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.AbsOp(e.value(call["self"])))
-
-
 def _pow(e: Builder, call: Call) -> SSAValue:
-    exponent, dtype = call["exponent"], call.value.dtype
-    if isinstance(exponent, int | float) and hasattr(call["self"], "meta"):
-        x = e.operand(call["self"], dtype)
+    base, exponent, dtype = call.operand("self"), call.operand("exponent"), call.value.dtype
+    if not is_node(exponent) and is_node(base):
+        x = e.operand(base, dtype)
         if exponent in (1, 2, 3):
             power = x
             for _ in range(int(exponent) - 1):
                 power = e.add(tensor.MulOp(power, x))
             return power
-        special = {0.5: tensor.SqrtOp, -0.5: tensor.RsqrtOp}.get(exponent)
+        special = {0.5: tensor.SqrtOp, -0.5: tensor.RsqrtOp, -1: tensor.ReciprocalOp}.get(exponent)
         if special is not None:
             return e.add(special(x))
-        if exponent == -1:
-            return e.add(tensor.ReciprocalOp(x))
-    base, power = e.operands([call["self"], exponent], dtype, call.sizes)
-    return e.add(tensor.PowOp(base, power))
+    return e.add(tensor.PowOp(*e.operands([base, exponent], dtype, call.sizes)))
 
 
 def compare(predicate: str) -> Rule:
     """A rule for a comparison."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        pair = [call["self"], call["other"]]
-        lhs, rhs = e.operands(pair, _promoted(pair), call.sizes)
+        operands = [call.operand("self"), call.operand("other")]
+        lhs, rhs = e.operands(operands, _promoted(operands), call.sizes)
         if tensor_type(lhs).element_type == i1:
             import torch
 
-            lhs, rhs = e.operands(pair, torch.int32, call.sizes)
+            lhs, rhs = e.operands(operands, torch.int32, call.sizes)
         return e.add(tensor.CompareOp(lhs, rhs, predicate))
 
     return rule
 
 
-def _promoted(arguments: list[Any]) -> Any:
+def _promoted(operands: Sequence[Operand]) -> dtype:
     """The type that PyTorch compares in."""
     import torch
 
-    return torch.result_type(
-        *(a.meta["val"] if hasattr(a, "meta") else a for a in arguments)  # pyright: ignore[reportArgumentType]
-    )
+    values = [fake_tensor(operand) if is_node(operand) else operand for operand in operands]
+    return torch.result_type(*cast("list[Tensor]", values))
 
 
-def logical(kind: type[Operation]) -> Rule:
+def logical(kind: Callable[..., Operation]) -> Rule:
     """A rule for an op on truth values."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
         import torch
 
-        names = [name for name in ("self", "other") if name in call.arguments]
-        values = e.operands([call[name] for name in names], torch.bool, call.sizes)
-        return e.add(kind(*values))  # pyright: ignore[reportCallIssue]
+        operands = [call.operand(name) for name in ("self", "other") if name in call]
+        return e.add(kind(*e.operands(operands, torch.bool, call.sizes)))
 
     return rule
 
@@ -177,43 +176,41 @@ def logical(kind: type[Operation]) -> Rule:
 def _where(e: Builder, call: Call) -> SSAValue:
     import torch
 
-    condition, lhs, rhs = call["condition"], call["self"], call["other"]
-    chosen = e.operands([lhs, rhs], call.value.dtype, call.sizes)
-    return e.add(tensor.WhereOp(e.operand(condition, torch.bool), *chosen))
+    values = pair(e, call)
+    return e.add(tensor.WhereOp(e.operand(call.operand("condition"), torch.bool), *values))
 
 
 def _masked_fill(e: Builder, call: Call) -> SSAValue:
     import torch
 
-    dtype = call.value.dtype
     mask = e.operand(call["mask"], torch.bool)
-    return e.add(
-        tensor.WhereOp(mask, e.operand(call["value"], dtype), e.operand(call["self"], dtype))
-    )
+    values = [e.operand(call.operand(name), call.value.dtype) for name in ("value", "self")]
+    return e.add(tensor.WhereOp(mask, *values))
 
 
 def _clamp(e: Builder, call: Call) -> SSAValue:
-    x = e.operand(call["self"], call.value.dtype)
-    low, high = call.get("min"), call.get("max")
-    if all(bound is None or isinstance(bound, int | float) for bound in (low, high)):
+    x = first(e, call)
+    bounds = [call.operand(name) if name in call else None for name in ("min", "max")]
+    low, high = bounds
+    if not is_node(low) and not is_node(high):
         return e.add(tensor.ClampOp(x, min=low, max=high))
-    for kind, bound in ((tensor.MaximumOp, low), (tensor.MinimumOp, high)):
+    for kind, bound in zip((tensor.MaximumOp, tensor.MinimumOp), bounds, strict=True):
         if bound is not None:
             x = e.add(kind(x, e.operand(bound, call.value.dtype)))
     return x
 
 
 def _convert(e: Builder, call: Call) -> SSAValue:
-    return e.convert(e.value(call["self"]), e.element(call.value.dtype))
+    return e.convert(e.value(call["self"]), element_type(call.value.dtype))
 
 
 def same(e: Builder, call: Call) -> SSAValue:
     """The operand itself."""
-    return e.value(next(iter(call.arguments.values())))
+    return e.value(call["self"])
 
 
 def _dropout(e: Builder, call: Call) -> SSAValue:
-    if call["train"] and call["p"]:
+    if call.flag("train") and call.number("p"):
         raise ProblemError("it drops values at random also in evaluation mode")
     return e.value(call["input"])
 
@@ -235,25 +232,15 @@ def _test(kind: type[tensor.PredicateOp]) -> Rule:
     return rule
 
 
-_FUNCTIONS: dict[str, type[tensor.UnaryOp]] = {
-    "acos": tensor.AcosOp,
-    "acosh": tensor.AcoshOp,
-    "asin": tensor.AsinOp,
-    "asinh": tensor.AsinhOp,
-    "atan": tensor.AtanOp,
-    "atanh": tensor.AtanhOp,
-    "cos": tensor.CosOp,
-    "cosh": tensor.CoshOp,
-    "exp2": tensor.Exp2Op,
-    "sin": tensor.SinOp,
-    "sinh": tensor.SinhOp,
-    "tan": tensor.TanOp,
-}
-
 RULES: dict[str, Rule] = {
+    **{
+        function.rpartition(".")[2]: unary(kind)
+        for kind, function in FUNCTIONS.items()
+        if issubclass(kind, tensor.FloatUnaryOp) and not issubclass(kind, tensor.AlphaOp)
+    },
     "__lshift__": arithmetic(tensor.ShiftLeftOp),
     "__rshift__": arithmetic(tensor.ShiftRightOp),
-    "abs": _abs,
+    "abs": unary(tensor.AbsOp),
     "atan2": arithmetic(tensor.Atan2Op),
     "fmod": arithmetic(tensor.FmodOp),
     "hypot": arithmetic(tensor.HypotOp),
@@ -278,10 +265,6 @@ RULES: dict[str, Rule] = {
     "div": _div,
     "dropout": _dropout,
     "eq": compare("eq"),
-    **{name: unary(kind) for name, kind in _FUNCTIONS.items()},
-    "erf": unary(tensor.ErfOp),
-    "exp": unary(tensor.ExpOp),
-    "expm1": unary(tensor.Expm1Op),
     "floor": _rounded(tensor.FloorOp),
     "floor_divide": _floor_divide,
     "ge": compare("ge"),
@@ -289,10 +272,7 @@ RULES: dict[str, Rule] = {
     "isinf": _test(tensor.IsInfOp),
     "isnan": _test(tensor.IsNanOp),
     "le": compare("le"),
-    "log": unary(tensor.LogOp),
     "log10": composed(_log10),
-    "log1p": unary(tensor.Log1pOp),
-    "log2": unary(tensor.Log2Op),
     "logical_and": logical(tensor.AndOp),
     "logical_not": logical(tensor.NotOp),
     "logical_or": logical(tensor.OrOp),
@@ -305,13 +285,10 @@ RULES: dict[str, Rule] = {
     "ne": compare("ne"),
     "neg": unary(tensor.NegOp),
     "pow": _pow,
-    "reciprocal": unary(tensor.ReciprocalOp),
     "remainder": arithmetic(tensor.ModOp),
     "round": _rounded(tensor.RoundOp),
-    "rsqrt": unary(tensor.RsqrtOp),
     "rsub": _rsub,
     "sign": unary(tensor.SignOp),
-    "sqrt": unary(tensor.SqrtOp),
     "square": composed(_square),
     "sub": arithmetic(tensor.SubOp),
     "trunc": _rounded(tensor.TruncOp),

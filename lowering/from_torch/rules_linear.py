@@ -6,54 +6,74 @@ spike train is `spike.linear` on the whole train.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypedDict
 
 from xdsl.ir import SSAValue
 
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
-from ...ir.printing import value_name
-from ...ir.trits import pack_trits, unpack_trits
-from .rules_elementwise import Rule
+from ...ir.trits import unpack_trits
+from .calls import Call, fake_tensor
 from .rules_shape import cut, pads
-from .sizes import ProblemError, Sizes, is_free, static
-from .torch_builder import Builder, Call, Known, Weight, array_of, keep
+from .sizes import ProblemError, Sizes, is_free, product, static
+from .torch_builder import Builder, Known, Rule, Weight, array_of, keep
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.fx import Node
 
 
-def transposed(values: Any) -> Any:
+class Window(TypedDict):
+    """What the convolutions of all dialects take; low pads first, then high."""
+
+    strides: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+    groups: int
+
+
+def transposed(values: Tensor) -> Tensor:
     """[out, in] as [in, out]."""
     return values.t().contiguous()
 
 
+def _plus(e: Builder, x: SSAValue, bias: SSAValue | None) -> SSAValue:
+    return x if bias is None else e.add(tensor.AddOp(x, bias))
+
+
 def _linear(e: Builder, call: Call) -> SSAValue:
     x, weight = e.value(call["input"]), call["weight"]
-    bias = None if call["bias"] is None else e.value(call["bias"])
+    bias = e.optional(call.optional("bias"))
     if e.known(weight) is None:
-        product = e.add(tensor.MatmulOp(x, e.permute(e.value(weight), [1, 0])))
-        return product if bias is None else e.add(tensor.AddOp(product, bias))
-    return product_with(e, x, e.weight(weight, transposed), bias)
+        return _plus(e, e.add(tensor.MatmulOp(x, e.permute(e.value(weight), [1, 0]))), bias)
+    return linear_with(e, x, e.weight(weight, transposed), bias)
 
 
-def product_with(e: Builder, x: SSAValue, weight: Weight, bias: SSAValue | None) -> SSAValue:
+def linear_with(e: Builder, x: SSAValue, weight: Weight, bias: SSAValue | None) -> SSAValue:
     """x · W + bias for a weight [in, out]; rows that a reshape made of axes are those again."""
     rows = _rows(e, x)
     if rows is not None:
         source, sizes = rows
-        product = product_with(e, source, weight, bias)
-        made = (*sizes[:-1], tensor_type(product).get_shape()[-1])
-        return e.reshape(product, made, (math.prod(sizes[:-1]), made[-1]))
+        result = linear_with(e, source, weight, bias)
+        apart = (*sizes[:-1], tensor_type(result).get_shape()[-1])
+        return e.reshape(result, apart, (product(sizes[:-1]), apart[-1]))
     train = _train(e, x)
     if train is not None and tensor_type(x).get_num_dims() > 1:
-        scale = weight.scale
-        if weight.is_trits and scale is None:
-            scale = e.number(1.0, tensor_type(x).element_type)
+        scale = _spike_scale(e, x, weight)
         return e.add(spike.LinearOp(train, weight.value, scale=scale, bias=bias))
     if weight.is_trits:
         return e.add(ternary.LinearOp(x, weight.value, scale=weight.scale, bias=bias))
     return e.add(tensor.LinearOp(x, weight.value, bias))
+
+
+def _spike_scale(e: Builder, x: SSAValue, weight: Weight) -> SSAValue | None:
+    """The scale of a weight for spikes, of which one of trits must have one."""
+    if weight.is_trits and weight.scale is None:
+        return e.number(1.0, tensor_type(x).element_type)
+    return weight.scale
 
 
 def _train(e: Builder, x: SSAValue) -> SSAValue | None:
@@ -81,125 +101,106 @@ def _rows(e: Builder, x: SSAValue) -> tuple[SSAValue, Sizes] | None:
         return None
     for cut_at in range(2, len(sizes)):
         inner = sizes[cut_at:]
-        if not any(map(is_free, inner)) and math.prod(inner) == columns:
+        if product(inner) == columns:
             apart = (*sizes[:cut_at], columns)
             return e.reshape(source, sizes, apart), apart
     return None
 
 
-def _matmul(e: Builder, call: Call) -> SSAValue:
-    lhs, rhs = call["self"], call.get("other", call.get("mat2"))
+def _matmul_of(e: Builder, lhs: Node, rhs: Node) -> SSAValue:
     x = e.value(lhs)
-    if e.known(rhs) is not None and len(e.sizes(rhs)) == 2:
-        weight = e.weight(rhs, keep, channel_axis=1)
-        return product_with(e, x, weight, None) if weight.is_trits else e.add(
-            tensor.MatmulOp(x, weight.value)
-        )  # fmt: skip
-    return e.add(tensor.MatmulOp(x, e.value(rhs)))
+    if e.known(rhs) is None or len(e.sizes(rhs)) != 2:
+        return e.add(tensor.MatmulOp(x, e.value(rhs)))
+    weight = e.weight(rhs, keep, channel_axis=1)
+    if weight.is_trits:
+        return linear_with(e, x, weight, None)
+    return e.add(tensor.MatmulOp(x, weight.value))
+
+
+def _matmul(e: Builder, call: Call) -> SSAValue:
+    return _matmul_of(e, call["self"], call["other" if "other" in call else "mat2"])
 
 
 def _addmm(e: Builder, call: Call) -> SSAValue:
-    if call["beta"] != 1 or call["alpha"] != 1:
+    if call.number("beta") != 1 or call.number("alpha") != 1:
         raise ProblemError("it has factors alpha and beta; multiply before")
-    lhs, rhs = ("batch1", "batch2") if "batch1" in call.arguments else ("mat1", "mat2")
-    product = _matmul(e, Call(call.node, call.name, {"self": call[lhs], "other": call[rhs]}))
-    return e.add(tensor.AddOp(product, e.value(call["self"])))
+    prefix = "batch" if "batch1" in call else "mat"
+    matmul = _matmul_of(e, call[f"{prefix}1"], call[f"{prefix}2"])
+    return e.add(tensor.AddOp(matmul, e.value(call["self"])))
 
 
 def _dot(e: Builder, call: Call) -> SSAValue:
-    other = call.get("tensor", call.get("vec"))
+    other = call["tensor" if "tensor" in call else "vec"]
     return e.add(tensor.MatmulOp(e.value(call["self"]), e.value(other)))
 
 
 def _einsum(e: Builder, call: Call) -> SSAValue:
-    equation = str(call["equation"]).replace(" ", "")
+    equation = call.word("equation").replace(" ", "")
     if "..." in equation:
         raise ProblemError("its equation has an ellipsis; write the axes as letters")
     terms, arrow, output = equation.partition("->")
     if not arrow:
         letters = terms.replace(",", "")
         output = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
-    found = {letter: chr(ord("a") + i) for i, letter in
-             enumerate(dict.fromkeys(c for c in terms + output if c.isalpha()))}  # fmt: skip
-    renamed = "".join(found.get(c, c) for c in f"{terms}->{output}")
-    return e.add(tensor.EinsumOp([e.value(v) for v in call["tensors"]], renamed))
+    letters = {letter: chr(ord("a") + i) for i, letter in
+               enumerate(dict.fromkeys(c for c in terms + output if c.isalpha()))}  # fmt: skip
+    renamed = "".join(letters.get(c, c) for c in f"{terms}->{output}")
+    return e.add(tensor.EinsumOp([e.value(node) for node in call.tensors("tensors")], renamed))
 
 
 def _bilinear(e: Builder, call: Call) -> SSAValue:
     inputs = [e.value(call[name]) for name in ("input1", "input2")]
     lead = "abcdefgh"[: call.rank - 1]
     equation = f"{lead}i,oij,{lead}j->{lead}o"
-    product = e.add(tensor.EinsumOp([inputs[0], e.value(call["weight"]), inputs[1]], equation))
-    return product if call["bias"] is None else e.add(tensor.AddOp(product, e.value(call["bias"])))
-
-
-def pair(values: Any, rank: int) -> list[int]:
-    """A window property as one number an axis."""
-    given: list[Any] = [*values] if isinstance(values, Sequence) else [values]
-    found = static(given, "window")
-    return found * rank if len(found) == 1 else found
+    result = e.add(tensor.EinsumOp([inputs[0], e.value(call["weight"]), inputs[1]], equation))
+    return _plus(e, result, e.optional(call.optional("bias")))
 
 
 def _conv(e: Builder, call: Call) -> SSAValue:
-    sizes = e.sizes(call["input"])
     spatial = len(e.sizes(call["weight"])) - 2
     if spatial > 2:
         raise ProblemError("convolutions have 1 or 2 axes in the IR")
     x = e.value(call["input"])
-    if len(sizes) == spatial + 1:
-        x = e.add(tensor.UnsqueezeOp(x, [0]))
-        result = _convolved(e, call, x, spatial)
-        return e.add(tensor.SqueezeOp(result, [0]))
-    return _convolved(e, call, x, spatial)
+    convolved = _conv_transpose if call.flag("transposed") else _convolved
+    if len(e.sizes(call["input"])) > spatial + 1:
+        return convolved(e, call, x, spatial)
+    image = e.add(tensor.UnsqueezeOp(x, [0]))
+    return e.add(tensor.SqueezeOp(convolved(e, call, image, spatial), [0]))
 
 
 def _convolved(e: Builder, call: Call, x: SSAValue, spatial: int) -> SSAValue:
-    strides, dilation = pair(call["stride"], spatial), pair(call["dilation"], spatial)
-    groups = int(call["groups"])
-    bias = None if call["bias"] is None else e.value(call["bias"])
-    if call.get("transposed", False):
-        padding, extra = pair(call["padding"], spatial), pair(call["output_padding"], spatial)
-        return _conv_transpose(e, call, x, strides, padding, extra, dilation)
-    kernel = static(e.sizes(call["weight"])[2:], "kernel")
-    given = call["padding"]
-    if isinstance(given, str):
-        total = [d * (k - 1) if given == "same" else 0
+    bias, dilation = e.optional(call.optional("bias")), call.window("dilation", spatial)
+    mode = call.arguments["padding"]
+    if isinstance(mode, str):
+        kernel = static(e.sizes(call["weight"])[2:], "kernel")
+        total = [d * (k - 1) if mode == "same" else 0
                  for d, k in zip(dilation, kernel, strict=True)]  # fmt: skip
         low, high = [n // 2 for n in total], [n - n // 2 for n in total]
     else:
-        low = high = pair(given, spatial)
-    options: dict[str, Any] = {
-        "strides": strides,
+        low = high = call.window("padding", spatial)
+    window: Window = {
+        "strides": call.window("stride", spatial),
         "padding": [*low, *high],
         "dilation": dilation,
-        "groups": groups,
+        "groups": call.integer("groups"),
     }
-    return convolution(e, x, call["weight"], bias, options)
-
-
-def convolution(
-    e: Builder, x: SSAValue, weight: Any, bias: SSAValue | None, options: dict[str, Any]
-) -> SSAValue:
-    """A convolution with a weight of the graph."""
-    if e.known(weight) is None:
-        return e.add(tensor.ConvOp(x, e.value(weight), bias, **options))
-    return _conv_with(e, x, e.weight(weight, keep), bias, options)
+    if e.known(call["weight"]) is None:
+        return e.add(tensor.ConvOp(x, e.value(call["weight"]), bias, **window))
+    return _conv_with(e, x, e.weight(call["weight"], keep), bias, window)
 
 
 def _conv_with(
-    e: Builder, x: SSAValue, weight: Weight, bias: SSAValue | None, options: dict[str, Any]
+    e: Builder, x: SSAValue, weight: Weight, bias: SSAValue | None, window: Window
 ) -> SSAValue:
     train = _folded_train(x)
     if train is not None:
-        scale = weight.scale
-        if weight.is_trits and scale is None:
-            scale = e.number(1.0, tensor_type(x).element_type)
-        steps = e.add(spike.ConvOp(train, weight.value, scale=scale, bias=bias, **options))
+        scale = _spike_scale(e, x, weight)
+        steps = e.add(spike.ConvOp(train, weight.value, scale=scale, bias=bias, **window))
         rank = tensor_type(steps).get_num_dims()
         return e.add(tensor.ReshapeToOp(steps, [-1, *[-2 - axis for axis in range(2, rank)]]))
     if weight.is_trits:
-        return e.add(ternary.ConvOp(x, weight.value, scale=weight.scale, bias=bias, **options))
-    return e.add(tensor.ConvOp(x, weight.value, bias, **options))
+        return e.add(ternary.ConvOp(x, weight.value, scale=weight.scale, bias=bias, **window))
+    return e.add(tensor.ConvOp(x, weight.value, bias, **window))
 
 
 def _folded_train(x: SSAValue) -> SSAValue | None:
@@ -215,58 +216,43 @@ def _folded_train(x: SSAValue) -> SSAValue | None:
     return source.operand if fits and min(before[2:], default=0) > 0 else None
 
 
-def _conv_transpose(
-    e: Builder,
-    call: Call,
-    x: SSAValue,
-    strides: list[int],
-    padding: list[int],
-    extra: list[int],
-    dilation: list[int],
-) -> SSAValue:
+def _conv_transpose(e: Builder, call: Call, x: SSAValue, spatial: int) -> SSAValue:
     """A transposed convolution: zeros between the elements, then a convolution of stride 1.
 
     Dumoulin & Visin 2016, "A guide to convolution arithmetic", section 4.
     """
-    known = e.known(call["weight"])
-    if known is None:
+    bias = e.optional(call.optional("bias"))
+    strides, padding, extra, dilation = (
+        call.window(name, spatial) for name in ("stride", "padding", "output_padding", "dilation")
+    )
+    if e.known(call["weight"]) is None:
         raise ProblemError("its weight is computed; only parameters are turned round")
-    groups, spatial = int(call["groups"]), len(strides)
-    x = _spaced(e, x, strides)
+    x, groups = _spaced(e, x, strides), call.integer("groups")
     kernel = static(e.sizes(call["weight"])[2:], "kernel")
     low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
     high = [n + more for n, more in zip(low, extra, strict=True)]
     cuts = [n for axis in reversed(range(spatial)) for n in (min(low[axis], 0), min(high[axis], 0))]
     x = pads(e, x, cuts, 0.0)
-    weight = e.weight(call["weight"], _turned if groups == 1 else _TurnedGroups(groups),
-                      channel_axis=1)  # fmt: skip
-    if weight.is_trits and groups > 1 and weight.scale is not None:
-        shape = tensor_type(weight.scale).get_shape()
-        weight.scale = e.add(tensor.ConcatenateOp([weight.scale] * groups, 0)) if shape else (
-            weight.scale
-        )  # fmt: skip
-    bias = None if call["bias"] is None else e.value(call["bias"])
-    options = {
+    weight = e.weight(call["weight"], _Turned(groups), channel_axis=1)
+    if groups > 1 and weight.scale is not None and tensor_type(weight.scale).get_shape():
+        scale = e.add(tensor.ConcatenateOp([weight.scale] * groups, 0))
+        weight = replace(weight, scale=scale)
+    window: Window = {
         "strides": [1] * spatial,
         "padding": [max(n, 0) for n in (*low, *high)],
         "dilation": dilation,
         "groups": groups,
     }
-    return _conv_with(e, x, weight, bias, options)
+    return _conv_with(e, x, weight, bias, window)
 
 
-def _turned(weight: Any) -> Any:
-    """[in, out, …] as [out, in, …], turned round."""
-    return _TurnedGroups(1)(weight)
-
-
-class _TurnedGroups:
+@dataclass(frozen=True)
+class _Turned:
     """[in, out/groups, …] as [out, in/groups, …], turned round."""
 
-    def __init__(self, groups: int) -> None:
-        self.groups = groups
+    groups: int
 
-    def __call__(self, weight: Any) -> Any:
+    def __call__(self, weight: Tensor) -> Tensor:
         inputs, outputs, *kernel = weight.shape
         axes = list(range(2, weight.dim()))
         apart = weight.flip(axes).reshape(self.groups, inputs // self.groups, outputs, *kernel)
@@ -274,12 +260,6 @@ class _TurnedGroups:
             outputs * self.groups, inputs // self.groups, *kernel
         )
         return joined.contiguous()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _TurnedGroups) and other.groups == self.groups
-
-    def __hash__(self) -> int:
-        return hash(self.groups)
 
 
 def _spaced(e: Builder, x: SSAValue, strides: list[int]) -> SSAValue:
@@ -295,49 +275,40 @@ def _spaced(e: Builder, x: SSAValue, strides: list[int]) -> SSAValue:
         high = [0] * (len(shape) + 1)
         high[axis + 1] = stride - 1
         x = e.add(tensor.PadToOp(x, [0] * len(high), high))
-        kept = [-2 if a == 0 else n for a, n in enumerate(shape)]
-        kept[axis] = size * stride
-        x = cut(e, e.add(tensor.ReshapeToOp(x, kept)), axis, 0, (size - 1) * stride + 1)
+        joined = [-2 if a == 0 else n for a, n in enumerate(shape)]
+        joined[axis] = size * stride
+        x = cut(e, e.add(tensor.ReshapeToOp(x, joined)), axis, 0, (size - 1) * stride + 1)
     return x
 
 
-def _packed_trits(e: Builder, argument: Any, shape: Sequence[int]) -> SSAValue:
-    """A buffer of packed trits as a parameter of the shape that the op states."""
-    known = e.values.get(argument)
+def _packed_weight(e: Builder, call: Call, shape: Sequence[int]) -> tuple[Weight, SSAValue | None]:
+    """A buffer of packed trits as a weight of the shape that the op states, and the bias."""
+    known = e.values.get(call["weight"])
     if not isinstance(known, Known):
         raise ProblemError("its packed weight must be a buffer")
-    trits = unpack_trits(array_of(known.tensor), tuple(shape))
-    name = e.store.add(known.keys[0] if known.keys else "weight", pack_trits(trits))
-    value = e.add(ternary.ParameterOp(name, shape))
-    value.name_hint = value_name(name)
-    return value
+    values = unpack_trits(array_of(known.tensor), tuple(shape))
+    trits = e.trits(known.keys[0] if known.keys else "weight", values)
+    dtype = fake_tensor(call["x"]).dtype
+    scale, bias = (e.optional(call.optional(name), dtype) for name in ("scale", "bias"))
+    return Weight(trits, scale, is_trits=True), bias
 
 
 def _ternary_linear(e: Builder, call: Call) -> SSAValue:
-    sizes = e.sizes(call["x"])
-    shape = static([sizes[-1], call["out_features"]], "sizes")
+    shape = static([e.sizes(call["x"])[-1], call.integer("out_features")], "sizes")
     x = e.value(call["x"])
-    dtype = call["x"].meta["val"].dtype
-    trits = _packed_trits(e, call["weight"], shape)
-    scale, bias = (
-        None if call[name] is None else e.operand(call[name], dtype) for name in ("scale", "bias")
-    )
-    return product_with(e, x, Weight(trits, scale, is_trits=True), bias)
+    return linear_with(e, x, *_packed_weight(e, call, shape))
 
 
 def _ternary_conv(e: Builder, call: Call) -> SSAValue:
-    x, dtype = e.value(call["x"]), call["x"].meta["val"].dtype
-    trits = _packed_trits(e, call["weight"], static(call["shape"], "shape"))
-    scale, bias = (
-        None if call[name] is None else e.operand(call[name], dtype) for name in ("scale", "bias")
-    )
-    options: dict[str, Any] = {
-        "strides": pair(call["stride"], 2),
-        "padding": static(call["padding"], "padding"),
-        "dilation": pair(call["dilation"], 2),
-        "groups": int(call["groups"]),
+    x = e.value(call["x"])
+    weight, bias = _packed_weight(e, call, call.integers("shape"))
+    window: Window = {
+        "strides": call.window("stride", 2),
+        "padding": call.integers("padding"),
+        "dilation": call.window("dilation", 2),
+        "groups": call.integer("groups"),
     }
-    return _conv_with(e, x, Weight(trits, scale, is_trits=True), bias, options)
+    return _conv_with(e, x, weight, bias, window)
 
 
 RULES: dict[str, Rule] = {

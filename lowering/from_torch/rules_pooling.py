@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
@@ -12,54 +12,49 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from .rules_elementwise import Rule
-from .rules_linear import pair
+from ...ir.arrays import Array
+from .calls import Call
 from .rules_shape import cut
 from .sizes import ProblemError, static
-from .torch_builder import Builder, Call
+from .torch_builder import Builder, Rule
 
 
-def _batched(function: Callable[[Builder, _Pool], Any]) -> Rule:
-    """Give an image without a batch a batch of one."""
-
-    def rule(e: Builder, call: Call) -> Any:
-        x, axes = e.value(call["self"]), _axes(call)
-        image = static(e.sizes(call["self"])[-axes:], "image")
-        if call.rank == axes + 2:
-            return function(e, _Pool(call, x, axes, image))
-        x = e.add(tensor.UnsqueezeOp(x, [0]))
-        result = function(e, _Pool(call, x, axes, image))
-        if isinstance(result, list):
-            first = cast("list[SSAValue]", result)[0]
-            return [e.add(tensor.SqueezeOp(first, [0])), None]
-        return e.add(tensor.SqueezeOp(result, [0]))
-
-    return rule
-
-
+@dataclass(frozen=True)
 class _Pool:
-    """A call with its image [N, C, …] and the number of spatial axes."""
+    """A call with its images [N, C, …], the number of spatial axes and their sizes."""
 
-    def __init__(self, call: Call, x: SSAValue, axes: int, image: list[int]) -> None:
-        self.call, self.x, self.axes, self.image = call, x, axes, image
+    call: Call
+    x: SSAValue
+    axes: int
+    image: list[int]
 
     def window(self, name: str, default: int | None = None) -> list[int]:
-        """A window property as one number an axis."""
-        given = self.call.get(name)
-        if given is None or given == []:
-            return self.window("kernel_size") if default is None else [default] * self.axes
-        return pair(given, self.axes)
+        """A window property as one number an axis, by default the size of the window."""
+        if self.call.integers(name):
+            return self.call.window(name, self.axes)
+        return self.window("kernel_size") if default is None else [default] * self.axes
 
 
-def _axes(call: Call) -> int:
-    return 1 if "1d" in call.name else 2
+def _batched(function: Callable[[Builder, _Pool], SSAValue], *, indices: bool = False) -> Rule:
+    """Give an image without a batch a batch of one; with `indices`, which nothing may use."""
+
+    def rule(e: Builder, call: Call) -> SSAValue | list[SSAValue | None]:
+        x, axes = e.value(call["self"]), 1 if "1d" in call.name else 2
+        image = static(e.sizes(call["self"])[-axes:], "image")
+        has_batch = call.rank == axes + 2
+        x = x if has_batch else e.add(tensor.UnsqueezeOp(x, [0]))
+        result = function(e, _Pool(call, x, axes, image))
+        result = result if has_batch else e.add(tensor.SqueezeOp(result, [0]))
+        return [result, None] if indices else result
+
+    return rule
 
 
 def _padding(pool: _Pool) -> tuple[list[int], list[int], list[int]]:
     """Low pads, high pads, and what rounding up adds behind the latter."""
     kernel, strides = pool.window("kernel_size"), pool.window("stride")
     low, extra = pool.window("padding", 0), [0] * pool.axes
-    if pool.call.get("ceil_mode", False):
+    if pool.call.flag("ceil_mode"):
         for axis in range(pool.axes):
             span = pool.image[axis] + 2 * low[axis] - kernel[axis]
             count = math.ceil(span / strides[axis]) + 1
@@ -85,17 +80,11 @@ def _max_pool(e: Builder, pool: _Pool) -> SSAValue:
     return e.add(tensor.MaxPoolOp(x, kernel, strides, [*low, *high]))
 
 
-def _max_pool_pair(e: Builder, pool: _Pool) -> list[Any]:
-    """With indices, which nothing may use."""
-    return [_max_pool(e, pool), None]
-
-
 def _avg_pool(e: Builder, pool: _Pool) -> SSAValue:
     kernel, strides = pool.window("kernel_size"), pool.window("stride")
     low, high, extra = _padding(pool)
-    divisor = pool.call.get("divisor_override")
-    counted = bool(pool.call.get("count_include_pad", True))
-    if not any(extra) and divisor is None:
+    counted = pool.call.flag("count_include_pad", True)
+    if not any(extra) and "divisor_override" not in pool.call:
         return e.add(
             tensor.AvgPoolOp(pool.x, kernel, strides, [*low, *high], count_include_pad=counted)
         )
@@ -103,8 +92,8 @@ def _avg_pool(e: Builder, pool: _Pool) -> SSAValue:
     x = e.add(tensor.PadToOp(pool.x, [0, 0, *low], [0, 0, *behind]))
     means = e.add(tensor.AvgPoolOp(x, kernel, strides))
     size = math.prod(kernel)
-    if divisor is not None:
-        factors = np.array(size / divisor)
+    if "divisor_override" in pool.call:
+        factors = np.array(size / pool.call.integer("divisor_override"))
     else:
         counts = [
             _counts(pool.image[a], kernel[a], strides[a], low[a], extra[a], counted)
@@ -115,9 +104,7 @@ def _avg_pool(e: Builder, pool: _Pool) -> SSAValue:
     return e.add(tensor.MulOp(means, e.array(factors, tensor_type(x).element_type)))
 
 
-def _counts(
-    image: int, kernel: int, stride: int, pad: int, extra: int, counted: bool
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _counts(image: int, kernel: int, stride: int, pad: int, extra: int, counted: bool) -> Array:
     """How many elements of each window count."""
     ones = np.pad(np.ones(image), pad, constant_values=1.0 if counted else 0.0)
     padded = np.pad(ones, (0, extra))
@@ -131,7 +118,7 @@ def _bounds(size: int, out: int) -> list[tuple[int, int]]:
 
 
 def _adaptive_avg_pool(e: Builder, pool: _Pool) -> SSAValue:
-    wanted = pair(pool.call["output_size"], pool.axes)
+    wanted = pool.window("output_size")
     if all(n == 1 for n in wanted):
         return e.add(tensor.GlobalAvgPoolOp(pool.x))
     if all(size % n == 0 for size, n in zip(pool.image, wanted, strict=True)):
@@ -150,11 +137,11 @@ def _adaptive_avg_pool(e: Builder, pool: _Pool) -> SSAValue:
     return x
 
 
-def _adaptive_max_pool(e: Builder, pool: _Pool) -> list[Any]:
-    wanted, x = pair(pool.call["output_size"], pool.axes), pool.x
+def _adaptive_max_pool(e: Builder, pool: _Pool) -> SSAValue:
+    wanted, x = pool.window("output_size"), pool.x
     if all(size % n == 0 for size, n in zip(pool.image, wanted, strict=True)):
         kernel = [size // n for size, n in zip(pool.image, wanted, strict=True)]
-        return [e.add(tensor.MaxPoolOp(x, kernel)), None]
+        return e.add(tensor.MaxPoolOp(x, kernel))
     for index in range(pool.axes):
         axis = 2 + index
         parts = [
@@ -162,20 +149,20 @@ def _adaptive_max_pool(e: Builder, pool: _Pool) -> list[Any]:
             for start, end in _bounds(pool.image[index], wanted[index])
         ]
         x = e.add(tensor.ConcatenateOp(parts, axis))
-    return [x, None]
+    return x
 
 
 RULES: dict[str, Rule] = {
     "adaptive_avg_pool1d": _batched(_adaptive_avg_pool),
     "adaptive_avg_pool2d": _batched(_adaptive_avg_pool),
     "_adaptive_avg_pool2d": _batched(_adaptive_avg_pool),
-    "adaptive_max_pool1d": _batched(_adaptive_max_pool),
-    "adaptive_max_pool2d": _batched(_adaptive_max_pool),
+    "adaptive_max_pool1d": _batched(_adaptive_max_pool, indices=True),
+    "adaptive_max_pool2d": _batched(_adaptive_max_pool, indices=True),
     "avg_pool1d": _batched(_avg_pool),
     "avg_pool2d": _batched(_avg_pool),
     "max_pool1d": _batched(_max_pool),
-    "max_pool1d_with_indices": _batched(_max_pool_pair),
+    "max_pool1d_with_indices": _batched(_max_pool, indices=True),
     "max_pool2d": _batched(_max_pool),
-    "max_pool2d_with_indices": _batched(_max_pool_pair),
+    "max_pool2d_with_indices": _batched(_max_pool, indices=True),
 }
 """By the name of the operator in the namespace `aten`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from xdsl.dialects.builtin import i64
@@ -13,45 +13,41 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
-from .rules_elementwise import Rule
-from .sizes import ProblemError, Sizes, is_free, size_of, static
-from .torch_builder import Builder, Call
+from .calls import Call
+from .rules_elementwise import first, pair
+from .sizes import ProblemError, is_free, static
+from .torch_builder import Builder, Result, Rule, element_type
 
 
 def _axes(e: Builder, call: Call) -> list[int]:
-    """The axes of a reduction, all of them where none are given."""
+    """The axes of a reduction, all of them where none are named."""
     rank = len(e.sizes(call["self"]))
-    given: Any = call.get("dim")
-    if given is None or given == []:
-        return list(range(rank))
-    found: list[int] = list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]
-    return sorted(axis % max(rank, 1) for axis in found) if rank else []
+    axes = {axis % rank for axis in call.integers("dim")} if rank else ()
+    return sorted(axes) or list(range(rank))
 
 
 def reduction(kind: type[ReduceOp]) -> Rule:
     """A rule for a reduction over axes."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        x = e.operand(call["self"], call.value.dtype)
-        axes = _axes(e, call)
-        return e.add(kind(x, axes, keepdims=bool(call.get("keepdim", False)))) if axes else x
+        x, axes = first(e, call), _axes(e, call)
+        return e.add(kind(x, axes, keepdims=call.flag("keepdim"))) if axes else x
 
     return rule
 
 
-def _extreme(kind: type[ReduceOp], arg: type[tensor.ArgOp]) -> Rule:
+def _extreme(
+    kind: type[ReduceOp], arg: type[tensor.ArgOp], binary: type[tensor.MinimumOp | tensor.MaximumOp]
+) -> Rule:
     """max and min: of everything, of two tensors, or along an axis with indices."""
 
-    def rule(e: Builder, call: Call) -> Any:
-        if "other" in call.arguments:
-            pairs = e.operands([call["self"], call["other"]], call.value.dtype, call.sizes)
-            return e.add(
-                (tensor.MinimumOp if kind is tensor.ReduceMinOp else tensor.MaximumOp)(*pairs)
-            )
+    def rule(e: Builder, call: Call) -> Result:
+        if "other" in call:
+            return e.add(binary(*pair(e, call)))
         x = e.value(call["self"])
-        if "dim" not in call.arguments:
-            return e.add(kind(x, list(range(len(e.sizes(call["self"]))))))
-        axis, keepdims = _axes(e, call)[0], bool(call["keepdim"])
+        if "dim" not in call:
+            return e.add(kind(x, _axes(e, call)))
+        axis, keepdims = call.axis(len(e.sizes(call["self"]))), call.flag("keepdim")
         values = e.add(kind(x, [axis], keepdims=keepdims))
         return [values, e.add(arg(x, axis, keepdims=keepdims))]
 
@@ -61,10 +57,9 @@ def _extreme(kind: type[ReduceOp], arg: type[tensor.ArgOp]) -> Rule:
 def _arg(kind: type[tensor.ArgOp]) -> Rule:
     def rule(e: Builder, call: Call) -> SSAValue:
         x = e.value(call["self"])
-        if call["dim"] is None:
+        if "dim" not in call:
             x = e.add(tensor.ReshapeToOp(x, [-1]))
-        axis = 0 if call["dim"] is None else int(call["dim"])
-        return e.add(kind(x, axis, keepdims=bool(call["keepdim"])))
+        return e.add(kind(x, call.integer("dim", 0), keepdims=call.flag("keepdim")))
 
     return rule
 
@@ -75,11 +70,10 @@ def _truth(kind: type[ReduceOp]) -> Rule:
     def rule(e: Builder, call: Call) -> SSAValue:
         import torch
 
-        x = e.operand(call["self"], torch.bool)
-        number = e.convert(x, e.element(torch.int32))
-        axes = _axes(e, call)
-        found = e.add(kind(number, axes, keepdims=bool(call.get("keepdim", False))))
-        return e.convert(found, e.element(torch.bool))
+        truth = e.operand(call["self"], torch.bool)
+        number = e.convert(truth, element_type(torch.int32))
+        result = e.add(kind(number, _axes(e, call), keepdims=call.flag("keepdim")))
+        return e.convert(result, element_type(torch.bool))
 
     return rule
 
@@ -88,9 +82,10 @@ def _variance(e: Builder, call: Call) -> tuple[SSAValue, SSAValue]:
     """The variance and the mean."""
     x, axes = e.value(call["self"]), _axes(e, call)
     sizes = e.sizes(call["self"])
-    given: Any = call.get("correction", 1)
-    correction = float(bool(call["unbiased"])) if "unbiased" in call.arguments else float(given)
-    keepdims = bool(call.get("keepdim", False))
+    correction = float(
+        call.flag("unbiased") if "unbiased" in call else call.number("correction", 1)
+    )
+    keepdims = call.flag("keepdim")
     mean = e.add(tensor.ReduceMeanOp(x, axes, keepdims=True))
     rest = e.add(tensor.SubOp(x, mean))
     squares = e.add(tensor.MulOp(rest, rest))
@@ -117,17 +112,12 @@ def _var(e: Builder, call: Call) -> SSAValue:
 
 
 def _std(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.SqrtOp(_variance(e, call)[0]))
-
-
-def _var_mean(e: Builder, call: Call) -> list[Any]:
-    return list(_variance(e, call))
+    return e.add(tensor.SqrtOp(_var(e, call)))
 
 
 def _norm(e: Builder, call: Call) -> SSAValue:
-    order: Any = call.get("ord", call.get("p", 2))
-    x = e.operand(call["self"], call.value.dtype)
-    axes, keepdims = _axes(e, call), bool(call.get("keepdim", False))
+    order = call.number("ord" if "ord" in call else "p", 2)
+    x, axes, keepdims = first(e, call), _axes(e, call), call.flag("keepdim")
     if order == 2:
         squares = e.add(tensor.MulOp(x, x))
         return e.add(tensor.SqrtOp(e.add(tensor.ReduceSumOp(squares, axes, keepdims=keepdims))))
@@ -142,8 +132,8 @@ def _cumulative(kind: type[tensor.CumulativeOp]) -> Rule:
     """A running sum or product along an axis; a number alone is its own."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        x = e.operand(call["self"], call.value.dtype)
-        return e.add(kind(x, int(call["dim"]))) if call.rank else x
+        x = first(e, call)
+        return e.add(kind(x, call.integer("dim"))) if call.rank else x
 
     return rule
 
@@ -151,13 +141,11 @@ def _cumulative(kind: type[tensor.CumulativeOp]) -> Rule:
 def _sorted(e: Builder, call: Call) -> list[SSAValue]:
     """`sort` and `topk`: of equal elements the first comes first."""
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
-    axis = int(call.get("dim", -1))
     if not sizes:
         return [x, e.number(0, i64)]
-    size = size_of(call["k"]) if "k" in call.arguments else sizes[axis]
-    (k,) = static([size], "number of elements")
-    largest = bool(call.get("largest", "k" in call.arguments) or call.get("descending", False))
-    op = tensor.TopKOp(x, k, axis, largest=largest)
+    axis, is_top = call.integer("dim", -1), "k" in call
+    (k,) = static([call.size("k") if is_top else sizes[axis]], "number of elements")
+    op = tensor.TopKOp(x, k, axis, largest=call.flag("largest", is_top) or call.flag("descending"))
     e.add(op)
     return list(op.results)
 
@@ -173,85 +161,68 @@ def _ones(e: Builder, x: SSAValue, shape: list[int], value: float = 1.0) -> SSAV
     return e.array(np.full(shape, value), tensor_type(x).element_type)
 
 
+def _first_of(rule: Callable[[Builder, Call], SSAValue]) -> Rule:
+    """A rule for an operator that gives its statistics too, which nothing may use."""
+    return lambda e, call: [rule(e, call), *[None] * (len(call.values) - 1)]
+
+
 def _batch_norm(e: Builder, call: Call) -> SSAValue:
-    if call.get("training", False):
+    if call.flag("training"):
         raise ProblemError("it takes the statistics of its batch; call eval()")
-    x = e.value(call["input"])
+    x, dtype = e.value(call["input"]), call.value.dtype
     channels = static([e.sizes(call["input"])[1]], "channels")
-    mean, variance = call.get("running_mean"), call.get("running_var")
-    if mean is None or variance is None:
+    if "running_mean" not in call or "running_var" not in call:
         raise ProblemError("it has no running statistics")
-    dtype = call.value.dtype
-    given = [
-        _ones(e, x, channels, default) if call.get(name) is None else e.operand(call[name], dtype)
+    scale, bias = (
+        e.operand(call[name], dtype) if name in call else _ones(e, x, channels, default)
         for name, default in (("weight", 1.0), ("bias", 0.0))
-    ]
-    scale, bias = given
-    mean, variance = e.operand(mean, dtype), e.operand(variance, dtype)
-    return e.add(tensor.BatchNormOp(x, scale, bias, mean, variance, float(call["eps"])))
+    )
+    mean, variance = (e.operand(call[name], dtype) for name in ("running_mean", "running_var"))
+    return e.add(tensor.BatchNormOp(x, scale, bias, mean, variance, call.number("eps")))
 
 
-def _batch_norm_first(e: Builder, call: Call) -> list[Any]:
-    return [_batch_norm(e, call), None, None, None, None]
+def _scale(e: Builder, call: Call, x: SSAValue) -> SSAValue:
+    shape = call.integers("normalized_shape")
+    return e.value(call["weight"]) if "weight" in call else _ones(e, x, shape)
 
 
 def _layer_norm(e: Builder, call: Call) -> SSAValue:
     x = e.value(call["input"])
-    shape = static(call["normalized_shape"], "sizes")
-    weight, bias = call.get("weight"), call.get("bias")
-    scale = _ones(e, x, shape) if weight is None else e.value(weight)
-    return e.add(
-        tensor.LayerNormOp(x, scale, None if bias is None else e.value(bias), float(call["eps"]))
-    )
-
-
-def _layer_norm_first(e: Builder, call: Call) -> list[Any]:
-    return [_layer_norm(e, call), None, None]
+    scale, bias = _scale(e, call, x), e.optional(call.optional("bias"))
+    return e.add(tensor.LayerNormOp(x, scale, bias, call.number("eps")))
 
 
 def _rms_norm(e: Builder, call: Call) -> SSAValue:
-    x, weight = e.value(call["input"]), call.get("weight")
-    shape = static(call["normalized_shape"], "sizes")
-    scale = _ones(e, x, shape) if weight is None else e.value(weight)
-    epsilon: Any = call.get("eps")
-    if epsilon is None:
-        import torch
+    import torch
 
-        epsilon = torch.finfo(call.value.dtype).eps
-    return e.add(tensor.RmsNormOp(x, scale, float(epsilon)))
-
-
-def _rms_norm_first(e: Builder, call: Call) -> list[Any]:
-    return [_rms_norm(e, call), None]
+    x = e.value(call["input"])
+    epsilon = call.number("eps", torch.finfo(call.value.dtype).eps)
+    return e.add(tensor.RmsNormOp(x, _scale(e, call, x), epsilon))
 
 
 def _grouped(e: Builder, call: Call, groups: int) -> SSAValue:
     """Normalise groups of channels: a layer normalisation of [N, groups, rest]."""
     sizes, x = e.sizes(call["input"]), e.value(call["input"])
-    inner = math.prod(static(sizes[1:], "image")) // groups
-    flat: Sizes = (sizes[0], groups, inner)
+    image = static(sizes[1:], "image")
+    inner = math.prod(image) // groups
+    flat = (sizes[0], groups, inner)
     parts = e.reshape(x, sizes, flat)
-    made = e.add(tensor.LayerNormOp(parts, _ones(e, x, [inner]), None, float(call["eps"])))
-    result = e.reshape(made, flat, sizes)
-    column = [static([sizes[1]])[0], *[1] * (len(sizes) - 2)]
+    normal = e.add(tensor.LayerNormOp(parts, _ones(e, x, [inner]), None, call.number("eps")))
+    result = e.reshape(normal, flat, sizes)
+    column = [image[0], *[1] * (len(sizes) - 2)]
     for name, kind in (("weight", tensor.MulOp), ("bias", tensor.AddOp)):
-        if call.get(name) is not None:
+        if name in call:
             vector = e.add(tensor.ReshapeToOp(e.value(call[name]), column))
             result = e.add(kind(result, vector))
     return result
 
 
 def _group_norm(e: Builder, call: Call) -> SSAValue:
-    return _grouped(e, call, int(call["num_groups"]))
-
-
-def _native_group_norm(e: Builder, call: Call) -> list[Any]:
-    given = {**call.arguments, "num_groups": call["group"]}
-    return [_group_norm(e, Call(call.node, call.name, given)), None, None]
+    return _grouped(e, call, call.integer("num_groups" if "num_groups" in call else "group"))
 
 
 def _instance_norm(e: Builder, call: Call) -> SSAValue:
-    if call["use_input_stats"]:
+    if call.flag("use_input_stats"):
         return _grouped(e, call, static([e.sizes(call["input"])[1]], "channels")[0])
     return _batch_norm(e, call)
 
@@ -264,23 +235,23 @@ RULES: dict[str, Rule] = {
     "argmax": _arg(tensor.ArgmaxOp),
     "argmin": _arg(tensor.ArgminOp),
     "batch_norm": _batch_norm,
-    "_native_batch_norm_legit_no_training": _batch_norm_first,
-    "_native_batch_norm_legit": _batch_norm_first,
-    "native_batch_norm": _batch_norm_first,
+    "_native_batch_norm_legit_no_training": _first_of(_batch_norm),
+    "_native_batch_norm_legit": _first_of(_batch_norm),
+    "native_batch_norm": _first_of(_batch_norm),
     "argsort": _arg_sort,
     "cumprod": _cumulative(tensor.CumprodOp),
     "cumsum": _cumulative(tensor.CumsumOp),
-    "_fused_rms_norm": _rms_norm_first,
+    "_fused_rms_norm": _first_of(_rms_norm),
     "group_norm": _group_norm,
     "instance_norm": _instance_norm,
     "layer_norm": _layer_norm,
     "linalg_vector_norm": _norm,
     "logsumexp": reduction(tensor.ReduceLogSumExpOp),
-    "max": _extreme(tensor.ReduceMaxOp, tensor.ArgmaxOp),
+    "max": _extreme(tensor.ReduceMaxOp, tensor.ArgmaxOp, tensor.MaximumOp),
     "mean": reduction(tensor.ReduceMeanOp),
-    "min": _extreme(tensor.ReduceMinOp, tensor.ArgminOp),
-    "native_group_norm": _native_group_norm,
-    "native_layer_norm": _layer_norm_first,
+    "min": _extreme(tensor.ReduceMinOp, tensor.ArgminOp, tensor.MinimumOp),
+    "native_group_norm": _first_of(_group_norm),
+    "native_layer_norm": _first_of(_layer_norm),
     "norm": _norm,
     "prod": reduction(tensor.ReduceProdOp),
     "rms_norm": _rms_norm,
@@ -289,6 +260,6 @@ RULES: dict[str, Rule] = {
     "sum": reduction(tensor.ReduceSumOp),
     "topk": _sorted,
     "var": _var,
-    "var_mean": _var_mean,
+    "var_mean": _variance,
 }
 """By the name of the operator in the namespace `aten`."""

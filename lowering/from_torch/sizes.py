@@ -1,41 +1,68 @@
 """Sizes of exported tensors: numbers, and sympy expressions of the free sizes.
 
-Not here: how a graph's nodes are read (`builder`).
+Not here: how arguments of operators are read (`calls`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+
+from typing_extensions import TypeIs
 
 from ...dialects.shapes import DYNAMIC
 
-Size = Any
-"""An `int`, or a sympy expression of free sizes."""
+if TYPE_CHECKING:
+    from sympy import Symbol
+    from torch import SymInt
+    from torch.fx import Node
 
-Sizes = tuple[Size, ...]
+
+class FreeSize(Protocol):
+    """A size that is known only when the program runs: an expression of sympy."""
+
+    is_number: bool
+    free_symbols: set[Symbol]
+
+    def subs(self, names: Mapping[Symbol, Symbol], /) -> object:
+        """With other symbols."""
+        ...
+
+    def __int__(self) -> int:
+        """Of a number alone."""
+        ...
+
+
+Size: TypeAlias = int | FreeSize
+
+Sizes: TypeAlias = tuple[Size, ...]
 
 
 class ProblemError(Exception):
     """Why one operation of the graph has no meaning in the IR; gathered, never shown alone."""
 
 
-def size_of(value: Any) -> Size:
-    """A size as the graph states it: `int`, `SymInt`, or a node that stands for one."""
-    if hasattr(value, "meta"):
-        value = value.meta["val"]
-    if isinstance(value, int):
-        return int(value)
-    expression = value.node.expr
+def is_node(argument: object) -> TypeIs[Node]:
+    """Whether an argument of an operator is the result of another node."""
+    return hasattr(argument, "meta")
+
+
+def size_of(argument: int | SymInt | Node) -> Size:
+    """A size as the graph states it; a node stands for one."""
+    size: int | SymInt = argument.meta["val"] if is_node(argument) else argument
+    if isinstance(size, int):
+        return int(size)
+    expression = cast(FreeSize, size.node.expr)
     return int(expression) if expression.is_number else expression
 
 
-def sizes_of(values: Sequence[Any]) -> Sizes:
+def sizes_of(values: Iterable[int | SymInt | Node]) -> Sizes:
     """Several sizes, see `size_of`."""
     return tuple(size_of(value) for value in values)
 
 
-def is_free(size: Size) -> bool:
+def is_free(size: Size) -> TypeIs[FreeSize]:
     """Whether a size is known only when the program runs."""
     return not isinstance(size, int)
 
@@ -51,9 +78,10 @@ def static(sizes: Sequence[Size], what: str = "sizes") -> list[int]:
     Raises:
         ProblemError: one is free.
     """
-    if any(is_free(size) for size in sizes):
+    numbers = [size for size in sizes if not is_free(size)]
+    if len(numbers) < len(sizes):
         raise ProblemError(f"its {what} {show(sizes)} must be fixed; export them with fixed sizes")
-    return [int(size) for size in sizes]
+    return numbers
 
 
 def show(sizes: Sequence[Size]) -> str:
@@ -61,8 +89,13 @@ def show(sizes: Sequence[Size]) -> str:
     return f"[{', '.join(str(size) for size in sizes)}]"
 
 
-def reshape_target(given: Sizes, wanted: Sizes) -> list[int]:
-    """The `shape` of `tensor.reshape_to` that takes `given` to `wanted`.
+def product(sizes: Sizes) -> Size:
+    """How many elements there are along all axes."""
+    return math.prod(cast("tuple[int, ...]", sizes))  # of expressions it is another one
+
+
+def reshape_target(sizes: Sizes, wanted: Sizes) -> list[int]:
+    """The `shape` of `tensor.reshape_to` that takes `sizes` to `wanted`.
 
     Raises:
         ProblemError: two free sizes come out that did not go in.
@@ -72,17 +105,17 @@ def reshape_target(given: Sizes, wanted: Sizes) -> list[int]:
         if not is_free(size):
             target.append(size)
             continue
-        axes = [axis for axis, other in enumerate(given) if is_free(other) and other == size]
+        axes = [axis for axis, other in enumerate(sizes) if is_free(other) and other == size]
         target.append(-2 - axes[0] if axes else -1)
     if target.count(-1) > 1:
         raise ProblemError(
-            f"a reshape of {show(given)} to {show(wanted)} makes two free sizes of others; "
+            f"a reshape of {show(sizes)} to {show(wanted)} makes two free sizes of others; "
             "fix one of them"
         )
     return target
 
 
-def named(size: Size, names: Mapping[Any, str]) -> str:
+def named(size: Size, names: Mapping[Symbol, str]) -> str:
     """A size in terms of the names of free sizes."""
     if not is_free(size):
         return str(size)

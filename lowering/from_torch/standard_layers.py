@@ -11,10 +11,20 @@ Not here: layers of other libraries (`library_neurons`), and ops (`rules_*`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from typing import Any, cast
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .calls import fake_tensor, nodes_of, operator_name, overload_name, schema_of
+from .sizes import is_node
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch._ops import _OpNamespace  # pyright: ignore[reportPrivateUsage]
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+    from torch.library import Library
 
 NAMESPACE = "triton_dsl_layers"
 ATTENTION = f"{NAMESPACE}::attention"
@@ -46,27 +56,28 @@ FRESH = frozenset({
 })  # fmt: skip
 """Operators whose result shares memory with none of their operands."""
 
-Forward = Callable[..., Any]
+Forward: TypeAlias = "Callable[..., Tensor | tuple[Tensor, Tensor | None]]"
+"""What a layer has in the place of its `forward`."""
 
 
 @cache
-def operators() -> Any:
+def operators() -> _OpNamespace:
     """The operators, defined at the first call."""
     import torch
 
     library = torch.library.Library(NAMESPACE, "DEF")
-    _kept.append(library)
+    _libraries.append(library)
 
-    def same(x: Any, *_rest: Any, **_named: Any) -> Any:
+    def same(x: Tensor, *_rest: object, **_named: object) -> Tensor:
         return x.new_empty(x.shape)
 
-    def nothing(*_arguments: Any, **_named: Any) -> None:
+    def nothing(*_arguments: object, **_named: object) -> None:
         return None
 
-    def projected(x: Any, weight: Any, _bias: Any) -> Any:
+    def projected(x: Tensor, weight: Tensor, _bias: Tensor | None) -> Tensor:
         return x.new_empty((*x.shape[:-1], weight.shape[0]))
 
-    def define(name: str, schema: str, fake: Forward) -> None:
+    def define(name: str, schema: str, fake: Callable[..., Tensor | None]) -> None:
         library.define(name + schema)
         torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
 
@@ -85,93 +96,80 @@ def operators() -> Any:
     return getattr(torch.ops, NAMESPACE)
 
 
-_kept: list[Any] = []
+_libraries: list[Library] = []
 """A library's operators go with it."""
 
 
 @contextmanager
-def shortened(module: Any) -> Generator[None]:
+def shortened(module: nn.Module) -> Generator[None]:
     """Layers within `module` give single operators in a `with` block.
 
     Layers are known by their very class: a subclass computes what it likes.
     """
-    made: dict[Any, Any] = dict(_makers())
-    found: list[Any] = []
+    makers = _makers()
+    replaced: list[nn.Module] = []
     try:
         for part in module.modules():
-            maker = made.get(type(part))
+            maker = makers.get(type(part))
             if maker is not None and "forward" not in part.__dict__ and not part.training:
                 part.__dict__["forward"] = maker(part)
-                found.append(part)
+                replaced.append(part)
         yield
     finally:
-        for part in found:
+        for part in replaced:
             del part.__dict__["forward"]
 
 
-def settled(program: Any) -> bool:
+def settled(program: ExportedProgram) -> bool:
     """Put PyTorch's operators in the places of those defined here; whether that is possible.
 
     It is not where a tensor is changed in place that others may see under another name.
     """
     import torch
 
-    aten: Any = torch.ops.aten
-    for node in list(program.graph.nodes):
-        if node.op != "call_function" or getattr(node.target, "namespace", "") != NAMESPACE:
+    for node in nodes_of(program):
+        name = operator_name(node).removeprefix(f"{NAMESPACE}::")
+        if operator_name(node) in (name, ATTENTION):
             continue
-        name = node.target._opname
-        if f"{NAMESPACE}::{name}" == ATTENTION:
-            continue
-        functional = getattr(aten, name.removesuffix("_")).default
-        if name.endswith("_") and not _reread(program.graph, node):
+        if name.endswith("_") and not _reread(program, node):
             return False
-        node.target = functional
+        node.target = getattr(torch.ops.aten, name.removesuffix("_")).default
     return True
 
 
-def _reread(graph: Any, node: Any) -> bool:
+def _reread(program: ExportedProgram, node: Node) -> bool:
     """Let what reads the tensor that `node` changes read its result; whether nobody else does."""
     changed = node.args[0]
-    if not _is_alone(changed):
+    if not is_node(changed) or not _is_alone(changed):
         return False
-    later: set[Any] = set()
-    behind = False
-    for other in graph.nodes:
-        if behind:
-            later.add(other)
-        behind = behind or other is node
-    if any(user is not node and user not in later for user in changed.users):
+    nodes = nodes_of(program)
+    later = set(nodes[nodes.index(node) :])
+    if not later.issuperset(changed.users):
         return False
-    node.meta["val"] = changed.meta["val"]
+    node.meta["val"] = fake_tensor(changed)
     for user in set(changed.users) - {node}:
         user.replace_input_with(changed, node)
     return True
 
 
-def _is_alone(node: Any) -> bool:
+def _is_alone(node: Node) -> bool:
     """Whether the memory of a result is that of no other tensor in use."""
-    while node.op == "call_function" and getattr(node.target, "_schema", None) is not None:
-        name = node.target.name()
-        if name in FRESH:
+    while node.op == "call_function" and schema_of(node) is not None:
+        if overload_name(node) in FRESH:
             return True
-        if not name.partition(".")[0].endswith("_") or not node.args:
+        if not operator_name(node).endswith("_") or not node.args:
             return False
-        (node, *_), written = node.args, node
-        if not hasattr(node, "users") or set(node.users) != {written}:
+        source, writer = node.args[0], node
+        if not is_node(source) or set(source.users) != {writer}:
             return False
+        node = source
     return False
 
 
 @cache
-def _makers() -> dict[type, Callable[[Any], Forward]]:
+def _makers() -> dict[type[nn.Module], Callable[[Any], Forward]]:
+    """For each class of layers the function that makes the `forward` of one."""
     from torch import nn
-
-    def of(name: str, *fields: str) -> Callable[[Any], Forward]:
-        def maker(part: Any) -> Forward:
-            return _activation(part, name, tuple(float(getattr(part, field)) for field in fields))
-
-        return maker
 
     bounds = ("min_val", "max_val")
     return {
@@ -181,125 +179,104 @@ def _makers() -> dict[type, Callable[[Any], Forward]]:
         nn.Dropout1d: _nothing,
         nn.Dropout2d: _nothing,
         nn.GELU: _gelu,
-        nn.Hardsigmoid: of("hardsigmoid"),
-        nn.Hardswish: of("hardswish"),
-        nn.Hardtanh: of("hardtanh", *bounds),
+        nn.Hardsigmoid: partial(_activation, "hardsigmoid", ()),
+        nn.Hardswish: partial(_activation, "hardswish", ()),
+        nn.Hardtanh: partial(_activation, "hardtanh", bounds),
         nn.LayerNorm: _layer_norm,
-        nn.LeakyReLU: of("leaky_relu", "negative_slope"),
+        nn.LeakyReLU: partial(_activation, "leaky_relu", ("negative_slope",)),
         nn.Linear: _linear,
         nn.MultiheadAttention: _attention,
-        nn.ReLU: of("relu"),
-        nn.ReLU6: of("hardtanh", *bounds),
-        nn.SiLU: of("silu"),
-        nn.Sigmoid: of("sigmoid"),
-        nn.Tanh: of("tanh"),
+        nn.ReLU: partial(_activation, "relu", ()),
+        nn.ReLU6: partial(_activation, "hardtanh", bounds),
+        nn.SiLU: partial(_activation, "silu", ()),
+        nn.Sigmoid: partial(_activation, "sigmoid", ()),
+        nn.Tanh: partial(_activation, "tanh", ()),
     }
 
 
-def _is_float(x: Any) -> bool:
-    return hasattr(x, "is_floating_point") and x.is_floating_point()
+def _is_float(input: Tensor) -> bool:
+    return hasattr(input, "is_floating_point") and input.is_floating_point()
 
 
-def _otherwise(part: Any) -> Forward:
-    """What the layer's class does."""
-    kind = cast("Any", type(part))
-    return kind.forward.__get__(part)
+def _forward(
+    part: nn.Module,
+    compute: Callable[[Tensor], Tensor],
+    fits: Callable[[Tensor], bool] = _is_float,
+) -> Forward:
+    """`compute` for what fits, and what the layer's class does for anything else."""
+    otherwise = partial(type(part).forward, part)
 
-
-def _activation(part: Any, name: str, arguments: tuple[Any, ...]) -> Forward:
-    made, in_place = getattr(operators(), name), getattr(part, "inplace", False)
-    changing = getattr(operators(), f"{name}_") if in_place else None
-    otherwise = _otherwise(part)
-
-    def forward(input: Any) -> Any:
-        if not _is_float(input):
-            return otherwise(input)
-        if changing is None:
-            return made(input, *arguments)
-        changing(input, *arguments)
-        return input
+    def forward(input: Tensor) -> Tensor:
+        return compute(input) if fits(input) else otherwise(input)
 
     return forward
 
 
-def _gelu(part: Any) -> Forward:
-    otherwise = _otherwise(part)
+def _activation(name: str, fields: Sequence[str], part: nn.Module) -> Forward:
+    in_place = getattr(part, "inplace", False)
+    operator = getattr(operators(), f"{name}_" if in_place else name)
+    arguments = [float(getattr(part, field)) for field in fields]
 
-    def forward(input: Any) -> Any:
-        if not _is_float(input):
-            return otherwise(input)
-        return operators().gelu(input, approximate=part.approximate)
+    def compute(input: Tensor) -> Tensor:
+        result = operator(input, *arguments)
+        return input if in_place else result
 
-    return forward
+    return _forward(part, compute)
 
 
-def _nothing(part: Any) -> Forward:
+def _gelu(part: nn.GELU) -> Forward:
+    return _forward(part, lambda x: operators().gelu(x, approximate=part.approximate))
+
+
+def _nothing(part: nn.Module) -> Forward:
     """Dropout in evaluation mode."""
-    del part
-
-    def forward(input: Any) -> Any:
-        return input
-
-    return forward
+    return _forward(part, lambda x: x, lambda x: True)
 
 
-def _batch_norm(part: Any) -> Forward:
-    otherwise = _otherwise(part)
-
-    def forward(input: Any) -> Any:
-        if part.running_mean is None or not _is_float(input):
-            return otherwise(input)
-        part._check_input_dim(input)
+def _batch_norm(part: nn.BatchNorm2d) -> Forward:
+    def compute(input: Tensor) -> Tensor:
+        part._check_input_dim(input)  # pyright: ignore[reportPrivateUsage]
         statistics = (part.weight, part.bias, part.running_mean, part.running_var)
         return operators().batch_norm(input, *statistics, False, 0.0, part.eps, True)
 
-    return forward
+    return _forward(part, compute, lambda x: part.running_mean is not None and _is_float(x))
 
 
-def _layer_norm(part: Any) -> Forward:
-    otherwise, shape = _otherwise(part), list(part.normalized_shape)
+def _layer_norm(part: nn.LayerNorm) -> Forward:
+    def compute(input: Tensor) -> Tensor:
+        rest = (part.weight, part.bias, part.eps, True)
+        return operators().layer_norm(input, list(part.normalized_shape), *rest)
 
-    def forward(input: Any) -> Any:
-        if not _is_float(input):
-            return otherwise(input)
-        return operators().layer_norm(input, shape, part.weight, part.bias, part.eps, True)
-
-    return forward
+    return _forward(part, compute)
 
 
-def _linear(part: Any) -> Forward:
-    otherwise = _otherwise(part)
+def _linear(part: nn.Linear) -> Forward:
+    def fits(input: Tensor) -> bool:
+        return _is_float(input) and input.dtype == part.weight.dtype
 
-    def forward(input: Any) -> Any:
-        if not _is_float(input) or input.dtype != part.weight.dtype:
-            return otherwise(input)
-        return operators().linear(input, part.weight, part.bias)
-
-    return forward
+    return _forward(part, lambda x: operators().linear(x, part.weight, part.bias), fits)
 
 
-def _attention(part: Any) -> Forward:
+def _attention(part: nn.MultiheadAttention) -> Forward:
     """Attention of a sequence to itself, without masks and without its weights as a result."""
-    otherwise = _otherwise(part)
-    plain = (
-        part.in_proj_weight is not None
-        and part.bias_k is None
-        and part.bias_v is None
-        and not part.add_zero_attn
-    )
+    otherwise: Forward = partial(type(part).forward, part)
+    plain = part.bias_k is None and part.bias_v is None and not part.add_zero_attn
 
-    def forward(query: Any, key: Any, value: Any, *rest: Any, **given: Any) -> Any:
-        masked = given.get("key_padding_mask") is not None or given.get("attn_mask") is not None
+    def forward(
+        query: Tensor, key: Tensor, value: Tensor, *rest: Any, **options: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        masked = options.get("key_padding_mask") is not None or options.get("attn_mask") is not None
         is_plain = plain and query is key and key is value and query.dim() == 3
-        if rest or masked or not is_plain or given.get("need_weights", True) or (
-            query.dtype != part.in_proj_weight.dtype
+        weight: Tensor | None = getattr(part, "in_proj_weight", None)
+        if rest or masked or not is_plain or options.get("need_weights", True) or (
+            weight is None or query.dtype != weight.dtype
         ):  # fmt: skip
-            return otherwise(query, key, value, *rest, **given)
+            return otherwise(query, key, value, *rest, **options)
         projection = part.out_proj
-        made = operators().attention(
-            query, part.in_proj_weight, part.in_proj_bias, projection.weight, projection.bias,
+        result = operators().attention(
+            query, weight, part.in_proj_bias, projection.weight, projection.bias,
             part.num_heads, part.batch_first,
         )  # fmt: skip
-        return made, None
+        return result, None
 
     return forward

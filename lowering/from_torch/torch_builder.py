@@ -2,18 +2,17 @@
 
 A tensor that depends on parameters alone is computed by PyTorch and becomes a constant where it is
 used. `Known` may have free sizes: then the tensor has one element there, which stands for all.
-Rules get an `Builder` and a `Call`; they stand in the `rules_*` files.
+Rules get a `Builder` and a `Call` (`calls`); they stand in the `rules_*` files.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import LocationAttr, TensorType, UnknownLoc, i1
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -29,8 +28,23 @@ from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
 from ..weights import as_arrays
-from .sizes import ProblemError, Size, Sizes, ir_shape, is_free, reshape_target, size_of, sizes_of
+from .calls import Call, Operand, fake_tensor, is_tensor
+from .sizes import (
+    ProblemError,
+    Size,
+    Sizes,
+    ir_shape,
+    is_free,
+    is_node,
+    reshape_target,
+    size_of,
+    sizes_of,
+)
 from .weights import recognize
+
+if TYPE_CHECKING:
+    from torch import Tensor, dtype
+    from torch.fx import Node
 
 
 @dataclass(frozen=True)
@@ -38,13 +52,13 @@ class Known:
     """A tensor whose values are known.
 
     Attributes:
-        tensor: the values, a `torch.Tensor`; one element along each free axis.
+        tensor: the values; one element along each free axis.
         sizes: the sizes.
         keys: the parameters and buffers that it was computed from.
         is_stored: it is the parameter `keys[0]` itself.
     """
 
-    tensor: Any
+    tensor: Tensor
     sizes: Sizes
     keys: tuple[str, ...] = ()
     is_stored: bool = False
@@ -55,41 +69,16 @@ class Known:
         return any(is_free(size) for size in self.sizes)
 
 
-Value = SSAValue | Known | list[Any] | None
-"""What a node of the graph stands for; operators with several results give a list."""
+Value: TypeAlias = SSAValue | Known | Sequence[SSAValue | Known | None] | None
+"""What a node of the graph stands for; operators with several results have a sequence."""
 
+Result: TypeAlias = SSAValue | Sequence[SSAValue | None]
+"""What a rule gives: a value for each result that the IR has."""
 
-@dataclass(frozen=True)
-class Call:
-    """An operator of the graph with its arguments by name, defaults included."""
+Rule: TypeAlias = Callable[["Builder", Call], Result]
 
-    node: Any
-    name: str
-    arguments: dict[str, Any]
-
-    def __getitem__(self, name: str) -> Any:
-        return self.arguments[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """An argument that not every overload has."""
-        found = self.arguments.get(name, default)
-        return default if found is None else found
-
-    @property
-    def value(self) -> Any:
-        """The fake tensor of the result, the first one of several."""
-        found: Any = self.node.meta["val"]
-        return cast("list[Any]", found)[0] if isinstance(found, list | tuple) else found
-
-    @property
-    def sizes(self) -> Sizes:
-        """The sizes of the result."""
-        return sizes_of(self.value.shape)
-
-    @property
-    def rank(self) -> int:
-        """The number of axes of the result."""
-        return len(self.value.shape)
+Arrangement: TypeAlias = "Callable[[Tensor], Tensor]"
+"""From a weight in PyTorch to what an op takes, such as the transpose."""
 
 
 @dataclass
@@ -109,71 +98,76 @@ class Builder:
     store: ParameterStore
     recognize_ternary: bool = True
     buffers: frozenset[str] = frozenset()
-    values: dict[Any, Value] = field(default_factory=dict[Any, Value])
-    location: Any = None
+    values: dict[Node, Value] = field(default_factory=dict["Node", Value])
+    location: LocationAttr = field(default_factory=UnknownLoc)
     sources: dict[SSAValue, tuple[SSAValue, Sizes]] = field(
         default_factory=dict[SSAValue, tuple[SSAValue, Sizes]]
     )
-    _emitted: dict[Any, SSAValue] = field(default_factory=dict[Any, SSAValue])
-    _ternary: dict[Any, Weight] = field(default_factory=dict[Any, Weight])
+    _stored: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    _weights: dict[tuple[Node, Arrangement, int], Weight] = field(
+        default_factory=dict[tuple["Node", Arrangement, int], Weight]
+    )
 
     def add(self, op: Operation) -> SSAValue:
         """Insert `op`; its first result."""
+        self.end(op)
+        return op.results[0]
+
+    def end(self, op: Operation) -> None:
+        """Insert an op without results."""
         op.location = self.location
         self.block.add_op(op)
-        return op.results[0]
 
     # What nodes stand for.
 
-    def known(self, argument: Any) -> Known | None:
+    def known(self, argument: object) -> Known | None:
         """The values of a node without free sizes, if they are known."""
-        found = self.values.get(argument) if hasattr(argument, "meta") else None
-        return found if isinstance(found, Known) and not found.is_spread else None
+        value = self.values.get(argument) if is_node(argument) else None
+        return value if isinstance(value, Known) and not value.is_spread else None
 
-    def value(self, argument: Any) -> SSAValue:
+    def value(self, node: Node) -> SSAValue:
         """A node as an SSA value of its sizes."""
-        found = self.values[argument]
-        if isinstance(found, Known):
-            return self.constant(found)
-        if not isinstance(found, SSAValue):
+        value = self.values[node]
+        if isinstance(value, Known):
+            return self.constant(value)
+        if not isinstance(value, SSAValue):
             raise ProblemError("it takes something that is no tensor")
-        return found
+        return value
 
-    def sizes(self, argument: Any) -> Sizes:
+    def optional(self, node: Node | None, dtype: dtype | None = None) -> SSAValue | None:
+        """A node that may be missing, converted to `dtype`."""
+        if node is None:
+            return None
+        return self.value(node) if dtype is None else self.operand(node, dtype)
+
+    def sizes(self, node: Node) -> Sizes:
         """The sizes of a node."""
-        return sizes_of(argument.meta["val"].shape)
+        return sizes_of(fake_tensor(node).shape)
 
-    def element(self, dtype: Any) -> Attribute:
-        """The element type of a torch dtype."""
-        return element_type(dtype)
-
-    def operand(self, argument: Any, dtype: Any, sizes: Sizes | None = None) -> SSAValue:
+    def operand(self, argument: Operand, dtype: dtype, sizes: Sizes | None = None) -> SSAValue:
         """An operand of an element-wise op: a node or number, converted to `dtype`.
 
         With `sizes`, those of the result, known values may keep one element on a free axis that
         another operand has; see `operands`.
         """
-        element = self.element(dtype)
-        if not hasattr(argument, "meta"):
-            return self.number(argument, element)
-        if not hasattr(argument.meta["val"], "shape"):
-            return self.number(size_of(argument), element)
-        found = self.values[argument]
-        if isinstance(found, Known):
-            converted = Known(found.tensor.to(dtype), found.sizes, found.keys,
-                              found.is_stored and found.tensor.dtype == dtype)  # fmt: skip
+        element = element_type(dtype)
+        if not is_tensor(argument):
+            return self.number(size_of(argument) if is_node(argument) else argument, element)
+        value = self.values[argument]
+        if isinstance(value, Known):
+            converted = Known(value.tensor.to(dtype), value.sizes, value.keys,
+                              value.is_stored and value.tensor.dtype == dtype)  # fmt: skip
             return self.constant(converted, narrow=sizes is not None)
         return self.convert(self.value(argument), element)
 
-    def operands(self, arguments: Sequence[Any], dtype: Any, sizes: Sizes) -> list[SSAValue]:
+    def operands(self, arguments: Sequence[Operand], dtype: dtype, sizes: Sizes) -> list[SSAValue]:
         """Operands of one element-wise op whose result has `sizes`."""
         full = [
-            a for a in arguments
-            if hasattr(a, "meta") and hasattr(a.meta["val"], "shape")
-            and not isinstance(self.values[a], Known)
+            self.sizes(node) for node in filter(is_tensor, arguments)
+            if not isinstance(self.values[node], Known)
         ]  # fmt: skip
         covered = all(
-            any(_at(self.sizes(a), axis - len(sizes)) == size for a in full)
+            any(_at(own, axis - len(sizes)) == size for own in full)
             for axis, size in enumerate(sizes)
             if is_free(size)
         )
@@ -181,7 +175,7 @@ class Builder:
 
     # Constants.
 
-    def number(self, value: Any, element: Attribute) -> SSAValue:
+    def number(self, value: float | Size, element: Attribute) -> SSAValue:
         """A constant of rank 0."""
         if not isinstance(value, int | float):
             raise ProblemError("it computes with a size that is not fixed")
@@ -212,9 +206,9 @@ class Builder:
             name = known.keys[0] if len(known.keys) == 1 else "constant"
             return self.array(array, element_of(array.dtype), name)
         key = known.keys[0]
-        if (key, "stored") not in self._emitted:
-            self._emitted[key, "stored"] = self.parameter(key, array)
-        return self._emitted[key, "stored"]
+        if key not in self._stored:
+            self._stored[key] = self.parameter(key, array)
+        return self._stored[key]
 
     def parameter(self, key: str, array: Array) -> SSAValue:
         """A parameter op for `array`; a taken key gets a number."""
@@ -226,44 +220,46 @@ class Builder:
         value.name_hint = value_name(name)
         return value
 
-    def weight(
-        self, argument: Any, arrange: Callable[[Any], Any], *, channel_axis: int = 0
-    ) -> Weight:
+    def weight(self, node: Node, arrange: Arrangement, *, channel_axis: int = 0) -> Weight:
         """A known weight for a product, as trits where its values are.
 
         Args:
-            argument: a node whose values are known.
-            arrange: from the values to those that the op takes, such as the transpose.
+            node: a node whose values are known.
+            arrange: from the values to those that the op takes.
             channel_axis: of the output channels before that.
         """
-        known = self.known(argument)
-        assert known is not None
-        key = known.keys[0] if known.keys else "weight"
-        place = (argument, arrange)
-        if (place, channel_axis) in self._ternary:
-            return self._ternary[place, channel_axis]
-        array = array_of(known.tensor)
-        channels_first = np.moveaxis(array, channel_axis, 0)
-        found = recognize(channels_first) if self.recognize_ternary else None
-        if found is None:
-            if known.is_stored and arrange is keep:
-                return Weight(self.constant(known), None, is_trits=False)
-            if place not in self._emitted:
-                arranged = np.ascontiguousarray(array_of(arrange(known.tensor)))
-                self._emitted[place] = self.parameter(key, arranged)
-            return Weight(self._emitted[place], None, is_trits=False)
-        trits = np.moveaxis(found.trits, 0, channel_axis)
+        place = (node, arrange, channel_axis)
+        if place not in self._weights:
+            self._weights[place] = self._weight(node, arrange, channel_axis)
+        return self._weights[place]
+
+    def _weight(self, node: Node, arrange: Arrangement, channel_axis: int) -> Weight:
         import torch
 
-        arranged = arrange(torch.from_numpy(np.ascontiguousarray(trits))).numpy()
-        name = self.store.add(key, pack_trits(np.ascontiguousarray(arranged)))
-        value = self.add(ternary.ParameterOp(name, arranged.shape))
-        value.name_hint = value_name(name)
+        known = self.known(node)
+        assert known is not None
+        key = known.keys[0] if known.keys else "weight"
+        array = array_of(known.tensor)
+        channels_first = np.moveaxis(array, channel_axis, 0)
+        ternary_weight = recognize(channels_first) if self.recognize_ternary else None
+        if ternary_weight is None:
+            if known.is_stored and arrange is keep:
+                return Weight(self.constant(known), None, is_trits=False)
+            arranged = np.ascontiguousarray(array_of(arrange(known.tensor)))
+            return Weight(self.parameter(key, arranged), None, is_trits=False)
+        trits = np.ascontiguousarray(np.moveaxis(ternary_weight.trits, 0, channel_axis))
+        value = self.trits(key, arrange(torch.from_numpy(trits)).numpy())
         scale = None
-        if found.scale is not None:
-            scale = self.array(found.scale, element_of(array.dtype), f"{key}_scale")
-        self._ternary[place, channel_axis] = Weight(value, scale, is_trits=True)
-        return self._ternary[place, channel_axis]
+        if ternary_weight.scale is not None:
+            scale = self.array(ternary_weight.scale, element_of(array.dtype), f"{key}_scale")
+        return Weight(value, scale, is_trits=True)
+
+    def trits(self, key: str, values: Array) -> SSAValue:
+        """A parameter op for trits; a taken key gets a number."""
+        name = self.store.add(key, pack_trits(np.ascontiguousarray(values)))
+        value = self.add(ternary.ParameterOp(name, values.shape))
+        value.name_hint = value_name(name)
+        return value
 
     # Small pieces that rules share.
 
@@ -273,21 +269,21 @@ class Builder:
             return value
         return self.add(tensor.ConvertOp(value, element))
 
-    def reshape(self, value: SSAValue, given: Sizes, wanted: Sizes) -> SSAValue:
-        """`value` of the sizes `given` with the sizes `wanted`.
+    def reshape(self, value: SSAValue, sizes: Sizes, wanted: Sizes) -> SSAValue:
+        """`value` of the sizes `sizes` with the sizes `wanted`.
 
         What is itself a reshape is taken from its source where free sizes can be found only there.
         """
-        if given == wanted:
+        if sizes == wanted:
             return value
         try:
-            target = reshape_target(given, wanted)
+            target = reshape_target(sizes, wanted)
         except ProblemError:
             if value not in self.sources:
                 raise
             return self.reshape(*self.sources[value], wanted)
         result = refined(self.add(tensor.ReshapeToOp(value, target)), wanted)
-        self.sources[result] = (value, given)
+        self.sources[result] = (value, sizes)
         return result
 
     def permute(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
@@ -306,19 +302,17 @@ class Builder:
 
     def _axis_of(self, size: Size, axis: int, rank: int) -> SSAValue:
         """Some value of the program's, with `size` along `axis` and one element on other axes."""
-        for node, found in self.values.items():
-            if not isinstance(found, SSAValue) or not hasattr(node.meta["val"], "shape"):
+        for node, value in self.values.items():
+            if not isinstance(value, SSAValue) or not isinstance(value.type, TensorType):
                 continue
-            sizes = self.sizes(node)
-            if size not in sizes or any(other == 0 for other in sizes):
-                continue
-            if not isinstance(found.type, TensorType):
+            sizes = self.sizes(node) if is_tensor(node) else ()
+            if size not in sizes or 0 in sizes:
                 continue
             place = sizes.index(size)
-            part = found
+            part = value
             if len(sizes) > 1:
                 ends = [SLICE_END if a == place else 1 for a in range(len(sizes))]
-                part = self.add(tensor.SliceOp(found, [0] * len(ends), ends, [1] * len(ends)))
+                part = self.add(tensor.SliceOp(value, [0] * len(ends), ends, [1] * len(ends)))
             target = [-1 if a == axis else 1 for a in range(rank)]
             return self.add(tensor.ReshapeToOp(part, target))
         raise ProblemError(f"no value has the size {size}; fix it")
@@ -332,17 +326,17 @@ class Builder:
         return self.add(tensor.WhereOp(anything, value, value))
 
 
-def keep(values: Any) -> Any:
+def keep(values: Tensor) -> Tensor:
     """The arrangement of a weight that the op takes as it is."""
     return values
 
 
-def array_of(values: Any) -> Array:
-    """A `torch.Tensor` as a NumPy array."""
+def array_of(values: Tensor) -> Array:
+    """A tensor as a NumPy array."""
     return as_arrays({"value": values}, "the module")["value"]
 
 
-def element_type(dtype: Any) -> Attribute:
+def element_type(dtype: dtype) -> Attribute:
     """The element type of a torch dtype.
 
     Raises:
@@ -373,12 +367,3 @@ def refined(value: SSAValue, sizes: Sizes) -> SSAValue:
 
 def _at(sizes: Sizes, axis: int) -> Size:
     return sizes[axis] if -len(sizes) <= axis else 1
-
-
-def evaluate(target: Any, args: Any, kwargs: Any) -> Any:
-    """An operator on real tensors."""
-    import torch
-
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return target(*args, **kwargs)

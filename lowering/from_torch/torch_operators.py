@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import (
     rules_activation,
     rules_attention,
@@ -14,17 +12,17 @@ from . import (
     rules_shape,
     rules_spiking,
 )
-from .rules_elementwise import Rule
+from .torch_builder import Rule
 
 _ATEN = (
-    rules_activation.RULES,
     rules_elementwise.RULES,
+    rules_activation.RULES,
     rules_pooling.RULES,
     rules_reduction.RULES,
     rules_shape.RULES,
 )
 
-SPREADING: dict[str, Any] = {f"aten::{name}": made for name, made in rules_shape.SPREADING.items()}
+SPREADING = {f"aten::{name}": rule for name, rule in rules_shape.SPREADING.items()}
 """See `rules_shape.SPREADING`."""
 
 ELEMENTWISE = frozenset(f"aten::{name}" for name in rules_elementwise.RULES)
