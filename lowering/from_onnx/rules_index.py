@@ -25,18 +25,19 @@ from .rules_shape import axis_in, axis_of, counted, padded, take
 from .sizes import Free, Size, static
 
 
-def _wrapped(e: Builder, places: SSAValue, size: Size) -> SSAValue:
-    """Indices with negative ones counted from the end."""
+def _wrapped(e: Builder, places: SSAValue, *sizes: Size) -> SSAValue:
+    """Indices with negative ones counted from the end, of one axis or of one for each column."""
     if places in e.symbolic:
         return places
-    if e.is_known(places):
-        array = e.array(places).astype(np.int64)
-        if not (array < 0).any():
-            return e.indices(array)
+    known = e.array(places).astype(np.int64) if e.is_known(places) else None
+    if known is not None and not (known < 0).any():
+        return e.indices(known)
+    ends = np.array(static(sizes, "size along the axis of negative indices"))
+    if known is not None:
+        return e.indices(np.where(known < 0, known + ends, known))
     places = e.convert(places, i64)
-    (count,) = static([size], "size along the axis of negative indices")
     negative = e.add(tensor.CompareOp(places, e.number(0, i64), "lt"))
-    moved = e.add(tensor.AddOp(places, e.number(count, i64)))
+    moved = e.add(tensor.AddOp(places, e.indices(ends if len(sizes) > 1 else ends[0])))
     return e.add(tensor.WhereOp(negative, moved, places))
 
 
@@ -94,15 +95,7 @@ def _row_places(e: Builder, places: SSAValue, shape: Sequence[int], batch: int) 
     depth = e.shape(places)[-1]
     picked = shape[batch : batch + depth]
     strides = [prod(picked[a + 1 :]) for a in range(depth)]
-    places = e.convert(places, i64)
-    if e.is_known(places):
-        array = e.array(places)
-        places = e.indices(np.where(array < 0, array + np.array(picked, np.int64), array))
-    else:
-        negative = e.add(tensor.CompareOp(places, e.number(0, i64), "lt"))
-        moved = e.add(tensor.AddOp(places, e.indices(picked)))
-        places = e.add(tensor.WhereOp(negative, moved, places))
-    weighed = e.add(tensor.MulOp(places, e.indices(strides)))
+    weighed = e.add(tensor.MulOp(_wrapped(e, places, *picked), e.indices(strides)))
     rows = e.add(tensor.ReduceSumOp(weighed, [e.rank(weighed) - 1]))
     if batch:
         lead = shape[:batch]
@@ -181,10 +174,7 @@ def _one_hot(e: Builder, call: Call) -> SSAValue:
         raise ProblemError(f"its depth is {depth}")
     rank = e.rank(call[0]) + 1
     axis = axis_of(call, rank, -1)
-    places = e.convert(call[0], i64)
-    negative = e.add(tensor.CompareOp(places, e.number(0, i64), "lt"))
-    moved = e.add(tensor.AddOp(places, e.number(depth, i64)))
-    places = e.add(tensor.UnsqueezeOp(e.add(tensor.WhereOp(negative, moved, places)), [axis]))
+    places = e.add(tensor.UnsqueezeOp(_wrapped(e, call[0], depth), [axis]))
     hit = e.add(tensor.CompareOp(places, e.along(e.indices(np.arange(depth)), axis, rank), "eq"))
     off, on = (e.reshape(e.cut(call[2], 0, i, i + 1), [1] * rank) for i in (0, 1))
     return e.add(tensor.WhereOp(hit, on, off))
