@@ -74,6 +74,16 @@ def run_stages(
             _write_snapshots(dump_stages, snapshots)
 
 
+def apply_passes(module: ModuleOp, pipeline: str) -> None:
+    """Run a pass pipeline given as text on `module`; nothing where it is empty.
+
+    Raises:
+        PassError, VerifyError: see `run_stages`.
+    """
+    if pipeline:
+        run_stages(module, [Stage("passes", pipeline)])
+
+
 def located_text(module: ModuleOp) -> str:
     """The module as text with locations."""
     return module_text(module, PrintOptions(locations=True))

@@ -1,24 +1,22 @@
 """`triton`: the command line for people who have a model and want it somewhere.
 
 `triton-opt` looks at IR and `triton-translate` reaches targets; this one checks, formats, compiles,
-runs and verifies programs. Each command stands in its own file in `tools.commands`.
+runs and verifies programs. Each command stands in its own file in `tools.commands`, which loads
+when the command runs; their options are in `commands.options`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from inspect import signature
+from pkgutil import resolve_name
 
 import typer
 
-from .commands.check import check
-from .commands.compile import compile
-from .commands.devices import devices
-from .commands.doctor import doctor
-from .commands.fmt import fmt
-from .commands.info import info
-from .commands.run import run
-from .commands.verify import verify
+from .commands.options import COMMANDS
+from .console import guarded
 
 app = typer.Typer(
     name="triton",
@@ -29,8 +27,20 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (compile, check, fmt, run, verify, info, devices, doctor):
-    app.command()(command)
+
+def _command(options: type) -> Callable[..., None]:
+    """What runs a command on its options: its file loads then, and not for the help."""
+    name = options.__name__.lower()
+
+    def run(**values: object) -> None:
+        resolve_name(f"{__package__}.commands.{name}:{name}")(options(**values))
+
+    run.__signature__ = signature(options)
+    return update_wrapper(run, options, updated=())
+
+
+for options in COMMANDS:
+    app.command(options.__name__.lower())(_command(options))
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,8 +63,6 @@ def _root(  # pyright: ignore[reportUnusedFunction]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Errors are one message, never a traceback."""
-    from .console import guarded
-
     arguments = list(sys.argv[1:] if argv is None else argv)
     return guarded("triton", lambda: _run(arguments))
 

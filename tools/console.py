@@ -10,6 +10,8 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
+from ..ir.errors import TritonError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -59,11 +61,13 @@ def _is_number(cell: str) -> bool:
     return not cell or cell[0].isdigit() or cell[0] in "-+" or cell in ("nan", "inf")
 
 
-def show(*renderables: Any) -> None:
-    """Print tables and text on stdout; wide tables keep their columns when piped."""
+def show(*renderables: Any, to_stderr: bool = False) -> None:
+    """Print tables and text, on stdout by default; wide tables keep their columns when piped."""
     from rich.console import Console
 
-    console = Console(soft_wrap=False, width=None if sys.stdout.isatty() else 160)
+    stream = sys.stderr if to_stderr else sys.stdout
+    width = None if stream.isatty() else 160
+    console = Console(stderr=to_stderr, soft_wrap=False, width=width)
     for renderable in renderables:
         console.print(renderable)
 
@@ -89,6 +93,16 @@ def error(tool: str, message: str) -> None:
 def note(tool: str, message: str) -> None:
     """One remark on stderr: something to know that is no error."""
     print(f"{tool}: note: {message}", file=sys.stderr)
+
+
+def warn_unsaved(tool: str, count: int) -> None:
+    """One warning on stderr where the values of so many parameters end with the process."""
+    if count:
+        print(
+            f"{tool}: warning: the values of {count} parameter(s) are in memory alone; "
+            "write to a file with -o to keep them",
+            file=sys.stderr,
+        )
 
 
 def open_streams() -> None:
@@ -138,8 +152,6 @@ def guarded(tool: str, run: Callable[[], int], *, debug: bool = False) -> int:
 def _explained(wrong: BaseException) -> tuple[int, str]:
     """Exit code and message of an error."""
     from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
-
-    from ..ir.errors import TritonError
 
     text = " ".join(str(wrong).split())
     match wrong:

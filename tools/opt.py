@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, ClassVar
@@ -23,6 +24,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..dialects.registry import parse_module, verify_module
 from ..ir.errors import OptionError, PassError, SourceError, TritonError
+from ..ir.expectations import Reported, check, expectations
 from ..ir.instrument import (
     CrashReproducer,
     Instrument,
@@ -36,8 +38,9 @@ from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..ir.printing import PrintOptions, module_text
 from ..lowering.frontends import BUILT_IN, FrontEnd, get_plugin_front_ends
 from ..passes.universe import everything
+from . import opt_describe
 from .console import error as print_error
-from .console import guarded
+from .console import guarded, warn_unsaved
 from .opt_arguments import add_arguments, normalise
 from .opt_reading import check_roundtrip, decode, is_comment, with_hint, without_reproducer
 
@@ -175,8 +178,6 @@ class TritonOptMain(xDSLOptMain):
             or args.describe_dialect is not None
         ):
             return False
-        from . import opt_describe
-
         if args.list_passes:
             opt_describe.list_passes(everything(), json=args.json)
         elif args.show_dialects:
@@ -232,10 +233,6 @@ class TritonOptMain(xDSLOptMain):
     def _process_checked(
         self, chunk: IO[bytes], extension: str, offset: int, output: ModuleFile | None
     ) -> list[str]:
-        from io import BytesIO
-
-        from ..ir.expectations import Reported, check, expectations
-
         content = chunk.read()
         text = content.decode("utf-8", "replace")
         expected = expectations(text, first_line=offset + 1)
@@ -360,13 +357,7 @@ class TritonOptMain(xDSLOptMain):
             return
         from ..lowering.module_file import unsaved_entries
 
-        count = len(unsaved_entries(module))
-        if count:
-            print(
-                f"{TOOL}: warning: the values of {count} parameter(s) are in memory alone; "
-                "write to a file with -o to keep them",
-                file=sys.stderr,
-            )
+        warn_unsaved(TOOL, len(unsaved_entries(module)))
 
     @contextmanager
     def _timed(self, name: str) -> Generator[None]:

@@ -4,42 +4,35 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
 from ...ir.errors import CompilationError, TritonError
-from .options import Json
+from ...ir.language.checker import TypeChecker
+from ...ir.language.diagnostics import Diagnostic, render
+from ...ir.language.parser import read_source
+from ..console import error, print_json
+from .options import Check
 
-if TYPE_CHECKING:
-    from ...ir.language.diagnostics import Diagnostic
 
-
-def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)],
-    json: Json = False,
-) -> None:
-    """Check programs and print every error.
-
-    Example: triton check model.tri
-    """
-    from ..console import error, print_json
-
+def check(options: Check) -> None:
+    """Check each file, whatever is wrong with the others; exits with 1 when one has errors."""
     failed = False
     report: list[dict[str, Any]] = []
-    for file in files:
+    for file in options.files:
         diagnostics, message = _check_file(file)
         failed = failed or message is not None
         entries = [_as_dict(d) for d in diagnostics]
         if message is not None and not entries:
             entries = [{"severity": "error", "message": message}]
         report.append({"file": str(file), "ok": message is None, "diagnostics": entries})
-        if not json:
+        if not options.json:
             if message is not None:
                 error("triton", message)
             else:
                 print(f"{file}: no errors")
-    if json:
+    if options.json:
         print_json(report)
     if failed:
         raise typer.Exit(1)
@@ -54,10 +47,6 @@ def _check_file(file: Path) -> tuple[list[Diagnostic], str | None]:
         except TritonError as error:
             return [], str(error)
         return [], None
-    from ...ir.language.checker import TypeChecker
-    from ...ir.language.diagnostics import Diagnostic, render
-    from ...ir.language.parser import read_source
-
     try:
         source = read_source(file)
         typed = TypeChecker().check_source(source, file)

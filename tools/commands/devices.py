@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from .options import Json
+from ...runtime.devices import list_devices, onnx_providers
+from ..console import print_json, show, table
+from .options import Devices
 
 
-def devices(json: Json = False) -> None:
+def devices(options: Devices) -> None:
     """List processors, GPUs and ONNX Runtime providers."""
-    from ...runtime.devices import list_devices, onnx_providers
-    from ..console import print_json, show, table
-
     found = list_devices()
     providers = onnx_providers()
-    if json:
+    if options.json:
         print_json({"devices": [d.to_dict() for d in found], "onnx_providers": providers})
         return
     show(

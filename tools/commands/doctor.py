@@ -7,7 +7,12 @@ from importlib.metadata import PackageNotFoundError, version
 
 import typer
 
-from .options import Json
+from ...ir.errors import BackendError
+from ...lowering.to_native.kernels.bitplanes_schemes import best_scheme
+from ...lowering.to_native.kernels.recipes import best_recipe
+from ...runtime.native.processor import host_processor
+from ..console import print_json, show, table
+from .options import Doctor
 
 PACKAGES = (
     ("xdsl", "the IR", None),
@@ -43,17 +48,12 @@ KERNELS = (
 """A kind of native kernel, and what it is for."""
 
 
-def doctor(json: Json = False) -> None:
-    """Check the installation, and tell which native kernels this processor gets.
-
-    Exits with 1 when something always needed is missing.
-    """
-    from ..console import print_json, show, table
-
+def doctor(options: Doctor) -> None:
+    """Tell what is installed; exits with 1 when something always needed is missing."""
     rows = [(name, purpose, *_package(name, extra)) for name, purpose, extra in PACKAGES]
     rows += [(name, purpose, *_program(name, package)) for name, purpose, package in PROGRAMS]
     processor, kernels = _kernels()
-    if json:
+    if options.json:
         keys = ("name", "purpose", "found", "advice")
         print_json([dict(zip(keys, row, strict=True)) for row in [*rows, *kernels]])
     else:
@@ -78,11 +78,6 @@ def _program(name: str, package: str) -> tuple[str | None, str]:
 
 def _kernels() -> tuple[str, list[tuple[str, str, str | None, str]]]:
     """LLVM's name of this processor, and the instruction set of each kind of kernel on it."""
-    from ...ir.errors import BackendError
-    from ...lowering.to_native.kernels.bitplanes_schemes import best_scheme
-    from ...lowering.to_native.kernels.recipes import best_recipe
-    from ...runtime.native.processor import host_processor
-
     processor, advice, chosen = "this processor", "", dict.fromkeys(KERNELS)
     try:
         host = host_processor()

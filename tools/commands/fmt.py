@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from difflib import unified_diff
 
 import typer
 
 from ...ir.errors import TritonError
+from ...ir.language.format import format_source
+from ...ir.language.parser import read_source
+from ...ir.safe_write import PendingFiles
+from ..console import error
+from .options import Fmt
 
 
-def fmt(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Programs; '-' reads stdin.", show_default=False),
-    ],
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
-    ] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Change nothing; print what would.")] = False,
-) -> None:
-    """Format programs in place.
-
-    Example: triton fmt model.tri
-    """
-    from ...ir.language.format import format_source
-    from ...ir.language.parser import read_source
-    from ...ir.safe_write import PendingFiles
-    from ..console import error
-
+def fmt(options: Fmt) -> None:
+    """Format each file in place, or say what would change."""
     failed = changed = False
-    for file in files:
+    for file in options.files:
         stdin = str(file) == "-"
         try:
             source = sys.stdin.read() if stdin else read_source(file)
@@ -40,27 +27,25 @@ def fmt(
             error("triton", str(wrong))
             failed = True
             continue
-        if stdin and not (check or diff):
+        if stdin and not (options.check or options.diff):
             sys.stdout.write(formatted)
             continue
         if formatted == source:
             continue
         changed = True
-        if diff:
+        if options.diff:
             _print_diff(str(file), source, formatted)
-        elif check:
+        elif options.check:
             print(f"would change {file}")
         else:
             with PendingFiles() as pending:
                 pending.add(file, formatted.encode())
             print(f"changed {file}")
-    if failed or (changed and check):
+    if failed or (changed and options.check):
         raise typer.Exit(1)
 
 
 def _print_diff(name: str, old: str, new: str) -> None:
-    from difflib import unified_diff
-
     lines = unified_diff(
         old.splitlines(keepends=True), new.splitlines(keepends=True), name, f"{name} (formatted)"
     )

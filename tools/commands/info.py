@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from math import prod
 from typing import Any
 
-from .options import Json, Layer, Passes, Program, Weights
+from xdsl.dialects.builtin import ModuleOp
+
+from ...dialects import ternary
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import parameters
+from ...ir.interpreter import entry_function
+from ...ir.trits import packed_size
+from ...lowering.emission import argument_names, result_names
+from ...lowering.models import import_model
+from ...lowering.stages import apply_passes
+from ..console import print_json, show, table
+from .options import Info
 
 
-def info(
-    file: Program,
-    weights: Weights = None,
-    layer: Layer = None,
-    passes: Passes = "",
-    json: Json = False,
-) -> None:
-    """Show a program's inputs, outputs, parameters, sizes and ops.
-
-    Example: triton info model.tri
-    """
-    from ...lowering.models import import_model
-    from ..console import print_json, show, table
-    from ..inputs import apply_passes
-
-    module = import_model(file, weights=weights, layer=layer)
-    if passes:
-        apply_passes(module, passes)
+def info(options: Info) -> None:
+    """Show what a program is made of."""
+    module = import_model(options.file, weights=options.weights, layer=options.layer)
+    apply_passes(module, options.passes)
     facts = describe_module(module)
-    if json:
+    if options.json:
         print_json(facts)
         return
     show(
         table(
-            f"{file}: layer {facts['name']}",
+            f"{options.file}: layer {facts['name']}",
             ["what", "name", "type"],
             [
                 *(("input", v["name"], v["type"]) for v in facts["inputs"]),
@@ -58,19 +58,8 @@ def info(
     )
 
 
-def describe_module(module: Any) -> dict[str, Any]:
+def describe_module(module: ModuleOp) -> dict[str, Any]:
     """Inputs, outputs, parameters, sizes and op counts of a module."""
-    from collections import Counter
-    from math import prod
-
-    from ...dialects import ternary
-    from ...dialects.elements import numpy_dtype
-    from ...dialects.inference import tensor_type
-    from ...dialects.parameters import parameters
-    from ...ir.interpreter import entry_function
-    from ...ir.trits import packed_size
-    from ...lowering.emission import argument_names, result_names
-
     function = entry_function(module, "forward")
     entries: list[dict[str, Any]] = []
     for op in parameters(module):

@@ -1,7 +1,10 @@
-"""Options that several commands share."""
+"""The options of each command: what `triton COMMAND --help` says, without what runs it.
 
-from __future__ import annotations
+A class is a command of its name, in small letters; its docstring is the help. Not here: the
+commands, which are functions of one such object in the file of their name.
+"""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -47,3 +50,224 @@ Inputs = Annotated[
 Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Batch size of random inputs.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@dataclass(frozen=True)
+class Compile:
+    """Compile a program to PyTorch, ONNX, native code or another target.
+
+    Example: triton compile model.tri -t onnx -w model.safetensors -o model.onnx
+    """
+
+    file: Program
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="Target, with options: 'onnx{opset=17}'."
+        ),
+    ] = "pytorch"
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="PATH", help="Where to write. Default: FILE's stem."
+        ),
+    ] = None
+    weights: Weights = None
+    layer: Layer = None
+    passes: Passes = ""
+    trainable: Annotated[
+        bool,
+        typer.Option(help="Keep float latents of ternary weights, for training."),
+    ] = False
+    dump_stages: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the IR after each stage to this folder."),
+    ] = None
+    no_self_check: Annotated[
+        bool,
+        typer.Option(
+            "--no-self-check", help="Do not compare the file in its engine before it is written."
+        ),
+    ] = False
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """Check programs and print every error.
+
+    Example: triton check model.tri
+    """
+
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)]
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Fmt:
+    """Format programs in place.
+
+    Example: triton fmt model.tri
+    """
+
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Programs; '-' reads stdin.", show_default=False),
+    ]
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
+    ] = False
+    diff: Annotated[bool, typer.Option("--diff", help="Change nothing; print what would.")] = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run a program on inputs from a file, or on random ones.
+
+    A spiking program in the interpreter also tells its spikes, firing rates and additions.
+
+    Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
+    """
+
+    file: Program
+    inputs: Inputs = None
+    weights: Weights = None
+    random_weights: RandomWeights = False
+    layer: Layer = None
+    passes: Passes = ""
+    engine: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="'interpreter', or a target such as onnx or native."),
+    ] = "interpreter"
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the outputs as .npz."),
+    ] = None
+    raster: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the spikes of one sample: .png, .svg or .pdf."),
+    ] = None
+    traces: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the membrane potentials of one sample."),
+    ] = None
+    rates: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw histograms of the firing rates of each layer."),
+    ] = None
+    accuracy: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the accuracy against timesteps; with --labels."),
+    ] = None
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The class of each sample, for --accuracy: .npy."),
+    ] = None
+    sample: Annotated[
+        int, typer.Option(min=0, help="The sample that --raster and --traces draw.")
+    ] = 0
+    timesteps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Steps of random inputs with time first, where the program leaves them open.",
+        ),
+    ] = 16
+    samples: Samples = 1
+    seed: Seed = 0
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Run the same inputs through the source, the interpreter and each target, and compare.
+
+    The source is the file as it was given, in an engine that is not ours; where there is none, the
+    interpreter's values are expected. Integer programs must agree exactly. Exits with 1 when an
+    engine disagrees, and says at which op. Targets that cannot express the program are named, and
+    left out unless asked for.
+
+    Example: triton verify model.tri -w model.safetensors -i test.npz
+    """  # fmt: skip
+
+    file: Program
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            "-t",
+            metavar="TARGET",
+            help="Repeat for several.",
+            show_default="pytorch, onnx, native and tflite, where installed",
+        ),
+    ] = None
+    inputs: Inputs = None
+    weights: Weights = None
+    random_weights: RandomWeights = False
+    layer: Layer = None
+    passes: Passes = ""
+    samples: Samples = 16
+    seed: Seed = 0
+    rtol: Annotated[float, typer.Option(min=0, help="Relative tolerance, float programs.")] = 1e-4
+    atol: Annotated[float, typer.Option(min=0, help="Absolute tolerance, float programs.")] = 1e-5
+    layers: Annotated[
+        bool,
+        typer.Option("--layers", help="Each layer by itself, as a circuit (target verilog)."),
+    ] = False
+    vectors: Annotated[
+        int,
+        typer.Option(min=2, max=1_000_000, help="Random vectors for a layer, with --layers."),
+    ] = 10_000
+    special: Annotated[
+        bool,
+        typer.Option("--special", help="Inputs with NaN, infinities and the ends of floats too."),
+    ] = False
+    trace: Annotated[
+        bool,
+        typer.Option(help="Follow a difference to the first op, which takes further runs."),
+    ] = True
+    prove: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            metavar="SECONDS",
+            help="Prove small layers right for every input, so long each; with --layers.",
+        ),
+    ] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Info:
+    """Show a program's inputs, outputs, parameters, sizes and ops.
+
+    Example: triton info model.tri
+    """
+
+    file: Program
+    weights: Weights = None
+    layer: Layer = None
+    passes: Passes = ""
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Devices:
+    """List processors, GPUs and ONNX Runtime providers."""
+
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Check the installation, and tell which native kernels this processor gets.
+
+    Exits with 1 when something always needed is missing.
+    """
+
+    json: Json = False
+
+
+COMMANDS = (Compile, Check, Fmt, Run, Verify, Info, Devices, Doctor)
+"""In the order of the help."""

@@ -2,109 +2,51 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.errors import OptionError
-from .options import Inputs, Json, Layer, Passes, Program, RandomWeights, Samples, Seed, Weights
+from ...ir.safe_write import PendingFiles
+from ...lowering.engine import run_target
+from ...lowering.models import import_model
+from ...runtime.spiking.activity import Activity, record
+from ..console import print_json, progress, show, table
+from ..inputs import prepare
+from .options import Run
+from .spiking import check_pictures, draw, facts, lowered, pictures, tables
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from xdsl.dialects.builtin import ModuleOp
-
-    from ...ir.safe_write import PendingFiles
-    from ...runtime.spiking.activity import Activity
-
-
-def run(
-    file: Program,
-    inputs: Inputs = None,
-    weights: Weights = None,
-    random_weights: RandomWeights = False,
-    layer: Layer = None,
-    passes: Passes = "",
-    engine: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="'interpreter', or a target such as onnx or native."),
-    ] = "interpreter",
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the outputs as .npz."),
-    ] = None,
-    raster: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the spikes of one sample: .png, .svg or .pdf."),
-    ] = None,
-    traces: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the membrane potentials of one sample."),
-    ] = None,
-    rates: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw histograms of the firing rates of each layer."),
-    ] = None,
-    accuracy: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the accuracy against timesteps; with --labels."),
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The class of each sample, for --accuracy: .npy."),
-    ] = None,
-    sample: Annotated[
-        int, typer.Option(min=0, help="The sample that --raster and --traces draw.")
-    ] = 0,
-    timesteps: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=1_000_000,
-            help="Steps of random inputs with time first, where the program leaves them open.",
-        ),
-    ] = 16,
-    samples: Samples = 1,
-    seed: Seed = 0,
-    json: Json = False,
-) -> None:
-    """Run a program on inputs from a file, or on random ones.
-
-    A spiking program in the interpreter also tells its spikes, firing rates and additions.
-
-    Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
-    """
-    from ...ir.safe_write import PendingFiles
-    from ...lowering.models import import_model
-    from ..console import print_json, progress, show, table
-    from ..inputs import prepare
-    from .spiking import Pictures, draw, facts, tables
-
-    pictures = Pictures(raster, traces, rates, accuracy, labels, sample)
-    pictures.check(engine, output)
-    _keep_sources(output, file, inputs, weights, labels)
+def run(options: Run) -> None:
+    """Run a program, write its outputs and pictures, and tell what it gave."""
+    output = options.output
+    check_pictures(options)
+    _keep_sources(output, options.file, options.inputs, options.weights, options.labels)
     with progress() as bar, PendingFiles() as pending:
-        bar.add_task(f"Running {file}", total=None)
-        module = import_model(file, weights=weights, layer=layer)
+        bar.add_task(f"Running {options.file}", total=None)
         module, arrays = prepare(
-            module,
-            passes=passes,
-            inputs=inputs,
-            samples=samples,
-            seed=seed,
-            fill=random_weights,
-            timesteps=timesteps,
+            import_model(options.file, weights=options.weights, layer=options.layer),
+            passes=options.passes,
+            inputs=options.inputs,
+            samples=options.samples,
+            seed=options.seed,
+            fill=options.random_weights,
+            timesteps=options.timesteps,
         )
-        name, outputs, activity = _run(module, engine, arrays, traces is not None)
+        with_potentials = options.traces is not None
+        name, outputs, activity = _run(module, options.engine, arrays, with_potentials)
         shares = None
-        if pictures.paths():
+        if pictures(options):
             assert activity is not None
-            shares = draw(pictures, pending, module, arrays, activity)
+            shares = draw(options, pending, module, arrays, activity)
         if output is not None:
             _save(pending, output, outputs)
     has_spikes = activity is not None and bool(activity.layers or activity.synapses)
-    if json:
+    if options.json:
         report: dict[str, Any] = {
             "engine": name,
             "outputs": [
@@ -122,7 +64,8 @@ def run(
         (f"output {i}", "x".join(map(str, o.shape)) or "scalar", str(o.dtype), _range(o))
         for i, o in enumerate(outputs)
     ]
-    show(table(f"{file} on {name}", ["output", "shape", "dtype", "minimum … maximum"], rows))
+    columns = ["output", "shape", "dtype", "minimum … maximum"]
+    show(table(f"{options.file} on {name}", columns, rows))
     for value in outputs:
         print(value)
     if activity is not None and has_spikes:
@@ -135,13 +78,8 @@ def _run(
     module: ModuleOp, engine: str, arrays: Sequence[Any], potentials: bool
 ) -> tuple[str, list[Any], Activity | None]:
     if engine == "interpreter":
-        from ...runtime.spiking.activity import record
-        from .spiking import lowered
-
         activity = record(lowered(module), arrays, potentials=potentials)
         return "the reference interpreter", list(activity.outputs), activity
-    from ...lowering.engine import run_target
-
     name, outputs, _ = run_target(module, engine, arrays)
     return name, outputs, None
 
@@ -151,10 +89,6 @@ def _range(array: Any) -> str:
 
 
 def _save(pending: PendingFiles, path: Path, outputs: Sequence[Any]) -> None:
-    import io
-
-    import numpy as np
-
     names = ["output"] if len(outputs) == 1 else [f"output{i}" for i in range(len(outputs))]
     buffer = io.BytesIO()
     np.savez(buffer, **dict(zip(names, outputs, strict=True)))

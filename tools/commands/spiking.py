@@ -3,80 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...dialects.spike import SimulateOp
 from ...ir.errors import OptionError
+from ...ir.safe_write import PendingFiles, check_writable
+from ...ir.samples import read_samples
+from ...lowering.stages import apply_passes
+from ...runtime.spiking.activity import Activity
+from ...runtime.spiking.anytime import answers
+from ..console import table
+from ..pictures.accuracy import accuracy, accuracy_by_step
+from ..pictures.figure import check_suffix, picture_bytes
+from ..pictures.raster import raster
+from ..pictures.rates import rates
+from ..pictures.traces import traces
+from .options import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
     from xdsl.dialects.builtin import ModuleOp
 
-    from ...ir.safe_write import PendingFiles
-    from ...runtime.spiking.activity import Activity
+
+def pictures(options: Run) -> list[Path]:
+    """The files of the pictures that a run is asked for."""
+    asked = (options.raster, options.traces, options.rates, options.accuracy)
+    return [path for path in asked if path is not None]
 
 
-@dataclass(frozen=True)
-class Pictures:
-    """The pictures that a run is asked for, each by its file.
+def check_pictures(options: Run) -> None:
+    """Refuse, before anything runs, what cannot be drawn.
 
-    Attributes:
-        raster: spikes of one sample.
-        traces: potentials of one sample.
-        rates: histograms of firing rates.
-        accuracy: accuracy against timesteps.
-        labels: the classes of the samples, for `accuracy`.
-        sample: which sample `raster` and `traces` show.
+    Raises:
+        OptionError: an engine that shows no spikes, labels without picture or the other way round,
+            an unknown format, or one file for two things.
+        OSError: a place that can never be written.
     """
-
-    raster: Path | None = None
-    traces: Path | None = None
-    rates: Path | None = None
-    accuracy: Path | None = None
-    labels: Path | None = None
-    sample: int = 0
-
-    def paths(self) -> list[Path]:
-        """The files to write."""
-        found = (self.raster, self.traces, self.rates, self.accuracy)
-        return [path for path in found if path is not None]
-
-    def check(self, engine: str, output: Path | None = None) -> None:
-        """Refuse, before anything runs, what cannot be drawn.
-
-        Args:
-            engine: what runs the program.
-            output: where the outputs of the program go.
-
-        Raises:
-            OptionError: an engine that shows no spikes, labels without picture or the other way
-                round, an unknown format, or one file for two things.
-            OSError: a place that can never be written.
-        """
-        from ...ir.safe_write import check_writable
-        from ..pictures.figure import check_suffix
-
-        paths = self.paths()
-        if paths and engine != "interpreter":
-            raise OptionError("pictures are drawn of runs in the interpreter; leave --engine out")
-        if (self.accuracy is None) != (self.labels is None):
-            raise OptionError("--accuracy and --labels go together")
-        for path in paths:
-            check_suffix(path)
-        places = [path.resolve() for path in (*paths, output) if path is not None]
-        if len(set(places)) != len(places):
-            raise OptionError("each picture needs a file of its own, and so do the outputs")
-        for path in paths:
-            check_writable(path)
+    paths = pictures(options)
+    if paths and options.engine != "interpreter":
+        raise OptionError("pictures are drawn of runs in the interpreter; leave --engine out")
+    if (options.accuracy is None) != (options.labels is None):
+        raise OptionError("--accuracy and --labels go together")
+    for path in paths:
+        check_suffix(path)
+    places = [path.resolve() for path in (*paths, options.output) if path is not None]
+    if len(set(places)) != len(places):
+        raise OptionError("each picture needs a file of its own, and so do the outputs")
+    for path in paths:
+        check_writable(path)
 
 
 def lowered(module: ModuleOp) -> ModuleOp:
     """The module with networks as ops, so that their neurons can be seen."""
-    from ...dialects.spike import SimulateOp
-    from ..inputs import apply_passes
-
     if any(isinstance(op, SimulateOp) for op in module.walk()):
         module = module.clone()
         apply_passes(module, "lower-network")
@@ -84,7 +64,7 @@ def lowered(module: ModuleOp) -> ModuleOp:
 
 
 def draw(
-    pictures: Pictures,
+    options: Run,
     pending: PendingFiles,
     module: ModuleOp,
     inputs: Sequence[Any],
@@ -97,39 +77,28 @@ def draw(
         OptionError: nothing to draw, no such sample, or labels that do not fit.
         OSError: a file cannot be written.
     """
-    from ..pictures.figure import picture_bytes
-
-    for path, figure in _figures(pictures, activity):
+    for path, figure in _figures(options, activity):
         pending.add(path, picture_bytes(figure(), path.suffix))
-    if pictures.accuracy is None or pictures.labels is None:
+    if options.accuracy is None or options.labels is None:
         return None
-    from ...runtime.spiking.anytime import answers
-    from ..pictures.accuracy import accuracy, accuracy_by_step
-
-    labels = _read_labels(pictures.labels)
+    labels = _read_labels(options.labels)
     shares = accuracy_by_step(answers(module, inputs), labels)
-    suffix = pictures.accuracy.suffix
-    pending.add(pictures.accuracy, picture_bytes(accuracy(shares), suffix))
+    suffix = options.accuracy.suffix
+    pending.add(options.accuracy, picture_bytes(accuracy(shares), suffix))
     return shares.tolist()
 
 
-def _figures(pictures: Pictures, activity: Activity) -> list[tuple[Path, Callable[[], Figure]]]:
-    from ..pictures.raster import raster
-    from ..pictures.rates import rates
-    from ..pictures.traces import traces
-
-    sample, dt = pictures.sample, activity.dt
+def _figures(options: Run, activity: Activity) -> list[tuple[Path, Callable[[], Figure]]]:
+    sample, dt = options.sample, activity.dt
     wanted: list[tuple[Path | None, Callable[[], Figure]]] = [
-        (pictures.raster, lambda: raster(activity, sample=sample, dt=dt)),
-        (pictures.traces, lambda: traces(activity, sample=sample, dt=dt)),
-        (pictures.rates, lambda: rates(activity)),
+        (options.raster, lambda: raster(activity, sample=sample, dt=dt)),
+        (options.traces, lambda: traces(activity, sample=sample, dt=dt)),
+        (options.rates, lambda: rates(activity)),
     ]
     return [(path, figure) for path, figure in wanted if path is not None]
 
 
 def _read_labels(path: Path) -> Any:
-    from ...ir.samples import read_samples
-
     arrays = read_samples(path)
     if len(arrays) != 1:
         raise OptionError(f"labels '{path}': expected one array, got {len(arrays)}")
@@ -169,8 +138,6 @@ def facts(activity: Activity) -> dict[str, Any]:
 
 def tables(activity: Activity) -> list[Table]:
     """The run as tables: layers, and synapses where there are some."""
-    from ..console import table
-
     layers = [
         (
             layer.name,

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
-from triton_dsl.tools.clock_goal import warn_missed_clock
+from triton_dsl.tools.compilation import warn_missed_clock
 
 from .images import ImageProgram
 

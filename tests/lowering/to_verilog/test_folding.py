@@ -20,7 +20,7 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
-from triton_dsl.tools.folding import folding_table
+from triton_dsl.tools.compilation import folding_table
 
 from .images import ImageProgram
 from .test_estimates import compare
@@ -256,7 +256,8 @@ def test_the_choice_is_shown(program: Program) -> None:
     assert "## Folding: " in page
     assert "| fc1 | folded | 8 | 5 | 12 |" in page
     assert "| fc2 | serial, 2 bits | 8 | 24 |" in page
-    assert folding_table(artifact).row_count == 3
+    forms = folding_table(artifact)
+    assert forms is not None and forms.row_count == 3
     unrolled = compile_to_target(module, "verilog", OPTIONS)
     assert folding_table(unrolled) is None
     assert "Folding" not in unrolled.text("report.md")

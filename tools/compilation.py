@@ -1,0 +1,85 @@
+"""Compiling for a command line: the artefact, and on stderr what is to be known of a circuit.
+
+Not here: where the artefact is written.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ..lowering.artifact import Artifact
+from ..lowering.targets import compile_to_target
+from .console import show, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def compile_told(
+    tool: str,
+    module: ModuleOp,
+    target: str,
+    *,
+    self_check: bool,
+    output: str | None,
+    dump_stages: Path | None,
+) -> Artifact:
+    """The artefact of a program; `tool` warns of what a circuit leaves out or does not reach.
+
+    Raises:
+        TritonError: see `compile_to_target`.
+    """
+    artifact = compile_to_target(
+        module,
+        target,
+        None if self_check else {"self_check": False},
+        output=Path(output) if output else None,
+        dump_stages=dump_stages,
+    )
+    forms = folding_table(artifact)
+    if forms is not None:
+        show(forms, to_stderr=True)
+    warn_left_out(artifact, tool)
+    warn_missed_clock(artifact, tool)
+    return artifact
+
+
+def _report(artifact: Artifact) -> dict[str, Any]:
+    report = artifact.manifest.get("report")
+    return cast("dict[str, Any]", report) if isinstance(report, dict) else {}
+
+
+def folding_table(artifact: Artifact) -> Table | None:
+    """A table a layer: its form, its cycles and its area; `None` where nothing was chosen."""
+    folding = _report(artifact).get("folding")
+    if folding is None:
+        return None
+    from ..lowering.to_verilog.folding import COLUMNS, folding_rows, folding_title
+
+    return table(folding_title(folding), COLUMNS, folding_rows(folding))
+
+
+def warn_left_out(artifact: Artifact, tool: str) -> None:
+    """One line where a last softmax or sigmoid is left to the receiver, see `expose_logits`."""
+    steps = [step for steps in _report(artifact).get("left_out") or () for step in steps]
+    if steps:
+        names = ", ".join(dict.fromkeys(step["op"] for step in steps))
+        print(
+            f"{tool}: warning: the circuit gives the integers of the logits, with their scale in "
+            f"the report; {names} is left to the receiver",
+            file=sys.stderr,
+        )
+
+
+def warn_missed_clock(artifact: Artifact, tool: str) -> None:
+    """One line where a circuit is slower, by the estimate, than the option `clock` asks for."""
+    size = _report(artifact).get("estimate")
+    if isinstance(size, dict) and not size.get("clock_reached", True):  # pyright: ignore[reportUnknownMemberType]
+        print(
+            f"{tool}: warning: the circuit reaches {size['clock_mhz']} MHz of "
+            f"{size['clock_goal_mhz']:g} MHz by the estimate; held back by {size['slowest']}",
+            file=sys.stderr,
+        )
