@@ -8,7 +8,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, Float64Type, FloatAttr, StringAttr, TensorType
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -16,6 +15,7 @@ from xdsl.irdl import (
     var_operand_def,
 )
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail
 from ..shapes import AnyTensor
 from .neuron import (

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -27,6 +26,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail
 from ..shapes import DYNAMIC, Shape, compatible, integer, merge_dim
 from .neuron import check_firing

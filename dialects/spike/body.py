@@ -7,7 +7,6 @@ from abc import ABC
 from xdsl.ir import Operation
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     region_def,
     traits_def,
     var_operand_def,
@@ -15,6 +14,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value
 from .synapses import SIGNAL
 from .types import SpikeOp

@@ -20,7 +20,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -30,6 +29,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail, tensor_type
 from ..shapes import (
     AnyTensor,

@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -29,6 +28,7 @@ from xdsl.irdl import (
     var_operand_def,
 )
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail, tensor_type
 from ..shapes import integer
 from .neuron import GAIN, LEVEL, THRESHOLD, FiringOp, Parameter, ParameterSpec, neuron_format

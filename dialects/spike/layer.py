@@ -9,12 +9,12 @@ from xdsl.ir import Attribute, Block, Region
 from xdsl.irdl import (
     BaseAttr,
     IRDLOperation,
-    irdl_op_definition,
     var_operand_def,
     var_result_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail
 from ..shapes import compatible
 from .body import BodyOp, YieldOp

@@ -26,7 +26,6 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     prop_def,
     region_def,
     traits_def,
@@ -40,6 +39,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.definition import irdl_op_definition
 from ..shapes import integer, ints
 from .models import INTEGRATIONS
 from .types import positive_seconds

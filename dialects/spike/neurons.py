@@ -12,13 +12,13 @@ from typing import ClassVar
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     var_operand_def,
 )
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value
 from ..shapes import AnyTensor
 from .neuron import (

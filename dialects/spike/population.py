@@ -21,7 +21,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     prop_def,
     traits_def,
     var_operand_def,
@@ -32,6 +31,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, tensor_type
 from ..shapes import broadcasts_to, ints, show_shape
 from .models import FIRING_MODELS, MODELS, SPIKING_MODELS

@@ -20,13 +20,13 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     ParsePropInAttrDict,
-    irdl_op_definition,
     opt_operand_def,
     opt_prop_def,
     prop_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, tensor_type
 from ..shapes import (
     Shape,

@@ -9,7 +9,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     opt_operand_def,
     result_def,
     var_operand_def,
@@ -20,6 +19,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail
 from ..shapes import compatible
 from .body import BodyOp, YieldOp

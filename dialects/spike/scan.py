@@ -10,11 +10,11 @@ from xdsl.irdl import (
     AttrSizedResultSegments,
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     var_operand_def,
     var_result_def,
 )
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail
 from ..shapes import DYNAMIC, compatible
 from .body import BodyOp, YieldOp

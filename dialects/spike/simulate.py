@@ -9,7 +9,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     prop_def,
     traits_def,
     var_operand_def,
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail
 from ..shapes import DYNAMIC, Shape, compatible, merge_dim
 from .network import InputOp, NetworkOp

@@ -21,7 +21,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_result_def,
@@ -31,6 +30,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail, tensor_type
 from ..shapes import (
     AnyTensor,

@@ -27,9 +27,9 @@ OPERATIONS: list[type[Operation]] = [
     value
     for value in list(globals().values())
     if isinstance(value, type)
-    and issubclass(value, Operation)
     and value.__module__.startswith(f"{__name__}.")
     and hasattr(value, "name")
+    and issubclass(value, Operation)
 ]
 """The ops this project adds: what the files above define."""
 

@@ -9,9 +9,10 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness, i1, i64
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, traits_def
+from xdsl.irdl import traits_def
 from xdsl.traits import Commutative
 
+from ...ir.definition import irdl_op_definition
 from ..inference import fail, tensor_type
 from ..meaning import mapped
 from ..shapes import AnyTensor, bit_width, is_integer

@@ -14,9 +14,10 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import is_float, with_element

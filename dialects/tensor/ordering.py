@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import BoolAttr, IntegerAttr, IntegerType, StringAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -23,6 +22,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array
 from ..shapes import (

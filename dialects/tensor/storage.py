@@ -20,7 +20,6 @@ from xdsl.irdl import (
     ParamAttrConstraint,
     VarConstraint,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     result_def,
@@ -31,6 +30,7 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.definition import irdl_op_definition
 from ...ir.store import ParameterStore
 from ..inference import tensor_type
 from ..shapes import AnyTensor, check_element

@@ -9,8 +9,9 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from xdsl.irdl import irdl_op_definition, traits_def
+from xdsl.irdl import traits_def
 
+from ...ir.definition import irdl_op_definition
 from ..meaning import mapped
 from ..traits import Increasing
 from .bits import OrOp

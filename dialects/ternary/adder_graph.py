@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, Tens
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..shapes import integer, ints, merge_dim
 from ..traits import TakesSamples
