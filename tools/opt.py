@@ -386,25 +386,17 @@ def _run(arguments: list[str]) -> int:
 
 @contextmanager
 def _restored_globals() -> Generator[None]:
-    """Undo what xDSL's options change for the whole process, and collect garbage less often.
-
-    IR is made of cycles that live until the end; looking for garbage among them takes a tenth of
-    the time and finds nothing.
-    """
-    import gc
-
+    """Undo what xDSL's options change for the whole process."""
     from xdsl.ir import Attribute
     from xdsl.utils.diagnostic import Diagnostic
 
     verify: Callable[[Attribute], None] = Attribute.__post_init__
-    colored, threshold = Diagnostic.colored, gc.get_threshold()
-    gc.set_threshold(100_000, 20, 100)
+    colored = Diagnostic.colored
     try:
         yield
     finally:
         Attribute.__post_init__ = verify
         Diagnostic.colored = colored
-        gc.set_threshold(*threshold)
 
 
 if __name__ == "__main__":
