@@ -5,70 +5,29 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
-from .elementwise import clip
+from .elementwise import clip, elementwise
 from .graph import Tensor
 from .layout import Layout, with_last
 from .tflite_writer import Rule, Writer
 
-_DIRECT = {
-    tensor.SigmoidOp: "LOGISTIC",
-    tensor.TanhOp: "TANH",
-    tensor.HardSwishOp: "HARD_SWISH",
-}
-
-
-def relu(e: Writer, op: tensor.ReluOp) -> None:
-    """max(x, 0)."""
-    x, layout = e.stored(op.operand)
-    e.bind(op.result, rectify(e, x), layout)
-
 
 def rectify(e: Writer, x: Tensor) -> Tensor:
     """max(x, 0) in any element type; RELU is for floats alone."""
-    if x.element.is_float:
-        return e.apply("RELU", [x])
-    return clip(e, x, 0, None)
+    return e.apply("RELU", [x]) if x.element.is_float else clip(e, x, 0, None)
 
 
-def relu6(e: Writer, op: tensor.Relu6Op) -> None:
-    """min(max(x, 0), 6)."""
-    x, layout = e.stored(op.operand)
-    out = e.apply("RELU6", [x]) if x.element.is_float else clip(e, x, 0, 6)
-    e.bind(op.result, out, layout)
+def rectify_to_6(e: Writer, x: Tensor) -> Tensor:
+    """min(max(x, 0), 6) in any element type."""
+    return e.apply("RELU6", [x]) if x.element.is_float else clip(e, x, 0, 6)
 
 
-def hard_tanh(e: Writer, op: tensor.HardTanhOp) -> None:
-    """min(max(x, -1), 1)."""
-    x, layout = e.stored(op.operand)
-    e.bind(op.result, e.apply("RELU_N1_TO_1", [x]), layout)
-
-
-def direct(e: Writer, op: tensor.TanhOp) -> None:
-    """One operator of the same meaning."""
-    x, layout = e.stored(op.operand)
-    e.bind(op.result, e.apply(_DIRECT[type(op)], [x]), layout)
-
-
-def leaky_relu(e: Writer, op: tensor.LeakyReluOp) -> None:
-    """x where x ≥ 0, else alpha·x."""
-    x, layout = e.stored(op.operand)
-    e.bind(op.result, e.apply("LEAKY_RELU", [x], alpha=op.alpha.value.data), layout)
-
-
-def elu(e: Writer, op: tensor.EluOp) -> None:
+def _elu(e: Writer, x: Tensor, op: tensor.EluOp) -> Tensor:
     """ELU, which has no alpha."""
-    x, layout = e.stored(op.operand)
     out, alpha = e.apply("ELU", [x]), op.alpha.value.data
-    if alpha != 1:
-        below = e.binary("MUL", out, e.scalar(alpha, x.element))
-        out = e.choose(e.compare("GREATER", x, e.scalar(0, x.element)), x, below)
-    e.bind(op.result, out, layout)
-
-
-def gelu(e: Writer, op: tensor.GeluOp) -> None:
-    """GELU, exact or by tanh."""
-    x, layout = e.stored(op.operand)
-    e.bind(op.result, e.apply("GELU", [x], approximate=op.approximate.data == "tanh"), layout)
+    if alpha == 1:
+        return out
+    below = e.binary("MUL", out, e.scalar(alpha, x.element))
+    return e.choose(e.compare("GREATER", x, e.scalar(0, x.element)), x, below)
 
 
 def along_axis(e: Writer, op: tensor.SoftmaxOp | tensor.LogSoftmaxOp) -> None:
@@ -90,13 +49,19 @@ def last(e: Writer, value: SSAValue, axis: int) -> tuple[Tensor, Layout]:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys(_DIRECT, direct),
-    tensor.ReluOp: relu,
-    tensor.Relu6Op: relu6,
-    tensor.HardTanhOp: hard_tanh,
-    tensor.LeakyReluOp: leaky_relu,
-    tensor.EluOp: elu,
-    tensor.GeluOp: gelu,
+    tensor.SigmoidOp: elementwise(lambda e, x, op: e.apply("LOGISTIC", [x])),
+    tensor.TanhOp: elementwise(lambda e, x, op: e.apply("TANH", [x])),
+    tensor.HardSwishOp: elementwise(lambda e, x, op: e.apply("HARD_SWISH", [x])),
+    tensor.ReluOp: elementwise(lambda e, x, op: rectify(e, x)),
+    tensor.Relu6Op: elementwise(lambda e, x, op: rectify_to_6(e, x)),
+    tensor.HardTanhOp: elementwise(lambda e, x, op: e.apply("RELU_N1_TO_1", [x])),
+    tensor.LeakyReluOp: elementwise(
+        lambda e, x, op: e.apply("LEAKY_RELU", [x], alpha=op.alpha.value.data)
+    ),
+    tensor.EluOp: elementwise(_elu),
+    tensor.GeluOp: elementwise(
+        lambda e, x, op: e.apply("GELU", [x], approximate=op.approximate.data == "tanh")
+    ),
     tensor.SoftmaxOp: along_axis,
     tensor.LogSoftmaxOp: along_axis,
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -50,10 +51,14 @@ _COMPARISON = {
 }
 
 
-def unary(e: Writer, op: tensor.ExpOp) -> None:
-    """One operator on one operand, in whatever order it is stored."""
-    x, layout = e.stored(op.operand)
-    e.bind(op.result, e.apply(UNARY[type(op)], [x]), layout)
+def elementwise(function: Callable[[Writer, Tensor, Any], Tensor]) -> Rule:
+    """A rule for a function of each element, in whatever order the operand is stored."""
+
+    def rule(e: Writer, op: tensor.UnaryOp) -> None:
+        x, layout = e.stored(op.operand)
+        e.bind(op.result, function(e, x, op), layout)
+
+    return rule
 
 
 def together(
@@ -111,12 +116,6 @@ def where(e: Writer, op: tensor.WhereOp) -> None:
     e.bind(op.result, e.choose(condition, lhs, rhs), layout)
 
 
-def absolute(e: Writer, op: tensor.AbsOp) -> None:
-    """|x|."""
-    x, layout = e.stored(op.operand)
-    e.bind(op.result, magnitude(e, x), layout)
-
-
 def magnitude(e: Writer, x: Tensor) -> Tensor:
     """|x|; the greater of x and -x for integers, which few sets of kernels have ABS for."""
     if x.element.dtype.kind in "bu":
@@ -126,28 +125,25 @@ def magnitude(e: Writer, x: Tensor) -> Tensor:
     return e.apply("ABS", [x])
 
 
-def sign(e: Writer, op: tensor.SignOp) -> None:
+def _sign(e: Writer, x: Tensor) -> Tensor:
     """Sign; x clamped to [-1, 1] for INT64."""
-    x, layout = e.stored(op.operand)
-    out = clip(e, x, -1, 1) if x.element is Element.INT64 else e.apply("SIGN", [x])
-    e.bind(op.result, out, layout)
+    return clip(e, x, -1, 1) if x.element is Element.INT64 else e.apply("SIGN", [x])
 
 
-def erf(e: Writer, op: tensor.ErfOp) -> None:
+def _erf(e: Writer, x: Tensor) -> Tensor:
     """2·gelu(z·√2)/(z·√2) - 1, and 0 at 0: the error function is in GELU alone.
 
     Within 2·10⁻⁷ of erf(z), absolutely.
     """
-    x, layout = e.stored(op.operand)
-    given = e.float32(x)
+    z = e.float32(x)
     one = e.scalar(1, Element.FLOAT32)
-    zero = e.compare("EQUAL", given, e.scalar(0, Element.FLOAT32))
-    scaled = e.binary("MUL", given, e.scalar(np.sqrt(2.0), Element.FLOAT32))
+    zero = e.compare("EQUAL", z, e.scalar(0, Element.FLOAT32))
+    scaled = e.binary("MUL", z, e.scalar(np.sqrt(2.0), Element.FLOAT32))
     curve = e.apply("GELU", [scaled], approximate=False)
     twice = e.binary("ADD", curve, curve)
     ratio = e.binary("SUB", e.binary("DIV", twice, e.choose(zero, one, scaled)), one)
     out = e.choose(zero, e.scalar(0, Element.FLOAT32), ratio)
-    e.bind(op.result, e.cast(out, x.element), layout)
+    return e.cast(out, x.element)
 
 
 def div(e: Writer, op: tensor.DivOp) -> None:
@@ -212,12 +208,9 @@ def mod(e: Writer, op: tensor.ModOp) -> None:
     e.bind(op.result, e.binary("FLOOR_MOD", lhs, rhs), layout)
 
 
-def clamp(e: Writer, op: tensor.ClampOp) -> None:
+def _clamp(e: Writer, x: Tensor, op: tensor.ClampOp) -> Tensor:
     """A limit on one side or both."""
-    low = None if op.min is None else op.min.value.data
-    high = None if op.max is None else op.max.value.data
-    x, layout = e.stored(op.operand)
-    e.bind(op.result, clip(e, x, low, high), layout)
+    return clip(e, x, *(None if bound is None else bound.value.data for bound in (op.min, op.max)))
 
 
 def clip(e: Writer, x: Tensor, low: float | None, high: float | None) -> Tensor:
@@ -232,11 +225,9 @@ def clip(e: Writer, x: Tensor, low: float | None, high: float | None) -> Tensor:
     return x
 
 
-def convert(e: Writer, op: tensor.ConvertOp) -> None:
+def _convert(e: Writer, x: Tensor, op: tensor.ConvertOp) -> Tensor:
     """A change of the element type: casts, and saturation from float to integer."""
-    x, layout = e.stored(op.operand)
-    element = element_type(tensor_type(op.result).element_type)
-    e.bind(op.result, saturating_cast(e, x, element), layout)
+    return saturating_cast(e, x, element_type(tensor_type(op.result).element_type))
 
 
 def saturating_cast(e: Writer, x: Tensor, element: Element) -> Tensor:
@@ -257,15 +248,15 @@ def saturating_cast(e: Writer, x: Tensor, element: Element) -> Tensor:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(UNARY, elementwise(lambda e, x, op: e.apply(UNARY[type(op)], [x]))),
     **dict.fromkeys(BINARY, binary),
     tensor.CompareOp: compare,
     tensor.WhereOp: where,
-    tensor.AbsOp: absolute,
-    tensor.SignOp: sign,
-    tensor.ErfOp: erf,
+    tensor.AbsOp: elementwise(lambda e, x, op: magnitude(e, x)),
+    tensor.SignOp: elementwise(lambda e, x, op: _sign(e, x)),
+    tensor.ErfOp: elementwise(lambda e, x, op: _erf(e, x)),
     tensor.DivOp: div,
     tensor.ModOp: mod,
-    tensor.ClampOp: clamp,
-    tensor.ConvertOp: convert,
+    tensor.ClampOp: elementwise(_clamp),
+    tensor.ConvertOp: elementwise(_convert),
 }

@@ -12,7 +12,6 @@ from ...dialects.inference import tensor_type
 from .activation import last
 from .elementwise import clip
 from .graph import Array, Element, Tensor, element_type
-from .layout import Layout, plain
 from .products import FLOAT_EXACT
 from .tflite_writer import Inexpressible, Rule, Writer
 
@@ -23,18 +22,12 @@ def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     low, high = op.low.value.data, op.high.value.data
     if max(-low, high) > FLOAT_EXACT:
         raise Inexpressible("float32 holds no integer bounds beyond 2^24")
-    x, layout = _plainly(e, op.input)
+    x, layout = e.with_axes(op.input)
     axis = layout.axis(op.axis.value.data)
     scale = e.along_axis(e.value(op.scale), axis, x.rank)
     zero = e.along_axis(e.cast(e.value(op.zero_point), Element.FLOAT32), axis, x.rank)
     out = _shifted(e, e.apply("ROUND", [e.binary("DIV", x, scale)]), zero, "ADD")
     e.bind(op.result, e.cast(clip(e, out, low, high), element), layout)
-
-
-def _plainly(e: Writer, value: SSAValue) -> tuple[Tensor, Layout]:
-    """A value as stored, unless it is a flattened image."""
-    x, layout = e.stored(value)
-    return (x, layout) if layout.image is None else (e.value(value), plain(x.rank))
 
 
 def _shifted(e: Writer, x: Tensor, zero: Tensor, kind: str) -> Tensor:
@@ -45,7 +38,7 @@ def _shifted(e: Writer, x: Tensor, zero: Tensor, kind: str) -> Tensor:
 
 def dequantize(e: Writer, op: tensor.DequantizeOp) -> None:
     """The difference in a type that holds it, then one product in float32."""
-    x, layout = _plainly(e, op.input)
+    x, layout = e.with_axes(op.input)
     axis = layout.axis(op.axis.value.data)
     wide = Element.FLOAT32 if x.element in (Element.INT8, Element.INT16) else Element.INT64
     zero = e.along_axis(e.cast(e.value(op.zero_point), wide), axis, x.rank)
@@ -70,7 +63,7 @@ class Rescaling:
 def requantize(e: Writer, op: tensor.RequantizeOp) -> None:
     """See `rescale`."""
     low, high = op.low.value.data, op.high.value.data
-    x, layout = _plainly(e, op.input)
+    x, layout = e.with_axes(op.input)
     to = Rescaling(op.multiplier, op.shift, op.zero_point, low, high)
     e.bind(op.result, rescale(e, x, to, layout.axis(op.axis.value.data)), layout)
 

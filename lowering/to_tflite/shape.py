@@ -60,9 +60,7 @@ def permute(e: Writer, op: tensor.PermuteOp) -> None:
     But for what is cut into the operands of products, which all want the IR's order: queries, keys
     and values are transposed together.
     """
-    x, have = e.stored(op.operand)
-    if have.image is not None:
-        x, have = e.value(op.operand), plain(x.rank)
+    x, have = e.with_axes(op.operand)
     layout = have.permuted(op.perm.get_values())
     if _is_cut_for_products(op.result):
         x, layout = e.transpose(x, moves(layout, plain(x.rank))), plain(x.rank)

@@ -18,7 +18,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, is_float
 from ...dialects.ternary.linear import accumulator
 from ...passes.analysis.magnitude import sum_terms
-from .activation import rectify
+from .activation import rectify, rectify_to_6
 from .elementwise import clip
 from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, channels_last, plain
@@ -186,7 +186,7 @@ def _finish(e: Writer, op: ternary.FusedOp, out: Tensor, layout: Layout, *, scal
     if op.activation.data == "relu":
         out = rectify(e, out)
     elif op.activation.data == "relu6":
-        out = e.apply("RELU6", [out]) if out.element.is_float else clip(e, out, 0, 6)
+        out = rectify_to_6(e, out)
     element = element_type(tensor_type(op.result).element_type)
     if op.thresholds is not None:
         out = e.cast(count_thresholds(e, out, op.thresholds), element)
