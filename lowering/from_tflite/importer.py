@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -232,11 +231,11 @@ class _Importer:
             raise ProblemError(REFUSED.get(node.kind) or f"{node.kind} is not known")
         if not node.outputs:
             raise ProblemError("it has no result")
-        node = replace(node, inputs=self._sizes_alike(node.inputs))
+        node = node.with_inputs(self._sizes_alike(node.inputs))
         if node.kind not in ELEMENTWISE:
             return rule(self.builder, node)
         inputs, perm = self.builder.shared_order(node.inputs)
-        result = tensor_of(rule(self.builder, replace(node, inputs=inputs)))
+        result = tensor_of(rule(self.builder, node.with_inputs(inputs)))
         return result if perm is None else self.builder.permute(result, perm)
 
     def _sizes_alike(self, inputs: Sequence[SSAValue | None]) -> list[SSAValue | None]:

@@ -53,27 +53,19 @@ def _gelu(e: Builder, node: Node) -> SSAValue:
     return e.add(tensor.GeluOp(node[0], "tanh" if node.flag("approximate") else "exact"))
 
 
-def _leaky_relu(e: Builder, node: Node) -> SSAValue:
-    return e.add(tensor.LeakyReluOp(node[0], node.number("alpha")))
-
-
 def _softmax(e: Builder, node: Node) -> SSAValue:
     x, beta = node[0], node.number("beta")
     scaled = x if beta == 1.0 else e.add(tensor.MulOp(x, e.number(beta, x)))
     return e.add(tensor.SoftmaxOp(scaled, e.rank(x) - 1))
 
 
-def _log_softmax(e: Builder, node: Node) -> SSAValue:
-    return e.add(tensor.LogSoftmaxOp(node[0], e.rank(node[0]) - 1))
-
-
 RULES: dict[str, Rule] = {
     "ELU": unary(tensor.EluOp),
     "GELU": _gelu,
     "HARD_SWISH": unary(tensor.HardSwishOp),
-    "LEAKY_RELU": _leaky_relu,
+    "LEAKY_RELU": lambda e, node: e.add(tensor.LeakyReluOp(node[0], node.number("alpha"))),
     "LOGISTIC": unary(tensor.SigmoidOp),
-    "LOG_SOFTMAX": _log_softmax,
+    "LOG_SOFTMAX": lambda e, node: e.add(tensor.LogSoftmaxOp(node[0], e.rank(node[0]) - 1)),
     "PRELU": lambda e, node: e.add(tensor.PreluOp(node[0], node[1])),
     "RELU": unary(tensor.ReluOp),
     "RELU6": unary(tensor.Relu6Op),
@@ -140,15 +132,7 @@ def tabulated(rule: Rule) -> Rule:
         if high - low != 255:
             return through_floats(rule)(e, node)
         steps = e.known(np.arange(low, high + 1), element)
-        table_node = Node(
-            node.kind,
-            [steps, *node.inputs[1:]],
-            node.stored,
-            node.outputs,
-            node.options,
-            node.model,
-        )
-        table = tensor_of(through_floats(rule)(e, table_node))
+        table = tensor_of(through_floats(rule)(e, node.with_inputs([steps, *node.inputs[1:]])))
         places = e.convert(node[0], i32)
         if low:
             places = e.add(tensor.SubOp(places, e.number(low, i32)))
@@ -167,9 +151,7 @@ def through_floats(rule: Rule) -> Rule:
             else _as_real(e, node, index, value)
             for index, value in enumerate(node.inputs)
         ]
-        results = rule(
-            e, Node(node.kind, inputs, node.stored, node.outputs, node.options, node.model)
-        )
+        results = rule(e, node.with_inputs(inputs))
         several = results if isinstance(results, tuple) else (results,)
         narrowed = tuple(
             value

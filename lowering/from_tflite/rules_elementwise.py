@@ -8,7 +8,6 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
-from ..from_onnx.calls import AttributeValue
 from ..from_onnx.rules_elementwise import Binary
 from ..from_torch.rules_elementwise import whole_floor
 from ..from_torch.sizes import ProblemError
@@ -21,34 +20,12 @@ from .fixed_point import (
     rescaled,
 )
 from .rules_activation import activated, formula, regridded, tabulated, unary
-from .tflite_builder import Builder, Node, Rule, is_real, standard
+from .tflite_builder import Builder, Node, Rule, is_real, like, standard
 
 
 def binary(kind: Binary) -> Rule:
     """A rule for an op of two operands with a fused activation."""
     return lambda e, node: activated(e, node, e.add(kind(node[0], node[1])))
-
-
-def like(op: str, **attributes: AttributeValue) -> Rule:
-    """A rule for what an operator of ONNX does."""
-    return lambda e, node: standard(e, op, node.inputs, **attributes)
-
-
-def _compare(predicate: str) -> Rule:
-    def rule(e: Builder, node: Node) -> SSAValue:
-        return standard(e, _PREDICATES[predicate], node.inputs) if predicate in _PREDICATES else (
-            e.add(tensor.NotOp(standard(e, "Equal", node.inputs))))  # fmt: skip
-
-    return rule
-
-
-_PREDICATES = {
-    "eq": "Equal",
-    "gt": "Greater",
-    "ge": "GreaterOrEqual",
-    "lt": "Less",
-    "le": "LessOrEqual",
-}
 
 
 def _floor_div(e: Builder, node: Node) -> SSAValue:
@@ -58,26 +35,11 @@ def _floor_div(e: Builder, node: Node) -> SSAValue:
     return whole_floor(e, x, y)
 
 
-def _add_n(e: Builder, node: Node) -> SSAValue:
-    total = node[0]
-    for index in range(1, len(node.inputs)):
-        total = e.add(tensor.AddOp(total, node[index]))
-    return total
-
-
-def _cast(e: Builder, node: Node) -> SSAValue:
-    return e.convert(node[0], node.element)
-
-
 def _where(e: Builder, node: Node) -> SSAValue:
     condition, x = node[0], node[1]
     if node.kind == "SELECT" and e.rank(condition) == 1 and e.rank(x) > 1:
         condition = e.along(condition, 0, e.rank(x))
     return e.add(tensor.WhereOp(condition, x, node[2]))
-
-
-def _zeros(e: Builder, node: Node) -> SSAValue:
-    return e.add(tensor.SubOp(node[0], node[0]))
 
 
 # Between grids.
@@ -155,22 +117,22 @@ def _same_grid(kind: Binary) -> Rule:
 RULES: dict[str, Rule] = {
     "ABS": unary(tensor.AbsOp),
     "ADD": binary(tensor.AddOp),
-    "ADD_N": _add_n,
+    "ADD_N": like("Sum"),
     "BITWISE_XOR": like("BitwiseXor"),
-    "CAST": _cast,
+    "CAST": lambda e, node: e.convert(node[0], node.element),
     "CEIL": unary(tensor.CeilOp),
     "COS": unary(tensor.CosOp),
     "DEQUANTIZE": _dequantize,
     "DIV": binary(tensor.DivOp),
-    "EQUAL": _compare("eq"),
+    "EQUAL": like("Equal"),
     "EXP": unary(tensor.ExpOp),
     "FLOOR": unary(tensor.FloorOp),
     "FLOOR_DIV": _floor_div,
     "FLOOR_MOD": lambda e, node: e.add(tensor.ModOp(node[0], node[1])),
-    "GREATER": _compare("gt"),
-    "GREATER_EQUAL": _compare("ge"),
-    "LESS": _compare("lt"),
-    "LESS_EQUAL": _compare("le"),
+    "GREATER": like("Greater"),
+    "GREATER_EQUAL": like("GreaterOrEqual"),
+    "LESS": like("Less"),
+    "LESS_EQUAL": like("LessOrEqual"),
     "LOG": unary(tensor.LogOp),
     "LOGICAL_AND": lambda e, node: e.add(tensor.AndOp(node[0], node[1])),
     "LOGICAL_NOT": unary(tensor.NotOp),
@@ -179,7 +141,7 @@ RULES: dict[str, Rule] = {
     "MINIMUM": binary(tensor.MinimumOp),
     "MUL": binary(tensor.MulOp),
     "NEG": unary(tensor.NegOp),
-    "NOT_EQUAL": _compare("ne"),
+    "NOT_EQUAL": lambda e, node: e.add(tensor.NotOp(standard(e, "Equal", node.inputs))),
     "POW": like("Pow"),
     "QUANTIZE": _quantize,
     "RIGHT_SHIFT": like("BitShift", direction="RIGHT"),
@@ -193,7 +155,7 @@ RULES: dict[str, Rule] = {
     "SQUARE": formula(lambda x, node: x * x),
     "SQUARED_DIFFERENCE": lambda e, node: _squared(Formula(e, node[0]) - Formula(e, node[1])),
     "SUB": binary(tensor.SubOp),
-    "ZEROS_LIKE": _zeros,
+    "ZEROS_LIKE": lambda e, node: e.add(tensor.SubOp(node[0], node[0])),
 }
 """By the name of the operator."""
 

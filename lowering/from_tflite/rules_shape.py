@@ -13,7 +13,7 @@ from ..from_onnx.rules_shape import axis_in, check_size, counted, expanded, take
 from ..from_onnx.sizes import Free, Size, product, show, static
 from ..from_torch.sizes import ProblemError
 from .rules_activation import activated, regridded
-from .tflite_builder import Builder, Node, Results, Rule, standard
+from .tflite_builder import Builder, Node, Results, Rule, like, standard
 
 # Shapes.
 
@@ -84,18 +84,6 @@ def _transpose(e: Builder, node: Node) -> SSAValue:
     return e.permute(node[0], perm)
 
 
-def _shape(e: Builder, node: Node) -> SSAValue:
-    return standard(e, "Shape", [node[0]])
-
-
-def _rank(e: Builder, node: Node) -> SSAValue:
-    return e.number(e.rank(node[0]), i32)
-
-
-def _broadcast_to(e: Builder, node: Node) -> SSAValue:
-    return expanded(e, node[0], e.size_list(node[1], "shape"))
-
-
 def _broadcast_args(e: Builder, node: Node) -> SSAValue:
     shapes = [e.int_list(node[index], "shape") for index in (0, 1)]
     try:
@@ -108,14 +96,6 @@ def _fill(e: Builder, node: Node) -> SSAValue:
     shape = e.size_list(node[0], "shape")
     check_size(shape)
     return expanded(e, e.reshape(node[1], [1] * len(shape)), shape)
-
-
-def _tile(e: Builder, node: Node) -> SSAValue:
-    return standard(e, "Tile", [node[0], e.indices(e.int_list(node[1], "multiples"))])
-
-
-def _range(e: Builder, node: Node) -> SSAValue:
-    return standard(e, "Range", [node[0], node[1], node[2]])
 
 
 # Parts.
@@ -240,19 +220,11 @@ def _gather(e: Builder, node: Node) -> SSAValue:
     return standard(e, "Gather", [x, places], axis=axis)
 
 
-def _gather_nd(e: Builder, node: Node) -> SSAValue:
-    return standard(e, "GatherND", [node[0], node[1]])
-
-
 def _scatter_nd(e: Builder, node: Node) -> SSAValue:
     shape = e.int_list(node[2], "shape")
     check_size(shape)
     empty = e.stretch(e.reshape(e.number(0, node[1]), [1] * len(shape)), shape)
     return standard(e, "ScatterND", [empty, node[0], node[1]], reduction="add")
-
-
-def _embedding(e: Builder, node: Node) -> SSAValue:
-    return standard(e, "Gather", [node[1], node[0]], axis=0)
 
 
 def _one_hot(e: Builder, node: Node) -> SSAValue:
@@ -334,28 +306,28 @@ def _unpack(e: Builder, node: Node) -> Results:
 
 RULES: dict[str, Rule] = {
     "BROADCAST_ARGS": _broadcast_args,
-    "BROADCAST_TO": _broadcast_to,
+    "BROADCAST_TO": like("Expand"),
     "CONCATENATION": _concatenation,
-    "EMBEDDING_LOOKUP": _embedding,
+    "EMBEDDING_LOOKUP": lambda e, node: standard(e, "Gather", [node[1], node[0]]),
     "EXPAND_DIMS": _expand_dims,
     "FILL": _fill,
     "GATHER": _gather,
-    "GATHER_ND": _gather_nd,
+    "GATHER_ND": like("GatherND"),
     "ONE_HOT": _one_hot,
     "PACK": _pack,
-    "RANGE": _range,
-    "RANK": _rank,
+    "RANGE": like("Range"),
+    "RANK": lambda e, node: e.number(e.rank(node[0]), i32),
     "RESHAPE": _reshape,
     "REVERSE_SEQUENCE": _reverse_sequence,
     "REVERSE_V2": _reverse,
     "SCATTER_ND": _scatter_nd,
-    "SHAPE": _shape,
+    "SHAPE": like("Shape"),
     "SLICE": _slice,
     "SPLIT": _split,
     "SPLIT_V": _split_v,
     "SQUEEZE": _squeeze,
     "STRIDED_SLICE": _strided_slice,
-    "TILE": _tile,
+    "TILE": like("Tile"),
     "TRANSPOSE": _transpose,
     "UNPACK": _unpack,
 }

@@ -9,7 +9,7 @@ no other way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -172,6 +172,10 @@ class Node:
             raise ProblemError("its result has a scale below 0")
         return scales
 
+    def with_inputs(self, inputs: Sequence[SSAValue | None]) -> Node:
+        """The operator on other values."""
+        return replace(self, inputs=inputs)
+
     @property
     def is_quantized(self) -> bool:
         """Whether the first input and result are integers that stand for real numbers."""
@@ -204,6 +208,11 @@ def standard(
 ) -> SSAValue:
     """What the operator `op` of ONNX, opset 21, is in the IR; its first result."""
     return tensor_of(STANDARD[op](e, Call(op, "", 21, inputs, attributes)))
+
+
+def like(op: str, **attributes: AttributeValue) -> Rule:
+    """A rule for what an operator of ONNX does with the same inputs."""
+    return lambda e, node: standard(e, op, node.inputs, **attributes)
 
 
 def is_real(value: SSAValue) -> bool:
