@@ -88,17 +88,17 @@ class Graph:
 
     def sources(self) -> dict[str, list[str]]:
         """For each node those with an edge to it, sorted."""
-        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        by_target: dict[str, list[str]] = {name: [] for name in self.nodes}
         for source, target in sorted(self.edges):
-            found[target].append(source)
-        return found
+            by_target[target].append(source)
+        return by_target
 
     def targets(self) -> dict[str, list[str]]:
         """For each node those that it has an edge to, sorted."""
-        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        by_source: dict[str, list[str]] = {name: [] for name in self.nodes}
         for source, target in sorted(self.edges):
-            found[source].append(target)
-        return found
+            by_source[source].append(target)
+        return by_source
 
 
 def flat_graph(data: NirData, where: str) -> tuple[Graph, list[str]]:
@@ -174,21 +174,21 @@ class _Reader:
         """The node that an edge means: of a subgraph its one output or input."""
         if name in self.nodes:
             return name
-        found = [
+        ends = [
             other
             for other, node in self.nodes.items()
             if node.kind == kind and other.rpartition(".")[0] == name
         ]
-        if len(found) != 1:
+        if len(ends) != 1:
             raise SourceError(
                 f"{self.where}: an edge at the subgraph '{name}' needs one {kind} in it, "
-                f"it has {len(found)}"
+                f"it has {len(ends)}"
             )
-        return found[0]
+        return ends[0]
 
     def _edges(self, data: NirData, prefix: str) -> list[Edge]:
         """The edges as written, each once."""
-        found: dict[Edge, None] = {}
+        edges: dict[Edge, None] = {}
         for pair in cast("Iterable[Iterable[object]]", data.get("edges", ())):
             ends = [_text(item) for item in pair]
             if len(ends) != 2:
@@ -196,11 +196,11 @@ class _Reader:
                     f"{self.where}: expected pairs of names as edges, got {ends} in the graph "
                     f"'{prefix[:-1]}'"
                 )
-            if (ends[0], ends[1]) in found:
+            if (ends[0], ends[1]) in edges:
                 shown = f"'{prefix}{ends[0]}' -> '{prefix}{ends[1]}'"
                 self.notes.append(f"edge {shown} stands there twice and is taken once")
-            found[ends[0], ends[1]] = None
-        return list(found)
+            edges[ends[0], ends[1]] = None
+        return list(edges)
 
 
 def _text(value: object) -> str:
@@ -248,15 +248,15 @@ def _dissolve(graph: Graph, names: list[str], where: str) -> None:
         sources, targets = graph.sources()[name], graph.targets()[name]
         if not sources or not targets:
             continue
-        kept = [edge for edge in graph.edges if name not in edge]
+        edges = [edge for edge in graph.edges if name not in edge]
         for edge in [(source, target) for source in sources for target in targets]:
-            if edge in kept:
+            if edge in edges:
                 raise SourceError(
                     f"{where}: '{edge[1]}' gets the output of '{edge[0]}' twice, straight and "
                     f"through '{name}'; put a Scale into one of the two ways"
                 )
-            kept.append(edge)
-        graph.edges = kept
+            edges.append(edge)
+        graph.edges = edges
         del graph.nodes[name]
 
 
@@ -296,7 +296,7 @@ def unit_delays(graph: Graph, delayed: Collection[str] = ()) -> set[Edge]:
         graph: the graph.
         delayed: the Delay nodes of at least one step; a cycle through one needs no other delay.
     """
-    targets, found = graph.targets(), set[Edge]()
+    targets, loops = graph.targets(), set[Edge]()
     roots = sorted(graph.nodes, key=lambda name: (graph.nodes[name].kind != "Input", name))
     state: dict[str, int] = {}
     for root in roots:
@@ -313,7 +313,7 @@ def unit_delays(graph: Graph, delayed: Collection[str] = ()) -> set[Edge]:
                 continue
             stack.append((name, index + 1))
             if state.get(following[index]) == 1:
-                found.add((name, following[index]))
+                loops.add((name, following[index]))
             else:
                 stack.append((following[index], 0))
-    return found
+    return loops

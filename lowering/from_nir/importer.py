@@ -82,9 +82,9 @@ def _timing(graph: Graph, dt: float | None, integration: str | None, where: str)
             raise SourceError(f"{where}: dt in its metadata is no number; give dt") from None
         if not 0 < dt < float("inf"):
             raise SourceError(f"{where}: dt in its metadata is {dt}; give dt")
-    given = metadata.get("integration")
-    if integration is None and isinstance(given, str) and given in INTEGRATIONS:
-        integration = given
+    stated = metadata.get("integration")
+    if integration is None and isinstance(stated, str) and stated in INTEGRATIONS:
+        integration = stated
     return Timing(dt, integration)
 
 

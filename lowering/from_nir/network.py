@@ -221,8 +221,8 @@ class _Builder:
                 if plain and sources[0] not in watched:
                     watched.add(sources[0])
                     self.probes[name] = ""
-        for name, found in self.probes.items():
-            self.probes[name] = found or self.exit(self.sources[name][0])
+        for name, fields in self.probes.items():
+            self.probes[name] = fields or self.exit(self.sources[name][0])
         for name, node in sorted(self.graph.nodes.items()):
             if node.kind == "Output" and name not in self.probes:
                 self.probes[name] = self.relay(name, "in")
@@ -247,13 +247,13 @@ class _Builder:
 
     def add_population(self, name: str) -> None:
         node = self.graph.nodes[name]
-        given: dict[str, float | SSAValue] = {}
+        parameters: dict[str, float | SSAValue] = {}
         for key in FIELDS[node.kind]:
             values = floats(node.array(key), f"{self.says(name)}: {key}")
             number = one_number(values)
-            given[key] = self.parameter(name, key, values) if number is None else number
+            parameters[key] = self.parameter(name, key, values) if number is None else number
         model, shape = MODELS[node.kind], self.shapes[name][0]
-        self.add(name, PopulationOp(name, model, shape, given))
+        self.add(name, PopulationOp(name, model, shape, parameters))
 
     def add_identity(self, source: str, target: str, entry: str) -> None:
         name = self.fresh(f"{source}->{target}")
@@ -278,7 +278,7 @@ class _Builder:
 
     def projection(self, name: str) -> tuple[ProjectionOptions, dict[str, Attribute]]:
         """The arguments of a node's projection, and what to remember of the node."""
-        node, taken, says = self.graph.nodes[name], self.shapes[name][0], self.says(name)
+        node, shape, says = self.graph.nodes[name], self.shapes[name][0], self.says(name)
         kind, options, marks = node.kind, ProjectionOptions(), dict[str, Attribute]()
         if kind in ("Affine", "Linear"):
             matrix = weights(node.array("weight"), f"{says}: weight")
@@ -290,15 +290,15 @@ class _Builder:
                 "weights": self.parameter(name, "scale", values),
             }
         elif kind == "Flatten":
-            start, end = flatten_axes(node, taken, says)
+            start, end = flatten_axes(node, shape, says)
             marks["kind"] = StringAttr(kind)
             marks |= {"start": integer(start), "end": integer(end)}
             options["connection"] = "one_to_one"
         elif kind == "Delay":
             options, marks = self.delay(name)
         else:
-            found = window(node, taken, says)
-            options |= {"strides": found.strides, "padding": found.padding}
+            geometry = window(node, shape, says)
+            options |= {"strides": geometry.strides, "padding": geometry.padding}
             if kind.endswith("Pool2d"):
                 options["connection"] = "avg_pool" if kind == "AvgPool2d" else "sum_pool"
                 options["kernel"] = kernel(node, says)
@@ -306,7 +306,7 @@ class _Builder:
                 matrix = weights(node.array("weight"), f"{says}: weight")
                 options["connection"] = "conv"
                 options["weights"] = self.parameter(name, "weight", matrix)
-                options |= {"dilation": found.dilation, "groups": group_count(node, says)}
+                options |= {"dilation": geometry.dilation, "groups": group_count(node, says)}
                 if isinstance(node.values["padding"], str):
                     marks["padding"] = StringAttr(node.values["padding"])
         if "bias" in node.values:
@@ -314,24 +314,24 @@ class _Builder:
         return options, marks
 
     def bias(self, name: str, node: Node) -> Array:
-        given, channels = (
+        values, channels = (
             floats(node.array("bias"), f"{self.says(name)}: bias"),
             (node.array("weight").shape[0],),
         )
         try:
-            return np.broadcast_to(given, channels)
+            return np.broadcast_to(values, channels)
         except ValueError:
             raise SourceError(
-                f"{self.says(name)}: expected a bias of {channels[0]}, got {list(given.shape)}"
+                f"{self.says(name)}: expected a bias of {channels[0]}, got {list(values.shape)}"
             ) from None
 
     def delay(self, name: str) -> tuple[ProjectionOptions, dict[str, Attribute]]:
-        steps, given = self.steps[name], self.graph.nodes[name].array("delay")
+        steps, delays = self.steps[name], self.graph.nodes[name].array("delay")
         least = int(steps.min())
         options: ProjectionOptions = {"connection": "one_to_one", "delay": least}
         if (steps != least).any():
             options["delays"] = self.parameter(name, "delay", steps - least)
-        single = given.dtype == np.float32
+        single = delays.dtype == np.float32
         marks: dict[str, Attribute] = {
             "kind": StringAttr("Delay"),
             "steps": integer(least),
@@ -341,8 +341,8 @@ class _Builder:
 
     def delay_steps(self, name: str) -> Array:
         """The steps of a Delay, whose time is in seconds."""
-        given = self.graph.nodes[name].array("delay")
-        exact = given.astype(np.float64) / self.network.dt.value.data
+        delays = self.graph.nodes[name].array("delay")
+        exact = delays.astype(np.float64) / self.network.dt.value.data
         if not ((exact >= 0) & (exact < _STEP_LIMIT)).all():
             raise SourceError(
                 f"{self.says(name)}: expected delays in seconds of at least 0 and below "
@@ -352,7 +352,7 @@ class _Builder:
         far = np.abs(exact - steps) > 1e-5 * np.maximum(steps, 1)
         if far.any():
             self.notes.append(
-                f"the delay of {given.reshape(-1)[far.reshape(-1)][0]:g} s of node '{name}' is "
+                f"the delay of {delays.reshape(-1)[far.reshape(-1)][0]:g} s of node '{name}' is "
                 f"rounded to whole steps of {self.network.dt.value.data:g} s"
             )
         return steps

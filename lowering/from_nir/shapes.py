@@ -42,9 +42,9 @@ def infer_shapes(graph: Graph, where: str) -> dict[str, tuple[Shape, Shape]]:
     takes: dict[str, Shape] = {}
     gives: dict[str, Shape] = {}
     for name, node in graph.nodes.items():
-        found = _own_input(node, f"{where}: node '{name}' ({node.kind})")
-        if found:
-            takes[name] = found
+        own = _own_input(node, f"{where}: node '{name}' ({node.kind})")
+        if own:
+            takes[name] = own
     _propagate(graph, sources, takes, gives, where)
     scalars = [name for name, node in graph.nodes.items() if name not in takes and _scalar(node)]
     takes.update(dict.fromkeys(scalars, (1,)))
@@ -102,8 +102,8 @@ def _own_input(node: Node, where: str) -> Shape | None:
     kind = node.kind
     if kind in ("Input", "Output", "Flatten"):
         name = "input_type" if kind == "Flatten" else "shape"
-        given = node.values.get(name)
-        found = None if given is None else sizes(node, name, where)
+        stated = node.values.get(name)
+        shape = None if stated is None else sizes(node, name, where)
     elif kind in ("Affine", "Linear"):
         weight = node.array("weight")
         if weight.ndim != 2:
@@ -111,56 +111,56 @@ def _own_input(node: Node, where: str) -> Shape | None:
                 f"{where}: expected a weight [out, in], got {list(weight.shape)}; "
                 "split the node or flatten what it takes"
             )
-        found = (weight.shape[1],)
+        shape = (weight.shape[1],)
     elif kind.startswith("Conv"):
         axes = 1 if kind == "Conv1d" else 2
         weight = node.array("weight")
         if weight.ndim != axes + 2:
             raise SourceError(f"{where}: expected {axes + 2} axes of weight, got {weight.ndim}")
-        found = None
+        shape = None
         if "input_shape" in node.values:
             channels = weight.shape[1] * group_count(node, where)
-            found = (channels, *sizes(node, "input_shape", where))
-            if len(found) != axes + 1:
+            shape = (channels, *sizes(node, "input_shape", where))
+            if len(shape) != axes + 1:
                 raise SourceError(f"{where}: expected {axes} sizes as input_shape")
     elif kind.endswith("Pool2d"):
-        found = None
+        shape = None
     else:
         arrays = [value for value in node.values.values() if not isinstance(value, str)]
         try:
-            found = np.broadcast_shapes(*[array.shape for array in arrays])
+            shape = np.broadcast_shapes(*[array.shape for array in arrays])
         except ValueError:
             shown = ", ".join(str(list(array.shape)) for array in arrays)
             raise SourceError(f"{where}: its parameters differ in shape: {shown}") from None
-    if found and (min(found) < 1 or prod(found) > SIZE_LIMIT):
-        raise SourceError(f"{where}: expected sizes of at least 1 and not too large: {list(found)}")
-    return found or None
+    if shape and (min(shape) < 1 or prod(shape) > SIZE_LIMIT):
+        raise SourceError(f"{where}: expected sizes of at least 1 and not too large: {list(shape)}")
+    return shape or None
 
 
-def _output(node: Node, taken: Shape, where: str) -> Shape:
+def _output(node: Node, shape: Shape, where: str) -> Shape:
     """What a node gives for the shape that it takes."""
     kind = node.kind
     if kind in ("Affine", "Linear"):
         return (node.array("weight").shape[0],)
     if kind.startswith("Conv") or kind.endswith("Pool2d"):
-        return _window_output(node, taken, where)
+        return _window_output(node, shape, where)
     if kind == "Flatten":
-        start, end = flatten_axes(node, taken, where)
-        return (*taken[:start], prod(taken[start : end + 1]), *taken[end + 1 :])
-    return taken
+        start, end = flatten_axes(node, shape, where)
+        return (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])
+    return shape
 
 
-def flatten_axes(node: Node, taken: Shape, where: str) -> tuple[int, int]:
+def flatten_axes(node: Node, shape: Shape, where: str) -> tuple[int, int]:
     """The first and the last axis that a Flatten joins, counted from the front."""
-    found: list[int] = []
+    axes: list[int] = []
     for name in ("start_dim", "end_dim"):
         axis = scalar(node, name, where)
-        if not -len(taken) <= axis < len(taken):
-            raise SourceError(f"{where}: {name} is {axis}, and it takes {list(taken)}")
-        found.append(axis % len(taken))
-    if found[0] > found[1]:
-        raise SourceError(f"{where}: start_dim is behind end_dim for {list(taken)}")
-    return found[0], found[1]
+        if not -len(shape) <= axis < len(shape):
+            raise SourceError(f"{where}: {name} is {axis}, and it takes {list(shape)}")
+        axes.append(axis % len(shape))
+    if axes[0] > axes[1]:
+        raise SourceError(f"{where}: start_dim is behind end_dim for {list(shape)}")
+    return axes[0], axes[1]
 
 
 def kernel(node: Node, where: str) -> Shape:
@@ -170,49 +170,49 @@ def kernel(node: Node, where: str) -> Shape:
     return sizes(node, "kernel_size", where, 2)
 
 
-def window(node: Node, taken: Shape, where: str) -> Window:
+def window(node: Node, shape: Shape, where: str) -> Window:
     """Strides, padding and dilation as numbers, for what the node takes."""
     size, axes = kernel(node, where), len(kernel(node, where))
-    if len(taken) != axes + 1:
-        raise SourceError(f"{where}: expected {axes + 1} axes, channels first, got {list(taken)}")
+    if len(shape) != axes + 1:
+        raise SourceError(f"{where}: expected {axes + 1} axes, channels first, got {list(shape)}")
     strides = sizes(node, "stride", where, axes)
     pool = node.kind.endswith("Pool2d")
     dilation = (1,) * axes if pool else sizes(node, "dilation", where, axes)
     if min(*strides, *dilation, *size) < 1:
         raise SourceError(f"{where}: expected a kernel, stride and dilation of at least 1")
-    given = node.values["padding"]
-    if not isinstance(given, str):
+    stated = node.values["padding"]
+    if not isinstance(stated, str):
         padding = sizes(node, "padding", where, axes)
         if min(padding) < 0:
             raise SourceError(f"{where}: expected a padding of at least 0, got {list(padding)}")
         return Window(strides, (*padding, *padding), dilation)
     return Window(
-        strides, named_padding(given, taken[1:], size, strides, dilation, where), dilation
+        strides, named_padding(stated, shape[1:], size, strides, dilation, where), dilation
     )
 
 
 def named_padding(
-    name: str, taken: Shape, size: Shape, strides: Shape, dilation: Shape, where: str
+    name: str, shape: Shape, size: Shape, strides: Shape, dilation: Shape, where: str
 ) -> Shape:
     """The padding `valid` or `same` as numbers, before each axis and then after each.
 
     `same` gives ⌈size/stride⌉ and puts an odd one behind, as torch does for stride 1.
     """
     if name == "valid":
-        return (0,) * 2 * len(taken)
+        return (0,) * 2 * len(shape)
     if name != "same":
         raise SourceError(f"{where}: padding must be 'same', 'valid' or numbers, got '{name}'")
     total = [
         max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
-        for n, k, s, d in zip(taken, size, strides, dilation, strict=True)
+        for n, k, s, d in zip(shape, size, strides, dilation, strict=True)
     ]
     return (*[t // 2 for t in total], *[t - t // 2 for t in total])
 
 
-def _window_output(node: Node, taken: Shape, where: str) -> Shape:
-    size, found = kernel(node, where), window(node, taken, where)
+def _window_output(node: Node, shape: Shape, where: str) -> Shape:
+    size, place = kernel(node, where), window(node, shape, where)
     axes = len(size)
-    channels = taken[0]
+    channels = shape[0]
     if node.kind.startswith("Conv"):
         weight, groups = node.array("weight"), group_count(node, where)
         if weight.shape[0] % groups or weight.shape[1] * groups != channels:
@@ -222,12 +222,12 @@ def _window_output(node: Node, taken: Shape, where: str) -> Shape:
             )
         channels = weight.shape[0]
     result = tuple(
-        (taken[1 + a] + found.padding[a] + found.padding[axes + a] - reach) // found.strides[a] + 1
+        (shape[1 + a] + place.padding[a] + place.padding[axes + a] - reach) // place.strides[a] + 1
         for a in range(axes)
-        for reach in [found.dilation[a] * (size[a] - 1) + 1]
+        for reach in [place.dilation[a] * (size[a] - 1) + 1]
     )
     if min(result) < 1:
-        raise SourceError(f"{where}: its window {list(size)} is larger than {list(taken)}")
+        raise SourceError(f"{where}: its window {list(size)} is larger than {list(shape)}")
     return (channels, *result)
 
 
@@ -241,10 +241,10 @@ def group_count(node: Node, where: str) -> int:
 
 def scalar(node: Node, name: str, where: str) -> int:
     """A field that is one whole number."""
-    found = sizes(node, name, where)
-    if len(found) != 1:
-        raise SourceError(f"{where}: expected one number as {name}, got {list(found)}")
-    return found[0]
+    numbers = sizes(node, name, where)
+    if len(numbers) != 1:
+        raise SourceError(f"{where}: expected one number as {name}, got {list(numbers)}")
+    return numbers[0]
 
 
 def sizes(node: Node, name: str, where: str, count: int | None = None) -> Shape:
@@ -254,12 +254,12 @@ def sizes(node: Node, name: str, where: str, count: int | None = None) -> Shape:
     bad = array.ndim > 1 or len(values) > 64 or any(v != int(v) for v in _finite(values, where))
     if bad or any(abs(v) > SIZE_LIMIT for v in values):
         raise SourceError(f"{where}: expected whole numbers as {name}, got {array.tolist()}")
-    found = tuple(int(v) for v in values)
-    if count is not None and len(found) == 1:
-        found *= count
-    if count is not None and len(found) != count:
-        raise SourceError(f"{where}: expected {count} numbers as {name}, got {list(found)}")
-    return found
+    numbers = tuple(int(v) for v in values)
+    if count is not None and len(numbers) == 1:
+        numbers *= count
+    if count is not None and len(numbers) != count:
+        raise SourceError(f"{where}: expected {count} numbers as {name}, got {list(numbers)}")
+    return numbers
 
 
 def _finite(values: Sequence[float], where: str) -> Sequence[float]:

@@ -50,8 +50,8 @@ def _same_steps(writer: _Writer, graph: Graph, feedback: list[ProjectionOp]) -> 
             return False
     names = {op.sym_name.data for op in feedback}
     for edge in closing:
-        found = [n for n in names if edge in set[Edge]().union(*writer.crossing[n])]
-        if len(found) != 1:
+        crossing = [n for n in names if edge in set[Edge]().union(*writer.crossing[n])]
+        if len(crossing) != 1:
             return False
     return True
 
@@ -136,22 +136,22 @@ class _Writer:
         self, op: ProjectionOp, feedback: bool, nodes: dict[str, Node], edges: set[Edge]
     ) -> None:
         """The nodes of a projection, and the edges between them."""
-        name, found = op.sym_name.data, list[Node]()
+        name, links = op.sym_name.data, list[Node]()
         bare = plain(op)
         marked = bool(marks(op)) and bare
         steps = op.delay.value.data - feedback
         if steps or op.delays is not None or marked:
-            found.append(delay(op, steps, self.dt))
+            links.append(delay(op, steps, self.dt))
         if name not in self.converted:
             try:
                 self.converted[name] = [] if bare else synapses(op)
             except Inexpressible as reason:
                 self.refuse(op, str(reason))
                 self.converted[name] = None
-        found += self.converted[name] or []
-        main = len(found) - 1
+        links += self.converted[name] or []
+        main = len(links) - 1
         chain: list[str] = []
-        for index, node in enumerate(found):
+        for index, node in enumerate(links):
             wish = name if index == main else self.fresh(f"{name}.{node.kind.lower()}", nodes)
             nodes[wish] = node
             chain.append(wish)
@@ -200,12 +200,12 @@ class _Writer:
         if name in seen:
             return set()
         seen.add(name)
-        found = {p.sym_name.data for p in self.probes if p.target.string_value() == name}
+        names = {p.sym_name.data for p in self.probes if p.target.string_value() == name}
         for op in self.projections:
             if op.source.string_value() == name:
                 chain = self.chains[op.sym_name.data]
-                found |= {chain[0]} if chain else self.receivers(op.target.string_value(), seen)
-        return found
+                names |= {chain[0]} if chain else self.receivers(op.target.string_value(), seen)
+        return names
 
     def gather(self, origins: _Origins, name: str, node: str) -> set[Edge]:
         """The edges that bring to `node` what the population `name` gives or gathers."""
@@ -259,8 +259,8 @@ class _Origins:
 
     def arriving(self, name: str) -> list[str]:
         """The nodes whose sum a population receives."""
-        found: list[str] = []
+        names: list[str] = []
         for op in self.writer.arriving[name]:
             chain = self.writer.chains[op.sym_name.data]
-            found += chain[-1:] or self.of(op.source.string_value())
-        return found
+            names += chain[-1:] or self.of(op.source.string_value())
+        return names

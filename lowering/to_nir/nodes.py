@@ -34,10 +34,10 @@ def values_of(value: SSAValue) -> Array:
         ParameterError: it has no values.
         LoweringError: it is something else.
     """
-    found = constant_value(value.owner) if isinstance(value.owner, Operation) else None
-    if found is None:
+    known = constant_value(value.owner) if isinstance(value.owner, Operation) else None
+    if known is None:
         raise LoweringError("a NIR file holds numbers, and a weight is computed; fold it first")
-    return found
+    return known
 
 
 def neuron(op: PopulationOp) -> Node:
@@ -66,23 +66,23 @@ def neuron(op: PopulationOp) -> Node:
     for key in FIELDS[KINDS[model]]:
         number = op.parameters.data.get(key)
         default = np.float64(PARAMETERS[model][key].default or 0.0)
-        found = values_of(each[key]) if key in each else default
+        numbers = values_of(each[key]) if key in each else default
         if isinstance(number, FloatAttr):
-            found = np.float64(number.value.data)
-        values[key] = np.array(np.broadcast_to(found, shape))
+            numbers = np.float64(number.value.data)
+        values[key] = np.array(np.broadcast_to(numbers, shape))
     return Node(KINDS[model], values)
 
 
 def marks(op: ProjectionOp) -> dict[str, Attribute]:
     """What the importer noted of the node that a projection was."""
-    given = op.attributes.get(NODE)
-    return dict(given.data) if isinstance(given, DictionaryAttr) else {}
+    stated = op.attributes.get(NODE)
+    return dict(stated.data) if isinstance(stated, DictionaryAttr) else {}
 
 
 def own_steps(op: ProjectionOp) -> int:
     """The steps of a projection that a Delay node of NIR stood for."""
-    found = marks(op).get("steps")
-    return found.value.data if isinstance(found, IntegerAttr) else 0
+    steps = marks(op).get("steps")
+    return steps.value.data if isinstance(steps, IntegerAttr) else 0
 
 
 def plain(op: ProjectionOp) -> bool:
@@ -161,8 +161,8 @@ def _one_to_one(op: ProjectionOp) -> list[Node]:
         raise Inexpressible(f"@{name}: Scale has no bias; write a linear projection with a bias")
     if op.weights is not None or op.scale is not None:
         values: Array = np.ones((), np.float32) if op.weights is None else values_of(op.weights)
-        kept = op.weights is not None and op.scale is None
-        if values.dtype == np.int8 and not (kept and str(op.weights.type).endswith("xi8>")):  # pyright: ignore[reportOptionalMemberAccess]
+        stays = op.weights is not None and op.scale is None
+        if values.dtype == np.int8 and not (stays and str(op.weights.type).endswith("xi8>")):  # pyright: ignore[reportOptionalMemberAccess]
             values = values.astype(np.float32)
         if op.scale is not None:
             scale = values_of(op.scale)
@@ -225,10 +225,10 @@ def _window(op: ProjectionOp) -> Node:
         )
     one = axes == 1
     numbers = {"input_shape": source[1:], "stride": strides, "dilation": dilation}
-    found: dict[str, Value] = {key: np.array(v[0] if one else v) for key, v in numbers.items()}
-    found["padding"] = pads if isinstance(pads, str) else np.array(pads[0] if one else pads)
+    parameters: dict[str, Value] = {key: np.array(v[0] if one else v) for key, v in numbers.items()}
+    parameters["padding"] = pads if isinstance(pads, str) else np.array(pads[0] if one else pads)
     zeros = np.zeros(len(weight), weight.dtype if weight.dtype.kind == "f" else np.float32)
     bias = zeros if op.bias is None else values_of(op.bias)
-    found |= {"weight": weight, "groups": np.array(op.group_count()), "bias": bias}
+    parameters |= {"weight": weight, "groups": np.array(op.group_count()), "bias": bias}
     kind = "Conv1d" if one else "Conv2d"
-    return Node(kind, {key: found[key] for key in FIELDS[kind]})
+    return Node(kind, {key: parameters[key] for key in FIELDS[kind]})

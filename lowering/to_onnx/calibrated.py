@@ -107,8 +107,8 @@ class _Pairs:
     def _is_product(self, node: Node) -> bool:
         """Whether a product has an activation with a range, and a weight that is stored."""
         x, weight = node.inputs[:2]
-        made = self.makers.get(weight)
-        trits = made is not None and made.op_type == "DequantizeLinear"
+        maker = self.makers.get(weight)
+        trits = maker is not None and maker.op_type == "DequantizeLinear"
         stored = weight in self.graph.initializers and self._has_channels(weight)
         return self._has_range(x) and (trits or stored) and self._fits(node)
 
@@ -178,19 +178,19 @@ class _Pairs:
             scale, zero = self._grid(name)
             levels = self._add("QuantizeLinear", [name, scale, zero], Element.UINT8, name, "levels")
             inputs = [levels, scale, zero]
-            made = self._add("DequantizeLinear", inputs, Element.FLOAT, name, "restored")
-            self.restored[name] = made
-            self.grids[made] = self.grids[name]
-            self.restored[made] = made
+            restored = self._add("DequantizeLinear", inputs, Element.FLOAT, name, "restored")
+            self.restored[name] = restored
+            self.grids[restored] = self.grids[name]
+            self.restored[restored] = restored
         return self.restored[name]
 
     def _grid(self, name: str) -> tuple[str, str]:
         """The names of scale and zero point."""
         if name not in self.grids:
-            found = Grid(8, symmetric=False).quantization(self.ranges[name])
-            zero = np.array(found.zero_point + 128, np.uint8)
+            grid = Grid(8, symmetric=False).quantization(self.ranges[name])
+            zero = np.array(grid.zero_point + 128, np.uint8)
             self.grids[name] = (
-                self.graph.add_constant(np.array(found.scale, np.float32), f"{name}.scale"),
+                self.graph.add_constant(np.array(grid.scale, np.float32), f"{name}.scale"),
                 self.graph.add_constant(zero, f"{name}.zero_point"),
             )
         return self.grids[name]
@@ -210,8 +210,10 @@ class _Pairs:
                 self.graph.add_constant(scale, f"{name}.scale"),
                 self.graph.add_constant(zeros, "zero_points"),
             ]
-            made = self._add("DequantizeLinear", inputs, Element.FLOAT, name, "restored", axis=axis)
-            self.weights[name, axis] = made
+            restored = self._add(
+                "DequantizeLinear", inputs, Element.FLOAT, name, "restored", axis=axis
+            )
+            self.weights[name, axis] = restored
         return self.weights[name, axis]
 
     def _least(self, node: Node) -> Array:

@@ -144,8 +144,8 @@ def choose(e: Writer, condition: str, lhs: str, rhs: str) -> str:
     if element is Element.UINT64:  # no kernel, and no wider type
         other = e.node("Not", [condition], Element.BOOL)
         chosen = [
-            e.node("Mul", [value, e.cast(taken, element)], element)
-            for value, taken in ((lhs, condition), (rhs, other))
+            e.node("Mul", [value, e.cast(mask, element)], element)
+            for value, mask in ((lhs, condition), (rhs, other))
         ]
         return e.node("Add", chosen, element)
     wide = {

@@ -108,8 +108,8 @@ def _free_sizes(
     places = dict(zip(input_names or arguments, arguments, strict=False))
     places.update({name: name for name in arguments if name not in places})
     return {
-        places[name]: _named(name, given)
-        for name, given in axes.items()
+        places[name]: _named(name, sizes)
+        for name, sizes in axes.items()
         if name in places and name not in output_names
     }
 
@@ -134,17 +134,17 @@ def _name(function: FuncOp, inputs: Sequence[str] | None, outputs: Sequence[str]
                 f"got {', '.join(names) or 'none'}"
             )
         table = function.arg_attrs if what == "input_names" else function.res_attrs
-        given = [DictionaryAttr({})] * len(known) if table is None else list(table)
-        made = ArrayAttr(
+        dictionaries = [DictionaryAttr({})] * len(known) if table is None else list(table)
+        renamed = ArrayAttr(
             [
                 DictionaryAttr({**attributes.data, NAME_ATTRIBUTE: StringAttr(name)})
-                for attributes, name in zip(given, names, strict=True)
+                for attributes, name in zip(dictionaries, names, strict=True)
             ]
         )
         if what == "input_names":
-            function.arg_attrs = made
+            function.arg_attrs = renamed
         else:
-            function.res_attrs = made
+            function.res_attrs = renamed
 
 
 def _know_outputs(function: FuncOp, axes: DynamicAxes) -> None:
@@ -161,6 +161,6 @@ def _know_outputs(function: FuncOp, axes: DynamicAxes) -> None:
 def _tell(written: Sequence[Path], function: FuncOp, opset: int) -> None:
     size = sum(path.stat().st_size for path in written)
     names = " → ".join(
-        ", ".join(found) for found in (argument_names(function), result_names(function))
+        ", ".join(ports) for ports in (argument_names(function), result_names(function))
     )
     print(f"{written[0]}: {names}, opset {opset}, {size:,} bytes")

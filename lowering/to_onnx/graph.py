@@ -242,12 +242,12 @@ class Graph:
     def drop_unused(self) -> None:
         """Remove nodes that lead to no output, then initialisers that no node reads."""
         used = {port.name for port in self.outputs}
-        kept: list[Node] = []
+        live: list[Node] = []
         for node in reversed(self.nodes):
             if not used.isdisjoint(node.outputs):
-                kept.append(node)
+                live.append(node)
                 used.update(node.reads())
-        self.nodes = kept[::-1]
+        self.nodes = live[::-1]
         self.initializers = {n: array for n, array in self.initializers.items() if n in used}
 
     def rename_last(self, name: str, wish: str) -> str:

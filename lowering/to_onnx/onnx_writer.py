@@ -170,10 +170,10 @@ class Writer:
         if self.graph.makes(name) and self.in_body:
             return self.cast(name, element)  # what a body computes is not seen outside
         with self.writing(self._root):
-            made = self.cast(name, element)
-        self._numbers[name, element] = made
-        self._bound.add(made)  # what is kept here keeps its name
-        return made
+            result = self.cast(name, element)
+        self._numbers[name, element] = result
+        self._bound.add(result)  # what is kept here keeps its name
+        return result
 
     def _parameter(self, op: ParameterLike) -> str:
         key = op.key.data
@@ -253,14 +253,14 @@ class Writer:
         if name not in self._rounded:
             elements = [Element.UINT8, Element.FLOAT, Element.UINT8]
             wishes = [f"{name}.{part}" for part in ("levels", "scale", "zero")]
-            made = self.graph.add_node("DynamicQuantizeLinear", [name], elements, wishes, {})
-            self._rounded[name] = (made[0], made[1], made[2])
+            outputs = self.graph.add_node("DynamicQuantizeLinear", [name], elements, wishes, {})
+            self._rounded[name] = (outputs[0], outputs[1], outputs[2])
         return self._rounded[name]
 
     def ranges(self) -> dict[str, Range]:
         """The recorded ranges of what has been written, by tensor."""
-        found = ((name, recorded_range(value)) for value, name in self._values.items())
-        return {name: range for name, range in found if range is not None}
+        pairs = ((name, recorded_range(value)) for value, name in self._values.items())
+        return {name: range for name, range in pairs if range is not None}
 
     def matrices(self) -> set[str]:
         """The tensors of two axes among the values of the IR."""
@@ -348,10 +348,10 @@ class Writer:
             # ONNX Runtime would join both casts to one, which does not wrap around.
             name = self.cast(name, Element.INT64) if source is Element.UINT32 else name
             name = self.apply("Neg", [self.apply("Neg", [name])])
-        made = self.node("Cast", [name], element, to=int(element))
+        result = self.node("Cast", [name], element, to=int(element))
         if source.is_float and not element.is_float:
-            self._truncated.add(made)
-        return made
+            self._truncated.add(result)
+        return result
 
     def constant(self, array: Array, hint: str = "constant") -> str:
         """Stored values."""

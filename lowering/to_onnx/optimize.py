@@ -71,13 +71,13 @@ def optimize_onnx_model(
     if not source.is_file():
         raise OptionError(f"cannot read '{source}': no such file")
     with TemporaryDirectory() as folder:
-        made = None
+        optimized = None
         if optimization_level == "basic":
-            made = _simplified(source, Path(folder) / target.name)
-        if made is None:
-            made = _by_runtime(source, Path(folder) / target.name, optimization_level)
+            optimized = _simplified(source, Path(folder) / target.name)
+        if optimized is None:
+            optimized = _by_runtime(source, Path(folder) / target.name, optimization_level)
         if self_check:
-            _compare(source, made)
+            _compare(source, optimized)
         with PendingFiles() as pending:
             for path in sorted(Path(folder).iterdir()):
                 pending.add(target.parent / path.name, path.read_bytes())
@@ -171,14 +171,14 @@ def generated_inputs(session: Any) -> list[Array]:
     random = np.random.default_rng(0)
     sizes: dict[str, int] = {}
 
-    def size(axis: int, given: object) -> int:
-        if isinstance(given, int):
-            return given
+    def size(axis: int, stated: object) -> int:
+        if isinstance(stated, int):
+            return stated
         default = LENGTH if axis else BATCH
-        return sizes.setdefault(given, default) if isinstance(given, str) else default
+        return sizes.setdefault(stated, default) if isinstance(stated, str) else default
 
     return [
-        _numbers(port.type, [size(axis, given) for axis, given in enumerate(port.shape)], random)
+        _numbers(port.type, [size(axis, stated) for axis, stated in enumerate(port.shape)], random)
         for port in session.get_inputs()
     ]
 

@@ -30,10 +30,10 @@ def scan(
     with e.writing(body):
         after, results = step(carried, slices)
     elements = [e.element(name) for name in (*after, *results)]
-    made: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for name, element, rank in zip((*after, *results), elements, ranks, strict=True):
         port = Port(body.new_name(f"{e.hint}.after"), element, (None,) * rank)
-        made[name] = body.add_output(made.get(name, name), port)
+        renamed[name] = body.add_output(renamed.get(name, name), port)
     outputs = e.graph.add_node(
         "Scan",
         [*states, *inputs],

@@ -26,8 +26,8 @@ def flatten(e: Writer, op: tensor.FlattenOp) -> None:
     """The merged axes become -1, the others keep their size."""
     rank = tensor_type(op.operand).get_num_dims()
     start, end = op.start.value.data % rank, op.end.value.data % rank
-    kept = [-2 - axis for axis in range(rank)]
-    wishes = [*kept[:start], -1, *kept[end + 1 :]]
+    copies = [-2 - axis for axis in range(rank)]
+    wishes = [*copies[:start], -1, *copies[end + 1 :]]
     _reshape(e, op.operand, op.result, _wishes(wishes, tensor_type(op.result).get_shape()))
 
 

@@ -23,14 +23,14 @@ _SEEN = 64
 def share_weights(graph: Graph) -> None:
     """Store equal float matrices once, and those that MatMul reads as the transpose of another."""
     readers = _readers(graph)
-    kept: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    names: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for name in _matrices(graph, readers):
         array = graph.initializers[name]
         kind, shape = array.dtype.name, array.shape
-        equal = _first(graph, kept.get((kind, shape), []), array)
+        equal = _first(graph, names.get((kind, shape), []), array)
         turned = None
         if equal is None and all(node.op_type == "MatMul" for node in readers[name]):
-            turned = _first(graph, kept.get((kind, shape[::-1]), []), array.T)
+            turned = _first(graph, names.get((kind, shape[::-1]), []), array.T)
         if equal is not None:
             for node in graph.nodes:
                 node.rename(name, equal)
@@ -39,17 +39,17 @@ def share_weights(graph: Graph) -> None:
             graph.nodes.insert(0, Node("Transpose", [turned], [name], {"perm": [1, 0]}))
             graph.elements[name] = element
         else:
-            kept.setdefault((kind, shape), []).append(name)
+            names.setdefault((kind, shape), []).append(name)
             continue
         del graph.initializers[name]
 
 
 def _readers(graph: Graph) -> dict[str, list[Node]]:
-    found: dict[str, list[Node]] = {}
+    readers: dict[str, list[Node]] = {}
     for node in graph.all_nodes():
         for name in node.inputs:
-            found.setdefault(name, []).append(node)
-    return found
+            readers.setdefault(name, []).append(node)
+    return readers
 
 
 def _matrices(graph: Graph, readers: dict[str, list[Node]]) -> Iterator[str]:

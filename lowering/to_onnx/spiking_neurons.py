@@ -190,9 +190,9 @@ def run(
     wide = e.element(drive)
 
     def step(states: list[str], inputs: list[str]) -> tuple[list[str], list[str]]:
-        kept = [e.element(state) for state in states]
+        elements = [e.element(state) for state in states]
         output, after = advance(model, inputs[0], [e.cast(state, wide) for state in states])
-        return [e.cast(a, k) for a, k in zip(after, kept, strict=True)], [output]
+        return [e.cast(a, k) for a, k in zip(after, elements, strict=True)], [output]
 
     if shape[0] == 1:
         after, results = step(list(initial), [squeeze_step(e, drive)])

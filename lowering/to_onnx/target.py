@@ -115,8 +115,8 @@ class OnnxTarget(Target):
         if options.precision != "int8" or options.calibration is None:
             return stages
         pairs = (("data", options.calibration), ("observer", options.observer))
-        given = " ".join(option_text(name, (value,)) for name, value in pairs)
-        return (*stages, Stage("calibrate", f"calibrate{{{given}}}"))
+        options_text = " ".join(option_text(name, (value,)) for name, value in pairs)
+        return (*stages, Stage("calibrate", f"calibrate{{{options_text}}}"))
 
     def emit(self, module: ModuleOp, options: OnnxOptions) -> Artifact:
         """The `.onnx` file, and a file of weights beside it where one is not enough.
@@ -211,21 +211,21 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
         called = quantize_graph(graph, _ranges(writer), writer.matrices(), options.weight_bits)
         results = [called.get(name, name) for name in results]
     current: dict[str, str] = {}
-    for made, element, name, (_, sizes) in zip(results, elements, outputs, ports, strict=True):
-        current[made] = graph.add_output(current.get(made, made), Port(name, element, sizes))
+    for value, element, name, (_, sizes) in zip(results, elements, outputs, ports, strict=True):
+        current[value] = graph.add_output(current.get(value, value), Port(name, element, sizes))
     graph.drop_unused()
     share_weights(graph)
     return graph
 
 
 def _ranges(writer: Writer) -> dict[str, Range]:
-    found = writer.ranges()
-    if not found:
+    ranges = writer.ranges()
+    if not ranges:
         raise LoweringError(
             "target 'onnx': precision=int8 takes its scales from samples: give calibration=FILE "
             "(.npy, .npz or .safetensors), or run the pass 'calibrate' before"
         )
-    return found
+    return ranges
 
 
 def _reserve_keys(function: func.FuncOp, writer: Writer) -> None:

@@ -276,8 +276,8 @@ def ternarize(e: Writer, op: ternary.TernarizeOp) -> None:
         over = e.apply("Greater", [size, threshold], result=Element.BOOL)
         trits = e.apply("Mul", [e.apply("Sign", [x]), e.cast(over, wide)])
     if op.scale is not None:
-        kept = e.cast(e.apply("Abs", [trits]), Element.DOUBLE)
-        sums = [e.apply("Mul", [e.cast(size, Element.DOUBLE), kept]), kept]
+        nonzero = e.cast(e.apply("Abs", [trits]), Element.DOUBLE)
+        sums = [e.apply("Mul", [e.cast(size, Element.DOUBLE), nonzero]), nonzero]
         total, count = (
             reduce_axes(e, "ReduceSum", name, axes, False) if axes else name for name in sums
         )

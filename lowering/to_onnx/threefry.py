@@ -60,8 +60,8 @@ class _Writer:
         return self.add("Cast", x, to=to, out=out)
 
     def number(self, value: int, kind: int) -> str:
-        made = self.onnx.helper.make_tensor("value", kind, [], [value])
-        return self.add("Constant", value=made)
+        value_tensor = self.onnx.helper.make_tensor("value", kind, [], [value])
+        return self.add("Constant", value=value_tensor)
 
     def shift(self, word: str, by: int, direction: str) -> str:
         amount = self.number(by, self.onnx.TensorProto.UINT32)

@@ -129,9 +129,9 @@ class _Integers:
             scale, zero = self.how.fixed[op.kind]
             grid = Quantization(np.array([scale], np.float32), zero)
         elif op.kind == "CONCATENATION":
-            given = [t for t in inputs if t is not None]
-            grid = self._joined(output, given)
-            inputs = [self._on(t, grid) if grid is not t.quantization else t for t in given]
+            parts = [t for t in inputs if t is not None]
+            grid = self._joined(output, parts)
+            inputs = [self._on(t, grid) if grid is not t.quantization else t for t in parts]
         else:
             grid = self._grid(output)
         if op.kind == "PADV2":
@@ -139,9 +139,9 @@ class _Integers:
         options = dict(op.options)
         if op.kind in ("ADD", "SUB") and self.how.element is Element.INT16:
             options["potScaleInt16"] = False
-        made = Tensor(output.name, self.how.element, output.shape, None, grid)
-        self.made.append(Operator(op.kind, list(inputs), [made], options))
-        self.integers[output] = made
+        result = Tensor(output.name, self.how.element, output.shape, None, grid)
+        self.made.append(Operator(op.kind, list(inputs), [result], options))
+        self.integers[output] = result
 
     def _fill(self, value: Tensor | None, padded: Tensor) -> Tensor:
         """A stored number on the grid of `padded`; -inf is the least level."""
@@ -155,9 +155,9 @@ class _Integers:
         return np.clip(levels, bounds.min, bounds.max).astype(bounds.dtype).reshape(values.shape)
 
     def _product_inputs(self, op: Operator) -> list[Tensor | None]:
-        given, weight, bias = op.inputs
-        assert given is not None and weight is not None
-        x, axis = self._integer(given), channel_axis(op)
+        activation, weight, bias = op.inputs
+        assert activation is not None and weight is not None
+        x, axis = self._integer(activation), channel_axis(op)
         assert x.quantization is not None
         channels = weight.shape[axis]
         values = np.zeros(channels) if bias is None or bias.data is None else bias.data
@@ -204,8 +204,8 @@ class _Integers:
         return self._grid_of(Range(float(real.min()), float(real.max())))
 
     def _grid_of(self, range: Range) -> Quantization:
-        found = Grid(self.how.element.bits, symmetric=self.how.symmetric).quantization(range)
-        return Quantization(np.array([found.scale], np.float32), found.zero_point)
+        grid = Grid(self.how.element.bits, symmetric=self.how.symmetric).quantization(range)
+        return Quantization(np.array([grid.scale], np.float32), grid.zero_point)
 
     def _integer(self, tensor: Tensor) -> Tensor:
         """The integer form of a float tensor."""
@@ -214,26 +214,26 @@ class _Integers:
                 low, high = float(tensor.data.min(initial=0)), float(tensor.data.max(initial=0))
                 grid = self._grid_of(Range(low, high))
                 values = self._levels(tensor.data, grid)
-                made = Tensor(tensor.name, self.how.element, tensor.shape, values, grid)
+                result = Tensor(tensor.name, self.how.element, tensor.shape, values, grid)
             else:
                 name = f"{tensor.name}.{self.how.element.name.lower()}"
-                made = Tensor(name, self.how.element, tensor.shape)
-                made.quantization = self._grid(tensor)
-                self.made.append(Operator("QUANTIZE", [self._float(tensor)], [made]))
-            self.integers[tensor] = made
+                result = Tensor(name, self.how.element, tensor.shape)
+                result.quantization = self._grid(tensor)
+                self.made.append(Operator("QUANTIZE", [self._float(tensor)], [result]))
+            self.integers[tensor] = result
         return self.integers[tensor]
 
     def _on(self, tensor: Tensor, grid: Quantization | None) -> Tensor:
         """A tensor of integers on another grid."""
-        made = Tensor(f"{tensor.name}.regrid", self.how.element, tensor.shape, None, grid)
-        self.made.append(Operator("QUANTIZE", [tensor], [made]))
-        return made
+        result = Tensor(f"{tensor.name}.regrid", self.how.element, tensor.shape, None, grid)
+        self.made.append(Operator("QUANTIZE", [tensor], [result]))
+        return result
 
     def _float(self, tensor: Tensor) -> Tensor:
         if tensor not in self.floats and tensor in self.integers:
-            made = Tensor(f"{tensor.name}.float", Element.FLOAT32, tensor.shape)
-            self.made.append(Operator("DEQUANTIZE", [self.integers[tensor]], [made]))
-            self.floats[tensor] = made
+            result = Tensor(f"{tensor.name}.float", Element.FLOAT32, tensor.shape)
+            self.made.append(Operator("DEQUANTIZE", [self.integers[tensor]], [result]))
+            self.floats[tensor] = result
         return self.floats.get(tensor, tensor)
 
     def _input(self, tensor: Tensor, element: Element) -> Tensor:
@@ -241,21 +241,21 @@ class _Integers:
             return tensor
         grid = self._grid(tensor)
         self.integers[tensor] = Tensor(tensor.name, self.how.element, tensor.shape, None, grid)
-        return self._as(self.integers[tensor], element, given=True)
+        return self._as(self.integers[tensor], element, is_input=True)
 
     def _output(self, tensor: Tensor, element: Element) -> Tensor:
         if tensor.element is not Element.FLOAT32 or element is Element.FLOAT32:
             return self._float(tensor)
-        return self._as(self._integer(tensor), element, given=False)
+        return self._as(self._integer(tensor), element, is_input=False)
 
-    def _as(self, tensor: Tensor, element: Element, *, given: bool) -> Tensor:
+    def _as(self, tensor: Tensor, element: Element, *, is_input: bool) -> Tensor:
         """A port as `element`: uint8 is int8 shifted by 128."""
         if element is self.how.element:
             return tensor
         assert tensor.quantization is not None
         how = Quantization(tensor.quantization.scale, tensor.quantization.zero_point + 128)
         port = Tensor(f"{tensor.name}.uint8", Element.UINT8, tensor.shape, None, how)
-        pair = ([port], [tensor]) if given else ([tensor], [port])
+        pair = ([port], [tensor]) if is_input else ([tensor], [port])
         self.made.append(Operator("QUANTIZE", list(pair[0]), pair[1]))
         return port
 

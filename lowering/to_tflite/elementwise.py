@@ -71,11 +71,11 @@ def together(
     """
     rank = tensor_type(result).get_num_dims()
     large = [v for v in values if any(size != 1 for size in tensor_type(v).get_shape())]
-    found = [e.stored(v)[1] for v in large]
-    if found and found[0].image is not None and all(layout == found[0] for layout in found):
-        return [e.stored(v)[0] if v in large else e.value(v) for v in values], found[0]
+    layouts = [e.stored(v)[1] for v in large]
+    if layouts and layouts[0].image is not None and all(layout == layouts[0] for layout in layouts):
+        return [e.stored(v)[0] if v in large else e.value(v) for v in values], layouts[0]
     layout = plain(rank)
-    for value, own in zip(large, found, strict=True):
+    for value, own in zip(large, layouts, strict=True):
         full = len(own.order) == rank and own.image is None and e.array(value) is None
         if full and not own.is_plain:
             layout = own
@@ -88,10 +88,10 @@ def _broadcastable(e: Writer, value: SSAValue, layout: Layout) -> Tensor:
     rank, own = len(layout.order), tensor_type(value).get_num_dims()
     if own == rank:
         return e.laid(value, layout)
-    given = e.value(value)
+    plain_value = e.value(value)
     if not own or layout.is_plain:
-        return given
-    laid = e.transpose(e.expand_axes(given, range(rank - own)), layout.order)
+        return plain_value
+    laid = e.transpose(e.expand_axes(plain_value, range(rank - own)), layout.order)
     if laid.data is None:
         return laid
     lead = next((a for a, size in enumerate(laid.shape) if size != 1), rank - 1)
@@ -186,8 +186,8 @@ def _by_power(e: Writer, x: Tensor, power: Array) -> Tensor:
 
     def quotient(value: Tensor, exponents: Array) -> Tensor:
         inverse = e.constant(np.ldexp(1.0, -exponents).astype(np.float32), "powers")
-        made = e.binary("MUL", e.cast(value, Element.FLOAT32), inverse)
-        return e.cast(made, Element.INT64)
+        product = e.binary("MUL", e.cast(value, Element.FLOAT32), inverse)
+        return e.cast(product, Element.INT64)
 
     with e.exactly():
         cut = e.constant(np.left_shift(np.int64(1), shift + more), "powers")

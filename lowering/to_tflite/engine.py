@@ -57,11 +57,11 @@ def tensors_of(
 ) -> dict[int, Array]:
     """What LiteRT computes for each tensor of a model, by number; see `run_tflite`."""
     interpreter = _invoked(model, inputs, 1, delegates, reference, keep=True)
-    found: dict[int, Array] = {}
+    tensors: dict[int, Array] = {}
     for port in interpreter.get_tensor_details():
         with suppress(ValueError):  # nothing was computed for it
-            found[port["index"]] = interpreter.get_tensor(port["index"]).copy()
-    return found
+            tensors[port["index"]] = interpreter.get_tensor(port["index"]).copy()
+    return tensors
 
 
 def _invoked(
@@ -140,13 +140,15 @@ class TFLiteEngine(ArtifactEngine):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """See `Engine.run`."""
         manifest = self.artifact.manifest
-        given, made = (cast("list[Any]", manifest[f"{end}_axes"]) for end in ("input", "output"))
-        laid = [x.transpose(axes) for x, axes in zip(inputs, given, strict=True)]
+        input_axes, output_axes = (
+            cast("list[Any]", manifest[f"{end}_axes"]) for end in ("input", "output")
+        )
+        laid = [x.transpose(axes) for x, axes in zip(inputs, input_axes, strict=True)]
         reference = manifest.get("kernels") == "reference"
         model = next(iter(self.artifact.files.values()))
         outputs, _ = run_faithfully(model, laid, reference=reference)
         self.name = f"litert {version('ai-edge-litert')}"
-        return [y.transpose(np.argsort(axes)) for y, axes in zip(outputs, made, strict=True)]
+        return [y.transpose(np.argsort(axes)) for y, axes in zip(outputs, output_axes, strict=True)]
 
 
 def _first_line(error: BaseException) -> str:
@@ -189,9 +191,9 @@ def self_check(
         expected = run_module(module, inputs) if affordable else None
     except TritonError:
         return False  # the sizes chosen here do not suit the program
-    given = [x.transpose(order) for x, order in zip(inputs, orders[0], strict=True)]
+    laid_inputs = [x.transpose(order) for x, order in zip(inputs, orders[0], strict=True)]
     try:
-        actual, faithful = run_faithfully(model, given, reference=reference)
+        actual, faithful = run_faithfully(model, laid_inputs, reference=reference)
     except BackendError as error:
         raise LoweringError(f"the self-check of the TFLite model failed: {error}") from None
     if expected is None:

@@ -108,14 +108,14 @@ def _batches(config: TFLiteQuantizationConfig | None) -> list[tuple[Any, ...]]:
     """The batches of the representative data set, as tuples."""
     if config is None or config.representative_dataset is None:
         return []
-    found: list[tuple[Any, ...]] = []
+    batches: list[tuple[Any, ...]] = []
     count = 0
     for batch in config.representative_dataset:
         several = isinstance(batch, tuple | list)
-        found.append(tuple(cast("Sequence[Any]", batch)) if several else (batch,))
-        count += len(found[-1][0])
+        batches.append(tuple(cast("Sequence[Any]", batch)) if several else (batch,))
+        count += len(batches[-1][0])
         if count >= SAMPLES:
             break
-    if not found:
+    if not batches:
         raise OptionError("the representative data set is empty")
-    return found
+    return batches

@@ -119,35 +119,35 @@ class _Writer:
         return self._pack(model)
 
     def _tensors(self, tensors: list[Tensor]) -> list[Any]:
-        taken: set[str] = set()
-        made: list[Any] = []
+        used: set[str] = set()
+        tables: list[Any] = []
         ports = dict(zip(self.graph.inputs, self.graph.input_names, strict=True))
         ports |= dict(zip(self.graph.outputs, self.graph.output_names, strict=True))
-        taken.update(ports.values())
+        used.update(ports.values())
         for tensor in tensors:
             name, number = tensor.name, 1
-            while name in taken:
+            while name in used:
                 name, number = f"{tensor.name}_{number}", number + 1
-            taken.add(name)
-            made.append(self._tensor(tensor, ports.get(tensor, name)))
-        return made
+            used.add(name)
+            tables.append(self._tensor(tensor, ports.get(tensor, name)))
+        return tables
 
     def _tensor(self, tensor: Tensor, name: str) -> Any:
-        made = self.schema.TensorT()
-        made.name, made.type = name, int(tensor.element)
-        made.shape = [1 if size == DYNAMIC else size for size in tensor.shape]
-        made.hasRank = True
+        table = self.schema.TensorT()
+        table.name, table.type = name, int(tensor.element)
+        table.shape = [1 if size == DYNAMIC else size for size in tensor.shape]
+        table.hasRank = True
         if DYNAMIC in tensor.shape:
-            made.shapeSignature = [-1 if size == DYNAMIC else size for size in tensor.shape]
-        made.buffer = 0 if tensor.data is None else self._buffer(stored_bytes(tensor))
+            table.shapeSignature = [-1 if size == DYNAMIC else size for size in tensor.shape]
+        table.buffer = 0 if tensor.data is None else self._buffer(stored_bytes(tensor))
         if tensor.quantization is not None:
             how = self.schema.QuantizationParametersT()
             scale = tensor.quantization.scale.astype(np.float32).reshape(-1)
             how.scale = scale
             how.zeroPoint = np.full(scale.size, tensor.quantization.zero_point, np.int64)
             how.quantizedDimension = tensor.quantization.axis
-            made.quantization = how
-        return made
+            table.quantization = how
+        return table
 
     def _buffer(self, content: bytes) -> int:
         if content not in self.known:
@@ -157,18 +157,18 @@ class _Writer:
 
     def _operator(self, op: Operator, index: Mapping[Tensor, int]) -> Any:
         schema = self.schema
-        made = schema.OperatorT()
-        made.opcodeIndex = self.codes.setdefault((op.kind, version(op)), len(self.codes))
-        made.inputs = [-1 if tensor is None else index[tensor] for tensor in op.inputs]
-        made.outputs = [index[tensor] for tensor in op.outputs]
+        entry = schema.OperatorT()
+        entry.opcodeIndex = self.codes.setdefault((op.kind, version(op)), len(self.codes))
+        entry.inputs = [-1 if tensor is None else index[tensor] for tensor in op.inputs]
+        entry.outputs = [index[tensor] for tensor in op.outputs]
         table = OPTIONS.get(op.kind)
         if table is not None:
             options = getattr(schema, f"{table}T")()
             for name, value in op.options.items():
                 setattr(options, name, value)
-            made.builtinOptionsType = getattr(schema.BuiltinOptions, table)
-            made.builtinOptions = options
-        return made
+            entry.builtinOptionsType = getattr(schema.BuiltinOptions, table)
+            entry.builtinOptions = options
+        return entry
 
     def _code(self, kind: str, number: int) -> Any:
         code = self.schema.OperatorCodeT()
@@ -179,12 +179,12 @@ class _Writer:
 
     def _signature(self, index: Mapping[Tensor, int]) -> Any:
         def maps(tensors: list[Tensor], names: list[str]) -> list[Any]:
-            made: list[Any] = []
+            tables: list[Any] = []
             for tensor, name in zip(tensors, names, strict=True):
                 entry = self.schema.TensorMapT()
                 entry.name, entry.tensorIndex = name, index[tensor]
-                made.append(entry)
-            return made
+                tables.append(entry)
+            return tables
 
         signature = self.schema.SignatureDefT()
         signature.signatureKey, signature.subgraphIndex = SIGNATURE, 0
@@ -196,12 +196,12 @@ class _Writer:
         oldest = runtime(self.graph.operators).encode()
         entries = {"min_runtime_version": oldest + bytes(max(16 - len(oldest), 0))}
         entries |= {name: text.encode() for name, text in sorted(self.info.metadata.items())}
-        made: list[Any] = []
+        tables: list[Any] = []
         for name, content in entries.items():
             entry = self.schema.MetadataT()
             entry.name, entry.buffer = name, self._buffer(content)
-            made.append(entry)
-        return made
+            tables.append(entry)
+        return tables
 
     def _pack(self, model: Any) -> bytes:
         import flatbuffers  # pyright: ignore[reportMissingImports]

@@ -21,7 +21,7 @@ def fuse(graph: Graph) -> None:
     """Move `ADD` of a constant vector into products, then activations into what precedes them."""
     for step in (_take_bias, _take_activation):
         producers, uses = graph.producers(), graph.uses()
-        kept: list[Operator] = []
+        live: list[Operator] = []
         for op in graph.operators:
             source = next((t for t in op.inputs if t in producers and t.data is None), None)
             before = None if source is None or uses[source] > 1 else producers[source]
@@ -29,8 +29,8 @@ def fuse(graph: Graph) -> None:
                 before.outputs = op.outputs
                 producers[op.outputs[0]] = before
             else:
-                kept.append(op)
-        graph.operators = kept
+                live.append(op)
+        graph.operators = live
     graph.drop_unused()
 
 

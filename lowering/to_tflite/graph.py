@@ -167,17 +167,17 @@ class Graph:
         exact: bool = False,
     ) -> None:
         """Append an operator."""
-        made = Operator(kind, list(inputs), list(outputs), dict(options), exact)
-        self.operators.append(made)
+        operator = Operator(kind, list(inputs), list(outputs), dict(options), exact)
+        self.operators.append(operator)
 
     def tensors(self) -> list[Tensor]:
         """Every tensor once: inputs, then in the order in which operators name them."""
-        found = dict.fromkeys(self.inputs)
+        seen = dict.fromkeys(self.inputs)
         for operator in self.operators:
-            found.update(dict.fromkeys(t for t in operator.inputs if t is not None))
-            found.update(dict.fromkeys(operator.outputs))
-        found.update(dict.fromkeys(self.outputs))
-        return list(found)
+            seen.update(dict.fromkeys(t for t in operator.inputs if t is not None))
+            seen.update(dict.fromkeys(operator.outputs))
+        seen.update(dict.fromkeys(self.outputs))
+        return list(seen)
 
     def producers(self) -> dict[Tensor, Operator]:
         """The operator that gives each computed tensor."""
@@ -198,9 +198,9 @@ class Graph:
     def drop_unused(self) -> None:
         """Remove operators that lead to no output."""
         used = set(self.outputs)
-        kept: list[Operator] = []
+        live: list[Operator] = []
         for operator in reversed(self.operators):
             if not used.isdisjoint(operator.outputs):
-                kept.append(operator)
+                live.append(operator)
                 used.update(t for t in operator.inputs if t is not None)
-        self.operators = kept[::-1]
+        self.operators = live[::-1]

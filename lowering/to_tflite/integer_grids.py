@@ -45,8 +45,8 @@ RANGES = {Element.INT8: (-128, 127), Element.UINT8: (0, 255)}
 def grid_of(value: SSAValue) -> Grid | None:
     """The grid of a tensor of bytes, its own or that of what it was moved from."""
     while is_byte(value):
-        if (found := recorded_grid(value)) is not None:
-            return found
+        if (grid := recorded_grid(value)) is not None:
+            return grid
         owner = value.owner
         if not takes_integers(owner) or len(owner.operands) != 1:
             return None
@@ -88,17 +88,17 @@ def activation(bounds: tuple[int, int], grid: Grid, element: Element) -> int | N
 # Multipliers.
 
 
-def agrees(found: Rescaled, factors: Array, *, once: bool = False) -> bool:
+def agrees(scaled: Rescaled, factors: Array, *, once: bool = False) -> bool:
     """Whether LiteRT rescales by real factors as the program does.
 
     Args:
-        found: the program's rescaling.
+        scaled: the rescaling of the program.
         factors: float64.
         once: whether the kernel rounds once, as FULLY_CONNECTED does.
     """
     factors = np.atleast_1d(factors)
     if once:
-        if found.twice:
+        if scaled.twice:
             return False
         try:
             multipliers, shifts = fixed_points(factors)
@@ -107,9 +107,9 @@ def agrees(found: Rescaled, factors: Array, *, once: bool = False) -> bool:
         exponents = 31 - np.asarray(shifts, np.int64)
     else:
         multipliers, exponents = multiplier_of(factors)
-        if not found.twice and (exponents < 0).any():
+        if not scaled.twice and (exponents < 0).any():
             return False
-    return is_same(found.multipliers, multipliers) and is_same(found.exponents, exponents)
+    return is_same(scaled.multipliers, multipliers) and is_same(scaled.exponents, exponents)
 
 
 def is_same(values: Array, others: Array) -> bool:
@@ -123,6 +123,6 @@ def node_for(
 ) -> Tensor:  # fmt: skip
     """One operator that gives `value`, on its grid."""
     with e.exactly():
-        made = e.node(kind, inputs, element_of(value), tuple(shape), **options)
-    made.quantization = quantization_of(value)
-    return made
+        result = e.node(kind, inputs, element_of(value), tuple(shape), **options)
+    result.quantization = quantization_of(value)
+    return result

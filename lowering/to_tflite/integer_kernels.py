@@ -44,20 +44,20 @@ def put_on_grid(e: Writer, value: SSAValue) -> None:
     """Say in the file how the bytes of a value that has been written stand for real numbers."""
     if not is_byte(value) or not e.has(value) or (how := quantization_of(value)) is None:
         return
-    made, _ = e.stored(value)
-    if made.data is None and made.element in RANGES and made.quantization is None:
-        made.quantization = how
+    stored, _ = e.stored(value)
+    if stored.data is None and stored.element in RANGES and stored.quantization is None:
+        stored.quantization = how
     if isinstance(value.owner, tensor.ConcatenateOp):
         # LiteRT joins what is on one grid; the program has put it there.
-        op = next(op for op in reversed(e.graph.operators) if made in op.outputs)
+        op = next(op for op in reversed(e.graph.operators) if stored in op.outputs)
         op.inputs = [_on(t, how) for t in op.inputs if t is not None]
 
 
-def _on(given: Tensor, how: Quantization) -> Tensor:
-    if given.data is not None:
-        return Tensor(given.name, given.element, given.shape, given.data, how)
-    given.quantization = given.quantization or how
-    return given
+def _on(stored: Tensor, how: Quantization) -> Tensor:
+    if stored.data is not None:
+        return Tensor(stored.name, stored.element, stored.shape, stored.data, how)
+    stored.quantization = stored.quantization or how
+    return stored
 
 
 # Arithmetic on elements.
@@ -65,9 +65,9 @@ def _on(given: Tensor, how: Quantization) -> Tensor:
 
 def _sum(value: SSAValue) -> Kernel | None:
     """ADD and SUB: operands on one fine grid, then one rescaling."""
-    found = rescaled(value)
-    op = None if found is None else found.source.owner
-    if found is None or not isinstance(op, tensor.AddOp | tensor.SubOp):
+    scaled = rescaled(value)
+    op = None if scaled is None else scaled.source.owner
+    if scaled is None or not isinstance(op, tensor.AddOp | tensor.SubOp):
         return None
     parts = [rescaled(v) for v in (op.lhs, op.rhs)]
     operands: list[SSAValue] = []
@@ -82,15 +82,17 @@ def _sum(value: SSAValue) -> Kernel | None:
         operands.append(inner[0])
         grids.append(grid)
     y, largest = grid_of(value), 2.0 * max(grid.scale for grid in grids)
-    if y is None or found.zero != y.zero_point:
+    if y is None or scaled.zero != y.zero_point:
         return None
     fits = all(
         part is not None and agrees(part, np.atleast_1d(np.float64(grid.scale) / largest))
         for part, grid in zip(parts, grids, strict=True)
     )
-    if not fits or not agrees(found, np.atleast_1d(largest / (2.0**20 * np.float64(y.scale)))):
+    if not fits or not agrees(scaled, np.atleast_1d(largest / (2.0**20 * np.float64(y.scale)))):
         return None
-    return _elementwise("ADD" if isinstance(op, tensor.AddOp) else "SUB", value, operands, found, y)
+    return _elementwise(
+        "ADD" if isinstance(op, tensor.AddOp) else "SUB", value, operands, scaled, y
+    )
 
 
 def _times(value: SSAValue, number: int) -> tuple[SSAValue, int] | None:
@@ -104,53 +106,55 @@ def _times(value: SSAValue, number: int) -> tuple[SSAValue, int] | None:
 
 def _times_each_other(value: SSAValue) -> Kernel | None:
     """MUL."""
-    found = rescaled(value)
-    op = None if found is None else found.source.owner
-    if found is None or not isinstance(op, tensor.MulOp):
+    scaled = rescaled(value)
+    op = None if scaled is None else scaled.source.owner
+    if scaled is None or not isinstance(op, tensor.MulOp):
         return None
     operands = [centred(op.lhs), centred(op.rhs)]
     if operands[0] is None or operands[1] is None:
         return None
     grids, y = [grid_of(x[0]) for x in operands if x is not None], grid_of(value)
-    if y is None or found.zero != y.zero_point or grids[0] is None or grids[1] is None:
+    if y is None or scaled.zero != y.zero_point or grids[0] is None or grids[1] is None:
         return None
     zeros = (operands[0][1], operands[1][1])
     scales = [np.float32(grid.scale) for grid in (grids[0], grids[1], y)]
     factor = np.float64(scales[0] * scales[1] / scales[2])
-    if zeros != (grids[0].zero_point, grids[1].zero_point) or not agrees(found, np.array([factor])):
+    if zeros != (grids[0].zero_point, grids[1].zero_point) or not agrees(
+        scaled, np.array([factor])
+    ):
         return None
-    return _elementwise("MUL", value, [operands[0][0], operands[1][0]], found, y)
+    return _elementwise("MUL", value, [operands[0][0], operands[1][0]], scaled, y)
 
 
 def _elementwise(
-    kind: str, value: SSAValue, operands: list[SSAValue], found: Rescaled, y: Grid
+    kind: str, value: SSAValue, operands: list[SSAValue], scaled: Rescaled, y: Grid
 ) -> Kernel | None:
-    number = activation(found.bounds, y, element_of(value))
+    number = activation(scaled.bounds, y, element_of(value))
     if number is None or any(element_of(x) is not element_of(value) for x in operands):
         return None
 
     def write(e: Writer) -> None:
-        given, layout = together(e, operands, value)
+        inputs, layout = together(e, operands, value)
         shape = layout.stored(tensor_type(value).get_shape())
-        made = node_for(e, kind, given, value, shape, fusedActivationFunction=number)
-        e.bind(value, made, layout)
+        result = node_for(e, kind, inputs, value, shape, fusedActivationFunction=number)
+        e.bind(value, result, layout)
 
     return Kernel(operands, write)
 
 
 def _regridded(value: SSAValue) -> Kernel | None:
     """QUANTIZE between grids; RELU and the like where it has bounds."""
-    found = rescaled(value)
-    inner = None if found is None else centred(found.source)
-    if found is None or inner is None:
+    scaled = rescaled(value)
+    inner = None if scaled is None else centred(scaled.source)
+    if scaled is None or inner is None:
         return None
     x, y = grid_of(inner[0]), grid_of(value)
-    if x is None or y is None or (x.zero_point, y.zero_point) != (inner[1], found.zero):
+    if x is None or y is None or (x.zero_point, y.zero_point) != (inner[1], scaled.zero):
         return None
-    element, number = element_of(value), activation(found.bounds, y, element_of(value))
+    element, number = element_of(value), activation(scaled.bounds, y, element_of(value))
     if number is None or (number and element is not element_of(inner[0])):
         return None
-    if not agrees(found, np.atleast_1d(np.float64(x.scale) / np.float64(y.scale))):
+    if not agrees(scaled, np.atleast_1d(np.float64(x.scale) / np.float64(y.scale))):
         return None
     kind = ("QUANTIZE", "RELU", "RELU_N1_TO_1", "RELU6")[number]
     return Kernel([inner[0]], lambda e: _alone(e, kind, inner[0], value))
@@ -158,8 +162,8 @@ def _regridded(value: SSAValue) -> Kernel | None:
 
 def _alone(e: Writer, kind: str, x: SSAValue, value: SSAValue) -> None:
     """An operator on one operand, in whatever order it is stored."""
-    given, layout = e.stored(x)
-    e.bind(value, node_for(e, kind, [given], value, given.shape), layout)
+    stored, layout = e.stored(x)
+    e.bind(value, node_for(e, kind, [stored], value, stored.shape), layout)
 
 
 def _to_real(value: SSAValue) -> Kernel | None:
@@ -199,9 +203,9 @@ def _is_grid(grid: Grid, scale: SSAValue, zero: SSAValue) -> bool:
 
 def _mean(value: SSAValue) -> Kernel | None:
     """MEAN."""
-    found = rescaled(value)
-    op = None if found is None else found.source.owner
-    if found is None or not isinstance(op, tensor.ReduceSumOp):
+    scaled = rescaled(value)
+    op = None if scaled is None else scaled.source.owner
+    if scaled is None or not isinstance(op, tensor.ReduceSumOp):
         return None
     inner, shape = centred(op.operand), tensor_type(op.operand).get_shape()
     axes = sorted({axis % len(shape) for axis in op.axes.get_values()})
@@ -211,37 +215,43 @@ def _mean(value: SSAValue) -> Kernel | None:
     count = prod(shape[axis] for axis in axes)
     if DYNAMIC in [shape[axis] for axis in axes] or count < 1:
         return None
-    if (x.zero_point, y.zero_point) != (inner[1], found.zero):
+    if (x.zero_point, y.zero_point) != (inner[1], scaled.zero):
         return None
     factor = float(np.float64(np.float32(x.scale) / np.float32(y.scale)))
     multiplier, exponent = shared_multiplier(factor, count)
-    fits = is_same(found.multipliers, multiplier) and is_same(found.exponents, exponent)
-    if not fits or not (found.twice or exponent >= 0) or found.bounds != RANGES[element_of(value)]:
+    fits = is_same(scaled.multipliers, multiplier) and is_same(scaled.exponents, exponent)
+    if (
+        not fits
+        or not (scaled.twice or exponent >= 0)
+        or scaled.bounds != RANGES[element_of(value)]
+    ):
         return None
 
     def write(e: Writer) -> None:
-        given, layout = e.stored(inner[0])
+        operand, layout = e.stored(inner[0])
         stored = sorted(layout.axis(axis) for axis in axes)
         keep = bool(op.keepdims.value.data)
-        sizes = [(1 if a in stored else n) for a, n in enumerate(given.shape)
+        sizes = [(1 if a in stored else n) for a, n in enumerate(operand.shape)
                  if keep or a not in stored]  # fmt: skip
-        made = node_for(e, "MEAN", [given, e.indices(stored, "axes")], value, sizes, keepDims=keep)
-        e.bind(value, made, layout if keep else layout.without(set(axes)))
+        result = node_for(
+            e, "MEAN", [operand, e.indices(stored, "axes")], value, sizes, keepDims=keep
+        )
+        e.bind(value, result, layout if keep else layout.without(set(axes)))
 
     return Kernel([inner[0]], write)
 
 
 def _average(value: SSAValue) -> Kernel | None:
     """AVERAGE_POOL_2D."""
-    found = pooled(value)
+    pool = pooled(value)
     y = grid_of(value)
-    if found is None or y is None or grid_of(found.x) != y:
+    if pool is None or y is None or grid_of(pool.x) != y:
         return None
-    number = activation(found.bounds, y, element_of(value))
-    if number is None or element_of(found.x) is not element_of(value):
+    number = activation(pool.bounds, y, element_of(value))
+    if number is None or element_of(pool.x) is not element_of(value):
         return None
-    window = Window(found.kernel, found.strides, found.low, found.high, (1, 1))
-    return _pool("AVERAGE_POOL_2D", value, found.x, window, number)
+    window = Window(pool.kernel, pool.strides, pool.low, pool.high, (1, 1))
+    return _pool("AVERAGE_POOL_2D", value, pool.x, window, number)
 
 
 def _maximum(value: SSAValue) -> Kernel | None:
@@ -263,8 +273,8 @@ def _pool(kind: str, value: SSAValue, x: SSAValue, window: Window, number: int) 
         image = e.laid(x, channels_last(4))
         shape = channels_last(4).stored(tensor_type(value).get_shape())
         options = window.pool_options(window.has_pads)
-        made = node_for(e, kind, [image], value, shape, fusedActivationFunction=number, **options)
-        e.bind(value, made, channels_last(4))
+        result = node_for(e, kind, [image], value, shape, fusedActivationFunction=number, **options)
+        e.bind(value, result, channels_last(4))
 
     return Kernel([x], write)
 
@@ -283,16 +293,16 @@ _MATCHES: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] =
 
 def integer_kernels(function: FuncOp) -> dict[Operation, Kernel]:
     """The ops of a function whose result an integer kernel gives."""
-    found: dict[Operation, Kernel] = {}
+    kernels: dict[Operation, Kernel] = {}
     for op in function.body.block.ops:
         for match in _MATCHES.get(type(op), ()):
             if not isinstance(op, tensor.DequantizeOp) and not is_byte(op.results[0]):
                 continue
             kernel = match(op.results[0])
             if kernel is not None:
-                found[op] = kernel
+                kernels[op] = kernel
                 break
-    return found
+    return kernels
 
 
 def needed(function: FuncOp, kernels: dict[Operation, Kernel]) -> set[Operation]:
@@ -304,6 +314,6 @@ def needed(function: FuncOp, kernels: dict[Operation, Kernel]) -> set[Operation]
         op = open_.pop()
         if isinstance(op, Operation) and op not in seen:
             seen.add(op)
-            taken = kernels[op].operands if op in kernels else op.operands
-            open_ += [value.owner for value in taken]
+            operands = kernels[op].operands if op in kernels else op.operands
+            open_ += [value.owner for value in operands]
     return seen

@@ -103,8 +103,8 @@ def _first_rounding(moved: tensor.SubOp, right: Array) -> tuple[SSAValue, Array,
     multipliers, shifts = known(op.multiplier), known(op.shift)
     if multipliers is None or shifts is None or (op.low.value.data, op.high.value.data) != WIDE:
         return None
-    made = [np.atleast_1d(np.asarray(array, np.int64)) for array in (multipliers, shifts)]
-    return op.input, made[0], 31 - made[1]
+    numbers = [np.atleast_1d(np.asarray(array, np.int64)) for array in (multipliers, shifts)]
+    return op.input, numbers[0], 31 - numbers[1]
 
 
 def centred(value: SSAValue) -> tuple[SSAValue, int] | None:
@@ -202,22 +202,22 @@ class Pooled:
 
 def pooled(value: SSAValue) -> Pooled | None:
     """The pool that gives `value`."""
-    found = _clamped(value)
-    if found is None:
+    clamped = _clamped(value)
+    if clamped is None:
         return None
-    sums, counts = _quotient(found[0])
+    sums, counts = _quotient(clamped[0])
     window = None if sums is None else _window(sums)
     if window is None or counts is None:
         return None
-    made = Pooled(*window, bounds=found[1])
-    wanted = window_counts(made)
+    pool = Pooled(*window, bounds=clamped[1])
+    wanted = window_counts(pool)
     if isinstance(counts, tuple):
         count = int(wanted.flat[0])
         shift = 30 + (count - 1).bit_length() - 1
         same = bool((wanted == count).all()) and counts == (-(-(1 << shift) // count), shift)
     else:
         same = counts.shape[-2:] == wanted.shape and bool((counts == wanted).all())
-    return made if same else None
+    return pool if same else None
 
 
 def window_counts(pool: Pooled) -> Array:
@@ -294,10 +294,10 @@ def _window(sums: SSAValue) -> tuple[Any, ...] | None:
         return inner[0], shape[2:], (1, 1), (0, 0), (0, 0)
     kernel, strides = [1, 1], [1, 1]
     for axis in (3, 2):
-        found = _sum_along(sums, axis)
-        if found is None:
+        terms = _sum_along(sums, axis)
+        if terms is None:
             return None
-        sums, kernel[axis - 2], strides[axis - 2] = found
+        sums, kernel[axis - 2], strides[axis - 2] = terms
     low = high = (0, 0)
     if isinstance(sums.owner, tensor.PadToOp):
         pads = [tuple(p.get_values()) for p in (sums.owner.low, sums.owner.high)]

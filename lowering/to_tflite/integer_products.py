@@ -26,20 +26,20 @@ LOST = 2.0**-70
 
 
 def product(value: SSAValue) -> Kernel | None:
-    found = rescaled(value)
-    inner = None if found is None else weighted(found.source)
-    if found is None or inner is None:
+    scaled = rescaled(value)
+    inner = None if scaled is None else weighted(scaled.source)
+    if scaled is None or inner is None:
         return None
     is_conv = isinstance(inner.op, tensor.ConvOp)
     x, y = grid_of(inner.x), grid_of(value)
-    if x is None or y is None or (x.zero_point, y.zero_point) != (inner.zero, found.zero):
+    if x is None or y is None or (x.zero_point, y.zero_point) != (inner.zero, scaled.zero):
         return None
-    number = activation(found.bounds, y, element_of(value))
+    number = activation(scaled.bounds, y, element_of(value))
     if number is None or element_of(value) is not Element.INT8:
         return None
     if tensor_type(inner.x).get_num_dims() < 2:
         return None
-    scales = weight_scales(found, x, y, once=not is_conv)
+    scales = weight_scales(scaled, x, y, once=not is_conv)
     if scales is None:
         return None
     write = _convolution if is_conv else _connected
@@ -65,14 +65,14 @@ def _connected(
     e: Writer, value: SSAValue, inner: Weighted, x: Grid, scales: Array, number: int
 ) -> None:
     """FULLY_CONNECTED."""
-    given, rows, layout = vector_input(e, inner.x, inner.weight)
+    rows_in, rows, layout = vector_input(e, inner.x, inner.weight)
     weight, bias = _stored(e, inner, x, scales, rows.T, 0)
-    shape = (*given.shape[:-1], weight.shape[0])
-    made = node_for(
-        e, "FULLY_CONNECTED", [given, weight, bias], value, shape,
-        fusedActivationFunction=number, keepNumDims=given.rank > 2,
+    shape = (*rows_in.shape[:-1], weight.shape[0])
+    result = node_for(
+        e, "FULLY_CONNECTED", [rows_in, weight, bias], value, shape,
+        fusedActivationFunction=number, keepNumDims=rows_in.rank > 2,
     )  # fmt: skip
-    e.bind(value, made, layout)
+    e.bind(value, result, layout)
 
 
 def _convolution(
@@ -98,8 +98,8 @@ def _convolution(
     if depthwise:
         kind, options = "DEPTHWISE_CONV_2D", {**options, "depthMultiplier": channels // groups}
     shape = (image.shape[0], *window.outputs(image), channels)
-    made = node_for(e, kind, [padded, weight, bias], value, shape, **options)
-    e.bind(value, made, channels_last(4))
+    result = node_for(e, kind, [padded, weight, bias], value, shape, **options)
+    e.bind(value, result, channels_last(4))
 
 
 def _padded(e: Writer, x: Tensor, window: Window, zero: int) -> tuple[Tensor, bool]:
@@ -108,21 +108,21 @@ def _padded(e: Writer, x: Tensor, window: Window, zero: int) -> tuple[Tensor, bo
         return window.padded(e, x, float(zero))
 
 
-def weight_scales(found: Rescaled, x: Grid, y: Grid, *, once: bool) -> Array | None:
+def weight_scales(scaled: Rescaled, x: Grid, y: Grid, *, once: bool) -> Array | None:
     """Scales of weights, float32, for which LiteRT rescales as the program does."""
-    size = max(found.multipliers.size, found.exponents.size)
-    multipliers = np.broadcast_to(found.multipliers, size).astype(np.float64)
+    size = max(scaled.multipliers.size, scaled.exponents.size)
+    multipliers = np.broadcast_to(scaled.multipliers, size).astype(np.float64)
     if (multipliers < 0).any():
         return None
-    real = np.ldexp(multipliers, np.broadcast_to(found.exponents - 31, size))
+    real = np.ldexp(multipliers, np.broadcast_to(scaled.exponents - 31, size))
     # What is rescaled to nothing has any scale that is small enough.
     real = np.where(multipliers == 0, LOST, real)
     nearest = (real * y.scale / x.scale).astype(np.float32)
-    made = nearest.copy()
+    scales = nearest.copy()
     for index in range(size):
         part = Rescaled(
-            found.source, multipliers[index : index + 1].astype(np.int64),
-            np.broadcast_to(found.exponents, size)[index : index + 1], 0, (0, 0), found.twice,
+            scaled.source, multipliers[index : index + 1].astype(np.int64),
+            np.broadcast_to(scaled.exponents, size)[index : index + 1], 0, (0, 0), scaled.twice,
         )  # fmt: skip
         near = nearest[index]
         tried = (near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf)))
@@ -130,8 +130,8 @@ def weight_scales(found: Rescaled, x: Grid, y: Grid, *, once: bool) -> Array | N
         chosen = next(fits, None)
         if chosen is None:
             return None
-        made[index] = chosen
-    return made
+        scales[index] = chosen
+    return scales
 
 
 def _factor(x: Grid, scale: float, y: Grid) -> Array:

@@ -116,12 +116,12 @@ def regrouped(layout: Layout, shape: Shape, wanted: Shape) -> Layout | None:
     groups = _groups(shape, wanted)
     places = {axis: i for i, axis in enumerate(a for a in layout.order if shape[a] != 1)}
     starts: list[tuple[int, list[int]]] = []
-    for axes, made in groups or []:
+    for axes, behind in groups or []:
         spots = [places[axis] for axis in axes]
         if spots != list(range(spots[0], spots[0] + len(spots))):
             return None
-        starts.append((spots[0], made))
-    return Layout(tuple(a for _, made in sorted(starts) for a in made)) if starts else None
+        starts.append((spots[0], behind))
+    return Layout(tuple(a for _, behind in sorted(starts) for a in behind)) if starts else None
 
 
 def _groups(shape: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]] | None:
@@ -129,10 +129,10 @@ def _groups(shape: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]] | 
     before, after = (
         [axis for axis, size in enumerate(sizes) if size != 1] for sizes in (shape, wanted)
     )
-    found: list[tuple[list[int], list[int]]] = []
+    groups: list[tuple[list[int], list[int]]] = []
     while before and after:
-        axes, made = [before.pop(0)], [after.pop(0)]
-        left, right = shape[axes[0]], wanted[made[0]]
+        axes, behind = [before.pop(0)], [after.pop(0)]
+        left, right = shape[axes[0]], wanted[behind[0]]
         while left != right:
             shorter, sizes = (before, shape) if left < right else (after, wanted)
             if DYNAMIC in (left, right) or not shorter or sizes[shorter[0]] == DYNAMIC:
@@ -142,15 +142,15 @@ def _groups(shape: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]] | 
                 axes.append(shorter.pop(0))
             else:
                 right *= sizes[shorter[0]]
-                made.append(shorter.pop(0))
-        found.append((axes, made))
-    if before or after or not found:
+                behind.append(shorter.pop(0))
+        groups.append((axes, behind))
+    if before or after or not groups:
         return None
     for axis in (axis for axis, size in enumerate(wanted) if size == 1):
-        owner = next((m for _, m in reversed(found) if m[0] < axis), found[0][1])
+        owner = next((m for _, m in reversed(groups) if m[0] < axis), groups[0][1])
         owner.append(axis)
         owner.sort()
-    return found
+    return groups
 
 
 def flattened(layout: Layout, shape: Shape, result: Shape) -> Layout | None:

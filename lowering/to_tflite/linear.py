@@ -176,10 +176,10 @@ def einsum(e: Writer, op: tensor.EinsumOp) -> None:
         operands.append((letters, x))
     if len(operands) == 1:
         letters, out = operands[0]
-        made = e.transpose(out, [letters.index(letter) for letter in output])
+        result = e.transpose(out, [letters.index(letter) for letter in output])
     else:
-        made = _contract(e, operands, sizes, output)
-    e.bind(op.result, e.cast(made, element))
+        result = _contract(e, operands, sizes, output)
+    e.bind(op.result, e.cast(result, element))
 
 
 def _contract(
@@ -202,8 +202,8 @@ def _contract(
     def matrix(letters: str, t: Tensor, order: list[str], shape: Shape) -> Tensor:
         return e.reshape(e.transpose(t, [letters.index(c) for c in order]), shape)
 
-    found = [[c for c in (*batch, *side) if sizes[c] == DYNAMIC] for side in (rows, columns)]
-    if any(len(group) > 1 for group in found) or any(sizes[c] == DYNAMIC for c in summed):
+    unknown = [[c for c in (*batch, *side) if sizes[c] == DYNAMIC] for side in (rows, columns)]
+    if any(len(group) > 1 for group in unknown) or any(sizes[c] == DYNAMIC for c in summed):
         raise Inexpressible("einsum with several dynamic sizes; fix them with infer-shapes")
     shapes = [
         (sized(batch), sized(rows), sized(summed)),

@@ -124,7 +124,7 @@ def store_weights(graph: Graph, bits: int) -> None:
 def to_dynamic_int8(graph: Graph) -> None:
     """Give products integer weights, so that LiteRT rounds their activations to 8 bits."""
     producers = graph.producers()
-    made: dict[tuple[Tensor, int], Tensor] = {}
+    shared: dict[tuple[Tensor, int], Tensor] = {}
     for op in graph.operators:
         if op.kind not in PRODUCTS or op.exact or not _multiplies_plainly(op):
             continue
@@ -138,9 +138,9 @@ def to_dynamic_int8(graph: Graph) -> None:
             if stored.quantization is not None and stored.quantization.axis == axis:
                 op.inputs[1] = fitting(op.kind, Element.FLOAT32, stored)
         elif _is_large_float(weight):
-            if (weight, axis) not in made:
-                made[weight, axis] = quantized_weight(weight, axis)
-            op.inputs[1] = made[weight, axis]
+            if (weight, axis) not in shared:
+                shared[weight, axis] = quantized_weight(weight, axis)
+            op.inputs[1] = shared[weight, axis]
     graph.drop_unused()
 
 

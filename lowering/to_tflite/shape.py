@@ -27,8 +27,8 @@ def flatten(e: Writer, op: tensor.FlattenOp) -> None:
     """The merged axes become one, the others keep their size."""
     rank = tensor_type(op.operand).get_num_dims()
     start, end = op.start.value.data % rank, op.end.value.data % rank
-    kept = [-2 - axis for axis in range(rank)]
-    _reshape(e, op.operand, op.result, [*kept[:start], -1, *kept[end + 1 :]])
+    copies = [-2 - axis for axis in range(rank)]
+    _reshape(e, op.operand, op.result, [*copies[:start], -1, *copies[end + 1 :]])
 
 
 def _reshape(e: Writer, operand: SSAValue, result: SSAValue, wishes: Sequence[int]) -> None:
@@ -94,9 +94,9 @@ _ON_THE_WAY = (tensor.DivOp, tensor.MulOp, tensor.PermuteOp, tensor.SqueezeOp)
 def concatenate(e: Writer, op: tensor.ConcatenateOp) -> None:
     """CONCATENATION in the order of the first operand that is not in the plain one."""
     values = list(op.inputs)
-    found = [e.stored(v)[1] for v in values if e.array(v) is None]
+    layouts = [e.stored(v)[1] for v in values if e.array(v) is None]
     rank = tensor_type(op.result).get_num_dims()
-    special = [o for o in found if o.image is None and not o.is_plain]
+    special = [o for o in layouts if o.image is None and not o.is_plain]
     layout = next(iter(special), plain(rank))
     inputs = [e.laid(v, layout) for v in values]
     shape = layout.stored(tensor_type(op.result).get_shape())
@@ -236,8 +236,8 @@ def gather_rows(e: Writer, op: tensor.GatherRowsOp) -> None:
     if indices.element not in (Element.INT32, Element.INT64):
         indices = e.cast(indices, Element.INT32)
     shape = layout.stored(tensor_type(op.result).get_shape())
-    made = e.apply("GATHER", [table], shape=shape, rest=[indices], axis=0, batchDims=0)
-    e.bind(op.result, made, layout)
+    rows = e.apply("GATHER", [table], shape=shape, rest=[indices], axis=0, batchDims=0)
+    e.bind(op.result, rows, layout)
 
 
 RULES: dict[type[Operation], Rule] = {

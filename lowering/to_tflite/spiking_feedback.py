@@ -20,10 +20,10 @@ def scan(e: Writer, op: spike.ScanOp, write: Rule) -> None:
     states = [_initial(e, op, index) for index in range(len(op.states))]
     outputs: list[list[Tensor]] = [[] for _ in op.outputs]
     for step in range(steps):
-        given = [*(step_of(e, run, step, steps) for run in runs), *fixed, *states]
-        made = _one_step(e, op, given, write)
-        states = made[: len(states)]
-        for collected, value in zip(outputs, made[len(states) :], strict=True):
+        arguments = [*(step_of(e, run, step, steps) for run in runs), *fixed, *states]
+        results = _one_step(e, op, arguments, write)
+        states = results[: len(states)]
+        for collected, value in zip(outputs, results[len(states) :], strict=True):
             collected.append(value)
     e.start(op)
     for result, pieces in zip(op.outputs, outputs, strict=True):
@@ -32,11 +32,11 @@ def scan(e: Writer, op: spike.ScanOp, write: Rule) -> None:
         e.bind(result, state)
 
 
-def _one_step(e: Writer, op: spike.ScanOp, given: list[Tensor], write: Rule) -> list[Tensor]:
+def _one_step(e: Writer, op: spike.ScanOp, inputs: list[Tensor], write: Rule) -> list[Tensor]:
     """What the body yields for its arguments; weights stay those of the program."""
     body = op.body.block
     arguments = Block(arg_types=[argument.type for argument in body.args]).args
-    for argument, value in zip(arguments, given, strict=True):
+    for argument, value in zip(arguments, inputs, strict=True):
         e.bind(argument, value)
     values: dict[SSAValue, SSAValue] = dict(zip(body.args, arguments, strict=True))
     for inner in body.ops:
@@ -57,9 +57,9 @@ def _initial(e: Writer, op: spike.ScanOp, index: int) -> Tensor:
     Sizes that are unknown are those of the first run, behind its axis of steps.
     """
     wanted = dense_type(op.arguments()[2][index]).get_shape()
-    given = e.value(op.states[index])
-    if given.rank == len(wanted):
-        return given
-    if given.data is None:
+    state = e.value(op.states[index])
+    if state.rank == len(wanted):
+        return state
+    if state.data is None:
         raise Inexpressible("a state that begins as one computed number for all places")
-    return spread(e, given, wanted, e.value(op.runs[0]))
+    return spread(e, state, wanted, e.value(op.runs[0]))

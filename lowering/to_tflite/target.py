@@ -127,8 +127,8 @@ class TFLiteTarget(Target):
             "bits": 8 if options.precision == "int8" else 16,
             "symmetric": options.precision == "int16",
         }
-        given = " ".join(option_text(name, (value,)) for name, value in values.items())
-        return (*stages, Stage("calibrate", f"calibrate{{{given}}}"))
+        options_text = " ".join(option_text(name, (value,)) for name, value in values.items())
+        return (*stages, Stage("calibrate", f"calibrate{{{options_text}}}"))
 
     def emit(self, module: ModuleOp, options: TFLiteOptions) -> Artifact:
         """The `.tflite` file.
@@ -240,11 +240,11 @@ def build_graph(
             if kernels:
                 for result in op.results:
                     put_on_grid(writer, result)
-    taken = set(graph.input_names)
+    names = set(graph.input_names)
     outputs: list[tuple[int, ...]] = []
     for value, name in zip(end.arguments, result_names(function), strict=True):
         try:
-            outputs.append(_output(writer, value, _free(name, taken), options.layout))
+            outputs.append(_output(writer, value, _free(name, names), options.layout))
         except Inexpressible as reason:
             unsupported.add(end, f"result '{name}': {reason}")
     unsupported.raise_if_any()
@@ -256,15 +256,15 @@ def build_graph(
 def _recorded(writer: Writer, function: func.FuncOp) -> dict[Tensor, Range]:
     """The ranges that the program records, by the tensors of the values."""
     values = [*function.args, *(result for op in function.body.block.ops for result in op.results)]
-    found = {value: recorded_range(value) for value in values if writer.has(value)}
-    return {writer.stored(v)[0]: seen for v, seen in found.items() if seen is not None}
+    ranges = {value: recorded_range(value) for value in values if writer.has(value)}
+    return {writer.stored(v)[0]: seen for v, seen in ranges.items() if seen is not None}
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free(name: str, names: set[str]) -> str:
     wish, number = name, 1
-    while name in taken:
+    while name in names:
         name, number = f"{wish}_{number}", number + 1
-    taken.add(name)
+    names.add(name)
     return name
 
 
@@ -296,10 +296,10 @@ def _input(writer: Writer, argument: SSAValue, name: str, layout: str) -> tuple[
     image = layout == "nhwc" and rank == 4 and _reaches_window(argument)
     order = channels_last(rank) if image else plain(rank)
     element = element_type(type.element_type)
-    made = Tensor(name, element, order.stored(type.get_shape()))
-    writer.graph.inputs.append(made)
+    stored = Tensor(name, element, order.stored(type.get_shape()))
+    writer.graph.inputs.append(stored)
     writer.graph.input_names.append(name)
-    writer.bind(argument, made, order)
+    writer.bind(argument, stored, order)
     return order.order
 
 
@@ -326,10 +326,10 @@ def _output(writer: Writer, value: SSAValue, name: str, layout: str) -> tuple[in
     stored, have = writer.stored(value)
     keep = layout == "nhwc" and stored.rank == 4 and have.is_channels_last
     order: Layout = have if keep else plain(stored.rank)
-    made = writer.laid(value, order)
-    if made in graph.inputs or made in graph.outputs or made.data is not None:
-        made = _copied(writer, made)
-    graph.outputs.append(made)
+    port = writer.laid(value, order)
+    if port in graph.inputs or port in graph.outputs or port.data is not None:
+        port = _copied(writer, port)
+    graph.outputs.append(port)
     graph.output_names.append(name)
     return order.order
 

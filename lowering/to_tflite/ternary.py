@@ -237,8 +237,8 @@ def ternarize(e: Writer, op: ternary.TernarizeOp) -> None:
     """The deterministic rules, with means in float32; `scale` from the mean of what is kept."""
     if op.mode.data == "stochastic":
         raise Inexpressible("stochastic ternarization needs NumPy's generator; fold it first")
-    given = e.value(op.operand)
-    x = e.float32(given)
+    operand = e.value(op.operand)
+    x = e.float32(operand)
     channel = op.axis.value.data % x.rank if op.scaling.data == "channel" else None
     axes = [axis for axis in range(x.rank) if axis != channel]
     size = e.apply("ABS", [x])
@@ -256,10 +256,10 @@ def ternarize(e: Writer, op: ternary.TernarizeOp) -> None:
         over = e.float32(e.compare("GREATER", size, threshold))
         trits = e.binary("MUL", e.apply("SIGN", [x]), over)
     if op.scale is not None:
-        kept = e.apply("ABS", [trits])
-        total, count = (e.reduce("SUM", t, axes) for t in (e.binary("MUL", size, kept), kept))
+        nonzero = e.apply("ABS", [trits])
+        total, count = (e.reduce("SUM", t, axes) for t in (e.binary("MUL", size, nonzero), nonzero))
         least = clip(e, count, 1, None)
-        e.bind(op.scale, e.cast(e.binary("DIV", total, least), given.element))
+        e.bind(op.scale, e.cast(e.binary("DIV", total, least), operand.element))
     e.bind(op.trits, e.cast(trits, Element.INT8))
 
 
@@ -288,8 +288,8 @@ def unpack(e: Writer, op: ternary.UnpackOp) -> None:
         for code in (1, 2)
     )
     flat = e.reshape(e.binary("SUB", one, two), (bytes_.shape[0] * 4,))
-    kept = flat if count == flat.shape[0] else cut(e, flat, [0], [count])
-    e.bind(op.result, e.cast(e.reshape(kept, shape), Element.INT8))
+    trits = flat if count == flat.shape[0] else cut(e, flat, [0], [count])
+    e.bind(op.result, e.cast(e.reshape(trits, shape), Element.INT8))
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -181,8 +181,8 @@ class Writer:
 
     def is_positive(self, tensor: Tensor) -> bool:
         """Whether a tensor is known to hold nothing below 0."""
-        made = next((op for op in reversed(self.graph.operators) if tensor in op.outputs), None)
-        return made is not None and made.kind in ("RELU", "RELU6", "LOGISTIC", "SOFTMAX")
+        maker = next((op for op in reversed(self.graph.operators) if tensor in op.outputs), None)
+        return maker is not None and maker.kind in ("RELU", "RELU6", "LOGISTIC", "SOFTMAX")
 
     # Operators.
 
@@ -229,8 +229,8 @@ class Writer:
             )
         inside = [self.cast(tensor, wide) for tensor in inputs]
         out = shape if shape is not None else broadcast(*(t.shape for t in inputs))
-        made = self.node(kind, [*inside, *rest], result or wide, out, **options)
-        return made if result is not None else self.cast(made, element)
+        computed = self.node(kind, [*inside, *rest], result or wide, out, **options)
+        return computed if result is not None else self.cast(computed, element)
 
     def binary(self, kind: str, lhs: Tensor, rhs: Tensor) -> Tensor:
         """An arithmetic operator that broadcasts."""
@@ -259,8 +259,8 @@ class Writer:
             if Element.BFLOAT16 in (tensor.element, element):
                 raise Inexpressible("LiteRT has no arithmetic on BFLOAT16; convert to float32")
             options = {"inDataType": int(tensor.element), "outDataType": int(element)}
-            made = self.node("CAST", [tensor], element, tensor.shape, **options)
-            self._casts[tensor, element] = made
+            result = self.node("CAST", [tensor], element, tensor.shape, **options)
+            self._casts[tensor, element] = result
         return self._casts[tensor, element]
 
     def float32(self, tensor: Tensor) -> Tensor:
@@ -292,8 +292,8 @@ class Writer:
         key = (element, array.shape, array.tobytes(), how.scale.tobytes(), how.axis)
         if key not in self._dequantized:
             stored = Tensor(hint, element, array.shape, array, how)
-            made = self.node("DEQUANTIZE", [stored], Element.FLOAT32, stored.shape)
-            self._dequantized[key] = made
+            result = self.node("DEQUANTIZE", [stored], Element.FLOAT32, stored.shape)
+            self._dequantized[key] = result
         return self._dequantized[key]
 
     def scalar(self, value: float, element: Element) -> Tensor:
@@ -379,8 +379,8 @@ class Writer:
         self, kind: str, tensor: Tensor, axes: Sequence[int], *, keepdims: bool = False
     ) -> Tensor:
         """A reduction over stored axes."""
-        kept = [(a, size) for a, size in enumerate(tensor.shape) if keepdims or a not in axes]
-        shape = tuple(1 if a in axes else size for a, size in kept)
+        left = [(a, size) for a, size in enumerate(tensor.shape) if keepdims or a not in axes]
+        shape = tuple(1 if a in axes else size for a, size in left)
         if not axes:
             return tensor
         rest = [self.indices(sorted(axes), "axes")]

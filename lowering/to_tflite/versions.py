@@ -47,13 +47,13 @@ def version(operator: Operator) -> int:
     """The lowest version of the operator that has its types and ranks."""
     if operator.kind in _PRODUCTS:
         return _PRODUCTS[operator.kind](operator)
-    given = [tensor for tensor in operator.inputs if tensor is not None]
-    elements = {tensor.element for tensor in (*given, *operator.outputs)}
+    operands = [tensor for tensor in operator.inputs if tensor is not None]
+    elements = {tensor.element for tensor in (*operands, *operator.outputs)}
     rule = _BY_TYPE.get(operator.kind, {})
-    found = max((rule.get(element, 1) for element in elements), default=1)
-    rank = max((tensor.rank for tensor in given), default=0)
+    by_type = max((rule.get(element, 1) for element in elements), default=1)
+    rank = max((tensor.rank for tensor in operands), default=0)
     larger = (v for least, v in _LARGE.get(operator.kind, ()) if rank >= least)
-    return max(found, next(larger, 1))
+    return max(by_type, next(larger, 1))
 
 
 def _types(operator: Operator) -> tuple[Element, Element]:
@@ -69,8 +69,8 @@ def _fully_connected(operator: Operator) -> int:
         return 14 if weights is _I2 else 10
     if activations is _F32 and weights is _I8:
         return 12
-    found = {_I8: 4, _I16: 7}.get(activations, 1)
-    return max(found, 5) if operator.options.get("keepNumDims") else found
+    by_type = {_I8: 4, _I16: 7}.get(activations, 1)
+    return max(by_type, 5) if operator.options.get("keepNumDims") else by_type
 
 
 def _conv(operator: Operator) -> int:
@@ -162,9 +162,9 @@ TWO_BITS = "2.1.6"
 
 def runtime(operators: Iterable[Operator]) -> str:
     """The first runtime that runs all the operators."""
-    found = [OLDEST]
+    versions = [OLDEST]
     for operator in operators:
         if any(t is not None and t.element is _I2 for t in operator.inputs):
             return TWO_BITS
-        found.append(_RUNTIMES.get(operator.kind, {}).get(version(operator), OLDEST))
-    return max(found, key=lambda text: tuple(map(int, text.split("."))))
+        versions.append(_RUNTIMES.get(operator.kind, {}).get(version(operator), OLDEST))
+    return max(versions, key=lambda text: tuple(map(int, text.split("."))))
