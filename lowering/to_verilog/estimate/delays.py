@@ -59,21 +59,12 @@ class Delays:
     source: str
 
 
+# fmt: off
 DELAYS: dict[Grade, Delays] = {
     "ultrascale+": Delays(
-        inputs=6,
-        lut=0.15,
-        wide=0.10,
-        widest=8,
-        carry_start=0.27,
-        carry_bit=0.025,
-        carry_block=8,
-        carry_pass=0.07,
-        net=0.35,
-        fanout=0.06,
-        clock_to_q=0.08,
-        setup=0.025,
-        memory=1.0,
+        inputs=6, lut=0.15, wide=0.10, widest=8,
+        carry_start=0.27, carry_bit=0.025, carry_block=8, carry_pass=0.07,
+        net=0.35, fanout=0.06, clock_to_q=0.08, setup=0.025, memory=1.0,
         source="RapidWright's timing model (v0.5, intrasite_delay_terms.txt): look-up table 150 "
         "ps, F7MUX 95 to 102, CARRY8 from S0 65 to O0 and 241 to O7, from CIN 23 to CO7, clock to "
         "output 77, setup 25, memory 1003; carry chains are straight lines through these, "
@@ -82,19 +73,9 @@ DELAYS: dict[Grade, Delays] = {
         "model's terms of a quad and two doubles. Fan-out: a guess",
     ),
     "7-series": Delays(
-        inputs=6,
-        lut=0.124,
-        wide=0.30,
-        widest=8,
-        carry_start=0.45,
-        carry_bit=0.12,
-        carry_block=4,
-        carry_pass=0.114,
-        net=0.60,
-        fanout=0.12,
-        clock_to_q=0.46,
-        setup=0.06,
-        memory=2.45,
+        inputs=6, lut=0.124, wide=0.30, widest=8,
+        carry_start=0.45, carry_bit=0.12, carry_block=4, carry_pass=0.114,
+        net=0.60, fanout=0.12, clock_to_q=0.46, setup=0.06, memory=2.45,
         source="Artix-7, speed grade -1. Look-up table, clock to output and memory: as in Vivado's "
         "reports. Carry chains: Project X-Ray's CLBLL_L.sdf (as in Yosys' xilinx/cells_sim.v, "
         "where CARRY4 takes 223 ps from S0 to O0, 582 to O3, 114 from CI to CO3) as straight "
@@ -102,63 +83,34 @@ DELAYS: dict[Grade, Delays] = {
         "Fan-out: a guess",
     ),
     "ecp5": Delays(
-        inputs=4,
-        lut=0.24,
-        wide=0.20,
-        widest=7,
-        carry_start=0.80,
-        carry_bit=0.03,
-        carry_block=2,
-        carry_pass=0.07,
-        net=1.0,
-        fanout=0.14,
-        clock_to_q=0.53,
-        setup=0.0,
-        memory=5.8,
+        inputs=4, lut=0.24, wide=0.20, widest=7,
+        carry_start=0.80, carry_bit=0.03, carry_block=2, carry_pass=0.07,
+        net=1.0, fanout=0.14, clock_to_q=0.53, setup=0.0, memory=5.8,
         source="Project Trellis, speed grade 6 (timing/speed_6/cells.json, slowest): look-up table "
         "236 ps, clock to output 525, setup 0, carry 71 through a cell, memory from 5535 to "
         "5724. Carry chains to begin with, wide functions, nets and fan-out: read off "
         "critical paths of nextpnr-ecp5",
     ),
     "ice40-hx": Delays(
-        inputs=4,
-        lut=0.45,
-        wide=0.0,
-        widest=4,
-        carry_start=0.83,
-        carry_bit=0.126,
-        carry_block=8,
-        carry_pass=1.20,
-        net=1.0,
-        fanout=0.14,
-        clock_to_q=0.54,
-        setup=0.02,
-        memory=2.15,
+        inputs=4, lut=0.45, wide=0.0, widest=4,
+        carry_start=0.83, carry_bit=0.126, carry_block=8, carry_pass=1.20,
+        net=1.0, fanout=0.14, clock_to_q=0.54, setup=0.02, memory=2.15,
         source="Project IceStorm, timings_hx8k.txt (as in Yosys' ice40/cells_sim.v): look-up table "
         "449 ps, carry 126 a bit and 259 to begin, clock to output 540, setup 21, memory "
         "2146. A carry chain's sum and its way to the next tile, nets and fan-out: read off "
         "critical paths of nextpnr-ice40",
     ),
     "ice40-up": Delays(
-        inputs=4,
-        lut=1.25,
-        wide=0.0,
-        widest=4,
-        carry_start=2.20,
-        carry_bit=0.278,
-        carry_block=8,
-        carry_pass=2.78,
-        net=2.0,
-        fanout=0.28,
-        clock_to_q=1.39,
-        setup=0.02,
-        memory=1.18,
+        inputs=4, lut=1.25, wide=0.0, widest=4,
+        carry_start=2.20, carry_bit=0.278, carry_block=8, carry_pass=2.78,
+        net=2.0, fanout=0.28, clock_to_q=1.39, setup=0.02, memory=1.18,
         source="Project IceStorm, timings_up5k.txt (as in Yosys' ice40/cells_sim.v): look-up table "
         "1245 ps, carry 278 a bit and 675 to begin, clock to output 1391, setup 0, memory "
         "1179. A carry chain's sum and its way to the next tile: in proportion to the HX "
         "devices. Setup, nets and fan-out: round numbers",
     ),
 }
+# fmt: on
 """For each grade its delays."""
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from xdsl.dialects import hw
 from xdsl.dialects.builtin import ModuleOp
@@ -15,11 +16,11 @@ from ....ir.errors import LoweringError
 from .cleanup import dissolve_small, infer_controls, remove_dead
 from .delays import DELAYS, Delays, delays
 from .elaborate import Elaboration, Part, elaborate
-from .families import Family, family_of
+from .families import Family, block_memories, family_of
 from .mapping import cover
 from .netlist import FALSE, LEAF, TRUE, Chain, Netlist, Register
 from .shifting import shift_registers, shift_size
-from .storage import BLOCK, DISTRIBUTED, block_memories, memory_tables
+from .storage import BLOCK, DISTRIBUTED, memory_tables
 from .timing import Timing
 
 
@@ -81,16 +82,17 @@ class Estimate:
 
     def layers(self) -> dict[str, Resources]:
         """By layer of the program; what belongs to none is under an empty name."""
-        sums: dict[str, Resources] = {}
-        for part, size in self.parts.items():
-            sums[part.layer] = sums.get(part.layer, Resources()) + size
-        return sums
+        return self._sums("layer")
 
     def modules(self) -> dict[str, Resources]:
         """By module."""
+        return self._sums("module")
+
+    def _sums(self, field: Literal["layer", "module"]) -> dict[str, Resources]:
         sums: dict[str, Resources] = {}
         for part, size in self.parts.items():
-            sums[part.module] = sums.get(part.module, Resources()) + size
+            name: str = getattr(part, field)
+            sums[name] = sums.get(name, Resources()) + size
         return sums
 
 
@@ -273,12 +275,15 @@ class _Count:
 
     def _blocks(self) -> None:
         for block in self.netlist.blocks:
+            kind, _, size = block.kind.partition(" ")
+            if not size:
+                continue
+            depth, width = map(int, size.split("x"))
             count = self.counts[block.group]
-            kind = block.kind.split()[0]
-            if kind == BLOCK and block.kind != kind:
-                count["block_memories"] += block_memories(block.kind, self.family)
-            elif kind == DISTRIBUTED and block.kind != kind:
-                luts = memory_tables(block.kind, self.family)
+            if kind == BLOCK:
+                count["block_memories"] += block_memories(depth, width, self.family.block_widths)
+            elif kind == DISTRIBUTED:
+                luts = memory_tables(depth, width, self.family)
                 count["luts"] += luts
                 count["memory_luts"] += luts
 

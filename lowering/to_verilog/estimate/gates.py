@@ -8,6 +8,8 @@ here: which op reads what (`elaborate`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import Any
 
 from xdsl.dialects import comb, hw
 from xdsl.ir import Operation
@@ -162,146 +164,82 @@ class Gates:
         net.chains.append(Chain(first, second, carry, outputs, top >> 1, net.group))
         return top
 
+    def select(self, condition: int, yes: Word, no: Word) -> Bits:
+        """`yes` where the condition is 1, else `no`; notes selections of constants."""
+        net = self.netlist
+        result: Bits = []
+        for one, other in zip(yes, no, strict=True):
+            bit = net.choose(condition, one, other)
+            if condition > TRUE and bit > TRUE and one != other:
+                if one <= TRUE:
+                    net.selections[bit] = (condition, one, other)
+                elif other <= TRUE:
+                    net.selections[bit] = (condition ^ 1, other, one)
+            result.append(bit)
+        return result
+
+    def compare(self, a: Word, b: Word, predicate: int) -> int:
+        """A comparison by its number in `comb.icmp`."""
+        if predicate < 2:
+            return self.equal(a, b) ^ predicate
+        # In order: less, at most, greater, at least; of signed, then of unsigned numbers.
+        signed, (greater, inclusive) = predicate < 6, divmod((predicate - 2) % 4, 2)
+        first, second = (a, b) if greater else (b, a)
+        return self.at_least(first, second, signed, strictly=not inclusive)
+
+    def multiply(self, a: Word, b: Word) -> Bits:
+        """Shifted copies, added one after another."""
+        width = len(a)
+        if sum(bit <= TRUE for bit in a) > sum(bit <= TRUE for bit in b):
+            a, b = b, a
+        total: Bits = [FALSE] * width
+        for place, bit in enumerate(b):
+            if bit != FALSE:
+                row = [self.netlist.both(bit, x) for x in a[: width - place]]
+                total = self.added(total, [FALSE] * place + row, invert=False)
+        return total
+
+    def shift(self, value: Bits, amount: Word, fill: int, *, left: bool) -> Bits:
+        """Places upwards or downwards, a selection for each bit of their number."""
+        for place, bit in enumerate(amount):
+            step = min(1 << place, len(value))
+            filled = [fill] * step
+            moved = filled + value[: len(value) - step] if left else value[step:] + filled
+            value = [self.netlist.choose(bit, x, y) for x, y in zip(moved, value, strict=True)]
+        return value
+
+
+Rule = Callable[[Gates, Any, Sequence[Bits]], Bits]
+
 
 def _width(op: Operation) -> int:
-    width = bit_width(op.results[0].type)
-    assert width is not None
-    return width
+    return bit_width(op.results[0].type) or 0
 
 
-def _constant(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    del gates, operands
-    assert isinstance(op, hw.ConstantOp)
-    value = op.value.value.data
-    return [value >> i & 1 for i in range(_width(op))]
+def _columns(operands: Sequence[Bits], join: Callable[[Sequence[int]], int]) -> Bits:
+    return [join(bits) for bits in zip(*operands, strict=True)]
 
 
-def _concat(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    del gates, op
-    return [bit for word in reversed(operands) for bit in word]
-
-
-def _extract(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    del gates
-    assert isinstance(op, comb.ExtractOp)
+def _extract(op: comb.ExtractOp, value: Bits) -> Bits:
     low = op.low_bit.value.data
-    return operands[0][low : low + _width(op)]
+    return value[low : low + _width(op)]
 
-
-def _replicate(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    del gates
-    return operands[0] * (_width(op) // len(operands[0]))
-
-
-def _select(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    del op
-    (condition,), yes, no = operands
-    net = gates.netlist
-    result: Bits = []
-    for one, other in zip(yes, no, strict=True):
-        bit = net.choose(condition, one, other)
-        if condition > TRUE and bit > TRUE and one != other:
-            if one <= TRUE:
-                net.selections[bit] = (condition, one, other)
-            elif other <= TRUE:
-                net.selections[bit] = (condition ^ 1, other, one)
-        result.append(bit)
-    return result
-
-
-def _bitwise(name: str) -> Rule:
-    def rule(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-        del op
-        net = gates.netlist
-        join = {"and": net.all_of, "or": net.any_of, "xor": net.parity}[name]
-        return [join(bits) for bits in zip(*operands, strict=True)]
-
-    return rule
-
-
-def _parity(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    del op
-    return [gates.netlist.parity(operands[0])]
-
-
-def _add(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    del op
-    total = operands[0]
-    for word in operands[1:]:
-        total = gates.added(total, word, invert=False)
-    return total
-
-
-def _sub(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    del op
-    return gates.added(operands[0], operands[1], invert=True)
-
-
-def _compare(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    assert isinstance(op, comb.ICmpOp)
-    a, b = operands
-    predicate = op.predicate.value.data
-    if predicate < 2:
-        return [gates.equal(a, b) ^ predicate]
-    signed = predicate < 6
-    # In order: less, at most, greater, at least.
-    match (predicate - 2) % 4:
-        case 0:
-            return [gates.at_least(b, a, signed, strictly=True)]
-        case 1:
-            return [gates.at_least(b, a, signed, strictly=False)]
-        case 2:
-            return [gates.at_least(a, b, signed, strictly=True)]
-        case _:
-            return [gates.at_least(a, b, signed, strictly=False)]
-
-
-def _multiply(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    """Shifted copies, added one after another."""
-    width = _width(op)
-    a, b = operands
-    if len([bit for bit in a if bit <= TRUE]) > len([bit for bit in b if bit <= TRUE]):
-        a, b = b, a
-    net = gates.netlist
-    total: Bits = [FALSE] * width
-    for place, bit in enumerate(b):
-        if bit != FALSE:
-            row = [FALSE] * place + [net.both(bit, x) for x in a[: width - place]]
-            total = gates.added(total, row, invert=False)
-    return total
-
-
-def _shift(gates: Gates, op: Operation, operands: Sequence[Bits]) -> Bits:
-    value, amount = operands
-    net = gates.netlist
-    fill = value[-1] if isinstance(op, comb.ShrSOp) else FALSE
-    left = isinstance(op, comb.ShlOp)
-    width = len(value)
-    for place, bit in enumerate(amount):
-        step = min(1 << place, width)
-        filled = [fill] * step
-        moved = filled + value[: width - step] if left else value[step:] + filled
-        value = [net.choose(bit, x, y) for x, y in zip(moved, value, strict=True)]
-    return value
-
-
-Rule = Callable[[Gates, Operation, Sequence[Bits]], Bits]
 
 _RULES: dict[type[Operation], Rule] = {
-    hw.ConstantOp: _constant,
-    comb.ConcatOp: _concat,
-    comb.ExtractOp: _extract,
-    comb.ReplicateOp: _replicate,
-    comb.MuxOp: _select,
-    comb.AndOp: _bitwise("and"),
-    comb.OrOp: _bitwise("or"),
-    comb.XorOp: _bitwise("xor"),
-    comb.ParityOp: _parity,
-    comb.AddOp: _add,
-    comb.SubOp: _sub,
-    comb.MulOp: _multiply,
-    comb.ICmpOp: _compare,
-    comb.ShlOp: _shift,
-    comb.ShrUOp: _shift,
-    comb.ShrSOp: _shift,
+    hw.ConstantOp: lambda g, op, x: [op.value.value.data >> i & 1 for i in range(_width(op))],
+    comb.ConcatOp: lambda g, op, x: [bit for word in reversed(x) for bit in word],
+    comb.ExtractOp: lambda g, op, x: _extract(op, x[0]),
+    comb.ReplicateOp: lambda g, op, x: x[0] * (_width(op) // len(x[0])),
+    comb.MuxOp: lambda g, op, x: g.select(x[0][0], x[1], x[2]),
+    comb.AndOp: lambda g, op, x: _columns(x, g.netlist.all_of),
+    comb.OrOp: lambda g, op, x: _columns(x, g.netlist.any_of),
+    comb.XorOp: lambda g, op, x: _columns(x, g.netlist.parity),
+    comb.ParityOp: lambda g, op, x: [g.netlist.parity(x[0])],
+    comb.AddOp: lambda g, op, x: reduce(partial(g.added, invert=False), x),
+    comb.SubOp: lambda g, op, x: g.added(x[0], x[1], invert=True),
+    comb.MulOp: lambda g, op, x: g.multiply(x[0], x[1]),
+    comb.ICmpOp: lambda g, op, x: [g.compare(x[0], x[1], op.predicate.value.data)],
+    comb.ShlOp: lambda g, op, x: g.shift(x[0], x[1], FALSE, left=True),
+    comb.ShrUOp: lambda g, op, x: g.shift(x[0], x[1], FALSE, left=False),
+    comb.ShrSOp: lambda g, op, x: g.shift(x[0], x[1], x[0][-1], left=False),
 }

@@ -137,21 +137,10 @@ class Storage:
         return outputs
 
 
-def block_memories(name: str, family: Family) -> int:
-    """How many block memories a `Block` of that kind takes, in the best shape."""
-    depth, width = (int(n) for n in name.split()[1].split("x"))
-    shapes = family.block_widths.items()
-    return min(-(-depth // d) * -(-width // w) for d, w in shapes)
-
-
-def memory_tables(name: str, family: Family) -> int:
-    """How many look-up tables a distributed `Block` of that kind takes."""
-    depth, width = (int(n) for n in name.split()[1].split("x"))
+def memory_tables(depth: int, width: int, family: Family) -> int:
+    """How many look-up tables a distributed memory takes."""
     if family.distributed_bits == 16:
         # Four bits of 16 words in four look-up tables, and two more for the port that writes.
         return -(-depth // 16) * -(-width // 4) * 6
-    if family.name == "ultrascale+":
-        bits = 14 if depth <= 32 else 7
-        return -(-depth // 64) * -(-width // bits) * 8
-    bits = 6 if depth <= 32 else 3
-    return -(-depth // 64) * -(-width // bits) * 4
+    tables, bits = (8, 7) if family.name == "ultrascale+" else (4, 3)
+    return -(-depth // 64) * -(-width // (bits if depth > 32 else 2 * bits)) * tables

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...estimate.families import EIGHTEEN_KBIT, block_memories
 from ..memories import Style
 
 LUTS_OF_A_BLOCK = 200
@@ -14,17 +15,11 @@ def rom_luts(depth: int, width: int) -> int:
 
 
 def rom_blocks(depth: int, width: int) -> int:
-    """Blocks of 18 Kbit of a ROM in blocks, 36 bits wide for 512 words."""
-    return min(
-        -(-width // bits) * -(-depth // words)
-        for bits, words in ((36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384))
-    )
+    """Blocks of 18 Kbit of a ROM in blocks."""
+    return block_memories(depth, width, EIGHTEEN_KBIT)
 
 
 def rom_style(depth: int, width: int) -> Style:
     """The cheaper one."""
-    return (
-        "block"
-        if rom_luts(depth, width) > LUTS_OF_A_BLOCK * rom_blocks(depth, width)
-        else ("distributed")
-    )
+    is_block = rom_luts(depth, width) > LUTS_OF_A_BLOCK * rom_blocks(depth, width)
+    return "block" if is_block else "distributed"
