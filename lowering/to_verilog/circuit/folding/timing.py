@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..stages.timing import Counting
+from ..stages.timing import Timing
 
 _PART, _BEAT = 1, 2
 """What stands at a fold: a part of the result is on its way behind it; the beat ends."""
 
 
-class SteppedTiming(Counting[tuple[bool, int, bool]]):
+class SteppedTiming(Timing):
     """Steps through the folds of a beat; parts of a result come out of a pipeline.
 
     The state is whether there is a beat, a bit for each step of the pipeline, the first one lowest,
@@ -24,6 +24,8 @@ class SteppedTiming(Counting[tuple[bool, int, bool]]):
         at_once: as in `control.SteppedBody.end`.
     """
 
+    state: tuple[bool, int, bool]
+
     def __init__(
         self, inputs: int, parts: int, depth: int, *, keep_beat: bool, at_once: bool
     ) -> None:
@@ -34,16 +36,6 @@ class SteppedTiming(Counting[tuple[bool, int, bool]]):
         self.keep_beat, self.at_once = keep_beat, at_once
         self.last = 1 << depth >> 1
         self.enable = self.works = True
-
-    def copy(self) -> SteppedTiming:
-        """The model after reset."""
-        return SteppedTiming(
-            self.inputs,
-            self.parts,
-            self.depth,
-            keep_beat=self.keep_beat,
-            at_once=self.at_once,
-        )
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether a result is whole."""
@@ -88,10 +80,6 @@ class SerialTiming(SteppedTiming):
 
     def __init__(self, digits: int, depth: int, *, keep_beat: bool) -> None:
         super().__init__(digits, 1, depth, keep_beat=keep_beat, at_once=True)
-
-    def copy(self) -> SerialTiming:
-        """The model after reset."""
-        return SerialTiming(self.inputs, self.depth, keep_beat=self.keep_beat)
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether a result is whole."""

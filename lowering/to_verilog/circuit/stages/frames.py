@@ -15,10 +15,10 @@ from .....passes.adder_graph.graph import width_of
 from ..circuit import LayerCount
 from .body import StageBody
 from .stage import Layout, Stage
-from .timing import Counting, Timing
+from .timing import Timing
 
 
-class FrameTiming(Counting[None]):
+class FrameTiming(Timing):
     """Takes `taken` beats, then gives `given`; the first may come in while the last one goes."""
 
     def __init__(self, taken: int, given: int) -> None:
@@ -27,10 +27,6 @@ class FrameTiming(Counting[None]):
         # Of what is given: nothing waits, several beats do, the last one does.
         waiting = bytes((0, *[2] * (given - 1), 1))
         super().__init__(None, bytes((*[0] * (taken - 1), 1)), waiting)
-
-    def copy(self) -> Timing:
-        """The model after reset."""
-        return FrameTiming(self.taken, self.given)
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether a result waits."""

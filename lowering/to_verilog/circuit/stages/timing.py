@@ -11,65 +11,57 @@ there on, are followed by the same cycles, and `schedule` runs them once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from copy import copy
+from typing import Any, Self
 
-State = TypeVar("State")
 
-
-class Timing(Protocol):
+class Timing(ABC):
     """The handshake of one stage.
 
     In each cycle `valid` is asked first, from the sources on, then `ready`, from the sinks on, then
-    `step`. `copy` gives the model as it is after reset.
+    `step`.
 
-    Attributes:
+    Args:
         state: what it remembers besides positions; hashable.
         tables: what it looks up at each position, a byte each, going round.
+
+    Attributes:
         positions: how far it is in each table.
     """
 
-    state: Any
-    tables: tuple[bytes, ...]
-    positions: list[int]
-
-    def copy(self) -> Timing:
-        """The model after reset."""
-        ...
-
-    def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
-        """`out_valid` of each output, from `in_valid` of each input."""
-        ...
-
-    def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
-        """`in_ready` of each input, from each `in_valid` and each `out_ready`."""
-        ...
-
-    def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
-        """The clock edge, with `in_valid` of each input and `out_ready` of each output."""
-        ...
-
-
-class Counting(Generic[State]):
-    """What models have in common: positions in tables.
-
-    Args:
-        state: after reset.
-        tables: as in `Timing`.
-    """
-
-    def __init__(self, state: State, *tables: bytes) -> None:
-        self.state: State = state
+    def __init__(self, state: Any, *tables: bytes) -> None:
+        self.state: Any = state
+        self._first: Any = state
         self.tables = tables
         self.positions = [0] * len(tables)
+
+    def copy(self) -> Self:
+        """The model after reset."""
+        new = copy(self)
+        new.state, new.positions = self._first, [0] * len(self.tables)
+        return new
 
     def seen(self, index: int) -> int:
         """What stands in a table at the position reached."""
         table = self.tables[index]
         return table[self.positions[index] % len(table)]
 
+    @abstractmethod
+    def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
+        """`out_valid` of each output, from `in_valid` of each input."""
 
-class PipelineTiming(Counting[int]):
+    @abstractmethod
+    def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
+        """`in_ready` of each input, from each `in_valid` and each `out_ready`."""
+
+    @abstractmethod
+    def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
+        """The clock edge, with `in_valid` of each input and `out_ready` of each output."""
+
+
+class PipelineTiming(Timing):
     """Registers that all take a step together, unless the last one holds a beat that cannot go.
 
     The state is a bit for each register, the first one lowest.
@@ -79,10 +71,6 @@ class PipelineTiming(Counting[int]):
         super().__init__(0)
         self.latency = latency
         self.last = 1 << latency >> 1
-
-    def copy(self) -> PipelineTiming:
-        """The model after reset."""
-        return PipelineTiming(self.latency)
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """The last register, or the input where there is none."""
@@ -99,17 +87,13 @@ class PipelineTiming(Counting[int]):
             self.state = (self.state & ~self.last) << 1 | inputs[0]
 
 
-class FifoTiming(Counting[int]):
+class FifoTiming(Timing):
     """A queue; a beat can go out in the cycle after it came in. The state is how many it holds."""
 
     def __init__(self, depth: int | None) -> None:
         super().__init__(0)
         self.depth = depth
         self.most = 0
-
-    def copy(self) -> FifoTiming:
-        """The model after reset."""
-        return FifoTiming(self.depth)
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether there is a beat."""
@@ -128,7 +112,7 @@ class FifoTiming(Counting[int]):
         self.most = max(self.most, self.state)
 
 
-class ForkTiming(Counting[tuple[bool, ...]]):
+class ForkTiming(Timing):
     """Each output takes the beat when it can; the input moves on when all have taken it.
 
     The state is who has taken it.
@@ -136,10 +120,6 @@ class ForkTiming(Counting[tuple[bool, ...]]):
 
     def __init__(self, outputs: int) -> None:
         super().__init__((False,) * outputs)
-
-    def copy(self) -> ForkTiming:
-        """The model after reset."""
-        return ForkTiming(len(self.state))
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether there is a beat that the output has not taken."""
@@ -157,16 +137,12 @@ class ForkTiming(Counting[tuple[bool, ...]]):
             self.state = (False,) * len(have) if all(have) else tuple(have)
 
 
-class JoinTiming(Counting[None]):
+class JoinTiming(Timing):
     """One beat of each input at once."""
 
     def __init__(self, inputs: int) -> None:
         super().__init__(None)
         self.inputs = inputs
-
-    def copy(self) -> JoinTiming:
-        """The model after reset."""
-        return JoinTiming(self.inputs)
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether all inputs have a beat."""

@@ -6,12 +6,11 @@ Not here: the stage that makes them (`window`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 
-from .timing import Counting, Timing
+from .timing import Timing
 
 Pair = tuple[int, int]
 
@@ -89,7 +88,7 @@ def _pair(numbers: Iterable[int]) -> Pair:
     return first, second
 
 
-class WindowTiming(Counting[bool]):
+class WindowTiming(Timing):
     """One slot a cycle: a pixel, a slot without one, or what empties the delay line.
 
     The state is whether a window waits. One position is the slot that comes in, the other one the
@@ -110,12 +109,6 @@ class WindowTiming(Counting[bool]):
         places = np.where(wanted, _WANTED, 0)
         places |= np.where(numbers >= rows * columns - shape.lag, _ACTIVE, 0)
         super().__init__(False, *(table.astype(np.uint8).tobytes() for table in (slots, places)))
-
-    def copy(self) -> Timing:
-        """The model after reset."""
-        found = copy(self)
-        found.state, found.positions = False, [0, 0]
-        return found
 
     def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
         """Whether a window waits."""
