@@ -20,7 +20,8 @@ from ..memories import Memory, Style
 from ..pacing import Pacing
 from ..signals import Wire
 from ..stages.body import StageBody, clog2
-from ..stages.stage import AnyModule
+from ..stages.stage import Layout, Stage
+from ..stages.timing import Timing
 from .rom_styles import rom_style
 
 
@@ -215,8 +216,8 @@ class SteppedBody(StageBody):
 
     def end(
         self, in_ready: SSAValue, done: SSAValue, last: SSAValue, data: SSAValue, *, at_once: bool
-    ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
-        """The output; the stage's module, and the modules that it uses.
+    ) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """The handshake of the output, for `whole`.
 
         Args:
             in_ready: whether a beat is taken.
@@ -234,7 +235,7 @@ class SteppedBody(StageBody):
             self._free.operands = [self.inverse(done), self.inverse(result), self.ready]
         else:
             self._enable_ahead(done, following)
-        return self._whole(in_ready, data, result)
+        return in_ready, data, result
 
     def _enable_ahead(self, done: SSAValue, result: SSAValue) -> None:
         """Make the enable a register, which has no logic before its many readers.
@@ -253,20 +254,21 @@ class SteppedBody(StageBody):
 
     def end_with(
         self, in_ready: SSAValue, result: SSAValue, data: SSAValue
-    ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
-        """The output where `data` is whole in the one step in which `result` is 1, from a register.
+    ) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """The handshake where `data` is whole in the one step in which `result` is 1, a register.
 
         The stage stands still until it is taken.
         """
         self._free.operands = [self.inverse(result), self.ready]
-        return self._whole(in_ready, data, result)
+        return in_ready, data, result
 
-    def _whole(
-        self, in_ready: SSAValue, data: SSAValue, result: SSAValue
-    ) -> tuple[hw.HWModuleOp, list[AnyModule]]:
-        module = self.finish(self.name, self.source, [in_ready], [data], [result])
-        memories: list[AnyModule] = [
-            self.memories[symbol].declaration() for symbol in sorted(self.memories)
-        ]
-        self.circuit.layer.register_bits += self.register_bits
-        return module, memories
+    def whole(
+        self,
+        channels: tuple[Layout, Layout],
+        timing: Timing,
+        handshake: tuple[SSAValue, SSAValue, SSAValue],
+    ) -> Stage:
+        """The stage, with the memories that it uses."""
+        parts = [self.memories[symbol].declaration() for symbol in sorted(self.memories)]
+        layers = [self.circuit.layer]
+        return self.stage(self.name, self.source, channels, timing, handshake, layers, parts)

@@ -126,16 +126,9 @@ class _Writer:
             for column, (wire, sign) in enumerate(columns)
         ]
         result = body.flags(last, end + 1, "last")
-        module, used = body.end_with(beat.in_ready, result, body.joined(parts))
-        return Stage(
-            body.name,
-            module,
-            (self.inputs,),
-            (self.outputs,),
-            SerialTiming(self.serial.cycles, end + 2, keep_beat=self.keep_beat),
-            tuple(used),
-            (circuit.layer,),
-        )
+        handshake = body.end_with(beat.in_ready, result, body.joined(parts))
+        timing = SerialTiming(self.serial.cycles, end + 2, keep_beat=self.keep_beat)
+        return body.whole((self.inputs, self.outputs), timing, handshake)
 
     def _digits(self, beat: SSAValue, index: Wire) -> list[Wire]:
         """The digit of each input in this step, a cycle later."""

@@ -103,16 +103,9 @@ class _Writer:
         data, at_end = self._gathered(results, done, end)
         steps, parts_out = self.folded.steps, self.folded.folds[1]
         at_once = steps == 1
-        module, parts = body.end(in_ready, done, at_end, data, at_once=at_once)
-        return Stage(
-            body.name,
-            module,
-            (self.inputs,),
-            (self.outputs,),
-            SteppedTiming(steps, parts_out, end + 1, keep_beat=self.keep_beat, at_once=at_once),
-            tuple(parts),
-            (self.circuit.layer,),
-        )
+        handshake = body.end(in_ready, done, at_end, data, at_once=at_once)
+        timing = SteppedTiming(steps, parts_out, end + 1, keep_beat=self.keep_beat, at_once=at_once)
+        return body.whole((self.inputs, self.outputs), timing, handshake)
 
     def _front(self) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, Wire]:
         """Steps through the folds of a beat.

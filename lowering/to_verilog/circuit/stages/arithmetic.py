@@ -110,20 +110,11 @@ class ArithmeticStage:
         ]
         (y,) = body.instance(self.core, "core", operands, [("y", layout.width)])
         comment = f"Handshake around {self.core}: a beat every cycle, its result {latency} later"
-        module = body.finish(self.name, comment, [advance], [y], [valid])
         layers = [
             layer
             for layer in self.circuit.layers
             if layer.name != "y" or layer.adders or layer.register_bits
         ]
-        if layers:
-            layers[-1].register_bits += body.register_bits
-        return Stage(
-            self.name,
-            module,
-            (self.input,),
-            (layout,),
-            PipelineTiming(latency),
-            (core,),
-            tuple(layers),
-        )
+        channels, handshake = (self.input, layout), (advance, y, valid)
+        timing = PipelineTiming(latency)
+        return body.stage(self.name, comment, channels, timing, handshake, layers, [core])

@@ -12,9 +12,11 @@ from xdsl.ir import Block, Operation, SSAValue, TypeAttribute
 from .....dialects.shapes import bit_width
 from .....ir.printing import value_name
 from .....passes.adder_graph.graph import width_of
-from ..circuit import COMMENT, named
+from ..circuit import COMMENT, LayerCount, named
 from ..memories import Memory
 from ..stream import hw_module
+from .stage import AnyModule, Layout, Stage
+from .timing import Timing
 
 
 def port_names(side: str, count: int) -> list[str]:
@@ -122,6 +124,10 @@ class ModuleBody:
         """So many bits from `low` on."""
         return self.put(comb.ExtractOp(value, IntegerAttr(low, 32), IntegerType(bits)), name)
 
+    def element(self, beat: SSAValue, layout: Layout, index: int) -> SSAValue:
+        """An element of a beat."""
+        return self.extract(beat, layout.places[index], layout.widths[index])
+
     def repeated(self, bit: SSAValue, times: int) -> SSAValue:
         """A bit so many times."""
         return bit if times == 1 else self.put(comb.ReplicateOp(bit, IntegerType(times)))
@@ -219,11 +225,12 @@ class StageBody(ModuleBody):
         in_data: of each input.
         in_valid: of each input.
         out_ready: of each output.
+        outputs: the types of the outputs; may be said as late as `finish` asks.
     """
 
     def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self._names = port_names("in", len(inputs)), port_names("out", len(outputs))
-        self._outputs = [IntegerType(bits) for bits in outputs]
+        self.outputs = [IntegerType(bits) for bits in outputs]
         ports: list[tuple[str, TypeAttribute]] = [("clock", seq.clock), ("reset", i1)]
         for name, bits in zip(self._names[0], inputs, strict=True):
             ports += [(f"{name}_data", IntegerType(bits)), (f"{name}_valid", i1)]
@@ -235,6 +242,40 @@ class StageBody(ModuleBody):
         self.in_data: list[SSAValue] = list(rest[:taken:2])
         self.in_valid: list[SSAValue] = list(rest[1:taken:2])
         self.out_ready: list[SSAValue] = list(rest[taken:])
+
+    def taking(self) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """The handshake of a result in registers: `valid`, not driven yet; ready; a beat comes."""
+        valid = self.state(1, "valid", 0)
+        ready = self.any_of(self.inverse(valid), self.out_ready[0], name="free")
+        return valid, ready, self.all_of(ready, self.in_valid[0], name="moved")
+
+    def stage(
+        self,
+        name: str,
+        comment: str,
+        channels: tuple[Layout, Layout],
+        timing: Timing,
+        handshake: tuple[SSAValue, SSAValue, SSAValue],
+        layers: Sequence[LayerCount],
+        parts: Sequence[AnyModule] = (),
+    ) -> Stage:
+        """The stage of one input and one output.
+
+        Args:
+            name: of the stage and its module.
+            comment: what the module does, in one line.
+            channels: what comes in and goes out.
+            timing: how it moves beats.
+            handshake: in_ready, out_data, out_valid.
+            layers: what it is made of; the last one gets the registers of the body.
+            parts: the modules that it uses.
+        """
+        ready, data, valid = handshake
+        input, output = channels
+        module = self.finish(name, comment, [ready], [data], [valid])
+        if layers:
+            layers[-1].register_bits += self.register_bits
+        return Stage(name, module, (input,), (output,), timing, tuple(parts), tuple(layers))
 
     def finish(
         self,
@@ -257,7 +298,7 @@ class StageBody(ModuleBody):
         results: list[tuple[str, TypeAttribute]] = [(f"{n}_ready", i1) for n in self._names[0]]
         values = list(in_ready)
         for port, type, data, valid in zip(
-            self._names[1], self._outputs, out_data, out_valid, strict=True
+            self._names[1], self.outputs, out_data, out_valid, strict=True
         ):
             results += [(f"{port}_data", type), (f"{port}_valid", i1)]
             values += [data, valid]

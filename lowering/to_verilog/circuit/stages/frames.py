@@ -5,7 +5,7 @@ All three count the positions of a frame by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -54,18 +54,16 @@ def gather_stage(name: str, input: Layout) -> Stage:
     count = input.beats
     output = Layout(input.bounds * count)
     body = StageBody([input.width], [output.width])
-    valid = body.state(1, "valid", 0)
-    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    valid, ready, moved = body.taking()
     _, last = body.counter(count, moved, "position")
     body.drive(valid, body.all_of(moved, last), ready)
     places = [body.state(input.width, f"pixel_{index}") for index in range(count)]
     for place, value in zip(places, [*places[1:], body.in_data[0]], strict=True):
         body.drive(place, value, moved)
     comment = f"Gathers the {count} positions of a frame"
-    module = body.finish(name, comment, [ready], [body.joined(places)], [valid])
-    layer = LayerCount(name, f"gather {count} positions", register_bits=body.register_bits)
-    return Stage(name, module, (input,), (output,), FrameTiming(count, 1), layers=(layer,))
+    layer = LayerCount(name, f"gather {count} positions")
+    handshake = ready, body.joined(places), valid
+    return body.stage(name, comment, (input, output), FrameTiming(count, 1), handshake, [layer])
 
 
 def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) -> Stage:
@@ -82,12 +80,11 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
     bounds = tuple(_around([input.bounds[place] for place in column]) for column in columns)
     output = Layout(bounds, count)
     body = StageBody([input.width], [output.width])
-    starts = [sum(input.widths[:i]) for i in range(len(input.bounds))]
     words = [
         body.joined(
             [
                 body.resized(
-                    body.extract(body.in_data[0], starts[place], width_of(*input.bounds[place])),
+                    body.element(body.in_data[0], input, place),
                     input.bounds[place],
                     bounds[channel],
                 )
@@ -108,14 +105,9 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
         body.drive(place, moved, body.any_of(loads, sent))
     body.drive(valid, body.select(ready, body.in_valid[0], valid))
     comment = f"Scatters a frame to {count} positions"
-    module = body.finish(name, comment, [ready], [places[0]], [valid])
-    layer = LayerCount(
-        name,
-        f"scatter {count} positions",
-        register_bits=body.register_bits,
-        mux_bits=count * output.width,
-    )
-    return Stage(name, module, (input,), (output,), FrameTiming(1, count), layers=(layer,))
+    layer = LayerCount(name, f"scatter {count} positions", mux_bits=count * output.width)
+    handshake = ready, places[0], valid
+    return body.stage(name, comment, (input, output), FrameTiming(1, count), handshake, [layer])
 
 
 def _around(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
@@ -132,55 +124,35 @@ def accumulate_stage(name: str, input: Layout, kind: Accumulation) -> Stage:
     bounds = tuple((low * times, high * times) for low, high in input.bounds)
     output = Layout(bounds)
     body = StageBody([input.width], [output.width])
-    valid = body.state(1, "valid", 0)
+    valid, ready, moved = body.taking()
     first = body.state(1, "first", 1)
-    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    moved = body.all_of(ready, body.in_valid[0], name="moved")
     _, last = body.counter(count, moved, "position")
     ends = body.all_of(moved, last, name="ends")
     body.drive(valid, ends, ready)
     body.drive(first, ends, moved)
-    combine = _COMBINE[kind]
     sums: list[SSAValue] = []
-    low = 0
     for channel, (have, want) in enumerate(zip(input.bounds, bounds, strict=True)):
-        width = width_of(*have)
-        x = body.resized(body.extract(body.in_data[0], low, width), have, want)
+        x = body.resized(body.element(body.in_data[0], input, channel), have, want)
         total = body.state(width_of(*want), f"total_{channel}")
-        body.drive(total, body.select(first, x, combine(body, total, x, want)), moved)
+        body.drive(
+            total, body.select(first, x, _combined(body, kind, total, x, signed=want[0] < 0)), moved
+        )
         sums.append(total)
-        low += width
     comment = f"The {kind} of {count} positions, channel by channel"
-    module = body.finish(name, comment, [ready], [body.joined(sums)], [valid])
-    sizes = (
-        {"adders": len(sums), "adder_bits": output.width}
-        if kind == "sum"
-        else {"comparators": len(sums), "comparator_bits": output.width}
-    )
-    layer = LayerCount(
-        name,
-        f"{kind} of {count} positions",
-        mux_bits=output.width,
-        register_bits=body.register_bits,
-        **sizes,
-    )
-    return Stage(name, module, (input,), (output,), FrameTiming(count, 1), layers=(layer,))
+    layer = LayerCount(name, f"{kind} of {count} positions", mux_bits=output.width)
+    if kind == "sum":
+        layer.adders, layer.adder_bits = len(sums), output.width
+    else:
+        layer.comparators, layer.comparator_bits = len(sums), output.width
+    handshake = ready, body.joined(sums), valid
+    return body.stage(name, comment, (input, output), FrameTiming(count, 1), handshake, [layer])
 
 
-Combine = Callable[[StageBody, SSAValue, SSAValue, tuple[int, int]], SSAValue]
-
-
-def _sum(body: StageBody, total: SSAValue, x: SSAValue, bounds: tuple[int, int]) -> SSAValue:
-    del bounds
-    return body.add(total, x)
-
-
-def _largest(body: StageBody, total: SSAValue, x: SSAValue, bounds: tuple[int, int]) -> SSAValue:
-    return body.select(body.compare(total, "sge" if bounds[0] < 0 else "uge", x), total, x)
-
-
-def _least(body: StageBody, total: SSAValue, x: SSAValue, bounds: tuple[int, int]) -> SSAValue:
-    return body.select(body.compare(total, "sle" if bounds[0] < 0 else "ule", x), total, x)
-
-
-_COMBINE: dict[Accumulation, Combine] = {"sum": _sum, "max": _largest, "min": _least}
+def _combined(
+    body: StageBody, kind: Accumulation, total: SSAValue, x: SSAValue, *, signed: bool
+) -> SSAValue:
+    """A number of a position taken into those of the positions before."""
+    if kind == "sum":
+        return body.add(total, x)
+    predicate = f"{'s' if signed else 'u'}{'ge' if kind == 'max' else 'le'}"
+    return body.select(body.compare(total, predicate, x), total, x)

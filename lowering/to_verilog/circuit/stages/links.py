@@ -47,7 +47,6 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
     """
     layouts = [replace(input, bounds=tuple(input.bounds[i] for i in taken)) for taken in outputs]
     body = StageBody([input.width], [layout.width for layout in layouts])
-    places = [sum(input.widths[:i]) for i in range(len(input.bounds) + 1)]
     dones = [body.state(1, f"done_{index}", 0) for index in range(len(outputs))]
     haves = [body.any_of(done, ready) for done, ready in zip(dones, body.out_ready, strict=True)]
     every = body.all_of(*haves, name="every")
@@ -57,7 +56,10 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
     valids = [body.all_of(body.in_valid[0], body.inverse(done)) for done in dones]
     data = [
         body.joined(
-            [body.extract(body.in_data[0], low, high - low) for low, high in _runs(places, taken)]
+            [
+                body.extract(body.in_data[0], low, high - low)
+                for low, high in _runs(input.places, taken)
+            ]
         )
         for taken in outputs
     ]
@@ -97,9 +99,9 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         data = body.state(bits, "first")
         body.drive(data, body.in_data[0], moved)
         body.drive(valid, body.select(free, moved, valid))
-        module = body.finish(name, "FIFO of one beat", [ready], [data], [valid])
-        count = LayerCount(name, "FIFO of 1 beat", register_bits=body.register_bits)
-        return Stage(name, module, (layout,), (layout,), FifoTiming(1), layers=(count,))
+        count, handshake = LayerCount(name, "FIFO of 1 beat"), (ready, data, valid)
+        comment = "FIFO of one beat"
+        return body.stage(name, comment, (layout, layout), FifoTiming(1), handshake, [count])
     memory = Memory.ram(depth - 1, bits)
     held = body.state(clog2(depth), "held", 0)
     from_memory = body.state(1, "from_memory", 0)
@@ -120,22 +122,10 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
     changed = body.select(write, body.add(held, 1), body.add(held, -1))
     body.drive(held, changed, body.either(write, read))
     data = body.select(from_memory, word, direct)
-    module = body.finish(name, f"FIFO of {depth} beats", [ready], [data], [valid])
-    count = LayerCount(
-        name,
-        f"FIFO of {depth} beats",
-        register_bits=body.register_bits,
-        memory_bits=(depth - 1) * bits,
-    )
-    return Stage(
-        name,
-        module,
-        (layout,),
-        (layout,),
-        FifoTiming(depth),
-        (memory.declaration(),),
-        (count,),
-    )
+    comment = f"FIFO of {depth} beats"
+    count, parts = LayerCount(name, comment, memory_bits=(depth - 1) * bits), [memory.declaration()]
+    handshake, timing = (ready, data, valid), FifoTiming(depth)
+    return body.stage(name, comment, (layout, layout), timing, handshake, [count], parts)
 
 
 def _buffer(name: str, layout: Layout) -> Stage:
@@ -156,6 +146,6 @@ def _buffer(name: str, layout: Layout) -> Stage:
     following = body.any_of(free, body.all_of(room, body.inverse(in_valid)))
     body.drive(room, following)
     body.drive(full, body.inverse(following))
-    module = body.finish(name, "Buffer of two beats", [body.inverse(full)], [first], [valid])
-    count = LayerCount(name, "buffer of 2 beats", register_bits=body.register_bits, mux_bits=bits)
-    return Stage(name, module, (layout,), (layout,), FifoTiming(2), layers=(count,))
+    comment, count = "Buffer of two beats", LayerCount(name, "buffer of 2 beats", mux_bits=bits)
+    handshake = body.inverse(full), first, valid
+    return body.stage(name, comment, (layout, layout), FifoTiming(2), handshake, [count])

@@ -47,12 +47,8 @@ class Neurons:
 
     def elements(self, beat: SSAValue, layout: Layout, places: Sequence[int]) -> list[Signal]:
         """Elements of a beat."""
-        starts = [sum(layout.widths[:index]) for index in range(len(layout.bounds))]
         return [
-            number(
-                self.body.extract(beat, starts[place], layout.widths[place]), layout.bounds[place]
-            )
-            for place in places
+            number(self.body.element(beat, layout, place), layout.bounds[place]) for place in places
         ]
 
     def run(
@@ -203,9 +199,7 @@ def neuron_stage(
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
     where = potentials(rules, [current.bounds for current in currents], input.beats)
-    valid = body.state(1, "valid", 0)
-    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    valid, ready, moved = body.taking()
     last = last_step(body, input.beats, moved)
     restart = body.any_of(body.reset, body.all_of(moved, last), name="restart")
     found, _ = neurons.run(rules, where, currents, moved, None, restart)
@@ -213,11 +207,9 @@ def neuron_stage(
     body.drive(spikes, body.joined([neurons.bits(spike, 1) for spike in found]), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons; a step of {input.beats} a cycle"
-    module = body.finish(name, comment, [ready], [spikes], [valid])
-    output = Layout(tuple(spike.bounds for spike in found), input.beats)
-    count = neurons.circuit.layer
-    count.register_bits += body.register_bits
-    return Stage(name, module, (input,), (output,), PipelineTiming(1), layers=(count,))
+    channels = input, Layout(tuple(spike.bounds for spike in found), input.beats)
+    handshake = ready, spikes, valid
+    return body.stage(name, comment, channels, PipelineTiming(1), handshake, neurons.circuit.layers)
 
 
 def membrane_stage(
@@ -235,17 +227,13 @@ def membrane_stage(
     body = StageBody([input.width], [output.width])
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
-    valid = body.state(1, "valid", 0)
+    valid, ready, moved = body.taking()
     first = body.state(1, "first", 1)
-    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    moved = body.all_of(ready, body.in_valid[0], name="moved")
     _, last = body.counter(steps, moved, "step")
     ends = body.all_of(moved, last, name="ends")
     body.drive(valid, ends, ready)
     body.drive(first, ends, moved)
     _, registers = neurons.run(rules, found, currents, moved, first, None)
     comment = f"The potentials of {len(rules)} neurons after {steps} steps"
-    module = body.finish(name, comment, [ready], [body.joined(registers)], [valid])
-    count = neurons.circuit.layer
-    count.register_bits += body.register_bits
-    return Stage(name, module, (input,), (output,), FrameTiming(steps, 1), layers=(count,))
+    handshake, timing = (ready, body.joined(registers), valid), FrameTiming(steps, 1)
+    return body.stage(name, comment, (input, output), timing, handshake, neurons.circuit.layers)

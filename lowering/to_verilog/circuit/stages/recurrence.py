@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects import hw
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
@@ -94,39 +93,24 @@ def scan_stage(
         names: of the layers.
         search: how adders are searched for.
     """
-    body = _LoopBody(input.width)
+    body = StageBody([input.width], [0])
     writer = _Loop(body, op, input, names, search)
     found = writer.outputs(runs)
     flat = [signal for signals in found for signal in signals.reshape(-1)]
     output = Layout(tuple(signal.bounds for signal in flat), input.beats)
+    body.outputs = [IntegerType(output.width)]
     data = body.state(output.width, "data")
     parts = [writer.neurons.bits(s, w) for s, w in zip(flat, output.widths, strict=True)]
     body.drive(data, body.joined(parts), writer.moved)
     body.drive(writer.valid, body.in_valid[0], writer.ready)
     comment = f"A loop of {len(op.states)} states; a step of {input.beats} a cycle"
-    module = body.finish_with(name, comment, writer.ready, data, writer.valid)
-    counts = tuple(writer.neurons.circuit.layers)
-    counts[-1].register_bits += body.register_bits
     places: list[list[int]] = []
     for signals in found:
         start = sum(map(len, places))
         places.append(list(range(start, start + signals.size)))
-    return Stage(name, module, (input,), (output,), PipelineTiming(1), layers=counts), places
-
-
-class _LoopBody(StageBody):
-    """A module whose output is as wide as what is found to come out."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__([width], [0])
-
-    def finish_with(
-        self, name: str, comment: str, ready: SSAValue, data: SSAValue, valid: SSAValue
-    ) -> hw.HWModuleOp:
-        """The module."""
-        assert isinstance(data.type, IntegerType)
-        self._outputs = [data.type]
-        return self.finish(name, comment, [ready], [data], [valid])
+    handshake = writer.ready, data, writer.valid
+    layers, timing = writer.circuit.layers, PipelineTiming(1)
+    return body.stage(name, comment, (input, output), timing, handshake, layers), places
 
 
 class _Loop:
@@ -147,9 +131,7 @@ class _Loop:
     ) -> None:
         self.body, self.op, self.input = body, op, input
         self.names, self.search = names, search
-        self.valid = body.state(1, "valid", 0)
-        self.ready = body.any_of(body.inverse(self.valid), body.out_ready[0], name="free")
-        self.moved = body.all_of(self.ready, body.in_valid[0], name="moved")
+        self.valid, self.ready, self.moved = body.taking()
         last = last_step(body, input.beats, self.moved)
         self.restart = body.any_of(body.reset, body.all_of(self.moved, last), name="restart")
         self.neurons = Neurons(body, names.of(op), f"{op.name} of {input.beats} steps")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from xdsl.dialects import hw
 
@@ -33,6 +34,11 @@ class Layout:
     def widths(self) -> list[int]:
         """The bits of each element."""
         return [width_of(*bounds) for bounds in self.bounds]
+
+    @property
+    def places(self) -> list[int]:
+        """The lowest bit of each element, and the bits of a beat behind them."""
+        return [*accumulate(self.widths, initial=0)]
 
     @property
     def width(self) -> int:

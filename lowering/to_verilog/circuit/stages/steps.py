@@ -40,17 +40,14 @@ def delay_stage(
     ]
     output = Layout(tuple(bounds), steps)
     body = StageBody([input.width], [output.width])
-    valid = body.state(1, "valid", 0)
-    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    valid, ready, moved = body.taking()
     _, last = body.counter(steps, moved, "step")
-    starts = [sum(input.widths[:index]) for index in range(len(input.bounds))]
     parts: list[SSAValue] = []
     for index, (place, delay, width) in enumerate(zip(places, delays, output.widths, strict=True)):
         if not late[index]:
             parts.append(body.constant(0, width))
             continue
-        raw = body.extract(body.in_data[0], starts[place], input.widths[place])
+        raw = body.element(body.in_data[0], input, place)
         value = body.resized(raw, input.bounds[place], bounds[index])
         for step in range(delay):
             kept = body.state(width, f"late_{index}_{step}", 0)
@@ -61,14 +58,13 @@ def delay_stage(
     body.drive(data, body.joined(parts), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"Delays of up to {max(delays, default=0)} of {steps} steps"
-    module = body.finish(name, comment, [ready], [data], [valid])
     count = LayerCount(
         layer,
         f"delay of up to {max(delays, default=0)} steps",
-        register_bits=body.register_bits,
         mux_bits=sum(d * w for d, w in zip(delays, output.widths, strict=True)),
     )
-    return Stage(name, module, (input,), (output,), PipelineTiming(1), layers=(count,))
+    handshake = ready, data, valid
+    return body.stage(name, comment, (input, output), PipelineTiming(1), handshake, [count])
 
 
 def last_stage(name: str, input: Layout) -> Stage:
@@ -76,16 +72,14 @@ def last_stage(name: str, input: Layout) -> Stage:
     steps = input.beats
     output = Layout(input.bounds)
     body = StageBody([input.width], [output.width])
-    valid = body.state(1, "valid", 0)
-    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    valid, ready, moved = body.taking()
     _, last = body.counter(steps, moved, "step")
     data = body.state(input.width, "data")
     body.drive(data, body.in_data[0], moved)
     body.drive(valid, body.all_of(moved, last), ready)
-    module = body.finish(name, f"The last of {steps} beats", [ready], [data], [valid])
-    count = LayerCount(name, f"last of {steps} steps", register_bits=body.register_bits)
-    return Stage(name, module, (input,), (output,), FrameTiming(steps, 1), layers=(count,))
+    comment, count = f"The last of {steps} beats", LayerCount(name, f"last of {steps} steps")
+    handshake = ready, data, valid
+    return body.stage(name, comment, (input, output), FrameTiming(steps, 1), handshake, [count])
 
 
 def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
@@ -100,6 +94,6 @@ def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
     data = body.state(input.width, "data")
     body.drive(data, body.in_data[0], moved)
     body.drive(valid, body.select(ready, body.in_valid[0], valid))
-    module = body.finish(name, f"The same beat {steps} times", [ready], [data], [valid])
-    count = LayerCount(name, f"{steps} times the same", register_bits=body.register_bits)
-    return Stage(name, module, (input,), (output,), FrameTiming(1, steps), layers=(count,))
+    comment, count = f"The same beat {steps} times", LayerCount(name, f"{steps} times the same")
+    handshake = ready, data, valid
+    return body.stage(name, comment, (input, output), FrameTiming(1, steps), handshake, [count])

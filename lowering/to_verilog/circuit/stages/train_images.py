@@ -136,9 +136,7 @@ def image_neuron_stage(
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
     where = potentials(rules, [current.bounds for current in currents], steps)
-    valid = body.state(1, "valid", 0)
-    ready = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    valid, ready, moved = body.taking()
     position = body.counting(positions, "position")
     ends = body.all_of(moved, position.last, name="ends")
     _, last = body.counter(steps, ends, "step")
@@ -174,13 +172,11 @@ def image_neuron_stage(
     body.drive(data, body.joined([neurons.bits(spike, 1) for spike in spikes]), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons at {positions} positions; {steps} steps"
-    module = body.finish(name, comment, [ready], [data], [valid])
-    output = Layout(tuple(spike.bounds for spike in spikes), input.beats)
-    count = neurons.circuit.layer
-    count.register_bits += body.register_bits
-    count.memory_bits += positions * sum(widths)
-    parts = tuple(memory.declaration() for memory in kept.memories)
-    return Stage(name, module, (input,), (output,), PipelineTiming(1), parts, layers=(count,))
+    channels = input, Layout(tuple(spike.bounds for spike in spikes), input.beats)
+    neurons.circuit.layer.memory_bits += positions * sum(widths)
+    parts, layers = [memory.declaration() for memory in kept.memories], neurons.circuit.layers
+    handshake = ready, data, valid
+    return body.stage(name, comment, channels, PipelineTiming(1), handshake, layers, parts)
 
 
 class _Kept:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from xdsl.dialects import hw
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
@@ -61,17 +60,18 @@ def window_stage(
     """
     output = window_layout(shape, input, padding, pacing)
     writer = _Window(shape, input, output, padding, early=pacing.clock is not None)
-    module = writer.module(name)
-    sizes = f"{shape.kernel[0]}x{shape.kernel[1]} windows of {shape.size[0]}x{shape.size[1]}"
+    handshake = writer.handshake()
+    kernel, size = (f"{n[0]}x{n[1]}" for n in (shape.kernel, shape.size))
     count = LayerCount(
         name,
-        f"{sizes} positions, {len(input.bounds)} channels",
-        register_bits=writer.body.register_bits,
+        f"{kernel} windows of {size} positions, {len(input.bounds)} channels",
         mux_bits=writer.mux_bits,
         memory_bits=sum(m.depth * m.width for m in writer.memories),
     )
-    parts = tuple(memory.declaration() for memory in dict.fromkeys(writer.memories))
-    return Stage(name, module, (input,), (output,), WindowTiming(shape), parts, (count,))
+    parts = [memory.declaration() for memory in dict.fromkeys(writer.memories)]
+    comment = f"{kernel} windows of frames of {size} positions, by line buffers"
+    timing = WindowTiming(shape)
+    return writer.body.stage(name, comment, (input, output), timing, handshake, [count], parts)
 
 
 class _Window:
@@ -95,8 +95,8 @@ class _Window:
         self.line_slots = shape.dilation[0] * shape.raster[1]
         self.at: Counter | None = None
 
-    def module(self, name: str) -> hw.HWModuleOp:
-        """The module."""
+    def handshake(self) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """`in_ready`, the windows, and whether one is there."""
         body, shape = self.body, self.shape
         valid = body.state(1, "valid", 0)
         free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
@@ -109,9 +109,7 @@ class _Window:
         parts = [
             self._padded(index, taps[y][x], inside[y, x]) for index, (y, x) in enumerate(places)
         ]
-        kernel, size = (f"{n[0]}x{n[1]}" for n in (shape.kernel, shape.size))
-        comment = f"{kernel} windows of frames of {size} positions, by line buffers"
-        return body.finish(name, comment, [taken], [body.joined(parts)], [valid])
+        return taken, body.joined(parts), valid
 
     def _slots(self, free: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
         """`in_ready`, whether a slot passes, and whether it has a window."""
@@ -289,9 +287,10 @@ class _Window:
         widths = [width_of(*bound) for bound in bounds]
         if widths == self.input.widths:
             return pixel
-        parts: list[SSAValue] = []
-        low = 0
-        for have, want in zip(self.input.bounds, bounds, strict=True):
-            parts.append(body.resized(body.extract(pixel, low, width_of(*have)), have, want))
-            low += width_of(*have)
-        return body.joined(parts)
+        pairs = zip(self.input.bounds, bounds, strict=True)
+        return body.joined(
+            [
+                body.resized(body.element(pixel, self.input, index), have, want)
+                for index, (have, want) in enumerate(pairs)
+            ]
+        )
