@@ -37,10 +37,11 @@ from .circuit import Circuit
 from .circuit_rules import FLOATS, FLOATS_HINT, Signals, refusal
 from .evaluation import LayerNames, check_batch, evaluate, identifier, literal_signals
 from .module_names import ModuleNames
+from .modules import hw_module
 from .pacing import Pacing
 from .ports import Port
 from .signals import Signal, Wire
-from .stream import hw_module, stream_module
+from .stream import stream_module
 
 NAME = "tensor.name"
 

@@ -20,7 +20,6 @@ from typing import Literal, cast
 
 from xdsl.dialects import hw, seq
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
     IntegerType,
@@ -30,6 +29,8 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, SSAValue, TypeAttribute
+
+from .modules import module_type
 
 MEMORY_PREFIX = "triton_"
 """The names of memories begin so; no other module's does."""
@@ -119,12 +120,8 @@ class Memory:
 
     def declaration(self) -> hw.HWModuleExternOp:
         """The module; one for all instances."""
-        ports = [(name, type, hw.Direction.INPUT) for name, type in self.inputs]
-        ports.append((*self.output, hw.Direction.OUTPUT))
-        type = hw.ModuleType(
-            ArrayAttr([hw.ModulePort(StringAttr(n), t, hw.DirectionAttr(d)) for n, t, d in ports])
-        )
-        op = hw.HWModuleExternOp(StringAttr(self.symbol), type)
+        signature = self.inputs, [self.output]
+        op = hw.HWModuleExternOp(StringAttr(self.symbol), module_type(signature))
         entries: dict[str, Attribute] = {
             "kind": StringAttr(self.kind),
             "depth": IntegerAttr(self.depth, i64),

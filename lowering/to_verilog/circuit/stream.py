@@ -1,41 +1,62 @@
-"""The two modules of a circuit: the arithmetic, and the AXI stream around it."""
+"""The modules with AXI4-Streams around a circuit: around arithmetic, or a network of stages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from xdsl.dialects import comb, hw, seq
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    IntegerAttr,
-    IntegerType,
-    StringAttr,
-    SymbolRefAttr,
-    i1,
-)
-from xdsl.ir import Block, Operation, Region, SSAValue, TypeAttribute
+from xdsl.dialects.builtin import IntegerType, StringAttr, i1
+from xdsl.ir import SSAValue
 
-from ....dialects.shapes import bit_width
 from ....ir.printing import value_name
-from .circuit import COMMENT, named
+from .circuit import COMMENT
+from .modules import Signature, hw_module
 from .ports import stream_width
+from .stages.body import ModuleBody
+from .stages.schedule import Schedule
+from .stages.stage import Layout
 
-InputsAndOutputs = tuple[Sequence[tuple[str, TypeAttribute]], Sequence[tuple[str, TypeAttribute]]]
 
+class _StreamBody(ModuleBody):
+    """The inside of a module with streams.
 
-def hw_module(name: str, ports: InputsAndOutputs, block: Block) -> hw.HWModuleOp:
-    """A module with those inputs and outputs, whose body is `block`."""
-    inputs, outputs = ports
-    described = [
-        *((name, type, hw.Direction.INPUT) for name, type in inputs),
-        *((name, type, hw.Direction.OUTPUT) for name, type in outputs),
-    ]
-    type = hw.ModuleType(
-        ArrayAttr([hw.ModulePort(StringAttr(n), t, hw.DirectionAttr(d)) for n, t, d in described])
-    )
-    for argument, (hint, _) in zip(block.args, inputs, strict=True):
-        argument.name_hint = value_name(hint)
-    return hw.HWModuleOp(StringAttr(name), type, Region(block))
+    Args:
+        bits: that come in and go out.
+    """
+
+    def __init__(self, bits: tuple[int, int]) -> None:
+        self.bits_in, self.bits_out = map(stream_width, bits)
+        self.signature: Signature = (
+            [
+                ("aclk", seq.clock),
+                ("aresetn", i1),
+                ("s_axis_tdata", IntegerType(self.bits_in)),
+                ("s_axis_tvalid", i1),
+                ("s_axis_tlast", i1),
+                ("m_axis_tready", i1),
+            ],
+            [
+                ("s_axis_tready", i1),
+                ("m_axis_tdata", IntegerType(self.bits_out)),
+                ("m_axis_tvalid", i1),
+                ("m_axis_tlast", i1),
+            ],
+        )
+        super().__init__([type for _, type in self.signature[0]])
+        self.clock, self.reset_n, self.data, self.valid, self.last, self.ready = self.block.args
+
+    def filled(self, parts: Sequence[SSAValue], missing: int) -> SSAValue:
+        """Values in one, the first in the lowest bits, with zeros above."""
+        above = [self.constant(0, missing)] if missing else []
+        values = [*above, *reversed(parts)]
+        return self.put(comb.ConcatOp(values, IntegerType(self.bits_out)))
+
+    def module(self, name: str, comment: str, outputs: Sequence[SSAValue]) -> hw.HWModuleOp:
+        """The module, with the values of its outputs."""
+        self.block.add_op(hw.OutputOp(outputs))
+        module = hw_module(name, self.signature, self.block)
+        module.attributes[COMMENT] = StringAttr(f"AXI4-Stream{comment}")
+        return module
 
 
 def stream_module(
@@ -57,101 +78,74 @@ def stream_module(
         outputs: its outputs and their widths.
         latency: registers from input to output.
     """
-    bits_in, bits_out = (stream_width(sum(w for _, w in side)) for side in (inputs, outputs))
-    ports: InputsAndOutputs = (
-        [
-            ("aclk", seq.clock),
-            ("aresetn", i1),
-            ("s_axis_tdata", IntegerType(bits_in)),
-            ("s_axis_tvalid", i1),
-            ("s_axis_tlast", i1),
-            ("m_axis_tready", i1),
-        ],
-        [
-            ("s_axis_tready", i1),
-            ("m_axis_tdata", IntegerType(bits_out)),
-            ("m_axis_tvalid", i1),
-            ("m_axis_tlast", i1),
-        ],
-    )
-    block = Block(arg_types=[type for _, type in ports[0]])
-    clock, reset_n, data, valid, last, ready = block.args
-    body = _Stream(block)
-    advance = ready
+    widths = [width for _, width in inputs], [width for _, width in outputs]
+    body = _StreamBody((sum(widths[0]), sum(widths[1])))
+    advance, valid, last = body.ready, body.valid, body.last
     if latency:
-        one, zero = body.put(hw.ConstantOp(1, 1)), body.put(hw.ConstantOp(0, 1))
-        reset = body.put(comb.XorOp([reset_n, one]), "reset")
+        one = body.constant(1, 1)
+        body.constant(0, 1)
+        body.reset = body.inverse(body.reset_n, "reset")
         free = comb.XorOp([one, one])
-        advance = body.put(comb.OrOp([ready, body.put(free, "free")]), "advance")
+        advance = body.any_of(body.ready, body.put(free, "free"), name="advance")
         for step in range(1, latency + 1):
-            valid = body.register(valid, clock, advance, f"valid_{step}", (reset, zero))
-            last = body.register(last, clock, advance, f"last_{step}", None)
+            valid = body.register(valid, advance, f"valid_{step}", 0)
+            last = body.register(last, advance, f"last_{step}")
         free.operands[0] = valid
-    results = body.instance(core, [("clock", clock), ("enable", advance)], data, inputs, outputs)
-    packed = body.packed(results, bits_out)
-    block.add_op(hw.OutputOp([advance, packed, valid, last]))
-    module = hw_module(name, ports, block)
-    module.attributes[COMMENT] = StringAttr(
-        f"AXI4-Stream around {core}: one vector a beat, a result {latency} cycles later, "
-        "a new vector every cycle"
+    operands, place = [("clock", body.clock), ("enable", advance)], 0
+    for port, width in inputs:
+        operands.append((port, body.extract(body.data, place, width)))
+        place += width
+    results = body.instance(core, "core", operands, outputs)
+    for result, (port, _) in zip(results, outputs, strict=True):
+        result.name_hint = value_name(port)
+    packed = body.filled(results, body.bits_out - sum(widths[1]))
+    return body.module(
+        name,
+        f" around {core}: one vector a beat, a result {latency} cycles later, "
+        "a new vector every cycle",
+        [advance, packed, valid, last],
     )
-    return module
 
 
-class _Stream:
-    def __init__(self, block: Block) -> None:
-        self.block = block
+def frame_stream_module(
+    name: str,
+    stages: str,
+    channels: tuple[Layout, Layout],
+    schedule: Schedule,
+    order: Sequence[int],
+) -> hw.HWModuleOp:
+    """The AXI4-Stream module around a network of stages.
 
-    def put(self, op: Operation, name: str | None = None) -> SSAValue:
-        self.block.add_op(op)
-        (result,) = op.results
-        return result if name is None else named(result, name)
+    `m_axis_tlast` marks the last beat of each frame; `s_axis_tlast` is not looked at, as the
+    network counts.
 
-    def register(
-        self,
-        value: SSAValue,
-        clock: SSAValue,
-        enable: SSAValue,
-        name: str,
-        reset: tuple[SSAValue, SSAValue] | None,
-    ) -> SSAValue:
-        kept = comb.MuxOp(enable, value, value)
-        self.put(kept)
-        result = self.put(seq.CompRegOp(kept.result, clock, reset), name)
-        kept.operands[2] = result
-        return result
-
-    def instance(
-        self,
-        core: str,
-        control: Sequence[tuple[str, SSAValue]],
-        data: SSAValue,
-        inputs: Sequence[tuple[str, int]],
-        outputs: Sequence[tuple[str, int]],
-    ) -> Sequence[SSAValue]:
-        operands = list(control)
-        low = 0
-        for name, width in inputs:
-            part = comb.ExtractOp(data, IntegerAttr(low, 32), IntegerType(width))
-            operands.append((name, self.put(part)))
-            low += width
-        op = hw.InstanceOp(
-            "core",
-            SymbolRefAttr(core),
-            operands,
-            [(name, IntegerType(width)) for name, width in outputs],
-        )
-        self.block.add_op(op)
-        for result, (name, _) in zip(op.results, outputs, strict=True):
-            result.name_hint = value_name(name)
-        return op.results
-
-    def packed(self, values: Sequence[SSAValue], bits: int) -> SSAValue:
-        parts: list[SSAValue] = []
-        missing = bits
-        for value in values:
-            missing -= bit_width(value.type) or 0
-            parts.insert(0, value)
-        if missing:
-            parts.insert(0, self.put(hw.ConstantOp(0, missing)))
-        return self.put(comb.ConcatOp(parts, IntegerType(bits)))
+    Args:
+        name: of the module.
+        stages: the module of the network.
+        channels: what comes in and goes out.
+        schedule: of the network.
+        order: the elements of a result in the order in which they go out.
+    """
+    input, output = channels
+    body = _StreamBody((input.width, output.width))
+    body.reset = body.inverse(body.reset_n, "reset")
+    operands: list[tuple[str, SSAValue]] = [
+        ("clock", body.clock),
+        ("reset", body.reset),
+        ("in_data", body.extract(body.data, 0, input.width)),
+        ("in_valid", body.valid),
+        ("out_ready", body.ready),
+    ]
+    results = [("in_ready", 1), ("out_data", output.width), ("out_valid", 1)]
+    taken, out, valid = body.instance(stages, "stages", operands, results)
+    parts = [body.element(out, output, index) for index in order]
+    missing = body.bits_out - sum(output.widths[index] for index in order)
+    if missing:
+        parts.append(body.constant(0, missing))
+    _, last = body.counter(output.beats, body.all_of(valid, body.ready, name="moved"), "beat")
+    return body.module(
+        name,
+        f": {input.beats} beats a frame in, {output.beats} out; a result after "
+        f"{schedule.latency} cycles, a frame every {schedule.interval}",
+        [taken, body.joined(parts), valid, last],
+    )

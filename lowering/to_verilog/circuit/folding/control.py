@@ -95,7 +95,7 @@ class SteppedBody(StageBody):
         goes_on = self.inverse(self.all_of(at_end, self.enable))
         self.drive(busy, self.any_of(taken, self.all_of(busy, goes_on)))
         # With one that is not valid too: fewer bits decide.
-        beat = self.kept(self.data, in_ready, "beat")
+        beat = self.register(self.data, in_ready, "beat")
         return Beat(beat, busy, step, index, at_end, in_ready)
 
     def elements(
@@ -144,21 +144,13 @@ class SteppedBody(StageBody):
 
     def flag(self, value: SSAValue, name: str) -> SSAValue:
         """The bit one step later, 0 after a reset."""
-        register = self.state(1, name, 0)
-        self.drive(register, value, self.enable)
-        return register
+        return self.register(value, self.enable, name, 0)
 
     def flags(self, value: SSAValue, steps: int, name: str) -> SSAValue:
         """The bit so many steps later."""
         for step in range(steps):
             value = self.flag(value, f"{name}_{step + 1}")
         return value
-
-    def kept(self, value: SSAValue, enable: SSAValue, name: str) -> SSAValue:
-        """A register that takes a value where `enable` is 1."""
-        register = self.state(bit_width(value.type) or 1, name)
-        self.drive(register, value, enable)
-        return register
 
     def numbered(self, count: int, step: SSAValue, name: str) -> tuple[Wire, SSAValue, SSAValue]:
         """Counts 0 … count-1 for ever: its value, its next value, and whether it is the last.

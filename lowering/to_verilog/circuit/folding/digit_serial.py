@@ -113,9 +113,9 @@ class _Writer:
         beat = body.beats(self.serial.cycles, keep_beat=self.keep_beat)
         digits = self._digits(beat.data, beat.index)
         goes_on = body.all_of(beat.busy, body.inverse(beat.at_end))
-        between = body.kept(body.inverse(goes_on), body.enable, "between")
+        between = body.register(body.inverse(goes_on), body.enable, "between")
         self.between = Wire(between, 0, 1)
-        index = body.kept(beat.index.value, body.enable, "digit")
+        index = body.register(beat.index.value, body.enable, "digit")
         last = body.flag(body.all_of(beat.busy, beat.at_end), "last")
         values = self._graph(digits)
         columns = [self._signed(values[value], sign) for value, sign in graph.outputs]
@@ -142,7 +142,7 @@ class _Writer:
             whole = self.circuit.bits(Wire(value, low, high), different * digit)
             words = [body.extract(whole, i * digit, digit) for i in range(different)]
             words += words[-1:] * (cycles - different)
-            chosen = body.kept(body.picked(words, index), body.enable, f"x_{position}")
+            chosen = body.register(body.picked(words, index), body.enable, f"x_{position}")
             found.append(self._wire(chosen))
         return found
 
@@ -172,7 +172,7 @@ class _Writer:
         body.drive(carry, after, body.enable)
         circuit.layer.adders += 1
         circuit.layer.adder_bits += digit
-        return self._wire(body.kept(total, body.enable, name), cycle + 1)
+        return self._wire(body.register(total, body.enable, name), cycle + 1)
 
     def _remembered(self, name: str, first: int, cycle: int) -> SSAValue:
         """A bit that is kept from digit to digit; before each number it is `first`."""
@@ -216,7 +216,7 @@ class _Writer:
         """The lowest bits of the number whose digits come; the last digit is the highest."""
         body, serial = self.body, self.serial
         if serial.cycles == 1:
-            whole = body.kept(wire.value, body.enable, name)
+            whole = body.register(wire.value, body.enable, name)
         else:
             have = serial.cycles * serial.digit
             whole = body.state(have, name)

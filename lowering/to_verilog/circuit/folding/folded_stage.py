@@ -125,7 +125,7 @@ class _Writer:
             type = IntegerType(self.folded.lanes * folding.simd * self.product.width)
             top = self.circuit.put(comb.ReplicateOp(body.compare(digit.value, "eq", 0), type))
             word = self.circuit.put(comb.XorOp([word, top]))
-        chosen = body.kept(word, body.enable, "chosen")
+        chosen = body.register(word, body.enable, "chosen")
         last = body.flag(body.all_of(beat.busy, column_ends), "last")
         phase = self._phase(group, digit, last)
         bits = self.folded.weight_bits * folding.pe * folding.simd
@@ -151,11 +151,11 @@ class _Writer:
             none = Wire(body.constant(0, 1), 0, 0)
             if self.folded.steps == 1:
                 return _Phase(Wire(last, 0, 1), none, none)
-            return _Phase(Wire(body.kept(begins, body.enable, "first"), 0, 1), none, none)
+            return _Phase(Wire(body.register(begins, body.enable, "first"), 0, 1), none, none)
         top = body.compare(digit.value, "eq", 0)
-        first = body.kept(body.all_of(begins, top), body.enable, "first")
-        doubles = body.kept(begins, body.enable, "doubles")
-        number = body.kept(digit.value, body.enable, "digit_of")
+        first = body.register(body.all_of(begins, top), body.enable, "first")
+        doubles = body.register(begins, body.enable, "doubles")
+        number = body.register(digit.value, body.enable, "digit_of")
         return _Phase(Wire(first, 0, 1), Wire(doubles, 0, 1), Wire(number, 0, digit.high))
 
     def _chosen(self, beat: Beat, group: Wire, column_ends: SSAValue) -> SSAValue:
@@ -344,5 +344,5 @@ class _Writer:
                 else circuit.constant(signal.offset, width_of(*ends))
                 for signal, ends in zip(results, bounds, strict=False)
             ]
-            parts.append(body.kept(self.body.joined(values), here, f"result_{index}"))
+            parts.append(body.register(self.body.joined(values), here, f"result_{index}"))
         return self.body.joined(parts), at_end

@@ -14,9 +14,9 @@ from xdsl.ir import Block, SSAValue
 
 from ..arithmetic import plain
 from ..circuit import COMMENT, Circuit
+from ..modules import hw_module
 from ..pacing import Pacing
 from ..signals import Signal, Wire
-from ..stream import hw_module
 from .body import StageBody
 from .stage import AnyModule, Layout, Stage
 from .timing import PipelineTiming

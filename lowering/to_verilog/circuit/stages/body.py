@@ -14,7 +14,7 @@ from .....ir.printing import value_name
 from .....passes.adder_graph.graph import width_of
 from ..circuit import COMMENT, LayerCount, named
 from ..memories import Memory
-from ..stream import hw_module
+from ..modules import hw_module
 from .stage import AnyModule, Layout, Stage
 from .timing import Timing
 
@@ -169,6 +169,14 @@ class ModuleBody:
             value = self.put(comb.MuxOp(enable, value, state))
         op.operands[0] = value
         self.block.add_op(op)
+
+    def register(
+        self, value: SSAValue, enable: SSAValue, name: str, first: int | None = None
+    ) -> SSAValue:
+        """A register that takes a value where `enable` is 1."""
+        register = self.state(bit_width(value.type) or 1, name, first)
+        self.drive(register, value, enable)
+        return register
 
     def counter(self, count: int, step: SSAValue, name: str) -> tuple[SSAValue, SSAValue]:
         """A number that goes round in [0, count) where `step` is 1, and whether it is the last."""

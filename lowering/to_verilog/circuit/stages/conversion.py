@@ -22,7 +22,7 @@ from ..evaluation import LayerNames
 from ..folding.forms import has_form
 from ..pacing import Pacing
 from ..ports import Port
-from .axi import frame_stream_module
+from ..stream import frame_stream_module
 from .building import Bounds, Building, BuildOptions
 from .partition import Part, Partition, WindowOp
 from .products import Search
@@ -104,7 +104,8 @@ class FrameConversion(Conversion):
         self.layers = list(network.layers)
         self.latency, self.interval = network.schedule.latency, network.schedule.interval
         self.beats = first.beats, last.beats
-        top = frame_stream_module(self.name, network, order)
+        channels, inner = (network.input, network.output), network.modules[-1].sym_name.data
+        top = frame_stream_module(self.name, inner, channels, network.schedule, order)
         return [*network.modules, top]
 
     def partition(self) -> Partition:

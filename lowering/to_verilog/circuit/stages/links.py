@@ -96,8 +96,7 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
     if depth == 1:
         ready = body.inverse(valid)
         moved = body.all_of(body.in_valid[0], ready, name="moved")
-        data = body.state(bits, "first")
-        body.drive(data, body.in_data[0], moved)
+        data = body.register(body.in_data[0], moved, "first")
         body.drive(valid, body.select(free, moved, valid))
         count, handshake = LayerCount(name, "FIFO of 1 beat"), (ready, data, valid)
         comment = "FIFO of one beat"
@@ -115,8 +114,7 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
     read_at, _ = body.counter(depth - 1, read, "read_at")
     operands = [write, write_at, body.in_data[0], read, read_at]
     word = body.memory(memory, "queue", operands)
-    direct = body.state(bits, "direct")
-    body.drive(direct, body.in_data[0], passed)
+    direct = body.register(body.in_data[0], passed, "direct")
     body.drive(from_memory, read, free)
     body.drive(valid, body.select(free, body.any_of(read, passed), valid))
     changed = body.select(write, body.add(held, 1), body.add(held, -1))

@@ -74,8 +74,7 @@ def last_stage(name: str, input: Layout) -> Stage:
     body = StageBody([input.width], [output.width])
     valid, ready, moved = body.taking()
     _, last = body.counter(steps, moved, "step")
-    data = body.state(input.width, "data")
-    body.drive(data, body.in_data[0], moved)
+    data = body.register(body.in_data[0], moved, "data")
     body.drive(valid, body.all_of(moved, last), ready)
     comment, count = f"The last of {steps} beats", LayerCount(name, f"last of {steps} steps")
     handshake = ready, data, valid
@@ -91,8 +90,7 @@ def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
     _, last = body.counter(steps, sent, "step")
     ready = body.any_of(body.inverse(valid), body.all_of(sent, last), name="free")
     moved = body.all_of(ready, body.in_valid[0], name="moved")
-    data = body.state(input.width, "data")
-    body.drive(data, body.in_data[0], moved)
+    data = body.register(body.in_data[0], moved, "data")
     body.drive(valid, body.select(ready, body.in_valid[0], valid))
     comment, count = f"The same beat {steps} times", LayerCount(name, f"{steps} times the same")
     handshake = ready, data, valid

@@ -140,8 +140,7 @@ def image_neuron_stage(
     position = body.counting(positions, "position")
     ends = body.all_of(moved, position.last, name="ends")
     _, last = body.counter(steps, ends, "step")
-    first = body.state(1, "first", 1)
-    body.drive(first, last, ends)
+    first = body.register(last, ends, "first", 1)
     widths = [
         0 if potential.held[0] == potential.held[1] else width_of(*potential.held)
         for potential in where

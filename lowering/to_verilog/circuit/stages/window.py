@@ -244,8 +244,7 @@ class _Window:
             places: list[SSAValue] = []
             value = line
             for place in range((columns - 1) * right + 1):
-                register = body.state(self.input.width, f"tap_{row}_{place}")
-                body.drive(register, value, go)
+                register = body.register(value, go, f"tap_{row}_{place}")
                 value = register
                 if place % right == 0:
                     places.append(value)
@@ -257,8 +256,7 @@ class _Window:
         body, slots = self.body, self.line_slots
         if self.at is None:
             for index in range(slots):
-                register = body.state(self.input.width, f"{name}_{index}")
-                body.drive(register, value, go)
+                register = body.register(value, go, f"{name}_{index}")
                 value = register
             return value
         memory = Memory.ram(slots - 1, self.input.width)
