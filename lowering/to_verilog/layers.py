@@ -23,8 +23,6 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from ...dialects import spike, tensor, ternary
-from ...dialects.elements import numpy_dtype
-from ...dialects.inference import tensor_type
 from ...dialects.spike.types import dense_type
 from ...dialects.traits import MovesElements, has
 from ...ir.interpreter import entry_function
@@ -32,6 +30,7 @@ from ...passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import is_layer, weight_of
 from ...passes.expose_trains import TIMED
+from .circuit.circuit_rules import holds_integers
 from .circuit.evaluation import identifier, layer_identifier
 
 NAME = "tensor.name"
@@ -106,7 +105,11 @@ def _is_cut(ops: Sequence[Operation], index: int) -> bool:
     if isinstance(before, tensor.PadToOp) and not isinstance(op, tensor.PadToOp):
         return False  # the padding begins the layer
     crossing = _crossing(ops, index)
-    return crossing == {op.operands[0]} and _is_integer(op.operands[0])
+    return (
+        crossing == {op.operands[0]}
+        and isinstance(op.operands[0].type, TensorType)
+        and holds_integers(op.operands[0])
+    )
 
 
 def _crossing(ops: Sequence[Operation], index: int) -> set[SSAValue]:
@@ -129,12 +132,6 @@ def _captured(op: Operation) -> list[SSAValue]:
 
 def _blocks(op: Operation) -> list[Block]:
     return [block for region in op.regions for block in region.blocks]
-
-
-def _is_integer(value: SSAValue) -> bool:
-    if not isinstance(value.type, TensorType):
-        return False
-    return numpy_dtype(tensor_type(value).element_type).kind in "iub"
 
 
 def _timed_values(function: FuncOp, ops: Sequence[Operation]) -> set[SSAValue]:

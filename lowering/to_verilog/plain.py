@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
@@ -27,10 +26,10 @@ from ...ir.locations import location_text
 from ...passes.adder_graph.optimize_adder_graph import Product
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import input_of, weight_of
-from .circuit.circuit_rules import Reduction
+from .circuit.arrays import Objects, along, array_of, over_axes, over_axis, rows_along
 from .interface import Interface
 
-Numbers = NDArray[np.object_]
+Numbers = Objects
 """An array of `Number`s, of the shape of a tensor with a free axis of 1."""
 
 
@@ -94,7 +93,7 @@ def plain_form(module: ModuleOp, interface: Interface) -> PlainForm:
             flat.append(form.element(place, width, low, high))
             kept.append(near.resized(near.element(place, width, low, high), width))
             place += width
-        values[argument] = _array(flat, port.shape)
+        values[argument] = array_of(flat, port.shape)
     results: list[Number] = []
     for op in function.body.block.ops:
         if isinstance(op, ReturnOp):
@@ -135,16 +134,10 @@ def _bits(low: int, high: int) -> int:
     return max(low.bit_length(), high.bit_length()) + 1
 
 
-def _array(flat: Sequence[Number], shape: Sequence[int]) -> Numbers:
-    result = np.empty(len(flat), dtype=object)
-    result[:] = flat
-    return result.reshape(shape)
-
-
 def _constants(value: SSAValue) -> Numbers:
     array = literal_value(value)
     assert array is not None
-    return _array([constant(int(n)) for n in array.reshape(-1)], array.shape)
+    return array_of([constant(int(n)) for n in array.reshape(-1)], array.shape)
 
 
 class _Writer:
@@ -218,7 +211,7 @@ class _Writer:
         """`function` of the elements, broadcast."""
         parts = np.broadcast_arrays(*arrays)
         columns = zip(*(part.reshape(-1) for part in parts), strict=True)
-        return _array([function(*items) for items in columns], parts[0].shape)
+        return array_of([function(*items) for items in columns], parts[0].shape)
 
     def results(self, op: Operation, operands: Sequence[Numbers]) -> Sequence[Numbers]:
         """What an op makes."""
@@ -236,7 +229,7 @@ class _Writer:
         for row in x.reshape(-1, x.shape[-1]):
             for column in weight.T.astype(np.int64).tolist():
                 flat.append(self.total(list(zip(column, row, strict=True))))
-        y = _array(flat, (*x.shape[:-1], weight.shape[1]))
+        y = array_of(flat, (*x.shape[:-1], weight.shape[1]))
         bias = getattr(op, "bias", None)
         if bias is not None:
             y = self.each(self.add, y, given[bias])
@@ -290,9 +283,7 @@ class _Writer:
 
     def counted(self, x: Numbers, thresholds: Numbers, axis: int) -> Numbers:
         """How many thresholds of its channel each number has reached."""
-        rows = np.empty(len(thresholds), dtype=object)
-        rows[:] = [list(row) for row in thresholds]
-        channels = _along(rows if len(rows) > 1 else rows.reshape(()), x.ndim, axis)
+        channels = rows_along([list(row) for row in thresholds], x.ndim, axis)
 
         def one(number: Number, row: list[Number]) -> Number:
             return self.total([(1, self.compare(">=", number, t)) for t in row])
@@ -311,48 +302,16 @@ class _Writer:
             shifted = self.wire(f"{rounded.text} >>> {s.low}", *bounds)
             return self.clamped(self.add(shifted, z), *ends)
 
-        return self.each(
-            one, x, _along(multiplier, x.ndim, axis), _along(shift, x.ndim, axis), zero
-        )
+        return self.each(one, x, along(multiplier, x.ndim, axis), along(shift, x.ndim, axis), zero)
 
-    def reduced(self, op: Reduction, x: Numbers, combine: Callable[..., Number]) -> Numbers:
-        """All numbers on some axes as one."""
-        axes = sorted({axis % x.ndim for axis in op.axes.get_values()})
-        kept = [axis for axis in range(x.ndim) if axis not in axes]
-        rows = x.transpose(*kept, *axes).reshape(int(np.prod([x.shape[a] for a in kept])), -1)
-        flat: list[Number] = []
-        for first, *others in rows:
-            for other in others:
-                first = combine(first, other)
-            flat.append(first)
-        keep = bool(op.keepdims.value.data)
-        return _array(
-            flat, [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
-        )
-
-    def best(self, op: tensor.ArgmaxOp, x: Numbers) -> Numbers:
+    def best(self, row: Sequence[Number]) -> Number:
         """The place of the first largest number."""
-        axis = op.axis.value.data
-        moved = np.moveaxis(x, axis, -1)
-        flat: list[Number] = []
-        for first, *others in moved.reshape(-1, moved.shape[-1]):
-            most, place = first, constant(0)
-            for index, other in enumerate(others, 1):
-                above = f"{other.text} > {most.text}"
-                place = self.choose(above, constant(index), place, 0, index)
-                most = self.larger(other, most)
-            flat.append(place)
-        result = _array(flat, moved.shape[:-1])
-        return np.expand_dims(result, axis) if op.keepdims.value.data else result
-
-
-def _along(values: Numbers, rank: int, axis: int) -> Numbers:
-    """One value for each position on `axis`, or one for all, in a shape that broadcasts."""
-    if values.ndim == 0:
-        return values
-    shape = [1] * rank
-    shape[axis] = len(values)
-    return values.reshape(shape)
+        most, place = row[0], constant(0)
+        for index, other in enumerate(row[1:], 1):
+            above = f"{other.text} > {most.text}"
+            place = self.choose(above, constant(index), place, 0, index)
+            most = self.larger(other, most)
+        return place
 
 
 _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -388,8 +347,8 @@ _RULES: dict[type[Operation], _Rule] = {
     tensor.RequantizeOp: lambda w, op, x: w.rescaled(
         x[0], x[1:], op.axis.value.data, (op.low.value.data, op.high.value.data)
     ),
-    tensor.ArgmaxOp: lambda w, op, x: w.best(op, x[0]),
-    tensor.ReduceSumOp: lambda w, op, x: w.reduced(op, x[0], w.add),
-    tensor.ReduceMaxOp: lambda w, op, x: w.reduced(op, x[0], w.larger),
-    tensor.ReduceMinOp: lambda w, op, x: w.reduced(op, x[0], w.smaller),
+    tensor.ArgmaxOp: lambda w, op, x: over_axis(op, x[0], w.best),
+    tensor.ReduceSumOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, w.add)),
+    tensor.ReduceMaxOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, w.larger)),
+    tensor.ReduceMinOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, w.smaller)),
 }

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from .arrays import in_pairs
 from .circuit import Circuit
 from .rescaling import Rescaling, cheapest, signed_digits, steps
 from .signals import Signal, Wire
@@ -62,13 +64,8 @@ def scaled(circuit: Circuit, x: Signal, factor: int) -> Signal:
         Signal(circuit.shifted(x.wire, place), x.sign * digit)
         for place, digit in signed_digits(factor)
     ]
-    while len(terms) > 1:
-        paired = [
-            add(circuit, a, b, circuit.name("mul"))
-            for a, b in zip(terms[::2], terms[1::2], strict=False)
-        ]
-        terms = paired + (terms[-1:] if len(terms) % 2 else [])
-    return terms[0].plus(x.offset * factor)
+    total = in_pairs(lambda a, b: add(circuit, a, b, circuit.name("mul")), terms)
+    return total.plus(x.offset * factor)
 
 
 def at_least(circuit: Circuit, x: Signal, bound: int) -> Signal:
@@ -246,10 +243,7 @@ def _shifted_down(circuit: Circuit, wire: Wire, places: int, name: str) -> Signa
 def first_largest(circuit: Circuit, numbers: Sequence[Signal]) -> Signal:
     """The index of the first of the largest numbers, by rounds of pairs."""
     field = [(plain(circuit, x), Signal.constant(i)) for i, x in enumerate(numbers)]
-    while len(field) > 1:
-        winners = [_winner(circuit, a, b) for a, b in zip(field[::2], field[1::2], strict=False)]
-        field = winners + (field[-1:] if len(field) % 2 else [])
-    return field[0][1]
+    return in_pairs(partial(_winner, circuit), field)[1]
 
 
 def _winner(

@@ -11,12 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from ....dialects import interpret, tensor, ternary
+from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
+from ....dialects.spike.types import dense_type
 from ....dialects.traits import MovesElements, has
 from ....ir.arrays import Array
 from ....passes.adder_graph.graph import AdderGraph
@@ -35,15 +36,14 @@ from .arithmetic import (
     scaled,
     smaller,
 )
+from .arrays import Objects, Reduction, along, array_of, in_pairs, over_axes, over_axis, rows_along
 from .circuit import Circuit
 from .products import graph_row
 from .rescaling import Rescaling
 from .signals import Signal
 
-Signals = NDArray[np.object_]
+Signals = Objects
 """An array of `Signal`s."""
-
-Reduction = tensor.ReduceSumOp | tensor.ReduceMaxOp | tensor.ReduceMinOp
 
 Rule = Callable[[Circuit, Any, Sequence[Signals]], Signals]
 
@@ -57,13 +57,7 @@ def moved(op: Operation, operands: Sequence[Signals]) -> Sequence[Signals]:
 def numbers(values: Array) -> Signals:
     """Constants for the elements of an integer array."""
     flat = [Signal.constant(int(value)) for value in values.reshape(-1)]
-    return _array(flat, values.shape)
-
-
-def _array(flat: Sequence[Signal], shape: Sequence[int]) -> Signals:
-    result = np.empty(len(flat), dtype=object)
-    result[:] = flat
-    return result.reshape(shape)
+    return array_of(flat, values.shape)
 
 
 def _each(circuit: Circuit, function: Callable[..., Signal], *arrays: Signals) -> Signals:
@@ -73,7 +67,7 @@ def _each(circuit: Circuit, function: Callable[..., Signal], *arrays: Signals) -
     for index, items in enumerate(zip(*(part.reshape(-1) for part in parts), strict=True)):
         with circuit.element(index):
             flat.append(function(*items))
-    return _array(flat, parts[0].shape)
+    return array_of(flat, parts[0].shape)
 
 
 def adder_graph(circuit: Circuit, op: ternary.AdderGraphOp, operands: Sequence[Signals]) -> Signals:
@@ -85,7 +79,7 @@ def adder_graph(circuit: Circuit, op: ternary.AdderGraphOp, operands: Sequence[S
         graph_row(circuit, graph, list(row), exact=exact) for row in x.reshape(-1, graph.inputs)
     ]
     flat = [signal for row in rows for signal in row]
-    return _array(flat, (*x.shape[:-1], len(graph.outputs)))
+    return array_of(flat, (*x.shape[:-1], len(graph.outputs)))
 
 
 def _graph(op: ternary.AdderGraphOp) -> AdderGraph:
@@ -115,15 +109,6 @@ def _takes_offset(user: Operation, index: int) -> bool:
     return passed and all(_takes_offsets(result) for result in user.results)
 
 
-def along(values: Signals, rank: int, axis: int) -> Signals:
-    """One number for each position on `axis`, or one for all, in a shape that broadcasts."""
-    if values.ndim == 0:
-        return values
-    shape = [1] * rank
-    shape[axis] = len(values)
-    return values.reshape(shape)
-
-
 def requantize(circuit: Circuit, op: tensor.RequantizeOp, operands: Sequence[Signals]) -> Signals:
     """`tensor.requantize` with known multipliers, shifts and zero point."""
     rectified = _is_rectified(op.input)
@@ -149,9 +134,8 @@ def multi_threshold(
     """`tensor.multi_threshold` with known thresholds."""
     x, thresholds = operands
     rectified = _is_rectified(op.input)
-    rows = np.empty(len(thresholds), dtype=object)
-    rows[:] = [tuple(t.offset for t in row) for row in thresholds]
-    channels = along(rows if len(rows) > 1 else rows.reshape(()), x.ndim, op.axis.value.data)
+    rows = [tuple(t.offset for t in row) for row in thresholds]
+    channels = rows_along(rows, x.ndim, op.axis.value.data)
 
     def one(signal: Signal, row: tuple[int, ...]) -> Signal:
         asked = [t for t in row if t > 0] if rectified else list(row)
@@ -206,30 +190,13 @@ def compare(circuit: Circuit, op: tensor.CompareOp, operands: Sequence[Signals])
 
 def argmax(circuit: Circuit, op: tensor.ArgmaxOp, operands: Sequence[Signals]) -> Signals:
     """`tensor.argmax`."""
-    axis = op.axis.value.data
-    moved_last = np.moveaxis(operands[0], axis, -1)
-    rows = moved_last.reshape(-1, moved_last.shape[-1])
-    result = _array([first_largest(circuit, list(row)) for row in rows], moved_last.shape[:-1])
-    return np.expand_dims(result, axis) if op.keepdims.value.data else result
+    return over_axis(op, operands[0], partial(first_largest, circuit))
 
 
 def reduced(circuit: Circuit, op: Reduction, operands: Sequence[Signals]) -> Signals:
     """`tensor.reduce_sum`, `reduce_max` and `reduce_min`, as a tree."""
-    combine = _COMBINE[type(op)]
-    x = operands[0]
-    axes = sorted({axis % x.ndim for axis in op.axes.get_values()})
-    kept = [axis for axis in range(x.ndim) if axis not in axes]
-    rows = x.transpose(*kept, *axes).reshape(int(np.prod([x.shape[a] for a in kept])), -1)
-    flat: list[Signal] = []
-    for row in rows:
-        level = list(row)
-        while len(level) > 1:
-            paired = [combine(circuit, a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
-            level = paired + (level[-1:] if len(level) % 2 else [])
-        flat.append(level[0])
-    keep = bool(op.keepdims.value.data)
-    shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
-    return _array(flat, shape)
+    combine = partial(_COMBINE[type(op)], circuit)
+    return over_axes(op, operands[0], partial(in_pairs, combine))
 
 
 def _pairwise(combine: Callable[[Circuit, Signal, Signal], Signal]) -> Rule:
@@ -323,7 +290,7 @@ def refusal(op: Operation, known: Callable[[SSAValue], bool]) -> str | None:
         return "images in a loop have no circuit: a step of it takes one cycle"
     if type(op) not in RULES and not all(map(_is_tensor, (*op.operands, *op.results))):
         return "no circuit for it"
-    if any(not _is_integer(value) for value in (*op.operands, *op.results)):
+    if any(not holds_integers(value) for value in (*op.operands, *op.results)):
         return FLOATS
     if type(op) not in RULES:
         return "no circuit for it"
@@ -338,7 +305,7 @@ def refusal(op: Operation, known: Callable[[SSAValue], bool]) -> str | None:
 
 def _product_refusal(op: Product) -> str:
     """Why a product did not become additions."""
-    if any(not _is_integer(value) for value in op.operands):
+    if any(not holds_integers(value) for value in op.operands):
         return FLOATS
     if tensor_type(op.result).element_type != i32:
         return "dense products become adders in i32 alone; convert its operands to i32"
@@ -349,7 +316,6 @@ def _is_tensor(value: SSAValue) -> bool:
     return isinstance(value.type, TensorType)
 
 
-def _is_integer(value: SSAValue) -> bool:
-    from ....dialects.elements import numpy_dtype
-
-    return numpy_dtype(tensor_type(value).element_type).kind in "iub"
+def holds_integers(value: SSAValue) -> bool:
+    """Whether the elements of a tensor or a train are integers or truth values."""
+    return numpy_dtype(dense_type(value).element_type).kind in "iub"

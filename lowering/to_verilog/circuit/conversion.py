@@ -33,8 +33,9 @@ from ....passes.analysis.argument_bounds import noted_bounds
 from ....passes.analysis.compile_time import is_literal, literal_value
 from ....passes.quantize_activations.expose_integers import QUANTIZED
 from .arithmetic import plain
+from .arrays import array_of
 from .circuit import Circuit
-from .circuit_rules import FLOATS, FLOATS_HINT, Signals, refusal
+from .circuit_rules import FLOATS, FLOATS_HINT, Signals, holds_integers, refusal
 from .evaluation import LayerNames, check_batch, evaluate, identifier, literal_signals
 from .module_names import ModuleNames
 from .modules import hw_module
@@ -110,7 +111,7 @@ class Conversion:
         if not isinstance(type, TensorType):
             return f"an argument is {type}, not a tensor"
         type = tensor_type(argument)
-        if numpy_dtype(type.element_type).kind not in "iub":
+        if not holds_integers(argument):
             return f"an argument is {type}; hardware takes integers: quantise it"
         narrowed = self.input_bits is not None or noted_bounds(argument) is not None
         if numpy_dtype(type.element_type) == np.uint64 and not narrowed:
@@ -192,9 +193,7 @@ class Conversion:
                     else Signal.constant(bounds[0])
                 )
                 low += width
-            array = np.empty(len(flat), dtype=object)
-            array[:] = flat
-            self.values[argument] = array.reshape(port.shape)
+            self.values[argument] = array_of(flat, port.shape)
         circuit.layers.clear()
 
     def _body(self, circuit: Circuit) -> func.ReturnOp:

@@ -21,6 +21,7 @@ from .....dialects.inference import tensor_type
 from .....dialects.traits import Elementwise, Increasing, has
 from .....ir.arrays import Array
 from .....passes.analysis.compile_time import literal_value
+from ..circuit_rules import holds_integers
 
 MOST_STEPS = 255
 """Staircases with more steps are left to ordinary arithmetic."""
@@ -117,7 +118,7 @@ def _takes_constants(op: Operation, value: SSAValue) -> bool:
     if isinstance(op, tensor.CompareOp) and op.predicate.data in ("eq", "ne"):
         return False
     others = [operand for operand in op.operands if operand is not value]
-    ints = all(numpy_dtype(tensor_type(v).element_type).kind in "iub" for v in op.operands)
+    ints = all(map(holds_integers, op.operands))
     known = all(literal_value(other) is not None for other in others)
     return ints and known and len(others) == len(op.operands) - 1
 

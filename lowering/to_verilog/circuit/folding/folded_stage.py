@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
+from ..arrays import in_pairs
 from ..compressors import compressed_sum
 from ..memories import Style
 from ..pacing import Pacing
@@ -247,11 +248,7 @@ class _Writer:
             total = compressed_sum(circuit, cells, []).wire
             assert total is not None
             cells = [total]
-        while len(cells) > 1:
-            pairs = zip(cells[::2], cells[1::2], strict=False)
-            rest = cells[-1:] if len(cells) % 2 else []
-            cells = [circuit.added(a, b, 1, circuit.name("sum")) for a, b in pairs] + rest
-        (total,) = cells
+        total = in_pairs(lambda a, b: circuit.added(a, b, 1, circuit.name("sum")), cells)
         most = self.folded.most_in_a_cycle * ((1 << self.product.width) - 1)
         high = min(total.high, max(most, 1))
         value = circuit.bits(total, width_of(0, high))

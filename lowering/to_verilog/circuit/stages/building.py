@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from .....dialects import tensor
 from .....dialects.inference import tensor_type
 from .....passes.analysis.compile_time import literal_value
+from ..arrays import array_of
 from ..circuit_rules import Signals, numbers
 from ..evaluation import LayerNames, check_range, evaluate, words
 from ..folding.stages import product_stage
@@ -233,7 +234,7 @@ class Building:
             if source.kind == "window":
                 windows[source.ops[0]] = flat
             else:
-                values[value] = _array(flat, self._shape(value, part))
+                values[value] = array_of(flat, self._shape(value, part))
         for op in part.ops:
             for result, signals in zip(
                 op.results, self._evaluated(writer, op, values, windows, part), strict=True
@@ -296,9 +297,3 @@ def _literal(value: SSAValue, spatial: Sequence[int]) -> Signals:
     array = literal_value(value)
     assert array is not None
     return numbers(at_one_position(array.astype(np.int64), tuple(spatial)))
-
-
-def _array(flat: Sequence[Signal], shape: Sequence[int]) -> Signals:
-    result = np.empty(len(flat), dtype=object)
-    result[:] = flat
-    return result.reshape(shape)

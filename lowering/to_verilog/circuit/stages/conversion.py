@@ -10,13 +10,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from .....dialects import tensor, ternary
-from .....dialects.elements import numpy_dtype
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
 from .....ir.errors import UnsupportedError
 from .....ir.locations import location_text
 from .....passes.analysis.compile_time import is_literal
-from ..circuit_rules import FLOATS
+from ..circuit_rules import FLOATS, holds_integers
 from ..conversion import Conversion, distinct, is_known
 from ..evaluation import LayerNames
 from ..folding.forms import has_form
@@ -62,7 +61,7 @@ class FrameConversion(Conversion):
             return None
         if not isinstance(op, WindowOp):
             return super().refusal(op)
-        if numpy_dtype(tensor_type(op.operands[0]).element_type).kind not in "iub":
+        if not holds_integers(op.operands[0]):
             return FLOATS
         rank = tensor_type(op.operands[0]).get_num_dims()
         if rank not in (3, 4):

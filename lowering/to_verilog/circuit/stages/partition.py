@@ -20,7 +20,7 @@ from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
 from .....passes.analysis.compile_time import is_literal, literal_value
 from .....passes.analysis.layers import input_of
-from ..circuit_rules import Reduction
+from ..arrays import Reduction
 from ..folding.forms import has_form
 from ..folding.layers import ProductOp, absorbed
 from .positions import Spatial, broadcasts, carried, is_uniform

@@ -19,6 +19,7 @@ from .....dialects.shapes import DYNAMIC
 from .....passes.adder_graph import InputRange, optimize_integers
 from .....passes.analysis.compile_time import literal_value
 from ..arithmetic import larger, scaled
+from ..arrays import array_of, in_pairs
 from ..circuit import Circuit
 from ..circuit_rules import RULES, Signals
 from ..signals import Signal
@@ -108,25 +109,21 @@ def on_window(
             found = largest(circuit, window, tensor_type(op.result).get_shape()[1])
         case _:
             found = convolved(circuit, op, window, search)
-    result = np.empty(len(found), dtype=object)
-    result[:] = found
     shape = tensor_type(op.results[0]).get_shape()
-    return result.reshape(1, len(found), *[1] * (len(shape) - 2))
+    return array_of(found, (1, len(found), *[1] * (len(shape) - 2)))
 
 
 def largest(circuit: Circuit, window: Sequence[Signal], channels: int) -> list[Signal]:
     """For each channel the largest element of a window."""
     found: list[Signal] = []
     for channel in range(channels):
-        level = list(window[channel::channels])
         with circuit.element(channel):
-            while len(level) > 1:
-                paired = [
-                    larger(circuit, a, b, circuit.name("max"))
-                    for a, b in zip(level[::2], level[1::2], strict=False)
-                ]
-                level = paired + (level[-1:] if len(level) % 2 else [])
-        found.append(level[0])
+            found.append(
+                in_pairs(
+                    lambda a, b: larger(circuit, a, b, circuit.name("max")),
+                    window[channel::channels],
+                )
+            )
     return found
 
 
@@ -167,9 +164,7 @@ def times_matrix(
     )
     operand = Block(arg_types=[TensorType(i32, (1, len(row)))]).args[0]
     op = ternary.AdderGraphOp(operand, graph.inputs, graph.nodes, graph.outputs)
-    signals = np.empty((1, len(row)), dtype=object)
-    signals[0, :] = row
-    sums = RULES[ternary.AdderGraphOp](circuit, op, [signals])[0]
+    sums = RULES[ternary.AdderGraphOp](circuit, op, [array_of(row, (1, len(row)))])[0]
     return [scaled(circuit, total, 1 << shift) for total, shift in zip(sums, shifts, strict=True)]
 
 

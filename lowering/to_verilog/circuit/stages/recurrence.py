@@ -20,9 +20,9 @@ from .....dialects.spike.types import dense_type
 from .....passes.adder_graph.graph import width_of
 from .....passes.analysis.compile_time import is_literal, literal_value
 from ..arithmetic import add, equal_to, inverted, plain
+from ..arrays import array_of
 from ..circuit_rules import Signals
 from ..evaluation import LayerNames, check_range, evaluate, literal_signals
-from ..signals import Signal
 from .body import StageBody
 from .neuron_rules import Bounds, IntegerNeuronOp, neuron_rules
 from .neurons import Neurons, last_step, number, potentials
@@ -144,7 +144,7 @@ class _Loop:
         steps, _, states = self.op.arguments()
         for argument, places in zip(steps, runs, strict=True):
             flat = self.neurons.elements(self.body.in_data[0], self.input, places)
-            self.values[argument] = _array(flat, _shape(argument))
+            self.values[argument] = array_of(flat, _shape(argument))
         held: dict[SSAValue, list[tuple[SSAValue, int]]] = {}
         for index, argument in enumerate(states):
             readers = [use.operation for use in argument.uses]
@@ -160,7 +160,7 @@ class _Loop:
                 bits = self.neurons.bits(plain(self.circuit, signal), width)
                 self.body.drive(register, bits, self.moved)
         return [
-            _array([plain(self.circuit, s) for s in self.values[value].reshape(-1)], (-1,))
+            array_of([plain(self.circuit, s) for s in self.values[value].reshape(-1)], (-1,))
             for value in given
         ]
 
@@ -175,7 +175,7 @@ class _Loop:
             self.body.state(width, f"state{index}_{place}", first, self.restart)
             for place, first in enumerate(firsts)
         ]
-        self.values[argument] = _array([number(value, bounds) for value in registers], shape)
+        self.values[argument] = array_of([number(value, bounds) for value in registers], shape)
         return [(register, width) for register in registers]
 
     def _evaluate(self, op: Operation) -> None:
@@ -201,7 +201,7 @@ class _Loop:
                     inverted(equal_to(self.circuit, x, 0)) if x.bounds != (0, 1) else x
                     for x in self._value(op.operand).reshape(-1)
                 ]
-                self.values[op.result] = _array(fired, _shape(op.result))
+                self.values[op.result] = array_of(fired, _shape(op.result))
             case _:
                 operands = [self._value(value) for value in op.operands]
                 found = evaluate(self.circuit, op, operands, self.names)
@@ -225,11 +225,11 @@ class _Loop:
             times_matrix(self.circuit, list(row), matrix.astype(np.int64), self.search)
             for row in left.reshape(-1, left.shape[-1])
         ]
-        sums = _array([total for row in rows for total in row], _shape(result))
+        sums = array_of([total for row in rows for total in row], _shape(result))
         if bias is not None:
             offsets = np.broadcast_to(bias, sums.shape)
             pairs = zip(sums.reshape(-1), offsets.reshape(-1), strict=True)
-            sums = _array([add(self.circuit, a, b) for a, b in pairs], sums.shape)
+            sums = array_of([add(self.circuit, a, b) for a, b in pairs], sums.shape)
         check_range(op, result, sums)
         return sums
 
@@ -242,9 +242,9 @@ class _Loop:
         where = potentials(rules, [current.bounds for current in currents], self.input.beats)
         prefix = f"{op.final[0].name_hint or op.output.name_hint or 'v'}"
         spikes, _ = self.neurons.run(rules, where, currents, self.moved, None, self.restart, prefix)
-        self.values[op.output] = _array(spikes, _shape(op.output))
+        self.values[op.output] = array_of(spikes, _shape(op.output))
         # The registers are the state: nothing else reads what is yielded for it.
-        self.values[op.final[0]] = _array([], (0,))
+        self.values[op.final[0]] = array_of([], (0,))
 
     def _delay(self, op: spike.DelayOp) -> None:
         """The oldest of the steps before, which then move on by one."""
@@ -269,9 +269,3 @@ def _range(value: SSAValue) -> Bounds:
     if dtype.kind == "b":
         return 0, 1
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-
-
-def _array(flat: Sequence[Signal], shape: Sequence[int]) -> Signals:
-    result = np.empty(len(flat), dtype=object)
-    result[:] = flat
-    return result.reshape(shape)

@@ -7,13 +7,13 @@ from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from .....dialects import spike, tensor
-from .....dialects.elements import numpy_dtype
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC, AnyTensor, is_float
 from .....dialects.spike.types import dense_type
 from .....ir.errors import UnsupportedError
 from .....ir.locations import location_text
 from .....passes.analysis.compile_time import is_literal, literal_value
+from ..circuit_rules import holds_integers
 from ..conversion import Conversion, is_known
 from ..evaluation import LayerNames
 from ..folding.forms import has_form
@@ -62,7 +62,7 @@ class SpikeConversion(FrameConversion):
             case spike.EncodeOp() if op.scheme.data == "direct":
                 if not isinstance(op.result.type, TensorType):
                     return "a train that is the same at each step; convert it to i8 before"
-                return None if _holds_integers(op.operand) else _FLOATS
+                return None if holds_integers(op.operand) else _FLOATS
             case tensor.MatmulOp() if _is_known_product(op):
                 return None
             case _ if op.name.startswith("spike."):
@@ -85,7 +85,7 @@ class SpikeConversion(FrameConversion):
             case tensor.MatmulOp() if _is_known_product(op):
                 return None
             case spike.LinearOp():
-                return None if _holds_integers(op.result) else _FLOATS
+                return None if holds_integers(op.result) else _FLOATS
             case spike.DelayOp() if op.delays is not None and not is_known(op.delays):
                 return "its delays must be constants with values"
             case spike.DelayOp() | spike.ToTensorOp() | spike.FromTensorOp():
@@ -101,7 +101,7 @@ class SpikeConversion(FrameConversion):
         if not is_timed(self.function, argument.index) or not isinstance(argument.type, TensorType):
             return super()._misfit(argument)
         steps, *shape = tensor_type(argument).get_shape()
-        if not _holds_integers(argument):
+        if not holds_integers(argument):
             return f"an argument is {argument.type}; {_FLOATS}"
         if steps == DYNAMIC:
             return f"an argument is {argument.type}; say how many steps a sample has: timesteps=T"
@@ -176,7 +176,7 @@ def _conv_refusal(op: ImageOp) -> str | None:
     """Why a convolution has no circuit, apart from its images."""
     if isinstance(op, spike.MaxPoolOp):
         return None
-    if op.scale is not None or not _holds_integers(op.result) or not _holds_integers(op.input):
+    if op.scale is not None or not holds_integers(op.result) or not holds_integers(op.input):
         return _FLOATS
     if not is_known(op.weight) or (op.bias is not None and not is_known(op.bias)):
         return "its weights and bias must be constants with values"
@@ -205,7 +205,7 @@ def _model_refusal(op: spike.NeuronOp) -> str | None:
         if isinstance(op, spike.LifOp):
             return _FLOATS
         return "no circuit for this model; use spike.integrate_fire or spike.integer_lif"
-    if not _holds_integers(op.input):
+    if not holds_integers(op.input):
         return _FLOATS
     known = all(is_known(value) for value in op.operands if value not in (op.input, *op.initial))
     return None if known else "its parameters must be constants with values"
@@ -245,19 +245,15 @@ def _delay_refusal(op: spike.DelayOp) -> str | None:
         return "its delays must be constants with values"
     if not isinstance(op.output.type, TensorType):
         return "run expose-trains before"
-    return None if _holds_integers(op.input) else _FLOATS
+    return None if holds_integers(op.input) else _FLOATS
 
 
 def _is_known_product(op: tensor.MatmulOp) -> bool:
     """Whether an op is a product of integers with one known matrix."""
     matrix = literal_value(op.rhs)
-    return matrix is not None and matrix.ndim == 2 and _holds_integers(op.result)
+    return matrix is not None and matrix.ndim == 2 and holds_integers(op.result)
 
 
 def _tensors(op: Operation) -> list[AnyTensor]:
     values = (*op.operands, *op.results)
     return [tensor_type(value) for value in values if isinstance(value.type, TensorType)]
-
-
-def _holds_integers(value: SSAValue) -> bool:
-    return numpy_dtype(dense_type(value).element_type).kind in "iub"

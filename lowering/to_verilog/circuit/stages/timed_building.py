@@ -14,6 +14,7 @@ from .....dialects import spike, tensor, ternary
 from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
 from .....passes.analysis.compile_time import literal_value
+from ..arrays import array_of
 from ..circuit_rules import Signals
 from ..evaluation import check_range, layer_identifier, words
 from ..signals import Signal
@@ -126,10 +127,8 @@ class TimedBuilding(Building):
             bias = None if op.bias is None else literal_value(op.bias)
             offsets = np.broadcast_to(np.zeros(1) if bias is None else bias, channels)
             found = [x.plus(int(offset)) for x, offset in zip(found, offsets, strict=True)]
-        result = np.empty(channels, dtype=object)
-        result[:] = found
         rank = dense_type(op.result).get_num_dims()
-        result = result.reshape(1, 1, channels, *[1] * (rank - 3))
+        result = array_of(found, (1, 1, channels, *[1] * (rank - 3)))
         if isinstance(op, spike.ConvOp):
             check_range(op, op.result, result)
         return result
@@ -178,11 +177,10 @@ class TimedBuilding(Building):
             times_matrix(writer.circuit, list(row), matrix.astype(np.int64), self.options.search)
             for row in x.reshape(-1, x.shape[-1])
         ]
-        result = np.empty(len(rows) * matrix.shape[1], dtype=object)
-        result[:] = [signal for row in rows for signal in row]
-        shaped = result.reshape(*x.shape[:-1], matrix.shape[1])
-        check_range(op, op.result, shaped)
-        return [shaped]
+        flat = [signal for row in rows for signal in row]
+        result = array_of(flat, (*x.shape[:-1], matrix.shape[1]))
+        check_range(op, op.result, result)
+        return [result]
 
 
 _STEPWISE = spike.NeuronOp | spike.DelayOp | spike.EncodeOp | tensor.SliceOp
