@@ -21,8 +21,10 @@ from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..shapes import AnyTensor, broadcasts_to
 from ..traits import AddsUp, Affine, ChannelsFirst, TakesSamples
+from .elementwise import SqrtOp
+from .formula import Formula
 from .linear import check_vector, same_elements
-from .reduction import require_float
+from .reduction import ReduceMeanOp, require_float
 
 _EPSILON = FloatAttr(1e-5, f64)
 
@@ -125,6 +127,21 @@ class LayerNormOp(InferredOp):
         check_epsilon(self.epsilon)
         return [input]
 
+    def decompose(self, x: Formula, scale: Formula, *bias: Formula) -> Formula:
+        centred = x - _mean(x, scale.rank)
+        result = _over_rms(centred, scale.rank, self.epsilon.value.data) * scale
+        return result + bias[0] if bias else result
+
+
+def _mean(x: Formula, rank: int) -> Formula:
+    """The mean over the last axes, which stay."""
+    return x.of(ReduceMeanOp, axes=list(range(-rank, 0)), keepdims=True)
+
+
+def _over_rms(x: Formula, rank: int, epsilon: float) -> Formula:
+    """x/√(mean(x²) + ε) over the last axes."""
+    return x / (_mean(x * x, rank) + epsilon).of(SqrtOp)
+
 
 def check_trailing(input: AnyTensor, type: AnyTensor, what: str) -> None:
     """Refuse a scale or bias that does not match the input's last axes."""
@@ -164,3 +181,6 @@ class RmsNormOp(InferredOp):
         check_trailing(input, tensor_type(self.scale), "scale")
         check_epsilon(self.epsilon)
         return [input]
+
+    def decompose(self, x: Formula, scale: Formula) -> Formula:
+        return _over_rms(x, scale.rank, self.epsilon.value.data) * scale

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Attribute, Operation
 
-from ...dialects import spike
+from ...dialects import spike, tensor
 from . import (
     activation,
     elementwise,
@@ -20,7 +20,7 @@ from . import (
     spiking_synapses,
     ternary,
 )
-from .graph import element_type
+from .graph import Element, element_type
 from .kernels import compute_type
 from .onnx_writer import Inexpressible, Rule, Writer
 
@@ -53,9 +53,11 @@ def takes(kind: type[Operation], element: Attribute, opset: int) -> bool:
     """Whether an op has a form for elements of a type: a rule, and a kernel of one operator."""
     if kind not in RULES:
         return False
+    type = element_type(element)
+    if kind is tensor.LayerNormOp:  # the operator's ε is float32
+        return opset >= 17 and type is not Element.DOUBLE
     if kind not in elementwise.UNARY and kind not in elementwise.BINARY:
         return True
-    type = element_type(element)
     operator = elementwise.operator_of(kind, type)
     return compute_type(operator, type) is not None and opset >= _SINCE.get(operator, 0)
 

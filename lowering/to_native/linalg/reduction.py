@@ -263,44 +263,6 @@ def batch_norm(
     return builder.map([x, *vectors], body, element(x))
 
 
-def layer_norm(
-    builder: LinalgBuilder, op: tensor.LayerNormOp, x: SSAValue, scale: SSAValue, *bias: SSAValue
-) -> SSAValue:
-    """`tensor.layer_norm`."""
-    axes = range(-rank(scale), 0)
-    average = mean(builder, x, axes, keepdims=True)
-    centred = builder.map([x, average], lambda s, a, m: s.sub(a, m), element(x))
-    squares = builder.map([centred], lambda s, a: s.mul(a, a), element(x))
-    variance = mean(builder, squares, axes, keepdims=True)
-    return _normalized(builder, centred, variance, op.epsilon.value.data, scale, *bias)
-
-
-def rms_norm(
-    builder: LinalgBuilder, op: tensor.RmsNormOp, x: SSAValue, scale: SSAValue
-) -> SSAValue:
-    """`tensor.rms_norm`."""
-    squares = builder.map([x], lambda s, a: s.mul(a, a), element(x))
-    mean_square = mean(builder, squares, range(-rank(scale), 0), keepdims=True)
-    return _normalized(builder, x, mean_square, op.epsilon.value.data, scale)
-
-
-def _normalized(
-    builder: LinalgBuilder,
-    x: SSAValue,
-    variance: SSAValue,
-    epsilon: float,
-    scale: SSAValue,
-    *bias: SSAValue,
-) -> SSAValue:
-    """x/√(variance + ε)·scale + bias."""
-
-    def body(s: Scalars, a: SSAValue, v: SSAValue, g: SSAValue, *b: SSAValue) -> SSAValue:
-        result = s.mul(s.div(a, s.sqrt(s.add(v, epsilon))), g)
-        return s.add(result, b[0]) if b else result
-
-    return builder.map([x, variance, scale, *bias], body, element(x))
-
-
 RULES: dict[type[Operation], Rule] = {
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,
@@ -314,6 +276,4 @@ RULES: dict[type[Operation], Rule] = {
     tensor.CumsumOp: cumulative,
     tensor.CumprodOp: cumulative,
     tensor.BatchNormOp: batch_norm,
-    tensor.LayerNormOp: layer_norm,
-    tensor.RmsNormOp: rms_norm,
 }
