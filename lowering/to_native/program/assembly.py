@@ -19,7 +19,7 @@ from ..linalg.signature import ARGUMENT_ATTRIBUTE
 from . import arena
 from .loops import LoopWriter
 from .nests import Access, shape_of
-from .program import CallStep, Program, Step
+from .program import KernelStep, Program, Step
 from .reductions import write_reduction
 from .repetition import LoopStep
 from .sizes import ZERO, Size
@@ -101,7 +101,7 @@ class Assembly:
     def _run(self, writer: Writer, address: _Addresses, steps: Sequence[Step]) -> None:
         for step in steps:
             writer.location = step.location
-            if isinstance(step, CallStep):
+            if isinstance(step, KernelStep):
                 step.call(writer, address)
             elif isinstance(step, NestStep):
                 self._call_nest(writer, address, step)
@@ -112,7 +112,7 @@ class Assembly:
         """A loop around the steps that are repeated."""
         with writer.loop(0, writer.size(step.count), 1, ()) as turn:
             address.times.update(dict.fromkeys(step.slices, turn.index))
-            self._run(writer, address, step.inner)
+            self._run(writer, address, step.repeated)
 
     def _call_nest(
         self, writer: Writer, address: Callable[[View], SSAValue], step: NestStep

@@ -5,9 +5,6 @@ Not here: other products (`products`), the kernels (`to_native.kernels.bitplanes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i8, i32
@@ -21,13 +18,14 @@ from ....runtime.native.abi.bitplanes import OCTET, Operand, Sizes, column_bases
 from ..kernels.bitplanes import bitplane_functions
 from ..kernels.bitplanes_product import Names
 from ..kernels.bitplanes_schemes import Scheme, best_scheme
-from .program import CallStep, Program
+from .program import KernelStep, Program
 from .sizes import ZERO, Size, product
 from .structured import packed
-from .views import Buffer, View
+from .views import Buffer
 from .writer import Writer
 
 _OPERAND: Operand = "trits"
+_PRODUCT = Names(_OPERAND)("product")
 
 
 def scheme_of(program: Program) -> Scheme:
@@ -44,48 +42,14 @@ def suits(program: Program, op: ternary.MatmulOp) -> bool:
     return rows == ZERO or rows.at(1) >= OCTET
 
 
-@dataclass
-class BitplaneStep(CallStep):
-    """One call of `product`, see `abi.bitplanes`.
+class BitplaneStep(KernelStep):
+    """One call of `product`, see `abi.bitplanes`; without rows it does nothing."""
 
-    Attributes:
-        x, codes, base, y: operands.
-        rows, ins, outs: the shape.
-        memory: scratch.
-    """
-
-    x: View
-    codes: View
-    base: View
-    y: View
-    rows: Size
-    ins: int
-    outs: int
-    memory: Buffer
-
-    @property
-    def reads(self) -> Sequence[View]:
-        """Activations, and what the matrix became."""
-        return [self.x, self.codes, self.base]
-
-    @property
-    def writes(self) -> Sequence[View]:
-        """The result."""
-        return [self.y]
-
-    @property
-    def scratch(self) -> Buffer:
-        """Memory of the kernel."""
-        return self.memory
-
-    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
-        """Append the call; without rows it does nothing."""
-        arguments = [address(view) for view in (self.x, self.codes, self.base, self.y)]
-        arguments.append(address(View(self.memory, (), ())))
-        rows = writer.size(self.rows)
-        octets = writer.size(self.rows + Size.of(OCTET - 1))
-        sizes = (1, rows, self.ins, self.outs, 0, writer.lshr(octets, 3))
-        writer.call(Names(_OPERAND)("product"), *arguments, *sizes)
+    def numbers(self, writer: Writer) -> list[SSAValue]:
+        """The factor, the shape, and the first and the end of the octets."""
+        rows, ins, outs = (writer.size(size) for size in self.sizes)
+        octets = writer.lshr(writer.size(self.sizes[0] + Size.of(OCTET - 1)), 3)
+        return [writer.constant(1), rows, ins, outs, writer.constant(0), octets]
 
 
 def plan(program: Program, op: ternary.MatmulOp) -> None:
@@ -104,22 +68,13 @@ def plan(program: Program, op: ternary.MatmulOp) -> None:
         return
     sizes = Sizes(scheme_of(program).group)
     codes = column_codes(trits, sizes.group).view(np.int8)
-    program.steps.append(
-        BitplaneStep(
-            x,
-            program.constant(codes, i8),
-            program.constant(column_bases(trits, _OPERAND, sizes.group), i32),
-            y,
-            rows,
-            ins,
-            outs,
-            Buffer(i8, Size.of(sizes.product_scratch(_OPERAND, ins, outs))),
-        )
-    )
+    base = program.constant(column_bases(trits, _OPERAND, sizes.group), i32)
+    memory = Buffer(i8, Size.of(sizes.product_scratch(_OPERAND, ins, outs)))
+    program.kernels[_PRODUCT] = _PRODUCT
+    operands, shape = [x, program.constant(codes, i8), base], (rows, Size.of(ins), Size.of(outs))
+    program.steps.append(BitplaneStep(_PRODUCT, operands, [y], shape, memory))
 
 
 def functions(program: Program) -> list[llvm.FuncOp]:
     """The kernels that the steps of a program call."""
-    if not any(isinstance(step, BitplaneStep) for step in program.all_steps()):
-        return []
-    return bitplane_functions(scheme_of(program), _OPERAND)
+    return bitplane_functions(scheme_of(program), _OPERAND) if _PRODUCT in program.kernels else []

@@ -5,13 +5,13 @@ Not here: the kernels (`to_native.kernels`), matrix products (`products`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i8
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from ....dialects import ternary
 from ....dialects.inference import tensor_type
@@ -25,33 +25,19 @@ from ..kernels.panel import write_tiles
 from ..linalg.linalg_builder import LinalgBuilder
 from ..ternary_products import conv_geometry, kind_of
 from .nests import RefusedError
-from .products import ProductStep, Tables
-from .program import Planner, Program
+from .products import Tables
+from .program import KernelStep, Planner, Program
 from .sizes import ZERO, Size, product
 from .structured import packed
-from .views import Buffer, View
-from .writer import Writer
-
-_Variant = tuple[ConvGeometry, Kind, Epilogue]
+from .views import Buffer
 
 
-@dataclass
-class ConvStep(ProductStep):
-    """One call of a convolution.
+class ConvVariant(NamedTuple):
+    """What the functions of a convolution are made for."""
 
-    Attributes:
-        batch: images.
-        variant: what the function is made for.
-        name: of the function.
-    """
-
-    batch: Size
-    variant: _Variant
-    name: str
-
-    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
-        """Append the call."""
-        writer.call(self.name, *self.pointers(writer, address), writer.size(self.batch))
+    geometry: ConvGeometry
+    kind: Kind
+    epilogue: Epilogue
 
 
 def conv(program: Program, op: ternary.ConvOp) -> None:
@@ -70,30 +56,24 @@ def conv(program: Program, op: ternary.ConvOp) -> None:
     program.views[op.result] = y
     if product(sizes) == ZERO:
         return
-    variant = (geometry, kind, epilogue)
-    known = _variants(program)
     memory = Buffer(i8, Size.of(conv_scratch_bytes(program.recipe, kind, geometry)))
     weights = program.constant(conv_weights(geometry, trits).view(np.int8), i8)
-    name = known.get(variant, f"conv_{len(known)}")
-    program.steps.append(ConvStep(x, weights, y, tables, memory, x.sizes[0], variant, name))
-
-
-def _variants(program: Program) -> dict[_Variant, str]:
-    """The functions that steps call, and their names."""
-    steps = (step for step in program.all_steps() if isinstance(step, ConvStep))
-    return {step.variant: step.name for step in steps}
+    name = program.kernel(ConvVariant(geometry, kind, epilogue), "conv")
+    operands = [x, weights, *tables]
+    program.steps.append(KernelStep(name, operands, [y], [x.sizes[0]], memory, place=2))
 
 
 def functions(program: Program, others: Sequence[llvm.FuncOp]) -> list[llvm.FuncOp]:
     """The kernels that the convolutions of a program call, besides `others`."""
-    variants = _variants(program)
-    made: list[llvm.FuncOp] = []
-    if any(not geometry.depthwise for geometry, _, _ in variants):
+    variants = program.kernels_of(ConvVariant)
+    kernels: list[llvm.FuncOp] = []
+    if any(not variant.geometry.depthwise for variant, _ in variants):
         known = {other.sym_name.data for other in others}
-        made += [tile for tile in write_tiles(program.recipe, 1) if tile.sym_name.data not in known]
-    for (geometry, kind, epilogue), name in variants.items():
-        made += conv_functions(program.recipe, kind, geometry, epilogue, name)
-    return made
+        tiles = write_tiles(program.recipe, 1)
+        kernels += [tile for tile in tiles if tile.sym_name.data not in known]
+    for (geometry, kind, epilogue), name in variants:
+        kernels += conv_functions(program.recipe, kind, geometry, epilogue, name)
+    return kernels
 
 
 RULES: Mapping[type[Operation], Planner] = {ternary.ConvOp: conv}

@@ -6,9 +6,8 @@ kernels (`to_native.kernels`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects import llvm
@@ -30,83 +29,35 @@ from ..linalg.linalg_builder import LinalgBuilder
 from ..ternary_products import kind_of
 from . import bitplane_products
 from .nests import RefusedError
-from .program import CallStep, Planner, Program
+from .program import KernelStep, Planner, Program
 from .sizes import ZERO, Size, product
 from .structured import packed
 from .views import Buffer, View
 from .writer import Writer
 
-_Variant = tuple[Kind, Layout, Epilogue]
 _PERIOD = 16
 """Rows after which the size of scratch memory grows evenly."""
 
 
-@dataclass
-class ProductStep(CallStep):
-    """One call of a kernel with an epilogue: a matrix product, or a convolution.
+class LinearVariant(NamedTuple):
+    """What the functions of a product are made for."""
 
-    Attributes:
-        x, weights, y: operands.
-        tables: scale, bias, table, shift; `None` for what the epilogue has not.
-        memory: scratch.
-    """
-
-    x: View
-    weights: View
-    y: View
-    tables: Sequence[View | None]
-    memory: Buffer
-
-    @property
-    def reads(self) -> Sequence[View]:
-        """Activations, weights and tables."""
-        return [self.x, self.weights, *(view for view in self.tables if view is not None)]
-
-    @property
-    def writes(self) -> Sequence[View]:
-        """The result."""
-        return [self.y]
-
-    @property
-    def scratch(self) -> Buffer:
-        """Memory of the kernel."""
-        return self.memory
-
-    def pointers(self, writer: Writer, address: Callable[[View], SSAValue]) -> list[SSAValue]:
-        """The arguments that every such kernel begins with."""
-        arguments = [address(view) for view in (self.x, self.weights, self.y)]
-        arguments.append(address(View(self.memory, (), ())))
-        for table in self.tables:
-            arguments.append(writer.null() if table is None else address(table))
-        return arguments
+    kind: Kind
+    layout: Layout
+    epilogue: Epilogue
 
 
-@dataclass
-class LinearStep(ProductStep):
-    """One call of `linear_<suffix>`.
-
-    Attributes:
-        rows, ins, outs: the shape.
-        variant: what the function is made for.
-        suffix: of the function's name.
-    """
-
-    rows: Size
-    ins: int
-    outs: int
-    variant: _Variant
-    suffix: str = field(default="")
+class LinearStep(KernelStep):
+    """One call of `linear_<suffix>`, which is left out where there are no rows."""
 
     def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
-        """Append the call, which is left out where there are no rows."""
-        rows = writer.size(self.rows)
-        arguments = (*self.pointers(writer, address), rows, self.ins, self.outs)
-
-        if self.rows.number is not None:
-            writer.call(f"linear_{self.suffix}", *arguments)
+        """See `KernelStep.call`."""
+        rows = self.sizes[0]
+        if rows.number is not None:
+            super().call(writer, address)
             return
-        with writer.when(writer.icmp("sgt", rows, 0)):
-            writer.call(f"linear_{self.suffix}", *arguments)
+        with writer.when(writer.icmp("sgt", writer.size(rows), 0)):
+            super().call(writer, address)
 
 
 def matmul(program: Program, op: ternary.MatmulOp) -> None:
@@ -135,19 +86,12 @@ def linear(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
     if rows == ZERO:
         return
     layout: Layout = "sparse" if worthwhile(trits.T, rows.at(1)) else "panels"
-    step = LinearStep(
-        x,
-        program.constant(weights_in(layout, trits.T).view(np.int8), i8),
-        y,
-        tables,
-        Buffer(i8, scratch_size(rows, ins, outs, kind)),
-        rows,
-        ins,
-        outs,
-        (kind, layout, epilogue),
-    )
-    step.suffix = _suffix(program, step)
-    program.steps.append(step)
+    variant = LinearVariant(kind, layout, epilogue)
+    weights = program.constant(weights_in(layout, trits.T).view(np.int8), i8)
+    sizes = (rows, Size.of(ins), Size.of(outs))
+    memory = Buffer(i8, scratch_size(rows, ins, outs, kind))
+    name = f"linear_{program.kernel(variant, kind.activations)}"
+    program.steps.append(LinearStep(name, [x, weights, *tables], [y], sizes, memory, place=2))
 
 
 def scratch_size(rows: Size, ins: int, outs: int, kind: Kind) -> Size:
@@ -238,30 +182,13 @@ def _width(element: Attribute) -> int:
     return 32
 
 
-def _suffix(program: Program, step: LinearStep) -> str:
-    """The name of the functions for a variant: alike steps share them."""
-    known = list(_variants(program))
-    number = known.index(step.variant) if step.variant in known else len(known)
-    return f"{step.variant[0].activations}_{number}"
-
-
-def _variants(program: Program) -> dict[_Variant, str]:
-    found: dict[_Variant, str] = {}
-    for step in program.all_steps():
-        if isinstance(step, LinearStep):
-            found.setdefault(step.variant, step.suffix)
-    return found
-
-
 def functions(program: Program) -> list[llvm.FuncOp]:
     """The kernels that the steps of a program call."""
-    variants = _variants(program)
-    made = shared_functions(
-        program.recipe, dict.fromkeys((kind, layout) for kind, layout, _ in variants)
-    )
-    for (kind, layout, epilogue), suffix in variants.items():
-        made += linear_functions(program.recipe, kind, epilogue, suffix, layout)
-    return made
+    variants = program.kernels_of(LinearVariant)
+    kernels = shared_functions(program.recipe, [(v.kind, v.layout) for v, _ in variants])
+    for (kind, layout, epilogue), suffix in variants:
+        kernels += linear_functions(program.recipe, kind, epilogue, suffix, layout)
+    return kernels
 
 
 RULES: Mapping[type[Operation], Planner] = {

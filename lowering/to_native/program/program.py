@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -29,6 +29,8 @@ from .nests import RefusedError
 from .sizes import Size, product
 from .views import Buffer, View, whole_view
 from .writer import Writer
+
+_Variant = TypeVar("_Variant")
 
 
 class Step(ABC):
@@ -55,11 +57,6 @@ class Step(ABC):
         """Memory that is needed meanwhile."""
         return None
 
-    @property
-    def inner(self) -> Sequence[Step]:
-        """Steps that it repeats."""
-        return ()
-
 
 @dataclass
 class Program:
@@ -75,6 +72,7 @@ class Program:
         sizes: values of type `index`.
         lists: tensors of sizes.
         steps: in order.
+        kernels: the functions that steps call, by what they are made for.
     """
 
     recipe: Recipe
@@ -90,15 +88,19 @@ class Program:
         default_factory=dict[SSAValue, "tuple[Size, ...]"]
     )
     steps: list[Step] = field(default_factory=list[Step])
+    kernels: dict[Hashable, str] = field(default_factory=dict[Hashable, str])
     _constants: dict[tuple[str, bytes], Buffer] = field(
         default_factory=dict[tuple[str, bytes], Buffer]
     )
 
-    def all_steps(self) -> Iterator[Step]:
-        """The steps, and those that they repeat."""
-        for step in self.steps:
-            yield step
-            yield from step.inner
+    def kernel(self, variant: Hashable, stem: str) -> str:
+        """The name of the function for a variant: alike steps share it."""
+        number = sum(isinstance(other, type(variant)) for other in self.kernels)
+        return self.kernels.setdefault(variant, f"{stem}_{number}")
+
+    def kernels_of(self, kind: type[_Variant]) -> list[tuple[_Variant, str]]:
+        """The variants of a kind that steps call, and the names of their functions."""
+        return [(v, name) for v, name in self.kernels.items() if isinstance(v, kind)]
 
     def view(self, value: SSAValue) -> View:
         """Where a tensor stands."""
@@ -191,9 +193,51 @@ def sizes_of(value: SSAValue, batch: Size | None) -> tuple[Size, ...]:
     )
 
 
-class CallStep(Step):
-    """A step that calls functions: what `assembly` needs besides."""
+@dataclass
+class KernelStep(Step):
+    """One call of a kernel.
 
-    @abstractmethod
+    Attributes:
+        name: of the function.
+        operands: what it reads, in the order of its arguments; `None` for a table that is not
+            there.
+        outputs: what it writes.
+        sizes: its last arguments.
+        memory: scratch, if it needs any.
+        place: how many of the operands stand before the outputs and the scratch memory; by default
+            all.
+    """
+
+    name: str
+    operands: Sequence[View | None]
+    outputs: Sequence[View]
+    sizes: Sequence[Size]
+    memory: Buffer | None = None
+    place: int | None = None
+
+    @property
+    def reads(self) -> Sequence[View]:
+        """The operands."""
+        return [view for view in self.operands if view is not None]
+
+    @property
+    def writes(self) -> Sequence[View]:
+        """The outputs."""
+        return self.outputs
+
+    @property
+    def scratch(self) -> Buffer | None:
+        """Memory of the kernel."""
+        return self.memory
+
     def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
         """Append the call to the main function."""
+        place = len(self.operands) if self.place is None else self.place
+        memory = [] if self.memory is None else [View(self.memory, (), ())]
+        views = [*self.operands[:place], *self.outputs, *memory, *self.operands[place:]]
+        arguments = [writer.null() if view is None else address(view) for view in views]
+        writer.call(self.name, *arguments, *self.numbers(writer))
+
+    def numbers(self, writer: Writer) -> list[SSAValue]:
+        """The last arguments."""
+        return [writer.size(size) for size in self.sizes]

@@ -36,11 +36,6 @@ class LoopStep(Step):
     slices: Sequence[Buffer]
 
     @property
-    def inner(self) -> Sequence[Step]:
-        """The steps."""
-        return self.repeated
-
-    @property
     def reads(self) -> Sequence[View]:
         """What they read, of runs all."""
         return [_whole(view) for step in self.repeated for view in step.reads]

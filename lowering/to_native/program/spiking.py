@@ -6,8 +6,8 @@ trains, which `convert-spike-to-tensor` makes ops on tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -35,11 +35,10 @@ from ..kernels.spiking_layers import (
     write_synapse,
 )
 from .nests import RefusedError
-from .program import CallStep, Planner, Program
+from .program import KernelStep, Planner, Program
 from .sizes import ONE, ZERO, Size, product
 from .structured import packed
 from .views import Buffer, View
-from .writer import Writer
 
 
 @dataclass(frozen=True)
@@ -76,70 +75,22 @@ class _Variant:
         return layer_scratch(self.synapse, self.neuron)
 
 
-@dataclass
-class SpikeStep(CallStep):
-    """One call of a spiking kernel.
-
-    Attributes:
-        inputs: in the order of the arguments; `None` for a table that is not there.
-        outputs: in the order of the arguments.
-        sizes: the last arguments.
-        variant: what the function is made for.
-        name: of the function.
-        memory: scratch, if any.
-    """
-
-    inputs: Sequence[View | None]
-    outputs: Sequence[View]
-    sizes: Sequence[Size]
-    variant: _Variant
-    name: str = ""
-    memory: Buffer | None = field(default=None)
-
-    @property
-    def reads(self) -> Sequence[View]:
-        """Spikes or currents, weights, tables, states."""
-        return [view for view in self.inputs if view is not None]
-
-    @property
-    def writes(self) -> Sequence[View]:
-        """The result, the states after the last step."""
-        return self.outputs
-
-    @property
-    def scratch(self) -> Buffer | None:
-        """Memory of the kernel."""
-        return self.memory
-
-    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
-        """Append the call."""
-        arguments = [writer.null() if view is None else address(view) for view in self.inputs]
-        arguments += [address(view) for view in self.outputs]
-        if self.memory is not None:
-            arguments.append(address(View(self.memory, (), ())))
-        writer.call(self.name, *arguments, *(writer.size(size) for size in self.sizes))
-
-
-def _add(program: Program, step: SpikeStep) -> None:
-    """Add a step; alike ones share a function."""
-    names = _variants(program)
-    step.name = names.get(step.variant, f"spiking_{len(names)}")
-    if step.variant.scratch:
-        step.memory = Buffer(i8, Size.of(step.variant.scratch))
-    program.steps.append(step)
-
-
-def _variants(program: Program) -> dict[_Variant, str]:
-    found: dict[_Variant, str] = {}
-    for step in program.all_steps():
-        if isinstance(step, SpikeStep):
-            found.setdefault(step.variant, step.name)
-    return found
+def _add(
+    program: Program,
+    variant: _Variant,
+    operands: Sequence[View | None],
+    outputs: Sequence[View],
+    sizes: Sequence[Size],
+) -> None:
+    """Add a call of the function for a variant."""
+    memory = Buffer(i8, Size.of(variant.scratch)) if variant.scratch else None
+    name = program.kernel(variant, "spiking")
+    program.steps.append(KernelStep(name, operands, outputs, sizes, memory))
 
 
 def functions(program: Program) -> list[llvm.FuncOp]:
     """The kernels that the steps of a program call."""
-    return [variant.write(name, program) for variant, name in _variants(program).items()]
+    return [variant.write(name, program) for variant, name in program.kernels_of(_Variant)]
 
 
 # Synapses
@@ -202,7 +153,7 @@ def linear(program: Program, op: spike.LinearOp) -> None:
     program.views[op.result] = y
     rows = product(x.sizes[:-1])
     if rows != ZERO:
-        _add(program, SpikeStep(inputs, [y], [rows], _Variant(synapse)))
+        _add(program, _Variant(synapse), inputs, [y], [rows])
 
 
 def _neuron_after(program: Program, op: spike.LinearOp) -> spike.NeuronOp | None:
@@ -259,7 +210,7 @@ def _layer(program: Program, op: spike.NeuronOp, source: spike.LinearOp) -> None
         raise RefusedError("has no steps")
     variant = _Variant(synapse, step, bool(starts), bool(op.final))
     batch = product(x.sizes[1:-1])
-    _add(program, SpikeStep([*inputs, *starts, *padded], outputs, [x.sizes[0], batch], variant))
+    _add(program, variant, [*inputs, *starts, *padded], outputs, [x.sizes[0], batch])
 
 
 def _neurons(program: Program, op: spike.NeuronOp) -> None:
@@ -279,10 +230,7 @@ def _neurons(program: Program, op: spike.NeuronOp) -> None:
     if x.sizes[0] == ZERO:
         raise RefusedError("has no steps")
     variant = _Variant(None, step, bool(starts), bool(op.final))
-    _add(
-        program,
-        SpikeStep([x, *starts, *each], outputs, [x.sizes[0], groups, count], variant),
-    )
+    _add(program, variant, [x, *starts, *each], outputs, [x.sizes[0], groups, count])
 
 
 def _outputs(program: Program, op: spike.NeuronOp, sizes: Sequence[Size]) -> list[View]:
