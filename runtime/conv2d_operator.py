@@ -23,6 +23,8 @@ from .operator_library import LIBRARY, autocast, register_flops
 from .ternary_tensor import unpack_unchecked
 
 Ints = Sequence[int]
+Window = tuple[Ints, Ints, Ints, int]
+"""Stride, padding, dilation and groups."""
 _grad: Any = grad
 
 NAME = "triton_dsl::ternary_conv2d"
@@ -35,21 +37,12 @@ LIBRARY.define("ternary_conv2d" + SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
 
 
 def _formula(
-    x: Tensor,
-    weight: Tensor,
-    shape: Ints,
-    scale: Tensor | None,
-    bias: Tensor | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
+    x: Tensor, weight: Tensor, shape: Ints, scale: Tensor | None, bias: Tensor | None, *window: Any
 ) -> Tensor:
     if x.dtype == torch.int8:
         # float64 holds every sum.
-        total = _convolved(x.to(torch.float64), weight, shape, stride, padding, dilation, groups)
-        return total.to(torch.int32)
-    result = _convolved(x, weight, shape, stride, padding, dilation, groups)
+        return _convolved(x.to(torch.float64), weight, shape, window).to(torch.int32)
+    result = _convolved(x, weight, shape, window)
     if scale is not None:
         result = result * _channels(scale, x.dtype)
     if bias is not None:
@@ -58,17 +51,8 @@ def _formula(
 
 
 def _on_processor(
-    x: Tensor,
-    weight: Tensor,
-    shape: Ints,
-    scale: Tensor | None,
-    bias: Tensor | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
+    x: Tensor, weight: Tensor, shape: Ints, scale: Tensor | None, bias: Tensor | None, *window: Any
 ) -> Tensor:
-    window = (stride, padding, dilation, groups)
     result = None
     if x.dtype in (torch.float32, torch.int8):
         result = torch_conv.convolve(x, weight, shape, scale, bias, *window)
@@ -89,15 +73,8 @@ def _channels(values: Tensor, dtype: torch.dtype) -> Tensor:
     return values.to(dtype).reshape(-1, 1, 1)
 
 
-def _convolved(
-    x: Tensor,
-    weight: Tensor,
-    shape: Ints,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-) -> Tensor:
+def _convolved(x: Tensor, weight: Tensor, shape: Ints, window: Window) -> Tensor:
+    stride, padding, dilation, groups = window
     trits = unpack_unchecked(weight, shape, x.dtype)
     top, left, bottom, right = padding
     if (top, left) != (bottom, right):
@@ -108,16 +85,9 @@ def _convolved(
 
 
 def _fake(
-    x: Tensor,
-    weight: Tensor,
-    shape: Ints,
-    scale: Tensor | None,
-    bias: Tensor | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
+    x: Tensor, weight: Tensor, shape: Ints, scale: Tensor | None, bias: Tensor | None, *window: Any
 ) -> Tensor:
+    stride, padding, dilation, _ = window
     sizes = [
         (x.shape[2 + a] + padding[a] + padding[2 + a] - _span(shape, dilation, a)) // stride[a] + 1
         for a in (0, 1)
@@ -143,7 +113,7 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     if ctx.needs_input_grad[0]:
         scaled = gradient if scale is None else gradient * _channels(scale, gradient.dtype)
         trits = unpack_unchecked(weight, ctx.shape, gradient.dtype)
-        grad_x = _image_gradient(x, trits, scaled, *ctx.window)
+        grad_x = _image_gradient(x, trits, scaled, ctx.window)
     if scale is not None and ctx.needs_input_grad[3]:
         product = gradient * _OP(x, weight, ctx.shape, None, None, *ctx.window)
         grad_scale = product.sum((0, 2, 3)).to(scale.dtype)
@@ -152,15 +122,8 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     return grad_x, None, None, grad_scale, grad_bias, None, None, None, None
 
 
-def _image_gradient(
-    x: Tensor,
-    trits: Tensor,
-    gradient: Tensor,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-) -> Tensor:
+def _image_gradient(x: Tensor, trits: Tensor, gradient: Tensor, window: Window) -> Tensor:
+    stride, padding, dilation, groups = window
     top, left, bottom, right = padding
     batch, channels, height, width = x.shape
     padded = _grad.conv2d_input(
@@ -257,7 +220,7 @@ def _check(
     shape: Ints,
     scale: Tensor | None,
     bias: Tensor | None,
-    window: tuple[Ints, Ints, Ints, int],
+    window: Window,
 ) -> None:
     stride, padding, dilation, groups = window
     if (

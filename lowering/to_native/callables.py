@@ -20,7 +20,7 @@ from ...ir.errors import OptionError
 from ...runtime.native.abi.interface import ARRAYS, FORWARD, WORKSPACE_BYTES
 from ...runtime.native.abi.linear import Kind, Layout, Precision
 from ...runtime.native.cache import ObjectCache
-from ...runtime.native.jit import Library, kept, load
+from ...runtime.native.jit import Library, kept
 from ...runtime.native.packed import PackedWeights
 from ...runtime.native.processor import host_features
 from ...runtime.native.program import NativeProgram, load_program, program_bytes
@@ -35,7 +35,7 @@ from .interface import noted_interface
 from .kernels.kernel import fingerprint, kernel_module
 from .kernels.parallel import call_functions
 from .kernels.recipes import Recipe, recipe_for
-from .object_code import compile_object, compiler_fingerprint
+from .object_code import compile_object, compiled_library
 from .source_digest import PROGRAM, source_digest
 from .target import NativeOptions, NativeTarget
 
@@ -117,17 +117,15 @@ def kernel_provider(recipe: str | None = None, *, cache_folder: Path | None = No
 
 @cache
 def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
-    kept = None if cache_folder is None else ObjectCache(cache_folder)
-
     @cache
     def provide(layout: Layout, kind: Kind, *, parallel: bool = False) -> Library:
-        def generate() -> bytes:
+        def build() -> ModuleOp:
             module = kernel_module(recipe, layout, kind)
             module.body.block.add_ops(call_functions(parallel=parallel))
-            return compile_object(module)
+            return module
 
-        parts = [fingerprint(recipe, layout, kind), "parallel" if parallel else "alone"]
-        return load(" ".join([*parts, compiler_fingerprint()]), generate, cache=kept)
+        key = f"{fingerprint(recipe, layout, kind)} {'parallel' if parallel else 'alone'}"
+        return compiled_library(key, build, cache_folder=cache_folder)
 
     return provide
 

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 from ...runtime.native.abi.conv import ConvGeometry
 from ...runtime.native.abi.linear import Kind
 from ...runtime.native.abi.parallel import CONV_CALL, CONV_TASK
-from ...runtime.native.cache import ObjectCache
-from ...runtime.native.jit import load
 from ...runtime.native.processor import host_features
 from .kernels.conv import conv_scratch_bytes
 from .kernels.conv_parallel import conv_module
 from .kernels.kernel import conv_fingerprint
 from .kernels.recipes import Recipe, recipe_for
-from .object_code import compile_object, compiler_fingerprint
+from .object_code import compiled_library
 
 if TYPE_CHECKING:
     from ...runtime.native.torch_conv import ConvKernel, ConvProvider
@@ -43,16 +41,14 @@ def conv_provider(recipe: str | None = None, *, cache_folder: Path | None = None
 def _provider(recipe: Recipe, cache_folder: Path | None) -> ConvProvider:
     from ...runtime.native.torch_conv import ConvKernel
 
-    kept = None if cache_folder is None else ObjectCache(cache_folder)
-
     @cache
     def provide(geometry: ConvGeometry, kind: Kind, *, parallel: bool = False) -> ConvKernel:
-        def generate() -> bytes:
-            module = conv_module(recipe, kind, geometry, parallel=parallel)
-            return compile_object(module, (CONV_CALL, CONV_TASK))
-
-        parts = [conv_fingerprint(recipe, geometry, kind), "parallel" if parallel else "alone"]
-        library = load(" ".join([*parts, compiler_fingerprint()]), generate, cache=kept)
+        library = compiled_library(
+            f"{conv_fingerprint(recipe, geometry, kind)} {'parallel' if parallel else 'alone'}",
+            lambda: conv_module(recipe, kind, geometry, parallel=parallel),
+            (CONV_CALL, CONV_TASK),
+            cache_folder=cache_folder,
+        )
         return ConvKernel(library, conv_scratch_bytes(recipe, kind, geometry))
 
     return provide

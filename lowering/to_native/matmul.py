@@ -16,12 +16,11 @@ from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from ...runtime.native.abi.bitplanes import Operand, Values
 from ...runtime.native.bitplanes import BitplaneKernels, PackedColumns, bitplane_matmul
-from ...runtime.native.cache import ObjectCache
-from ...runtime.native.jit import Library, load
+from ...runtime.native.jit import Library
 from ...runtime.native.processor import host_features
 from .kernels.bitplanes import bitplane_fingerprint, bitplane_module
 from .kernels.bitplanes_schemes import Scheme, best_scheme, scheme_named
-from .object_code import compile_object, compiler_fingerprint
+from .object_code import compiled_library
 
 
 def bitplane_kernels(
@@ -57,12 +56,10 @@ def bitplane_library(scheme: str, operand: Operand) -> Library:
 
 @cache
 def _library(scheme: Scheme, operand: Operand, cache_folder: Path | None) -> Library:
-    def generate() -> bytes:
-        return compile_object(bitplane_module(scheme, operand))
-
-    kept = None if cache_folder is None else ObjectCache(cache_folder)
-    key = f"{bitplane_fingerprint(scheme, operand)} {compiler_fingerprint()}"
-    return load(key, generate, cache=kept)
+    key = bitplane_fingerprint(scheme, operand)
+    return compiled_library(
+        key, lambda: bitplane_module(scheme, operand), cache_folder=cache_folder
+    )
 
 
 def pack_columns(

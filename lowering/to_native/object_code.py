@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ...ir.errors import BackendError
+from ...runtime.native.cache import ObjectCache
+from ...runtime.native.jit import Library, load
 from ...runtime.native.processor import LLVM_LOCK, llvm_binding
 from .machine import Machine, host_machine
 from .source_digest import COMPILER, source_digest
@@ -46,6 +49,29 @@ def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:
     with LLVM_LOCK:
         generator = machine.code_generator(jit=True)
         return bytes(generator.emit_object(_optimized(text, generator)))
+
+
+def compiled_library(
+    key: str,
+    build: Callable[[], ModuleOp],
+    exported: Collection[str] = (),
+    *,
+    cache_folder: Path | None = None,
+) -> Library:
+    """The functions of a module, from a folder of compiled kernels where they are there.
+
+    Args:
+        key: says all that decides what `build` gives.
+        build: makes the module, of the `llvm` dialect.
+        exported: see `compile_object`.
+        cache_folder: the user's cache folder when not given.
+
+    Raises:
+        BackendError: llvmlite is missing or refuses the module.
+    """
+    cache = None if cache_folder is None else ObjectCache(cache_folder)
+    full = f"{key} {compiler_fingerprint()}"
+    return load(full, lambda: compile_object(build(), exported), cache=cache)
 
 
 def make_internal(module: ir.Module, exported: Collection[str] = ()) -> None:

@@ -41,10 +41,12 @@ def multiply_add(s: Scalars, *elements: SSAValue) -> list[SSAValue]:
     return [s.add(total, product)]
 
 
-def matrix_product(builder: LinalgBuilder, x: SSAValue, y: SSAValue, type: Attribute) -> SSAValue:
-    """NumPy's `matmul`, sums in `type`."""
+def matrix_product(
+    builder: LinalgBuilder, x: SSAValue, y: SSAValue, type: Attribute, *, transposed: bool = False
+) -> SSAValue:
+    """NumPy's `matmul`, sums in `type`; of x and yᵀ, stacks of matrices, where `transposed`."""
     x_sizes, y_sizes = builder.sizes(x), builder.sizes(y)
-    if rank(x) == rank(y) == 2 and element(x) == element(y) == type:
+    if rank(x) == rank(y) == 2 and element(x) == element(y) == type and not transposed:
         start = builder.fill([x_sizes[0], y_sizes[1]], 0, type)
         product = builder.insert(linalg.MatmulOp([x, y], [start]))
         return builder.with_sizes(product, builder.sizes(start))
@@ -56,12 +58,14 @@ def matrix_product(builder: LinalgBuilder, x: SSAValue, y: SSAValue, type: Attri
     inner = AffineExpr.dimension(len(result))
     rows = result[len(batch) : len(batch) + row_count]
     columns = result[len(batch) + row_count :]
-    sizes = [*batch, *x_sizes[-2:-1], *(y_sizes[-1:] if column_count else [])]
+    outs = y_sizes[-2:-1] if transposed else y_sizes[-1:]
+    sizes = [*batch, *x_sizes[-2:-1], *(outs if column_count else [])]
     shared = result[: len(batch)]
     x_batch = broadcast_exprs(x_shape[:-2], shared, batch)
     y_batch = broadcast_exprs(y_shape[:-2], shared, batch)
+    y_axes = [*columns, inner] if transposed else [inner, *columns]
     (product,) = builder.generic(
-        [(x, [*x_batch, *rows, inner]), (y, [*y_batch, inner, *columns])],
+        [(x, [*x_batch, *rows, inner]), (y, [*y_batch, *y_axes])],
         [(builder.fill(sizes, 0, type), result)],
         [PARALLEL] * len(result) + [REDUCTION],
         multiply_add,
@@ -264,19 +268,7 @@ def _scaled_scores(
 ) -> SSAValue:
     """s·Q Kᵀ."""
     type = element(query)
-    batch = _batch_sizes(builder, query, key)
-    sizes = [*batch, builder.size(query, -2), builder.size(key, -2)]
-    result = dims(len(sizes))
-    inner = AffineExpr.dimension(len(sizes))
-    shared = result[: len(batch)]
-    query_batch = broadcast_exprs(tensor_type(query).get_shape()[:-2], shared, batch)
-    key_batch = broadcast_exprs(tensor_type(key).get_shape()[:-2], shared, batch)
-    (scores,) = builder.generic(
-        [(query, [*query_batch, result[-2], inner]), (key, [*key_batch, result[-1], inner])],
-        [(builder.fill(sizes, 0, type), result)],
-        [PARALLEL] * len(sizes) + [REDUCTION],
-        multiply_add,
-    )
+    scores = matrix_product(builder, query, key, type, transposed=True)
     width = builder.size(query, -1)
     scale = None if op.scale is None else op.scale.value.data
     if scale is None and isinstance(width, int):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from xdsl.dialects.builtin import AnyFloat, DenseIntElementsAttr, TensorType, i1, i64
@@ -32,17 +32,8 @@ def is_unsigned(builder: LinalgBuilder, x: SSAValue) -> bool:
     return x in builder.unsigned or element(x) == i1
 
 
-def least(builder: LinalgBuilder, x: SSAValue) -> Number:
-    """The least number of the elements of `x`: the start of a maximum."""
-    return _ends(builder, x)[0]
-
-
-def greatest(builder: LinalgBuilder, x: SSAValue) -> Number:
-    """The greatest number of the elements of `x`: the start of a minimum."""
-    return _ends(builder, x)[1]
-
-
-def _ends(builder: LinalgBuilder, x: SSAValue) -> tuple[Number, Number]:
+def ends(builder: LinalgBuilder, x: SSAValue) -> tuple[Number, Number]:
+    """The least and the greatest number of the elements of `x`."""
     bits = bit_width(element(x))
     if bits is None:
         return -inf, inf
@@ -101,7 +92,7 @@ def _padded(
 
 def max_pool(builder: LinalgBuilder, op: tensor.MaxPoolOp, x: SSAValue) -> SSAValue:
     """`tensor.max_pool`; 2-d becomes the named op, which compares integers as signed ones."""
-    start = least(builder, x)
+    start = ends(builder, x)[0]
     kernel, strides = op.kernel.get_values(), op.strides.get_values()
     if len(kernel) != 2 or is_unsigned(builder, x):
         return pool(builder, op, x, maximum(builder, x), start)
@@ -154,17 +145,15 @@ def global_avg_pool(builder: LinalgBuilder, op: tensor.GlobalAvgPoolOp, x: SSAVa
     return mean(builder, x, range(2, rank(x)), keepdims=True)
 
 
-def reduce_sum(builder: LinalgBuilder, op: tensor.ReduceSumOp, x: SSAValue) -> SSAValue:
-    """`tensor.reduce_sum`."""
-    keepdims = bool(op.keepdims.value.data)
-    return reduce(builder, x, op.axes.get_values(), addition, 0, keepdims=keepdims)
+def _reduced(choose: Callable[[LinalgBuilder, SSAValue], tuple[Step, Number]]) -> Rule:
+    """The rule of a reduction over axes: `choose` says what a step does, and the start."""
 
+    def rule(builder: LinalgBuilder, op: tensor.ReduceSumOp, x: SSAValue) -> SSAValue:
+        step, start = choose(builder, x)
+        keepdims = bool(op.keepdims.value.data)
+        return reduce(builder, x, op.axes.get_values(), step, start, keepdims=keepdims)
 
-def reduce_prod(builder: LinalgBuilder, op: tensor.ReduceProdOp, x: SSAValue) -> SSAValue:
-    """`tensor.reduce_prod`."""
-    keepdims = bool(op.keepdims.value.data)
-    axes = op.axes.get_values()
-    return reduce(builder, x, axes, lambda s, a, b: s.mul(b, a), 1, keepdims=keepdims)
+    return rule
 
 
 def reduce_mean(builder: LinalgBuilder, op: tensor.ReduceMeanOp, x: SSAValue) -> SSAValue:
@@ -172,24 +161,15 @@ def reduce_mean(builder: LinalgBuilder, op: tensor.ReduceMeanOp, x: SSAValue) ->
     return mean(builder, x, op.axes.get_values(), keepdims=bool(op.keepdims.value.data))
 
 
-def reduce_max(builder: LinalgBuilder, op: tensor.ReduceMaxOp, x: SSAValue) -> SSAValue:
-    """`tensor.reduce_max`."""
-    step, start = maximum(builder, x), least(builder, x)
-    keepdims = bool(op.keepdims.value.data)
-    return reduce(builder, x, op.axes.get_values(), step, start, keepdims=keepdims)
+def multiplication(s: Scalars, x: SSAValue, total: SSAValue) -> SSAValue:
+    """One step of a product."""
+    return s.mul(total, x)
 
 
-def reduce_min(builder: LinalgBuilder, op: tensor.ReduceMinOp, x: SSAValue) -> SSAValue:
-    """`tensor.reduce_min`."""
+def minimum(builder: LinalgBuilder, x: SSAValue) -> Step:
+    """One step of a minimum over elements of `x`."""
     unsigned = is_unsigned(builder, x)
-    return reduce(
-        builder,
-        x,
-        op.axes.get_values(),
-        lambda s, a, so_far: s.minimum(so_far, a, unsigned=unsigned),
-        greatest(builder, x),
-        keepdims=bool(op.keepdims.value.data),
-    )
+    return lambda s, a, so_far: s.minimum(so_far, a, unsigned=unsigned)
 
 
 def argmax(builder: LinalgBuilder, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue:
@@ -200,7 +180,7 @@ def argmax(builder: LinalgBuilder, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue
     kept = [a for a in range(count) if a != axis]
     every = dims(count)
     inits = [
-        builder.fill([sizes[a] for a in kept], least(builder, x), element(x)),
+        builder.fill([sizes[a] for a in kept], ends(builder, x)[0], element(x)),
         builder.fill([sizes[a] for a in kept], 0, i64),
     ]
     unsigned = is_unsigned(builder, x)
@@ -267,11 +247,11 @@ RULES: dict[type[Operation], Rule] = {
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,
     tensor.GlobalAvgPoolOp: global_avg_pool,
-    tensor.ReduceSumOp: reduce_sum,
-    tensor.ReduceProdOp: reduce_prod,
+    tensor.ReduceSumOp: _reduced(lambda builder, x: (addition, 0)),
+    tensor.ReduceProdOp: _reduced(lambda builder, x: (multiplication, 1)),
     tensor.ReduceMeanOp: reduce_mean,
-    tensor.ReduceMaxOp: reduce_max,
-    tensor.ReduceMinOp: reduce_min,
+    tensor.ReduceMaxOp: _reduced(lambda b, x: (maximum(b, x), ends(b, x)[0])),
+    tensor.ReduceMinOp: _reduced(lambda b, x: (minimum(b, x), ends(b, x)[1])),
     tensor.ArgmaxOp: argmax,
     tensor.CumsumOp: cumulative,
     tensor.CumprodOp: cumulative,

@@ -133,7 +133,7 @@ class Scalars:
 
     def logical_not(self, x: SSAValue) -> SSAValue:
         """¬x on `i1`."""
-        return self.insert(arith.XOrIOp(x, self.constant(1, i1)))
+        return self.exclusive(x, 1)
 
     def both(self, x: SSAValue, y: SSAValue) -> SSAValue:
         """The bits set in both integers."""
@@ -142,6 +142,10 @@ class Scalars:
     def either(self, x: SSAValue, y: SSAValue) -> SSAValue:
         """The bits set in either integer."""
         return self.insert(arith.OrIOp(x, y))
+
+    def exclusive(self, x: SSAValue, y: SSAValue | Number) -> SSAValue:
+        """The bits set in one of two integers."""
+        return self.insert(arith.XOrIOp(x, self._other(x, y)))
 
     def shift_left(self, x: SSAValue, bits: SSAValue) -> SSAValue:
         """x·2^bits."""

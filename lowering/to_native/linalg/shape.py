@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects import tensor as upstream
 from xdsl.dialects.builtin import AnyFloat, IndexType, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from ....dialects import tensor
 from ....dialects.inference import tensor_type
@@ -92,10 +93,18 @@ def permuted(builder: LinalgBuilder, x: SSAValue, perm: Sequence[int]) -> SSAVal
     """`x` with axis i of the result being axis perm[i] of `x`."""
     sizes = builder.sizes(x)
     loops = dims(len(perm))
+    places = [loops[perm.index(axis)] for axis in range(len(perm))]
+    return _copied(builder, x, places, [sizes[axis] for axis in perm])
+
+
+def _copied(
+    builder: LinalgBuilder, x: SSAValue, places: Sequence[AffineExpr], sizes: Sequence[Size]
+) -> SSAValue:
+    """A tensor of `sizes` with the elements of x at `places`."""
     (result,) = builder.generic(
-        [(x, [loops[perm.index(axis)] for axis in range(len(perm))])],
-        [(builder.empty([sizes[axis] for axis in perm], element(x)), loops)],
-        [PARALLEL] * len(perm),
+        [(x, places)],
+        [(builder.empty(sizes, element(x)), dims(len(sizes)))],
+        [PARALLEL] * len(sizes),
         lambda s, a, _: [a],
     )
     return result
@@ -112,14 +121,8 @@ def expand(builder: LinalgBuilder, op: tensor.ExpandOp, x: SSAValue) -> SSAValue
     source = builder.sizes(x)
     lead = len(target) - len(source)
     sizes = [source[axis - lead] if n == -1 else n for axis, n in enumerate(target)]
-    loops = dims(len(sizes))
-    (result,) = builder.generic(
-        [(x, broadcast_exprs(tensor_type(x).get_shape(), loops, sizes))],
-        [(builder.empty(sizes, element(x)), loops)],
-        [PARALLEL] * len(sizes),
-        lambda s, a, _: [a],
-    )
-    return result
+    places = broadcast_exprs(tensor_type(x).get_shape(), dims(len(sizes)), sizes)
+    return _copied(builder, x, places, sizes)
 
 
 def concatenate(builder: LinalgBuilder, op: tensor.ConcatenateOp, *inputs: SSAValue) -> SSAValue:

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from xdsl.builder import Builder
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, f64, i1, i32, i64
+from xdsl.dialects.builtin import AnyFloat, f64, i1, i32, i64
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
 
 from ....dialects import spike
 from ....dialects.inference import tensor_type
 from ....dialects.spike.threefry import key_schedule, threefry
+from ..linalg.scalars import Scalars, signed_bits
 from .nests import Access, Nest, RefusedError
 from .program import Planner, Program
 from .sizes import ONE, ZERO, Size
@@ -28,44 +26,6 @@ from .structured import add_nest, packed
 _WORD = 0xFFFFFFFF
 _TIME, _PLACE = 0, 1
 """The loops: over the steps, and over all elements in row-major order."""
-
-
-class _Body:
-    """Appends to the body of the nest."""
-
-    def __init__(self, block: Block) -> None:
-        self._builder = Builder(InsertPoint.at_end(block))
-
-    def add(self, op: Operation) -> SSAValue:
-        """Append an op; its result."""
-        return self._builder.insert(op).results[0]
-
-    def word(self, value: int) -> SSAValue:
-        """A constant of 32 bits."""
-        bits = value & _WORD
-        return self.add(arith.ConstantOp(IntegerAttr(bits - (bits >> 31 << 32), i32)))
-
-    def sum(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
-        """a + b, wrapping."""
-        return self.add(arith.AddiOp(a, self.word(b) if isinstance(b, int) else b))
-
-    def counter(self, loop: int) -> SSAValue:
-        """The iteration of a loop, as an i64."""
-        return self.add(arith.IndexCastOp(self.add(linalg.IndexOp(loop)), i64))
-
-    def low(self, value: SSAValue) -> SSAValue:
-        """The low word of an i64."""
-        return self.add(arith.TruncIOp(value, i32))
-
-    def rotated(self, value: SSAValue, bits: int) -> SSAValue:
-        """A word with its bits moved to the left, those that leave coming in on the right."""
-        left = self.add(arith.ShLIOp(value, self.word(bits)))
-        right = self.add(arith.ShRUIOp(value, self.word(32 - bits)))
-        return self.add(arith.OrIOp(left, right))
-
-    def mixed(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """The exclusive or of two words."""
-        return self.add(arith.XOrIOp(a, b))
 
 
 def encode(program: Program, op: spike.EncodeOp) -> None:
@@ -99,19 +59,23 @@ def encode(program: Program, op: spike.EncodeOp) -> None:
 def _write(block: Block, op: spike.EncodeOp) -> None:
     """The body: u < x, u from the number of the step and the place."""
     assert op.seed is not None
-    body, x = _Body(block), block.args[0]
-    time = body.counter(_TIME)
+    s, x = Scalars(block.add_op), block.args[0]
+
+    def plus(a: SSAValue, b: SSAValue | int) -> SSAValue:
+        return s.add(a, signed_bits(b & _WORD, 32) if isinstance(b, int) else b)
+
+    def rotated(value: SSAValue, bits: int) -> SSAValue:
+        left = s.shift_left(value, s.constant(bits, i32))
+        return s.either(left, s.shift_right(value, s.constant(32 - bits, i32), unsigned=True))
+
+    time, place = (s.convert(s.index(loop), i64) for loop in (_TIME, _PLACE))
     if op.elapsed is not None:
-        time = body.sum(time, block.args[1])
-    t = body.sum(body.low(time), op.start.value.data)
-    counter = t, body.low(body.counter(_PLACE))
+        time = plus(time, block.args[1])
+    counter = plus(s.convert(time, i32), op.start.value.data), s.convert(place, i32)
     schedule = key_schedule(op.seed.value.data)
-    drawn, _ = threefry(schedule, counter, body.sum, body.mixed, body.rotated)
-    scale = body.add(arith.ConstantOp(FloatAttr(2.0**-32, f64)))
-    u = body.add(arith.MulfOp(body.add(arith.UIToFPOp(drawn, f64)), scale))
-    wide = x if x.type == f64 else body.add(arith.ExtFOp(x, f64))
-    fires = body.add(arith.CmpfOp(u, wide, "olt"))
-    block.add_op(linalg.YieldOp(fires))
+    drawn, _ = threefry(schedule, counter, plus, s.exclusive, rotated)
+    u = s.mul(s.convert(drawn, f64, unsigned=True), 2.0**-32)
+    block.add_op(linalg.YieldOp(s.compare("lt", u, s.convert(x, f64))))
 
 
 RULES: Mapping[type[Operation], Planner] = {spike.EncodeOp: encode}
