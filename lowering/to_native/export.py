@@ -85,20 +85,20 @@ def standalone_text(module: ModuleOp, interface: Interface, prefix: str, machine
     content = program_constants(module)
     module = module.clone()
     _rename(module, prefix)
-    made = convert_module(module, fallback_target_triple=machine.triple)
-    make_internal(made)
+    llvm_module = convert_module(module, fallback_target_triple=machine.triple)
+    make_internal(llvm_module)
     forward, workspace_bytes = (
-        cast("ir.Function", made.get_global(f"{prefix}.{name}"))
+        cast("ir.Function", llvm_module.get_global(f"{prefix}.{name}"))
         for name in (FORWARD, WORKSPACE_BYTES)
     )
-    constants = _byte_array(made, f"{prefix}.constants", content.tobytes() or b"\0")
+    constants = _byte_array(llvm_module, f"{prefix}.constants", content.tobytes() or b"\0")
     constants.linkage = "private"
     constants.align = ALIGNMENT
-    _byte_array(made, f"{prefix}{INTERFACE_SUFFIX}", interface.to_json().encode() + b"\0")
-    _add_workspace_bytes(made, prefix, workspace_bytes)
+    _byte_array(llvm_module, f"{prefix}{INTERFACE_SUFFIX}", interface.to_json().encode() + b"\0")
+    _add_workspace_bytes(llvm_module, prefix, workspace_bytes)
     count = len(interface.inputs) + len(interface.outputs)
-    _add_entry(made, prefix, forward, constants, count)
-    return str(made)
+    _add_entry(llvm_module, prefix, forward, constants, count)
+    return str(llvm_module)
 
 
 def _rename(module: ModuleOp, prefix: str) -> None:
@@ -119,22 +119,22 @@ def _rename(module: ModuleOp, prefix: str) -> None:
             op.global_name = SymbolRefAttr(defined.get(name, name))
 
 
-def _byte_array(made: ir.Module, name: str, content: bytes) -> Any:
+def _byte_array(module: ir.Module, name: str, content: bytes) -> Any:
     """A constant of LLVM's, whose class says too little of its attributes."""
     from llvmlite import ir
 
     kind = ir.ArrayType(ir.IntType(8), len(content))
-    value: Any = ir.GlobalVariable(made, kind, name)
+    value: Any = ir.GlobalVariable(module, kind, name)
     value.global_constant = True
     value.initializer = ir.Constant(kind, bytearray(content))
     return value
 
 
-def _add_workspace_bytes(made: ir.Module, prefix: str, inner: ir.Function) -> None:
+def _add_workspace_bytes(module: ir.Module, prefix: str, inner: ir.Function) -> None:
     from llvmlite import ir
 
     size = ir.IntType(64)
-    function = ir.Function(made, ir.FunctionType(size, [size]), f"{prefix}{WORKSPACE_SUFFIX}")
+    function = ir.Function(module, ir.FunctionType(size, [size]), f"{prefix}{WORKSPACE_SUFFIX}")
     builder = ir.IRBuilder(function.append_basic_block())
     bytes = builder.call(inner, [function.args[0]])
     slack = ir.Constant(size, ALIGNMENT - 1)
@@ -143,13 +143,13 @@ def _add_workspace_bytes(made: ir.Module, prefix: str, inner: ir.Function) -> No
 
 
 def _add_entry(
-    made: ir.Module, prefix: str, inner: ir.Function, constants: ir.GlobalVariable, count: int
+    module: ir.Module, prefix: str, inner: ir.Function, constants: ir.GlobalVariable, count: int
 ) -> None:
     from llvmlite import ir
 
     size, pointer = ir.IntType(64), ir.PointerType()
     kind = ir.FunctionType(ir.VoidType(), [*[pointer] * count, pointer, size])
-    function = ir.Function(made, kind, prefix)
+    function = ir.Function(module, kind, prefix)
     *tensors, workspace, batch = function.args
     builder = ir.IRBuilder(function.append_basic_block())
     address = builder.ptrtoint(workspace, size)

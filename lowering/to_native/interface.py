@@ -80,14 +80,14 @@ def noted_interface(module: ModuleOp) -> Interface:
     note = module.attributes.get(NOTE_ATTRIBUTE)
     if isinstance(note, StringAttr):
         return Interface.from_dict(json.loads(note.data))
-    given = module.attributes.get(INTERFACE_ATTRIBUTE)
-    if not isinstance(given, DictionaryAttr):
+    attribute = module.attributes.get(INTERFACE_ATTRIBUTE)
+    if not isinstance(attribute, DictionaryAttr):
         raise LoweringError(
             f"the module has no '{INTERFACE_ATTRIBUTE}': it did not go through the stages of the "
             "target 'native'"
         )
-    inputs, outputs = (_types(given, key) for key in ("inputs", "outputs"))
-    recipe = given.data.get("recipe")
+    inputs, outputs = (_types(attribute, key) for key in ("inputs", "outputs"))
+    recipe = attribute.data.get("recipe")
     return Interface(
         _model_name(module),
         tuple(_plain(f"x{i}" if i else "x", type) for i, type in enumerate(inputs)),
@@ -115,8 +115,8 @@ def _plain(name: str, type: AnyTensor) -> TensorInterface:
     return TensorInterface(name, numpy_dtype(type.element_type).name, _shape(type))
 
 
-def _types(given: DictionaryAttr, key: str) -> list[AnyTensor]:
-    value = given.data.get(key)
+def _types(attribute: DictionaryAttr, key: str) -> list[AnyTensor]:
+    value = attribute.data.get(key)
     if not isinstance(value, ArrayAttr):
         raise LoweringError(f"'{INTERFACE_ATTRIBUTE}' has no {key}")
     return [cast("AnyTensor", type) for type in cast("ArrayAttr[Attribute]", value)]

@@ -42,10 +42,10 @@ def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:
     from xdsl.backend.llvm.convert import convert_module
 
     machine = host_machine()
-    made = convert_module(module, fallback_target_triple=machine.triple)
+    llvm_module = convert_module(module, fallback_target_triple=machine.triple)
     if exported:
-        make_internal(made, exported)
-    text = str(made)
+        make_internal(llvm_module, exported)
+    text = str(llvm_module)
     with LLVM_LOCK:
         generator = machine.code_generator(jit=True)
         return bytes(generator.emit_object(_optimized(text, generator)))

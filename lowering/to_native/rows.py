@@ -36,13 +36,13 @@ def is_row_wise(function: func.FuncOp) -> bool:
             return False
         factors[argument] = 1 if shape[:1] == (DYNAMIC,) else None
     for op in function.body.block.ops:
-        given = [factors.get(operand) for operand in op.operands]
+        operands = [factors.get(operand) for operand in op.operands]
         if isinstance(op, func.ReturnOp):
-            return bool(given) and None not in given
+            return bool(operands) and None not in operands
         factor: int | None = None
-        if any(k is not None for k in given):
+        if any(k is not None for k in operands):
             rule = _rule_of(op)
-            factor = None if rule is None else rule(op, given)
+            factor = None if rule is None else rule(op, operands)
             if factor is None or any(not _leads(result) for result in op.results):
                 return False
         factors.update(dict.fromkeys(op.results, factor))
@@ -89,11 +89,11 @@ def _rule_of(op: Operation) -> Rule | None:
     return next((rule for trait, rule in traits if has(op, trait)), None)
 
 
-def _aligned(op: Operation, given: list[int | None]) -> int | None:
+def _aligned(op: Operation, factors: list[int | None]) -> int | None:
     """Element by element: what is no rows must not reach the leading axis."""
     rank = tensor_type(op.results[0]).get_num_dims()
     factor: int | None = None
-    for operand, k in zip(op.operands, given, strict=True):
+    for operand, k in zip(op.operands, factors, strict=True):
         shape = tensor_type(operand).get_shape()
         if k is None:
             if len(shape) == rank and shape[0] != 1:
@@ -105,58 +105,58 @@ def _aligned(op: Operation, given: list[int | None]) -> int | None:
     return factor
 
 
-def _first(op: Operation, given: list[int | None]) -> int | None:
+def _first(op: Operation, factors: list[int | None]) -> int | None:
     """Rows come in by the first operand alone, and its leading axis stays."""
-    return given[0] if all(k is None for k in given[1:]) else None
+    return factors[0] if all(k is None for k in factors[1:]) else None
 
 
-def _channels(op: Operation, given: list[int | None]) -> int | None:
+def _channels(op: Operation, factors: list[int | None]) -> int | None:
     """Vectors of channels stand on `axis`, which must not be the leading one."""
     axis = getattr(op, "axis", None)
     rank = tensor_type(op.operands[0]).get_num_dims()
     vectors = any(tensor_type(value).get_num_dims() for value in op.operands[1:])
     if vectors and axis is not None and axis.value.data % rank == 0:
         return None
-    return _first(op, given)
+    return _first(op, factors)
 
 
-def _along(op: Operation, given: list[int | None]) -> int | None:
+def _along(op: Operation, factors: list[int | None]) -> int | None:
     """Along one axis or some, none of them the leading one."""
     along = op.get_trait(WorksAlong)
     assert along is not None
     rank = tensor_type(op.operands[0]).get_num_dims()
-    return None if any(axis % rank == 0 for axis in along.axes(op)) else _first(op, given)
+    return None if any(axis % rank == 0 for axis in along.axes(op)) else _first(op, factors)
 
 
-def _trailing(op: Operation, given: list[int | None]) -> int | None:
+def _trailing(op: Operation, factors: list[int | None]) -> int | None:
     """Normalised over the axes of the scale."""
     input, scale = (tensor_type(value).get_num_dims() for value in op.operands[:2])
-    return _first(op, given) if scale < input else None
+    return _first(op, factors) if scale < input else None
 
 
-def _product(op: Operation, given: list[int | None]) -> int | None:
+def _product(op: Operation, factors: list[int | None]) -> int | None:
     ranks = [tensor_type(value).get_num_dims() for value in op.operands]
-    if any(k is not None for k in given[2:]):
+    if any(k is not None for k in factors[2:]):
         return None
-    if given[1] is None:
+    if factors[1] is None:
         shape = tensor_type(op.operands[1]).get_shape()
         over = ranks[1] == ranks[0] > 2 and shape[0] != 1
-        return given[0] if 2 <= ranks[0] >= ranks[1] and not over else None
-    return _aligned(op, given) if min(ranks[:2]) >= 3 else None
+        return factors[0] if 2 <= ranks[0] >= ranks[1] and not over else None
+    return _aligned(op, factors) if min(ranks[:2]) >= 3 else None
 
 
-def _attention(op: Operation, given: list[int | None]) -> int | None:
-    return _aligned(op, given) if tensor_type(op.operands[0]).get_num_dims() >= 3 else None
+def _attention(op: Operation, factors: list[int | None]) -> int | None:
+    return _aligned(op, factors) if tensor_type(op.operands[0]).get_num_dims() >= 3 else None
 
 
-def _joined(op: Operation, given: list[int | None]) -> int | None:
+def _joined(op: Operation, factors: list[int | None]) -> int | None:
     assert isinstance(op, tensor.ConcatenateOp | tensor.SplitOp)
     rank = tensor_type(op.operands[0]).get_num_dims()
-    same = len(set(given)) == 1
-    return given[0] if same and op.axis.value.data % rank else None
+    same = len(set(factors)) == 1
+    return factors[0] if same and op.axis.value.data % rank else None
 
 
-def _moved(op: Operation, given: list[int | None]) -> int | None:
+def _moved(op: Operation, factors: list[int | None]) -> int | None:
     """Ops on axes: the leading one must stay where and what it is."""
     rank = tensor_type(op.operands[0]).get_num_dims()
     match op:
@@ -177,22 +177,22 @@ def _moved(op: Operation, given: list[int | None]) -> int | None:
             stays = len(target) == rank and target[0] == -1
         case _:
             return None
-    return given[0] if stays else None
+    return factors[0] if stays else None
 
 
-def _reshaped(op: Operation, given: list[int | None]) -> int | None:
+def _reshaped(op: Operation, factors: list[int | None]) -> int | None:
     """The elements of a row stay together in any shape whose leading axis holds whole rows."""
     before, after = (
         tensor_type(value).get_shape()[1:] for value in (op.operands[0], op.results[0])
     )
-    if given[0] is None or DYNAMIC in (*before, *after) or not prod(after):
+    if factors[0] is None or DYNAMIC in (*before, *after) or not prod(after):
         return None
-    factor, rest = divmod(given[0] * prod(before), prod(after))
+    factor, rest = divmod(factors[0] * prod(before), prod(after))
     return factor if factor and not rest else None
 
 
-def _gathered(op: Operation, given: list[int | None]) -> int | None:
-    return given[1] if given[0] is None else None
+def _gathered(op: Operation, factors: list[int | None]) -> int | None:
+    return factors[1] if factors[0] is None else None
 
 
 _RULES: dict[type[Operation], Rule] = {

@@ -109,10 +109,10 @@ class NativeTarget(Target[NativeOptions]):
 
     def stages(self, options: NativeOptions) -> Sequence[Stage]:
         """From whole tensors to the `llvm` dialect."""
-        given = [f"precision={options.precision}"]
+        words = [f"precision={options.precision}"]
         if options != NativeOptions(precision=options.precision, spikes=options.spikes):
-            given.insert(0, f"recipe={options.kernels().name}")
-        return native_stages(" ".join(given), options.spikes)
+            words.insert(0, f"recipe={options.kernels().name}")
+        return native_stages(" ".join(words), options.spikes)
 
     def emit(self, module: ModuleOp, options: NativeOptions) -> Artifact:
         """The code in the form asked for, and its header.
@@ -164,8 +164,8 @@ def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
 
 
 def _prefix(name: str) -> str:
-    made = identifier(name)
-    return f"{made}_" if made in RESERVED else made
+    name_in_c = identifier(name)
+    return f"{name_in_c}_" if name_in_c in RESERVED else name_in_c
 
 
 def _formed(

@@ -146,10 +146,10 @@ class _Tile:
                     for j, word in enumerate(self._products(row, source)):
                         counter.add(j, word)
                 continue
-            found = [self._table(here, g, j) for j in range(words)]
+            tables_of_words = [self._table(here, g, j) for j in range(words)]
             for counter, source in zip(counters, sources, strict=True):
                 places = code.load(source, self._bytes)
-                for j, table in enumerate(found):
+                for j, table in enumerate(tables_of_words):
                     counter.add(j, scheme.lookup(code, table, places))
 
     def _table(self, tables: SSAValue, group: int, word: int) -> SSAValue:

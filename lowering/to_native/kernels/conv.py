@@ -128,13 +128,13 @@ class _Layer(ABC):
         """What is done once a call."""
 
     @abstractmethod
-    def image(self, code: Code, given: dict[str, SSAValue]) -> None:
+    def image(self, code: Code, arguments: dict[str, SSAValue]) -> None:
         """What is done for units of an image, see `IMAGE_ARGUMENTS`."""
 
     def finish(
         self,
         code: Code,
-        given: dict[str, SSAValue],
+        arguments: dict[str, SSAValue],
         products: SSAValue,
         stride: int,
         first: SSAValue,
@@ -144,8 +144,8 @@ class _Layer(ABC):
     ) -> None:
         """Bring products of some outputs, `count` places from `place` on, to the result."""
         start = code.add(code.mul(first, self.memory.geometry.places), place)
-        target = code.at(given["y"], code.mul(start, self._result))
-        tables = [given[name] for name in ("scale", "bias", "table", "shift")]
+        target = code.at(arguments["y"], code.mul(start, self._result))
+        tables = [arguments[name] for name in ("scale", "bias", "table", "shift")]
         code.call(f"{self.name}_finish", products, target, *tables, first, outs, count, stride)
 
 
@@ -161,21 +161,21 @@ class _Depthwise(_Layer):
     def begin(self, code: Code, scratch: SSAValue) -> None:
         depthwise.write_fill(code, self.memory, scratch)
 
-    def image(self, code: Code, given: dict[str, SSAValue]) -> None:
-        memory, scratch = self.memory, given["scratch"]
+    def image(self, code: Code, arguments: dict[str, SSAValue]) -> None:
+        memory, scratch = self.memory, arguments["scratch"]
         g = memory.geometry
         taps = g.kernel[0] * g.kernel[1]
-        with code.each(given["first"], given["end"]) as c:
+        with code.each(arguments["first"], arguments["end"]) as c:
             source = code.mul(c, g.pixels * memory.kind.bytes)
-            source = code.at(given["x"], source)
+            source = code.at(arguments["x"], source)
             code.call(f"{self.name}_channel", source, scratch)
             with code.each(0, g.group_outs) as m:
                 n = code.add(code.mul(c, g.group_outs), m)
-                weights = code.at(given["weights"], code.mul(n, taps))
+                weights = code.at(arguments["weights"], code.mul(n, taps))
                 code.call(f"{self.name}_products", weights, scratch)
                 products = code.at(scratch, depthwise.products_at(memory))
                 none, all_ = code.constant(0), code.constant(g.places)
-                self.finish(code, given, products, g.places, n, 1, none, all_)
+                self.finish(code, arguments, products, g.places, n, 1, none, all_)
 
 
 class _Tiled(_Layer):
@@ -238,10 +238,10 @@ class _Tiled(_Layer):
             target = code.at(scratch, memory.sums_at + d * memory.sums_size)
             fill(code, target, memory.sums_size, self._pad(d), memory.sums.bytes)
 
-    def image(self, code: Code, given: dict[str, SSAValue]) -> None:
-        memory, scratch, x = self.memory, given["scratch"], given["x"]
+    def image(self, code: Code, arguments: dict[str, SSAValue]) -> None:
+        memory, scratch, x = self.memory, arguments["scratch"], arguments["x"]
         g = memory.geometry
-        bounds = self._bounds(code, given)
+        bounds = self._bounds(code, arguments)
         inputs = self._inputs(code, *bounds)
         if memory.kind.floating:
             code.call(f"{self.name}_scale", x, scratch)
@@ -250,16 +250,16 @@ class _Tiled(_Layer):
             here = code.at(x, code.mul(index, channels))
             code.call(f"{self.name}_prepare", here, scratch, *inputs)
             code.call(f"{self.name}_arrange", scratch, *inputs, *bounds)
-            weights = code.at(given["weights"], code.mul(index, g.panel_bytes))
+            weights = code.at(arguments["weights"], code.mul(index, g.panel_bytes))
             first = code.mul(index, g.group_outs)
-            self._blocks(code, given, weights, first, *bounds)
+            self._blocks(code, arguments, weights, first, *bounds)
 
-    def _bounds(self, code: Code, given: dict[str, SSAValue]) -> tuple[SSAValue, SSAValue]:
+    def _bounds(self, code: Code, arguments: dict[str, SSAValue]) -> tuple[SSAValue, SSAValue]:
         """The rows of the result, or columns, that are in the units to do."""
         g = self.memory.geometry
         unit, size = code.constant(g.unit), g.out_width if self.memory.by_columns else g.out_height
-        end = code.minimum(code.mul(given["end"], unit), size)
-        return code.mul(given["first"], unit), end
+        end = code.minimum(code.mul(arguments["end"], unit), size)
+        return code.mul(arguments["first"], unit), end
 
     def _inputs(self, code: Code, first: SSAValue, end: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The rows of the image, or columns, that these see."""
@@ -274,14 +274,14 @@ class _Tiled(_Layer):
     def _blocks(
         self,
         code: Code,
-        given: dict[str, SSAValue],
+        arguments: dict[str, SSAValue],
         weights: SSAValue,
         output: SSAValue,
         first: SSAValue,
         end: SSAValue,
     ) -> None:
         """The results of one group, whose first output is `output`: rows or columns."""
-        memory, scratch, zero = self.memory, given["scratch"], code.constant(0)
+        memory, scratch, zero = self.memory, arguments["scratch"], code.constant(0)
         g = memory.geometry
         height, width = memory.block
         turned = code.at(scratch, memory.turned_at)
@@ -289,7 +289,7 @@ class _Tiled(_Layer):
         def finish(place: SSAValue, count: SSAValue) -> None:
             code.call(f"{self.name}_turn", scratch, self._sums(code, scratch, place), count)
             self.finish(
-                code, given, turned, memory.turned_stride, output, g.group_outs, place, count
+                code, arguments, turned, memory.turned_stride, output, g.group_outs, place, count
             )
 
         def pieces(r: SSAValue, start: SSAValue, stop: SSAValue) -> None:

@@ -141,5 +141,5 @@ def _bring(
     if rest:
         at = code.constant(count - rest)
         places = [j if j < rest else width + j for j in range(width)]
-        kept = code.shuffle(take(at), code.constant(pad, kind), places)
-        code.store(kept, code.at(target, at, element))
+        padded = code.shuffle(take(at), code.constant(pad, kind), places)
+        code.store(padded, code.at(target, at, element))

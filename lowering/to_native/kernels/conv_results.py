@@ -99,16 +99,16 @@ def write_finish_rows(
     width = epilogue.result(kind).size
     element = f32 if kind.floating else i32
     code = Code(name, [POINTER] * 6 + [i64] * 4)
-    given: dict[str, SSAValue] = dict(zip(FINISH_ROWS_ARGUMENTS, code.arguments, strict=True))
-    steps = Steps(code, kind, epilogue, given, code.constant(outs))
-    count, none = given["count"], code.constant(0)
+    arguments: dict[str, SSAValue] = dict(zip(FINISH_ROWS_ARGUMENTS, code.arguments, strict=True))
+    steps = Steps(code, kind, epilogue, arguments, code.constant(outs))
+    count, none = arguments["count"], code.constant(0)
     last = code.sub(count, recipe.lanes)
     enough = code.icmp("sge", last, none)
     spans = (recipe.lanes, code.select(enough, count, none)), (1, code.select(enough, none, count))
-    with code.each(0, given["outs"]) as o:
-        n = code.add(given["first"], o)
-        source = code.at(given["products"], code.mul(o, given["stride"]), i32)
-        target = code.at(given["y"], code.mul(o, places * width))
+    with code.each(0, arguments["outs"]) as o:
+        n = code.add(arguments["first"], o)
+        source = code.at(arguments["products"], code.mul(o, arguments["stride"]), i32)
+        target = code.at(arguments["y"], code.mul(o, places * width))
         for wide, end in spans:
             lanes = Lanes(code, wide, single=True)
             with code.each(0, end, wide) as i:

@@ -32,26 +32,26 @@ def write_strip(memory: ConvMemory, name: str) -> llvm.FuncOp:
 class _Strip:
     """Writes the code."""
 
-    def __init__(self, code: Code, memory: ConvMemory, given: dict[str, SSAValue]) -> None:
+    def __init__(self, code: Code, memory: ConvMemory, arguments: dict[str, SSAValue]) -> None:
         self._code = code
         self._memory = memory
-        self._given = given
+        self._arguments = arguments
         g = memory.geometry
         self._turns = g.dilation[1] // gcd(g.dilation[1], g.strides[1])
         self._step = self._turns * g.strides[1] // g.dilation[1] * g.stored_channels
         """Bytes between neighbours of the same remainder."""
 
     def write(self) -> None:
-        code, memory, given = self._code, self._memory, self._given
+        code, memory, arguments = self._code, self._memory, self._arguments
         g, plane = memory.geometry, memory.plane
-        line = code.at(given["scratch"], memory.plane_at)
-        row = code.mul(given["row"], g.strides[0] * plane.pitch)
-        column = given["column"]
+        line = code.at(arguments["scratch"], memory.plane_at)
+        row = code.mul(arguments["row"], g.strides[0] * plane.pitch)
+        column = arguments["column"]
         if self._turns > 1:
             column = code.udiv(column, self._turns)
         line = code.at(line, code.add(row, code.mul(column, self._step)))
-        raw = code.at(given["scratch"], memory.raw_at)
-        raw = code.at(raw, code.mul(given["place"], memory.raw_stride), i32)
+        raw = code.at(arguments["scratch"], memory.raw_at)
+        raw = code.at(raw, code.mul(arguments["place"], memory.raw_stride), i32)
         with code.each(0, memory.kind.digits) as d:
             here = code.at(line, code.mul(d, memory.plane_size))
             there = code.at(raw, code.mul(d, memory.raw_size))
@@ -60,7 +60,7 @@ class _Strip:
 
     def _turn(self, turn: SSAValue, line: SSAValue, raw: SSAValue) -> None:
         """All places of one remainder."""
-        code, memory, count = self._code, self._memory, self._given["count"]
+        code, memory, count = self._code, self._memory, self._arguments["count"]
         g = memory.geometry
         if self._turns > 1:
             count = code.udiv(code.sub(code.add(count, self._turns - 1), turn), self._turns)
@@ -81,7 +81,7 @@ class _Strip:
         together = min(max(BLOCK_BYTES // panel, 1), MOST_PANELS)
         with code.each(0, g.panels, together) as first:
             panels = code.minimum(together, code.sub(g.panels, first))
-            weights = code.at(self._given["weights"], code.mul(first, panel))
+            weights = code.at(self._arguments["weights"], code.mul(first, panel))
             target = code.at(raw, code.shl(first, 6), i32)
             with tiles.each() as (m, rows):
                 x = code.at(line, code.mul(m, self._step))

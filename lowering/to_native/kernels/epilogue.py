@@ -140,17 +140,17 @@ class _Finish:
         recipe: Recipe,
         kind: Kind,
         epilogue: Epilogue,
-        given: dict[str, SSAValue],
+        arguments: dict[str, SSAValue],
     ) -> None:
         self._code = code
         self._kind = kind
         self._epilogue = epilogue
-        self._given = given
-        self._steps = Steps(code, kind, epilogue, given, given["outs"])
-        first, end = given["n0"], given["n1"]
+        self._arguments = arguments
+        self._steps = Steps(code, kind, epilogue, arguments, arguments["outs"])
+        first, end = arguments["n0"], arguments["n1"]
         rest = code.and_(code.sub(end, first), recipe.lanes - 1)
         whole = code.sub(end, rest)
-        with code.each(0, given["rows"]) as m:
+        with code.each(0, arguments["rows"]) as m:
             digit = code.mul(m, kind.digits)
             self._columns(m, digit, first, whole, recipe.lanes)
             self._columns(m, digit, whole, end, 1)
@@ -159,22 +159,22 @@ class _Finish:
         self, m: SSAValue, digit: SSAValue, first: SSAValue, end: SSAValue, wide: int
     ) -> None:
         """Outputs of row `m`, the digits of which start at `digit`, `wide` of them at a time."""
-        code, kind, given = self._code, self._kind, self._given
+        code, kind, arguments = self._code, self._kind, self._arguments
         lanes = Lanes(code, wide)
-        stride = given["raw_stride"]
+        stride = arguments["raw_stride"]
         raws = [
-            code.at(given["raw"], code.mul(code.add(digit, d), stride), i32)
+            code.at(arguments["raw"], code.mul(code.add(digit, d), stride), i32)
             for d in range(kind.digits)
         ]
         sums = [
-            lanes.spread(code.load(code.at(code.at(given["sums"], digit, i32), d, i32), i32))
+            lanes.spread(code.load(code.at(code.at(arguments["sums"], digit, i32), d, i32), i32))
             for d in range(kind.digits)
         ]
         scale = None
         if kind.floating:
-            scale = lanes.spread(code.load(code.at(given["scales"], m, f32), f32))
+            scale = lanes.spread(code.load(code.at(arguments["scales"], m, f32), f32))
         width = self._epilogue.result(kind).size
-        line = code.at(given["y"], code.mul(code.mul(m, given["outs"]), width))
+        line = code.at(arguments["y"], code.mul(code.mul(m, arguments["outs"]), width))
         with code.each(first, end, wide) as n:
             values = [
                 code.sub(lanes.load(raw, n, i32), total)
@@ -198,17 +198,17 @@ class Steps:
         self._code = code
         self._kind = kind
         self._epilogue = epilogue
-        self._given = tables
+        self._tables = tables
         self._outs = outs
 
     def apply(self, lanes: Lanes, value: SSAValue, n: SSAValue) -> SSAValue:
         """The results for products of the outputs from `n`, or of output `n` alone."""
-        code, steps, given = self._code, self._epilogue, self._given
+        code, steps, tables = self._code, self._epilogue, self._tables
         element = f32 if self._kind.floating else i32
         if steps.scale is not None:
-            value = code.fmul(value, lanes.parameter(given["scale"], n, f32, steps.scale))
+            value = code.fmul(value, lanes.parameter(tables["scale"], n, f32, steps.scale))
         if steps.bias:
-            offset = lanes.parameter(given["bias"], n, element, "channel")
+            offset = lanes.parameter(tables["bias"], n, element, "channel")
             value = code.fadd(value, offset) if element == f32 else code.add(value, offset)
         if steps.activation != "none":
             zero = code.constant(0, lanes.of(element))
@@ -227,7 +227,7 @@ class Steps:
 
     def _count(self, lanes: Lanes, then: Thresholds, value: SSAValue, n: SSAValue) -> SSAValue:
         """The number of thresholds ≤ value: min(t, v) is t just then."""
-        code, table = self._code, self._given["table"]
+        code, table = self._code, self._tables["table"]
         integers = lanes.of(i32)
         key = lanes.key(value) if self._kind.floating else value
         one = code.constant(1, integers)
@@ -245,10 +245,10 @@ class Steps:
         return lanes.narrow(reached, then.width)
 
     def _requantize(self, lanes: Lanes, then: Requantize, value: SSAValue, n: SSAValue) -> SSAValue:
-        code, given = self._code, self._given
+        code, tables = self._code, self._tables
         wide = lanes.of(i64)
-        factor = lanes.parameter(given["table"], n, i32, then.multiplier)
-        bits = code.resize(lanes.parameter(given["shift"], n, i32, then.shift), wide)
+        factor = lanes.parameter(tables["table"], n, i32, then.multiplier)
+        bits = code.resize(lanes.parameter(tables["shift"], n, i32, then.shift), wide)
         one = code.constant(1, wide)
         half = code.shl(one, code.sub(bits, one))
         product = code.mul(code.resize(value, wide), code.resize(factor, wide))
@@ -321,5 +321,5 @@ class Lanes:
         # All ones for a NaN, whose magnitude is above that of infinity.
         nan = code.ashr(code.sub(_INFINITE, magnitude), 31)
         least = code.constant(-(1 << 31), kind)
-        kept = code.and_(ordered, code.xor(nan, -1))
-        return code.or_(kept, code.and_(nan, least))
+        numbers = code.and_(ordered, code.xor(nan, -1))
+        return code.or_(numbers, code.and_(nan, least))

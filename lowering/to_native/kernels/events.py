@@ -128,7 +128,7 @@ class Events:
         mask = code.bits(fires, IntegerType(width))
         if width < 64:
             mask = code.resize(mask, i64, unsigned=True)
-        found = code.intrinsic("llvm.ctpop.i64", [mask], i64)
+        fired = code.intrinsic("llvm.ctpop.i64", [mask], i64)
         target = code.at(events, count, i64)
 
         def some(at: SSAValue, mask: SSAValue, entries: int) -> SSAValue:
@@ -140,9 +140,9 @@ class Events:
             return mask
 
         mask = some(target, mask, _FIRST)
-        with code.loop(_FIRST, found, _NEXT, [mask]) as more:
+        with code.loop(_FIRST, fired, _NEXT, [mask]) as more:
             more.values = [some(code.at(target, more.index, i64), more.values[0], _NEXT)]
-        return code.add(count, found)
+        return code.add(count, fired)
 
     # Their rows
 

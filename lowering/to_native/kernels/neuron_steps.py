@@ -81,8 +81,8 @@ class _Step:
 
     def p(self, name: str) -> SSAValue:
         """A parameter."""
-        given = self._each.get(name)
-        return self.number(self._numbers[name]) if given is None else given
+        register = self._each.get(name)
+        return self.number(self._numbers[name]) if register is None else register
 
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """a + b."""
@@ -160,10 +160,10 @@ class _Step:
         code = self.code
         if lanes(yes.type) is None:
             return code.select(where, yes, no)
-        given, other = self._bits(yes), self._bits(no)
-        mask = code.resize(where, given.type)
+        first, second = self._bits(yes), self._bits(no)
+        mask = code.resize(where, first.type)
         rest = code.xor(mask, -1)
-        return code.bits(code.or_(code.and_(given, mask), code.and_(other, rest)), yes.type)
+        return code.bits(code.or_(code.and_(first, mask), code.and_(second, rest)), yes.type)
 
     def not_zero(self, a: SSAValue) -> SSAValue:
         """Where a float is not 0."""

@@ -46,7 +46,7 @@ def _vpdpbusd(
 
 def multiply_add_256(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
     """`vpmaddubsw`, then `vpmaddwd` by ones, of AVX2. No sum reaches where the first saturates."""
-    bytes_ = [code.bits(given, vector(i8, 32)) for given in (codes, values)]
+    bytes_ = [code.bits(register, vector(i8, 32)) for register in (codes, values)]
     pairs = code.intrinsic("llvm.x86.avx2.pmadd.ub.sw", bytes_, vector(i16, 16))
     ones = code.constant(1, vector(i16, 16))
     fours = code.intrinsic("llvm.x86.avx2.pmadd.wd", [pairs, ones], vector(i32, 8))

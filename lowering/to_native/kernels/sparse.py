@@ -66,21 +66,21 @@ class _Tile:
         lines = [code.at(x, code.mul(stride, m)) for m in rows]
         targets = [code.at(raw, code.mul(raw_stride, m), i32) for m in rows]
         across = self.at_once * recipe.width
-        given = (weights, offsets, blocks, lines)
+        operands = (weights, offsets, blocks, lines)
         zeros = [code.constant(0, vector(i32, recipe.lanes))] * self.rows
-        first, met = self._part(code, given, code.constant(0), zeros)
+        first, met = self._part(code, operands, code.constant(0), zeros)
         totals = [code.splat(code.load(code.at(sums, m, i32), i32), recipe.lanes) for m in rows]
         missed = [code.sub(total, part) for total, part in zip(totals, met, strict=True)]
         self._store(code, first, missed, targets, code.constant(0))
         with code.each(across, _BLOCK_BYTES, across) as at:
-            results, _ = self._part(code, given, at, [])
+            results, _ = self._part(code, operands, at, [])
             self._store(code, results, missed, targets, at)
         return code.finish()
 
     def _part(
         self,
         code: Code,
-        given: tuple[SSAValue, SSAValue, SSAValue, Sequence[SSAValue]],
+        operands: tuple[SSAValue, SSAValue, SSAValue, Sequence[SSAValue]],
         at: SSAValue,
         met: Sequence[SSAValue],
     ) -> tuple[list[SSAValue], list[SSAValue]]:
@@ -88,7 +88,7 @@ class _Tile:
 
         Where `met` is given also Σ x of each row.
         """
-        weights, offsets, blocks, lines = given
+        weights, offsets, blocks, lines = operands
         recipe, fields, ones = self.recipe, len(FIELDS_OF_FOUR), bool(met)
         fours = vector(i32, recipe.lanes)
         count = self.rows * self.at_once * fields

@@ -11,8 +11,8 @@ the sums (`events`), the models (`neuron_steps`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from xdsl.dialects import llvm
@@ -20,8 +20,8 @@ from xdsl.dialects.builtin import f64, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ....runtime.native.abi.linear import round_up
-from ..llvm.types import vector
-from .code import POINTER, Code, lanes
+from ..llvm.types import like, vector
+from .code import POINTER, Code
 from .events import EventRows, Events
 from .neuron_steps import NeuronStep
 from .recipes import Recipe
@@ -149,8 +149,8 @@ def write_synapse(name: str, synapse: Synapse) -> llvm.FuncOp:
     finish = _finish(code, synapse, scale, bias)
     sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
     with code.each(0, count) as n:
-        found = events.list_events(code.at(x, code.mul(n, rows.ins)), scratch)
-        events.add_rows(weights, scratch, found, sums)
+        fired = events.list_events(code.at(x, code.mul(n, rows.ins)), scratch)
+        events.add_rows(weights, scratch, fired, sums)
         size = rows.outs * synapse.bytes
         target = code.at(y, code.mul(n, size))
         place = target if synapse.finished == rows.outs else results
@@ -162,8 +162,8 @@ def write_synapse(name: str, synapse: Synapse) -> llvm.FuncOp:
 
 
 def _finish(code: Code, synapse: Synapse, scale: SSAValue, bias: SSAValue) -> _Finish:
-    given = (scale if synapse.scale else None, bias if synapse.bias else None)
-    return _Finish(code, synapse, *given)
+    tables = (scale if synapse.scale else None, bias if synapse.bias else None)
+    return _Finish(code, synapse, *tables)
 
 
 def layer_scratch(synapse: Synapse, neuron: NeuronStep) -> int:
@@ -192,12 +192,12 @@ def write_layer(
     assert synapse.result == neuron.element
     pointers = 4 + before + len(neuron.each) + 1 + after + 1
     code = Code(name, [POINTER] * pointers + [i64] * 2)
-    given = list(code.arguments)
-    x, weights, scale, bias = given[:4]
-    starts, given = given[4 : 4 + before], given[4 + before :]
-    tables, given = given[: len(neuron.each)], given[len(neuron.each) :]
-    y, ends = given[0], given[1 : 1 + after]
-    scratch, steps, batch = given[1 + after :]
+    arguments = iter(code.arguments)
+    x, weights, scale, bias = islice(arguments, 4)
+    starts = list(islice(arguments, before))
+    tables = list(islice(arguments, len(neuron.each)))
+    y, ends = next(arguments), list(islice(arguments, after))
+    scratch, steps, batch = arguments
     events = Events(code, rows)
     finish = _finish(code, synapse, scale, bias)
     sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
@@ -212,8 +212,8 @@ def write_layer(
         with code.each(0, steps) as t:
             row = code.add(code.mul(t, batch), n)
             source = code.at(x, code.mul(row, rows.ins))
-            found = events.list_events(source, scratch)
-            events.add_rows(weights, scratch, found, sums)
+            fired = events.list_events(source, scratch)
+            events.add_rows(weights, scratch, fired, sums)
             size = outs * output_bytes
             target = code.at(y, code.mul(row, size))
             output = target if direct else results
@@ -225,10 +225,10 @@ def write_layer(
                     for which, table in zip(neuron.each, tables, strict=True)
                 }
                 old = [code.load(at, kind) for at in places]
-                given, new = neuron.step(code, each, finish.result(sums, j), old)
+                result, new = neuron.step(code, each, finish.result(sums, j), old)
                 for value, at in zip(new, places, strict=True):
                     code.store(value, at)
-                _store_output(code, neuron, given, output, j)
+                _store_output(code, neuron, result, output, j)
             if not direct:
                 code.copy(target, output, size)
         for end, state in zip(ends, states, strict=False):
@@ -243,7 +243,7 @@ def _store_output(
     if not neuron.spikes:
         code.store(value, code.at(output, j, neuron.element))
         return
-    code.store(code.resize(value, vector(i8, lanes(value.type)), unsigned=True), code.at(output, j))
+    code.store(code.resize(value, like(value.type, i8), unsigned=True), code.at(output, j))
 
 
 def write_neurons(
@@ -259,47 +259,31 @@ def write_neurons(
     element = neuron.element
     pointers = 1 + before + len(neuron.each) + 1 + after
     code = Code(name, [POINTER] * pointers + [i64] * 3)
-    given = list(code.arguments)
-    x, starts, given = given[0], given[1 : 1 + before], given[1 + before :]
-    tables, given = given[: len(neuron.each)], given[len(neuron.each) :]
-    y, ends = given[0], given[1 : 1 + after]
-    steps, groups, count = given[1 + after :]
+    arguments = iter(code.arguments)
+    x, starts = next(arguments), list(islice(arguments, before))
+    tables = list(islice(arguments, len(neuron.each)))
+    y, ends = next(arguments), list(islice(arguments, after))
+    steps, groups, count = arguments
     across = code.mul(groups, count)
-
-    def run(width: int) -> Callable[[SSAValue, SSAValue], None]:
-        kind = element if width == 1 else vector(element, width)
-
-        def neurons(g: SSAValue, j: SSAValue) -> None:
-            place = code.add(code.mul(g, count), j)
-            each = {
-                which: code.load(code.at(table, j, element), kind)
-                for which, table in zip(neuron.each, tables, strict=True)
-            }
-            zero = code.constant(0, kind)
-            old = [code.load(code.at(start, place, element), kind) for start in starts]
-            old = old or [zero] * neuron.states
-            with code.loop(0, steps, 1, old) as step:
-                here = code.add(code.mul(step.index, across), place)
-                current = code.load(code.at(x, here, element), kind)
-                value, new = neuron.step(code, each, current, step.values)
-                if neuron.spikes:
-                    value = code.resize(
-                        value, i8 if width == 1 else vector(i8, width), unsigned=True
-                    )
-                code.store(value, code.at(y, here, i8 if neuron.spikes else element))
-                step.values = new
-            new = step.values
-            for value, end in zip(new, ends, strict=False):
-                code.store(value, code.at(end, place, element))
-
-        return neurons
-
     with code.each(0, groups) as g:
         done = code.constant(0)
         for width in dict.fromkeys((_WIDE * lanes_of, lanes_of, 1)):
+            kind = element if width == 1 else vector(element, width)
             end = code.and_(count, -width)
-            neurons = run(width)
             with code.each(done, end, width) as j:
-                neurons(g, j)
+                place = code.add(code.mul(g, count), j)
+                each = {
+                    which: code.load(code.at(table, j, element), kind)
+                    for which, table in zip(neuron.each, tables, strict=True)
+                }
+                zeros = [code.constant(0, kind)] * neuron.states
+                old = [code.load(code.at(start, place, element), kind) for start in starts]
+                with code.loop(0, steps, 1, old or zeros) as step:
+                    here = code.add(code.mul(step.index, across), place)
+                    current = code.load(code.at(x, here, element), kind)
+                    value, step.values = neuron.step(code, each, current, step.values)
+                    _store_output(code, neuron, value, y, here)
+                for value, state in zip(step.values, ends, strict=False):
+                    code.store(value, code.at(state, place, element))
             done = end
     return code.finish()

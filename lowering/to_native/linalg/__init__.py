@@ -102,25 +102,25 @@ class ConvertTensorToLinalgPass(ModulePass):
             )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kept = self.keep == "ternary"
-        as_arguments = self.parameters == "arguments" and not kept
-        _check(op, as_arguments, kept=kept)
+        keeps_ternary = self.keep == "ternary"
+        as_arguments = self.parameters == "arguments" and not keeps_ternary
+        _check(op, as_arguments, keeps_ternary=keeps_ternary)
         declared: dict[str, FuncOp] = {}
         for function in [f for f in op.walk() if isinstance(f, FuncOp)]:
             if not function.is_declaration:
-                declared.update(_lower(function, as_arguments, kept=kept))
+                declared.update(_lower(function, as_arguments, keeps_ternary=keeps_ternary))
             signature.lower_function_type(function)
         _declare(op, declared)
-        if not kept:
+        if not keeps_ternary:
             signature.rename_store(op, keep=as_arguments)
 
 
-def _check(module: ModuleOp, as_arguments: bool, *, kept: bool) -> None:
+def _check(module: ModuleOp, as_arguments: bool, *, keeps_ternary: bool) -> None:
     """Refuse a module with ops that cannot be lowered."""
     problems = [
         (op.name, location_text(op), reason)
         for op in module.walk()
-        if not (kept and is_spiking(op)) and (reason := _unsupported(op)) is not None
+        if not (keeps_ternary and is_spiking(op)) and (reason := _unsupported(op)) is not None
     ]
     if as_arguments:
         problems += [
@@ -144,14 +144,14 @@ def _unsupported(op: Operation) -> str | None:
     return None
 
 
-def _lower(function: FuncOp, as_arguments: bool, *, kept: bool) -> dict[str, FuncOp]:
+def _lower(function: FuncOp, as_arguments: bool, *, keeps_ternary: bool) -> dict[str, FuncOp]:
     """Lower the body of a function; the library functions that it calls then."""
-    products = split_products(function) if kept else {}
+    products = split_products(function) if keeps_ternary else {}
     ops = list(function.body.walk())
     if not ops:
         return {}
     builder = LinalgBuilder(ops[0])
-    keeper = Keeper(ops if kept else [])
+    keeper = Keeper(ops if keeps_ternary else [])
     signature.lower_argument_types(function, builder)
     arguments = signature.ParameterArguments(function)
     for op in ops:
@@ -159,8 +159,8 @@ def _lower(function: FuncOp, as_arguments: bool, *, kept: bool) -> dict[str, Fun
         if keeper.keeps(op):
             keeper.keep(builder, op)
         elif isinstance(op, ternary_dialect.FusedOp) and op in products:
-            given = ternary.named(op, op.operands)
-            _replace(builder, op, [ternary.finish(builder, op, products[op], given)])
+            operands = ternary.named(op, op.operands)
+            _replace(builder, op, [ternary.finish(builder, op, products[op], operands)])
         elif isinstance(op, ParameterOp) and as_arguments:
             _replace(builder, op, [arguments.value_of(op)])
         elif is_literal(op):

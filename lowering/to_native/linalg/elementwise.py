@@ -23,8 +23,8 @@ Binary = Callable[[Scalars, SSAValue, SSAValue, bool], SSAValue]
 
 def _quotient(s: Scalars, x: SSAValue, y: SSAValue, unsigned: bool) -> SSAValue:
     """x / y; integers by 0 give 0."""
-    made = s.div(x, y, unsigned=unsigned)
-    return made if _is_float(x) else s.select(s.compare("eq", y, 0), 0, made)
+    quotient = s.div(x, y, unsigned=unsigned)
+    return quotient if _is_float(x) else s.select(s.compare("eq", y, 0), 0, quotient)
 
 
 def _is_float(x: SSAValue) -> bool:

@@ -302,12 +302,12 @@ class LinalgBuilder(Scalars):
         count = rank(value)
         reduced = {axis % count for axis in axes}
         sizes = self.sizes(value)
-        kept = [axis for axis in range(count) if axis not in reduced]
+        remaining = [axis for axis in range(count) if axis not in reduced]
         every = dims(count)
-        init = self.fill([sizes[axis] for axis in kept], start, element(value))
+        init = self.fill([sizes[axis] for axis in remaining], start, element(value))
         (result,) = self.generic(
             [(value, every)],
-            [(init, [every[axis] for axis in kept])],
+            [(init, [every[axis] for axis in remaining])],
             [REDUCTION if axis in reduced else PARALLEL for axis in range(count)],
             lambda s, x, so_far: [step(s, x, so_far)],
         )

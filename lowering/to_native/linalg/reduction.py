@@ -177,11 +177,11 @@ def argmax(builder: LinalgBuilder, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue
     count = rank(x)
     axis = op.axis.value.data % count
     sizes = builder.sizes(x)
-    kept = [a for a in range(count) if a != axis]
+    remaining = [a for a in range(count) if a != axis]
     every = dims(count)
     inits = [
-        builder.fill([sizes[a] for a in kept], ends(builder, x)[0], element(x)),
-        builder.fill([sizes[a] for a in kept], 0, i64),
+        builder.fill([sizes[a] for a in remaining], ends(builder, x)[0], element(x)),
+        builder.fill([sizes[a] for a in remaining], 0, i64),
     ]
     unsigned = is_unsigned(builder, x)
 
@@ -195,7 +195,7 @@ def argmax(builder: LinalgBuilder, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue
 
     _, result = builder.generic(
         [(x, every)],
-        [(init, [every[a] for a in kept]) for init in inits],
+        [(init, [every[a] for a in remaining]) for init in inits],
         [REDUCTION if a == axis else PARALLEL for a in range(count)],
         body,
     )

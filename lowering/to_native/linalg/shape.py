@@ -204,8 +204,8 @@ def slice_(builder: LinalgBuilder, op: tensor.SliceOp, x: SSAValue) -> SSAValue:
         else:
             offset = _clamped(builder, start, size)
             span = builder.sub(_clamped(builder, end, size), offset)
-            taken = builder.floor_div(builder.add(span, step - 1), step)
-            length = builder.maximum(taken, 0)
+            count = builder.floor_div(builder.add(span, step - 1), step)
+            length = builder.maximum(count, 0)
         offsets.append(offset)
         lengths.append(length)
     return extract(builder, x, offsets, lengths, steps)

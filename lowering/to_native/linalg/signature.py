@@ -85,10 +85,10 @@ class ParameterArguments:
         key = op.key.data
         if key not in self._arguments:
             function = self.function
-            given = function.arg_attrs
+            attributes = function.arg_attrs
             names = (
-                list(given.data)
-                if given is not None
+                list(attributes.data)
+                if attributes is not None
                 else [DictionaryAttr({}) for _ in function.args]
             )
             block = function.body.block

@@ -49,27 +49,27 @@ def matmul(
 
 def linear(builder: LinalgBuilder, op: ternary.LinearOp, *operands: SSAValue) -> SSAValue:
     """`ternary.linear`."""
-    given = named(op, operands)
-    return finish(builder, op, product(builder, given["input"], given["weight"]), given)
+    values = named(op, operands)
+    return finish(builder, op, product(builder, values["input"], values["weight"]), values)
 
 
 def conv(builder: LinalgBuilder, op: ternary.ConvOp, *operands: SSAValue) -> SSAValue:
     """`ternary.conv`."""
-    given = named(op, operands)
-    type = _sum_type(builder, given["input"])
-    x = builder.convert_elements(given["input"], type)
-    return finish(builder, op, convolution(builder, x, given["weight"], op, type), given)
+    values = named(op, operands)
+    type = _sum_type(builder, values["input"])
+    x = builder.convert_elements(values["input"], type)
+    return finish(builder, op, convolution(builder, x, values["weight"], op, type), values)
 
 
 def finish(
-    builder: LinalgBuilder, op: ternary.FusedOp, result: SSAValue, given: Mapping[str, SSAValue]
+    builder: LinalgBuilder, op: ternary.FusedOp, result: SSAValue, values: Mapping[str, SSAValue]
 ) -> SSAValue:
     """The optional steps of `FusedOp` after the product, in their order."""
     axis = op.CHANNEL_AXIS
-    if "scale" in given:
-        result = multiply_along(builder, result, given["scale"], axis)
-    if "bias" in given:
-        result = add_along(builder, result, given["bias"], axis)
+    if "scale" in values:
+        result = multiply_along(builder, result, values["scale"], axis)
+    if "bias" in values:
+        result = add_along(builder, result, values["bias"], axis)
     activation = op.activation.data
     if activation != "none":
 
@@ -78,12 +78,12 @@ def finish(
             return s.minimum(positive, 6) if activation == "relu6" else positive
 
         result = builder.map([result], activate, element(result))
-    if "thresholds" in given:
-        return count_thresholds(builder, result, given["thresholds"], axis)
+    if "thresholds" in values:
+        return count_thresholds(builder, result, values["thresholds"], axis)
     if op.low is not None and op.high is not None:
         low, high = op.low.value.data, op.high.value.data
-        multiplier, shift = given["multiplier"], given["shift"]
-        zero_point = given["zero_point"]
+        multiplier, shift = values["multiplier"], values["shift"]
+        zero_point = values["zero_point"]
         return rescale(builder, result, multiplier, shift, zero_point, low, high, axis)
     return result
 

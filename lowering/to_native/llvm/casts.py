@@ -66,8 +66,8 @@ def _sticky(e: LlvmBuilder, x: SSAValue, *, unsigned: bool) -> SSAValue:
         return _from_signed(e, e.resize(x, wide, unsigned=unsigned), double)
     lost = e.icmp("ne", e.and_(x, (1 << _SPLIT) - 1), 0)
     mark = e.insert(llvm.ZExtOp(lost, x.type))
-    kept = (e.lshr if unsigned else e.ashr)(x, _SPLIT)
-    rounded = e.fmul(_from_signed(e, e.or_(kept, mark), double), float(1 << _SPLIT))
+    shifted = (e.lshr if unsigned else e.ashr)(x, _SPLIT)
+    rounded = e.fmul(_from_signed(e, e.or_(shifted, mark), double), float(1 << _SPLIT))
     # Below 2^53 the conversion itself is exact.
     limit = 1 << 53
     exact = e.icmp("ult", e.add(x, limit), 2 * limit)

@@ -89,8 +89,8 @@ def extract(e: LlvmBuilder, op: vector.ExtractOp, x: Values) -> SSAValue:
     kind = integers(x[0].type)
     here = e.icmp("eq", _places(e, count), e.splat(x[1], count))
     chosen = e.select(here, e.bits(x[0], kind), e.constant(0, kind))
-    found = e.intrinsic(f"llvm.vector.reduce.or.{suffix(kind)}", [chosen], element(kind))
-    return e.bits(found, converted(op.result.type))
+    bits = e.intrinsic(f"llvm.vector.reduce.or.{suffix(kind)}", [chosen], element(kind))
+    return e.bits(bits, converted(op.result.type))
 
 
 def _places(e: LlvmBuilder, count: int) -> SSAValue:

@@ -87,9 +87,9 @@ class Assembly:
         function = self.program.function
         inputs, outputs = len(function.args), len(self.outputs)
         attributes: list[Mapping[str, Attribute]] = []
-        given = function.arg_attrs.data if function.arg_attrs is not None else ()
+        known = function.arg_attrs.data if function.arg_attrs is not None else ()
         for number in range(inputs):
-            attributes.append(dict(given[number].data) if number < len(given) else {})
+            attributes.append(dict(known[number].data) if number < len(known) else {})
         attributes += [_output_attributes(function.res_attrs, n) for n in range(outputs)]
         attributes += [{ARGUMENT_ATTRIBUTE: StringAttr(CONSTANTS)}, {}]
 
@@ -184,8 +184,8 @@ class _Addresses:
         return base if buffer.offset == ZERO else writer.at(base, writer.size(buffer.offset))
 
 
-def _output_attributes(given: Attribute | None, number: int) -> Mapping[str, Attribute]:
-    content = getattr(given, "data", ())
+def _output_attributes(attributes: Attribute | None, number: int) -> Mapping[str, Attribute]:
+    content = getattr(attributes, "data", ())
     if number >= len(content) or not isinstance(content[number], DictionaryAttr):
         return {}
     return dict(content[number].data)

@@ -54,12 +54,12 @@ class Combiner:
 
 def combiners(nest: Nest) -> list[Combiner] | None:
     """One for each output; `None` if an output must be reduced in order."""
-    found = [
+    candidates = [
         _combiner(result, so_far)
         for result, so_far in zip(nest.results(), nest.output_arguments(), strict=True)
     ]
-    kept = [combiner for combiner in found if combiner is not None]
-    return kept if len(kept) == len(found) else None
+    known = [combiner for combiner in candidates if combiner is not None]
+    return known if len(known) == len(candidates) else None
 
 
 def _combiner(result: SSAValue, so_far: SSAValue) -> Combiner | None:

@@ -202,7 +202,7 @@ def free_sizes(function: FuncOp) -> list[str]:
     spiking = any(op.dialect_name() == "spike" for op in function.walk())
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
     for number, argument in enumerate(function.args):
-        given = attributes[number].data.get(DIMENSIONS) if number < len(attributes) else None
+        dimensions = attributes[number].data.get(DIMENSIONS) if number < len(attributes) else None
         shape = dense_type(argument).get_shape()
         # Time comes first in trains and traces, then the batch, which comes first elsewhere.
         timed = is_train(argument) or (spiking and DYNAMIC in shape[1:2])
@@ -211,8 +211,8 @@ def free_sizes(function: FuncOp) -> list[str]:
             if size != DYNAMIC:
                 continue
             name = plain[axis] if axis < len(plain) else f"axis {axis} of argument {number}"
-            if isinstance(given, ArrayAttr):
-                word = cast("ArrayAttr[Attribute]", given).data[axis]
+            if isinstance(dimensions, ArrayAttr):
+                word = cast("ArrayAttr[Attribute]", dimensions).data[axis]
                 name = word.data if isinstance(word, StringAttr) else str(word)
             names[name] = None
             if axis < len(plain):

@@ -50,8 +50,8 @@ class _Reduction:
             return [self.loops.get(self.nest.results()[o], j, c) for o, j, c in slots]
 
         last = self.around(self.nest.reductions, first, step)
-        found = dict(zip(slots, last, strict=True))
-        self.loops.store([{(j, c): found[o, j, c] for j, c in places} for o in self.outputs])
+        results = dict(zip(slots, last, strict=True))
+        self.loops.store([{(j, c): results[o, j, c] for j, c in places} for o in self.outputs])
 
     def key(self, j: int, c: int) -> tuple[int | None, int | None]:
         """Under what an accumulator is known."""
@@ -84,9 +84,9 @@ class _Across:
         self.reduction = reduction
         self.loops, self.writer = reduction.loops, reduction.writer
         self.nest, self.vector = reduction.nest, vector
-        found = combiners(self.nest)
-        assert found is not None
-        self.combiners = found
+        every = combiners(self.nest)
+        assert every is not None
+        self.combiners = every
         lanes_, size = reduction.plan.lanes, self.nest.sizes[vector]
         self.lanes = lanes_
         columns = reduction.plan.columns
@@ -186,19 +186,19 @@ class _Across:
         vectors = self.run(0, end, step, whole, vectors)
         if self.chains > 1:
             stop = self.loops.below(total, self.lanes)
-            kept = vectors
-            first = [v for (_, _, u), v in zip(self.slots, kept, strict=True) if u == 0]
+            before = vectors
+            first = [v for (_, _, u), v in zip(self.slots, before, strict=True) if u == 0]
             first = self.run(end, stop, self.lanes, whole[:1], first)
-            vectors = self._with_first(kept, first)
+            vectors = self._with_first(before, first)
             end = stop
         ends = self.run(end, total, 1, [Piece(0, None)], ends)
         return [*vectors, *ends]
 
-    def _with_first(self, kept: Sequence[SSAValue], first: Sequence[SSAValue]) -> list[SSAValue]:
+    def _with_first(self, vectors: Sequence[SSAValue], first: Sequence[SSAValue]) -> list[SSAValue]:
         """The first chain of every sum replaced."""
         new = iter(first)
         return [
-            next(new) if u == 0 else old for (_, _, u), old in zip(self.slots, kept, strict=True)
+            next(new) if u == 0 else old for (_, _, u), old in zip(self.slots, vectors, strict=True)
         ]
 
     def first_chain(

@@ -105,9 +105,9 @@ class Repetition:
         sources: list[View] = []
         for view, state in zip(after, self._states, strict=True):
             if view != state and view.buffer in buffers:
-                kept = self._program.new(view.element, view.sizes)
-                add_copy(self._program, view, kept)
-                view = kept
+                copy = self._program.new(view.element, view.sizes)
+                add_copy(self._program, view, copy)
+                view = copy
             sources.append(view)
         for view, state in zip(sources, self._states, strict=True):
             if view != state:

@@ -84,8 +84,8 @@ def _reordered(program: Program, nest: Nest, a: Access, order: Sequence[int]) ->
     steps = [stride * content.itemsize for stride in strides if stride is not None]
     turned = np.lib.stride_tricks.as_strided(content[start:], shape, steps)
     view = program.constant(turned, a.view.element)
-    found = dict(zip(loops, view.strides, strict=True))
-    strides_now = tuple(found.get(d, ZERO) for d in range(len(nest.sizes)))
+    stride_of = dict(zip(loops, view.strides, strict=True))
+    strides_now = tuple(stride_of.get(d, ZERO) for d in range(len(nest.sizes)))
     return Access(view, ZERO, strides_now)
 
 

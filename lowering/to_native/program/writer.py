@@ -75,7 +75,7 @@ class Writer(Code):
         """See `Code.finish`; the attributes are those of the first arguments."""
         function = super().finish(*results, linkage=linkage)
         if attributes:
-            known = [DictionaryAttr(dict(given)) for given in attributes]
+            known = [DictionaryAttr(dict(attribute)) for attribute in attributes]
             rest = [DictionaryAttr({}) for _ in self.arguments[len(known) :]]
             function.arg_attrs = ArrayAttr([*known, *rest])
         if self._own_location is not None:
