@@ -136,12 +136,12 @@ def run_spiking(
     parts: list[tuple[Array, ...]] = []
     spikes: list[list[NDArray[np.int64]]] = []
     for start in range(0, len(inputs[0]), batch):
-        found = run_module(watching, [array[start : start + batch] for array in inputs], function)
-        parts.append(found[:count])
+        results = run_module(watching, [array[start : start + batch] for array in inputs], function)
+        parts.append(results[:count])
         spikes.append(
             [
                 np.count_nonzero(t.swapaxes(0, 1).reshape(t.shape[1], -1), axis=1)
-                for t in found[count:]
+                for t in results[count:]
             ]
         )
     return CountedRun(

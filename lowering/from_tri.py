@@ -171,9 +171,9 @@ def _parameter(builder: Builder, parameter: elaborated.ParameterValue, trainable
 def _output(
     builder: Builder, value: elaborated.Value, values: dict[int, list[SSAValue]]
 ) -> SSAValue:
-    found = _value(builder, value, values)
+    result = _value(builder, value, values)
     builder.span = value.span
-    return dense(builder, found, i1)
+    return dense(builder, result, i1)
 
 
 def _value(

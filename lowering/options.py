@@ -107,9 +107,9 @@ def _convert(target: str, name: str, value: object, hint: Any) -> object:
             raise ValueError
         return _typed(read, hint)
     except ValueError:
-        given = ",".join(_shown(item) for item in items)
+        wrong = ",".join(_shown(item) for item in items)
         raise OptionError(
-            f"target '{target}': option '{name}' expects {type_text(hint)}, got '{given}'"
+            f"target '{target}': option '{name}' expects {type_text(hint)}, got '{wrong}'"
         ) from None
 
 

@@ -136,17 +136,17 @@ def _steps(function: FuncOp) -> int | None:
 
 def _is_state(value: SSAValue) -> bool:
     """Whether a train is what an op begins with, or leaves: it has steps of its own."""
-    given = [value in _field(use.operation, "initial") for use in value.uses]
-    made = isinstance(value.owner, Operation) and value in _field(value.owner, "final")
-    return made or (bool(given) and all(given))
+    begins = [value in _field(use.operation, "initial") for use in value.uses]
+    ends = isinstance(value.owner, Operation) and value in _field(value.owner, "final")
+    return ends or (bool(begins) and all(begins))
 
 
 def _field(op: Operation, name: str) -> Sequence[SSAValue]:
     """The values of a field of an op, which may have none."""
-    found: SSAValue | Sequence[SSAValue] | None = getattr(op, name, None)
-    if found is None:
+    values: SSAValue | Sequence[SSAValue] | None = getattr(op, name, None)
+    if values is None:
         return ()
-    return (found,) if isinstance(found, SSAValue) else found
+    return (values,) if isinstance(values, SSAValue) else values
 
 
 def _timed(argument: SSAValue) -> bool:
@@ -184,9 +184,9 @@ def _first_free(state: SSAValue) -> int | None:
 
 
 def _name(function: FuncOp, number: int, default: str) -> str:
-    given = function.arg_attrs
-    if given is not None and number < len(given.data):
-        name = given.data[number].data.get(_NAME)
+    attributes = function.arg_attrs
+    if attributes is not None and number < len(attributes.data):
+        name = attributes.data[number].data.get(_NAME)
         if isinstance(name, StringAttr):
             return name.data
     return default

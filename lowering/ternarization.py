@@ -58,15 +58,15 @@ def ternarize_module(
     program = from_torch(copied, _inputs(copied, batches[0]), recognize_ternary=False)
     chosen = options or TernarizePass()
     samples = loaded(entry_function(program, chosen.function), batches)
-    found = chosen.compensate(program, samples, progress=progress)
-    keys = [key for key, _ in found]
+    compensated = chosen.compensate(program, samples, progress=progress)
+    keys = [key for key, _ in compensated]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice and chosen.correct_bias:
         raise OptionError(
             f"the layers of {', '.join(twice)} are used several times, with one bias: "
             "give TernarizePass(correct_bias=False), or ternarize the program of from_torch"
         )
-    for key, weights in found:
+    for key, weights in compensated:
         _store(copied, key, weights)
     return copied
 

@@ -90,7 +90,7 @@ def _ternarize(builder: Builder, op: elaborated.Operation, operands: list[SSAVal
     a = op.attributes
     stochastic = a["mode"] == "stochastic"
     fixed = a["threshold"] is not None and not stochastic
-    made = ternary.TernarizeOp(
+    ternarized = ternary.TernarizeOp(
         operands[0],
         rule="fixed" if fixed else "twn" if stochastic else a["rule"],
         threshold=a["threshold"] if fixed else None,
@@ -99,10 +99,12 @@ def _ternarize(builder: Builder, op: elaborated.Operation, operands: list[SSAVal
         mode=a["mode"],
         seed=a["seed"] if stochastic else None,
     )
-    trits = builder.add(made)
-    if made.scale is None:
+    trits = builder.add(ternarized)
+    if ternarized.scale is None:
         return trits
-    return builder.add(ternary.DequantizeOp(trits, made.scale, axis=made.axis.value.data))
+    return builder.add(
+        ternary.DequantizeOp(trits, ternarized.scale, axis=ternarized.axis.value.data)
+    )
 
 
 def _sign(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
@@ -196,9 +198,9 @@ def _stack(builder: Builder, op: elaborated.Operation, operands: list[SSAValue])
 
 def _split(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> list[SSAValue]:
     (axis,) = ints((op.attributes["axis"],))
-    made = tensor.SplitOp(operands[0], axis, ints(op.attributes["sections"]))
-    builder.add(made)
-    return list(made.results)
+    split = tensor.SplitOp(operands[0], axis, ints(op.attributes["sections"]))
+    builder.add(split)
+    return list(split.results)
 
 
 def _slice(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
@@ -226,25 +228,25 @@ def _gather(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
 def _pool(kind: type[tensor.MaxPoolOp] | type[tensor.AvgPoolOp]) -> Rule:
     def rule(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
         kernel, stride = ints(op.attributes["kernel"]), ints(op.attributes["stride"])
-        made = kind(operands[0], kernel, stride, ints(op.attributes["padding"]) * 2)
-        if isinstance(made, tensor.AvgPoolOp) and not op.attributes["count_include_pad"]:
-            made = tensor.AvgPoolOp(
+        pooled = kind(operands[0], kernel, stride, ints(op.attributes["padding"]) * 2)
+        if isinstance(pooled, tensor.AvgPoolOp) and not op.attributes["count_include_pad"]:
+            pooled = tensor.AvgPoolOp(
                 operands[0],
                 kernel,
                 stride,
                 ints(op.attributes["padding"]) * 2,
                 count_include_pad=False,
             )
-        return builder.add(made)
+        return builder.add(pooled)
 
     return rule
 
 
 def _batch_norm(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x, mean, variance = operands[:3]
-    given = optional(op, operands, ["weight", "bias"])
-    scale = given["weight"] or filled(builder, mean, 1.0)
-    bias = given["bias"] or filled(builder, mean, 0.0)
+    vectors = optional(op, operands, ["weight", "bias"])
+    scale = vectors["weight"] or filled(builder, mean, 1.0)
+    bias = vectors["bias"] or filled(builder, mean, 0.0)
     eps = op.attributes["eps"]
     (axis,) = ints((op.attributes["axis"],))
     if axis == 1:
@@ -268,23 +270,23 @@ def _ones(builder: Builder, x: SSAValue, shape: Shape) -> SSAValue:
 def _layer_norm(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x = operands[0]
     names = ["weight", "bias"] if op.function == "layer_norm" else ["weight"]
-    given = optional(op, operands, names)
+    vectors = optional(op, operands, names)
     (axis,) = ints((op.attributes["axis"],))
-    scale = given["weight"] or _ones(builder, x, tensor_type(x).get_shape()[axis:])
+    scale = vectors["weight"] or _ones(builder, x, tensor_type(x).get_shape()[axis:])
     eps = op.attributes["eps"]
     if op.function == "rms_norm":
         return builder.add(tensor.RmsNormOp(x, scale, eps))
-    return builder.add(tensor.LayerNormOp(x, scale, given["bias"], eps))
+    return builder.add(tensor.LayerNormOp(x, scale, vectors["bias"], eps))
 
 
 def _quantization(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x = operands[0]
-    given = optional(op, operands, ["scale", "zero_point"])
+    parameters = optional(op, operands, ["scale", "zero_point"])
     a = op.attributes
-    scale = given["scale"] or builder.scalar(a["scale"], f32)
+    scale = parameters["scale"] or builder.scalar(a["scale"], f32)
     quantizing = op.function == "quantize"
     element = ir_type(op.type).element_type if quantizing else tensor_type(x).element_type
-    zero = given["zero_point"]
+    zero = parameters["zero_point"]
     zero = builder.scalar(a["zero_point"] or 0, element) if zero is None else zero
     zero = builder.convert(zero, element)
     axis = 0 if a["axis"] is None else a["axis"]

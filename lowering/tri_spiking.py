@@ -8,8 +8,8 @@ is a tensor. Not here: products, pools and shapes of spike trains, in `tri_train
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from xdsl.dialects.builtin import f32
 from xdsl.dialects.func import FuncOp
@@ -31,7 +31,7 @@ def dense(builder: Builder, value: SSAValue, element: Attribute = f32) -> SSAVal
     return builder.add(spike.ToTensorOp(value, element)) if is_train(value) else value
 
 
-def _given(op: elaborated.Operation, operands: list[SSAValue]) -> dict[str, SSAValue]:
+def _named(op: elaborated.Operation, operands: list[SSAValue]) -> dict[str, SSAValue]:
     """The operands by the names of the parameters."""
     names = [
         parameter.name
@@ -71,14 +71,14 @@ class _Neuron:
         self, builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
     ) -> None:
         self.builder, self.settings = builder, dict(op.attributes)
-        self.given = _given(op, operands)
-        self.current = dense(builder, self.given["x"])
+        self.operands = _named(op, operands)
+        self.current = dense(builder, self.operands["x"])
         self.element = tensor_type(self.current).element_type
 
     def setting(self, name: str) -> float | SSAValue:
         """A number, or a tensor of the current's element type."""
-        if name in self.given:
-            return self.builder.convert(self.given[name], self.element)
+        if name in self.operands:
+            return self.builder.convert(self.operands[name], self.element)
         return float(self.settings[name])
 
     def decay(self, name: str) -> float | SSAValue:
@@ -95,101 +95,54 @@ class _Neuron:
     def options(self, *names: str) -> dict[str, Any]:
         """Keyword arguments of the op: `gain` and others that the call changed, and comparison."""
         defaults = {"gain": 1.0, "v_leak": 0.0}
-        found: dict[str, Any] = {
+        changed: dict[str, Any] = {
             name: self.settings[name] for name in names if self.settings[name] != defaults.get(name)
         }
         if "compare" in self.settings:
-            found["compare"] = _COMPARISONS[str(self.settings["compare"])]
+            changed["compare"] = _COMPARISONS[str(self.settings["compare"])]
         if self.settings.get("reset") == "to_value":
-            found["v_reset"] = self.settings["v_reset"]
+            changed["v_reset"] = self.settings["v_reset"]
         if "threshold" in self.settings:
-            found["threshold"] = self.setting("threshold")
-        return found
+            changed["threshold"] = self.setting("threshold")
+        return changed
 
-    def initial(self, states: tuple[str, ...]) -> list[SSAValue]:
+    def initial(self, states: Sequence[str]) -> list[SSAValue]:
         """The states before the first step: of the potential as given, of the others 0."""
-        if "initial" not in self.given:
+        if "initial" not in self.operands:
             return []
-        potential = self.builder.convert(self.given["initial"], self.element)
+        potential = self.builder.convert(self.operands["initial"], self.element)
         return [
             potential if name == "v" else filled(self.builder, potential, 0.0) for name in states
         ]
 
 
-def _lif(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    neuron = _Neuron(builder, op, operands)
-    made = spike.LifOp(
-        neuron.current,
-        neuron.decay("tau"),
-        **neuron.options("reset", "gain", "v_leak"),
-        initial=neuron.initial(spike.LifOp.STATES),
-    )
-    return builder.add(made)
+def _neuron(
+    kind: type[spike.NeuronOp],
+    decays: Sequence[str],
+    options: Sequence[str],
+    numbers: Sequence[str] = (),
+) -> Rule:
+    """A rule for a neuron: its time constants, `numbers` after them, and what the call changed."""
 
+    def rule(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+        neuron, make = _Neuron(builder, op, operands), cast("Callable[..., spike.NeuronOp]", kind)
+        result = make(
+            neuron.current,
+            *map(neuron.decay, decays),
+            *map(neuron.setting, numbers),
+            **neuron.options(*options),
+            initial=neuron.initial(kind.STATES),
+        )
+        return builder.add(result)
 
-def _integrate_fire(
-    builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
-) -> SSAValue:
-    neuron = _Neuron(builder, op, operands)
-    made = spike.IntegrateFireOp(
-        neuron.current,
-        **neuron.options("reset", "gain"),
-        initial=neuron.initial(spike.IntegrateFireOp.STATES),
-    )
-    return builder.add(made)
-
-
-def _cuba_lif(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    neuron = _Neuron(builder, op, operands)
-    made = spike.CubaLifOp(
-        neuron.current,
-        neuron.decay("tau_syn"),
-        neuron.decay("tau_mem"),
-        **neuron.options("reset", "gain", "v_leak"),
-        initial=neuron.initial(spike.CubaLifOp.STATES),
-    )
-    return builder.add(made)
-
-
-def _adaptive_lif(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    neuron = _Neuron(builder, op, operands)
-    made = spike.AdaptiveLifOp(
-        neuron.current,
-        neuron.decay("tau"),
-        neuron.decay("tau_adaptation"),
-        neuron.setting("kappa"),
-        **neuron.options("reset", "gain", "v_leak"),
-        initial=neuron.initial(spike.AdaptiveLifOp.STATES),
-    )
-    return builder.add(made)
-
-
-def _leaky_integrator(
-    builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
-) -> SSAValue:
-    neuron = _Neuron(builder, op, operands)
-    made = spike.LeakyIntegratorOp(
-        neuron.current,
-        neuron.decay("tau"),
-        **neuron.options("gain", "v_leak"),
-        initial=neuron.initial(spike.LeakyIntegratorOp.STATES),
-    )
-    return builder.add(made)
-
-
-def _sigma_delta(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    neuron = _Neuron(builder, op, operands)
-    made = spike.SigmaDeltaOp(neuron.current, **neuron.options("gain", "activation", "cumulative"))
-    return builder.add(made)
+    return rule
 
 
 def _attention(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     a = op.attributes
     names = ("kind", "heads", "scale", "tau", "threshold", "reset")
-    made = spike.AttentionOp(
-        *operands, **{name: a[name] for name in names}, compare=_COMPARISONS[a["compare"]]
-    )
-    return builder.add(made)
+    options = {name: a[name] for name in names}
+    return builder.add(spike.AttentionOp(*operands, **options, compare=_COMPARISONS[a["compare"]]))
 
 
 def batch_norm(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
@@ -234,15 +187,15 @@ def state_time_step(
     """
     stated = dt
     for op in program.operations():
-        found = op.attributes.get("dt") if op.function == "encode" else None
-        if not isinstance(found, float):
+        seconds = op.attributes.get("dt") if op.function == "encode" else None
+        if not isinstance(seconds, float):
             continue
-        if stated is not None and found != stated:
+        if stated is not None and seconds != stated:
             raise LoweringError(
-                f"{op.span}: error: a step of {found:g} s here, of {stated:g} s elsewhere; "
+                f"{op.span}: error: a step of {seconds:g} s here, of {stated:g} s elsewhere; "
                 "a program has one dt"
             )
-        stated = found
+        stated = seconds
     if stated is not None:
         attribute = number(stated)
         assert attribute is not None
@@ -252,12 +205,14 @@ def state_time_step(
 SPIKING_RULES: Mapping[str, Rule] = {
     "encode": _encode,
     "decode": _decode,
-    "lif": _lif,
-    "integrate_fire": _integrate_fire,
-    "cuba_lif": _cuba_lif,
-    "adaptive_lif": _adaptive_lif,
-    "leaky_integrator": _leaky_integrator,
-    "sigma_delta": _sigma_delta,
+    "lif": _neuron(spike.LifOp, ["tau"], ["reset", "gain", "v_leak"]),
+    "integrate_fire": _neuron(spike.IntegrateFireOp, [], ["reset", "gain"]),
+    "cuba_lif": _neuron(spike.CubaLifOp, ["tau_syn", "tau_mem"], ["reset", "gain", "v_leak"]),
+    "adaptive_lif": _neuron(
+        spike.AdaptiveLifOp, ["tau", "tau_adaptation"], ["reset", "gain", "v_leak"], ["kappa"]
+    ),
+    "leaky_integrator": _neuron(spike.LeakyIntegratorOp, ["tau"], ["gain", "v_leak"]),
+    "sigma_delta": _neuron(spike.SigmaDeltaOp, [], ["gain", "activation", "cumulative"]),
     "spiking_attention": _attention,
     "temporal_batch_norm": batch_norm,
     "delay": _delay,

@@ -52,8 +52,8 @@ def _ternary_matmul(
     builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
 ) -> SSAValue:
     weight, one = _weights(builder, operands[1])
-    given = optional(op, operands, ["scale"])["scale"]
-    scale = one if given is None else builder.convert(given, f32)
+    scale = optional(op, operands, ["scale"])["scale"]
+    scale = one if scale is None else builder.convert(scale, f32)
     return builder.add(spike.LinearOp(operands[0], weight, scale=scale))
 
 
@@ -85,8 +85,8 @@ def _pool(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) 
     if op.function == "max_pool2d":
         return builder.add(spike.MaxPoolOp(operands[0], kernel, strides, padding))
     counted = bool(a["count_include_pad"])
-    made = spike.AvgPoolOp(operands[0], kernel, strides, padding, count_include_pad=counted)
-    return builder.add(made)
+    pooled = spike.AvgPoolOp(operands[0], kernel, strides, padding, count_include_pad=counted)
+    return builder.add(pooled)
 
 
 def _global_pool(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:

@@ -83,8 +83,8 @@ def _load_torch(path: Path) -> dict[str, Array]:
         state: object = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         # PyTorch's own text advises to load it all the same, and to run what it names.
-        found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        names = f" ('{found[1]}')" if found else ""
+        refused = re.search(r"GLOBAL ([\w.]+)", str(error))
+        names = f" ('{refused[1]}')" if refused else ""
         raise ParameterError(
             f"{what} holds no plain tensors: other Python objects{names} are in it, which could "
             "run code. Save the tensors alone: torch.save(model.state_dict(), …), or safetensors"

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import FileLineColLoc, NameLoc, StringAttr
+from xdsl.dialects.builtin import LocationAttr, NameLoc, StringAttr, UnknownLoc
 
 from ...ir.locations import file_location
 
@@ -19,9 +19,9 @@ def place_of(node: Node) -> tuple[str, str, int]:
     stack: dict[str, tuple[str, object]] = node.meta.get("nn_module_stack") or {}
     path = [entry[0] for entry in stack.values()][-1] if stack else ""
     trace: str = node.meta.get("stack_trace") or ""
-    frames = _frames(trace)
-    own = [frame for frame in frames if not _is_of_library(frame[0])]
-    file, line = (own or frames or [("", 0)])[-1]
+    frames = [frame for frame in _frames(trace) if not _is_within(frame[0], _HERE)]
+    users = [frame for frame in frames if not _is_within(frame[0], _torch(), _RUNTIME)]
+    file, line = (users or frames or [("", 0)])[-1]
     return path, file, line
 
 
@@ -37,20 +37,24 @@ def _frames(trace: str) -> list[tuple[str, int]]:
 
 
 @cache
-def _is_of_library(file: str) -> bool:
+def _torch() -> Path:
     import torch
 
+    return Path(torch.__path__[0]).resolve()
+
+
+@cache
+def _is_within(file: str, *folders: Path) -> bool:
     place = Path(file).resolve()  # either may be reached through a link
-    return any(
-        place.is_relative_to(folder) for folder in (Path(torch.__path__[0]).resolve(), *_OWN)
-    )
+    return any(place.is_relative_to(folder) for folder in folders)
 
 
-_OWN = (Path(__file__).resolve().parents[2] / "runtime", Path(__file__).resolve().parent)
+_HERE = Path(__file__).resolve().parent
+_RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 
 
-def location(node: Node) -> NameLoc | FileLineColLoc:
+def location(node: Node) -> LocationAttr:
     """`loc("layer1.0.conv1"("model.py":12:1))`."""
     path, file, line = place_of(node)
-    place = file_location(file or "unknown", line)
+    place = file_location(file, line) if file else UnknownLoc()
     return NameLoc(StringAttr(path), place) if path else place

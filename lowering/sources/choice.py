@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...ir.errors import OptionError
 from ..frontends import BUILT_IN, front_end_of
 from .source import NoEngine, Source
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from torch import nn
 
-def source_of(given: Any) -> Source:
+
+def source_of(model: Source | str | Path | bytes | ModelProto | nn.Module) -> Source:
     """An engine for what a program was imported from.
 
     Args:
@@ -22,23 +27,24 @@ def source_of(given: Any) -> Source:
         OptionError: none of these.
         SourceError: a file that no front end reads.
     """
-    if isinstance(given, Source):
-        return given
-    if isinstance(given, str | Path):
-        given = Path(given)
-        home = front_end_of(given).source
-    elif isinstance(given, bytes | bytearray):
-        given = bytes(given)
-        home = BUILT_IN[".tflite" if given[4:8] == b"TFL3" else ".onnx"].source
-    elif type(given).__name__ == "ModelProto":
+    if isinstance(model, Source):
+        return model
+    if isinstance(model, str | Path):
+        model = Path(model)
+        home = front_end_of(model).source
+    elif isinstance(model, bytes | bytearray):
+        model = bytes(model)
+        home = BUILT_IN[".tflite" if model[4:8] == b"TFL3" else ".onnx"].source
+    elif type(model).__name__ == "ModelProto":
         home = BUILT_IN[".onnx"].source
-    elif hasattr(given, "state_dict"):
+    elif hasattr(model, "state_dict"):
         home = f"{__package__}.torch:TorchSource"
     else:
         raise OptionError(
             "source expects a path, the bytes of a file, an onnx.ModelProto or an nn.Module, "
-            f"got {type(given).__name__}"
+            f"got {type(model).__name__}"
         )
     if home is None:
-        return NoEngine(f"'{given}' has no other engine than the interpreter")
-    return (resolve_name(home) if isinstance(home, str) else home)(given)
+        return NoEngine(f"'{model}' has no other engine than the interpreter")
+    source: Callable[..., Source] = resolve_name(home) if isinstance(home, str) else home
+    return source(model)

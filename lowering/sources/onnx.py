@@ -53,17 +53,17 @@ class OnnxSource(Source):
 
     def __init__(
         self,
-        given: Path | str | bytes | ModelProto,
+        model: Path | str | bytes | ModelProto,
         *,
         constants: Mapping[str, Array] | None = None,
     ) -> None:
-        self.model, self.where, self.folder = read_model(given)
+        self.model, self.where, self.folder = read_model(model)
         self.constants = dict(constants or {})
         self.engine = "none"
         self._run: Run | None = None
         self._operators: list[type[OpRun]] = []
-        if isinstance(given, str | Path):
-            self.size = Path(given).stat().st_size
+        if isinstance(model, str | Path):
+            self.size = Path(model).stat().st_size
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """See `Source.run`."""
@@ -91,26 +91,26 @@ class OnnxSource(Source):
             shown = str(node.name or (names or [node.op_type])[0])
             places.update(dict.fromkeys(names, (shown, index + 1)))
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in places)
-        found: Values = {}
+        results: Values = {}
         for place, value in zip(places.values(), run(model, self._feed(inputs)), strict=True):
             if isinstance(value, np.ndarray):
-                found.setdefault(place, []).append(_as_stored(value))
-        return found
+                results.setdefault(place, []).append(_as_stored(value))
+        return results
 
     def _feed(self, inputs: Sequence[Array]) -> dict[str, Array]:
         """Inputs by name, of the types that the model states."""
         graph = self.model.graph
         stored = {tensor.name for tensor in graph.initializer}
-        taken = [i for i in graph.input if i.name not in stored and i.name not in self.constants]
-        if len(taken) != len(inputs):
-            names = ", ".join(info.name for info in taken)
+        fed = [i for i in graph.input if i.name not in stored and i.name not in self.constants]
+        if len(fed) != len(inputs):
+            names = ", ".join(info.name for info in fed)
             raise OptionError(
-                f"{self.where} takes {len(taken)} inputs ({names}), the program {len(inputs)}; "
+                f"{self.where} takes {len(fed)} inputs ({names}), the program {len(inputs)}; "
                 "give those that became constants: source=OnnxSource(file, constants={…})"
             )
         types = require_onnx().helper.tensor_dtype_to_np_dtype
         feed = dict(self.constants)
-        for info, array in zip(taken, inputs, strict=True):
+        for info, array in zip(fed, inputs, strict=True):
             format = format_of(types(info.type.tensor_type.elem_type))
             feed[info.name] = array if format is None else format.restored(array)
         return feed
@@ -214,10 +214,10 @@ def _guarded(engine: str, run: Callable[[], T]) -> T:
 
 def _stored(outputs: Sequence[Output]) -> list[Array]:
     """Outputs as the program gives them: sequences one by one, small types in bytes."""
-    found: list[Array] = []
+    stored: list[Array] = []
     for value in outputs:
-        found += map(_as_stored, value if isinstance(value, list) else [value])
-    return found
+        stored += map(_as_stored, value if isinstance(value, list) else [value])
+    return stored
 
 
 def _as_stored(value: Array) -> Array:

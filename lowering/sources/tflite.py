@@ -41,9 +41,9 @@ class TFLiteSource(Source):
         SourceError: no TFLite model.
     """
 
-    def __init__(self, given: bytes | Path) -> None:
-        self.model = read_model(given)
-        self.data = given if isinstance(given, bytes) else given.read_bytes()
+    def __init__(self, model: bytes | Path) -> None:
+        self.model = read_model(model)
+        self.data = model if isinstance(model, bytes) else model.read_bytes()
         self.size = len(self.data)
         self.engine = "none"
         self._kernels: str | None = None
@@ -75,13 +75,13 @@ class TFLiteSource(Source):
         if self._kernels is None:
             self.run(inputs)
         tensors = tensors_of(self.data, inputs, **KERNELS[self._kernels or "XNNPACK"])
-        found: Values = {}
+        results: Values = {}
         for index, operator in enumerate(self.model.operators):
             shown = [self.model.tensors[n].name for n in operator.outputs]
             name = next(filter(None, shown), operator.kind).partition(";")[0]
             values = [tensors[n] for n in operator.outputs if n in tensors]
-            found[name, index + 1] = [np.asarray(value) for value in values]
-        return found
+            results[name, index + 1] = [np.asarray(value) for value in values]
+        return results
 
     def _refuse_wrong(self) -> None:
         for operator in self.model.operators:

@@ -55,7 +55,7 @@ class TorchSource(Source):
         import torch
 
         args, kwargs = self._arguments(inputs)
-        found: Values = {}
+        results: Values = {}
 
         class Recorder(torch.fx.Interpreter):
             """Keeps what operators give, by the places that ops of the program have."""
@@ -64,7 +64,7 @@ class TorchSource(Source):
                 result: object = super().run_node(n)
                 place = place_of(location(n)) if n.op == "call_function" else None
                 if place is not None and isinstance(result, torch.Tensor):
-                    found.setdefault(place, []).append(to_array(result))
+                    results.setdefault(place, []).append(to_array(result))
                 return result
 
         try:
@@ -75,7 +75,7 @@ class TorchSource(Source):
         except Exception as error:  # export runs the module's own code
             text = str(error).strip().partition("\n")[0]
             raise BackendError(f"PyTorch cannot tell what the module computes: {text}") from error
-        return found
+        return results
 
     def _arguments(self, inputs: Sequence[Array]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Positional and keyword arguments with tensors of these values."""

@@ -284,24 +284,24 @@ class Forward:
             self._values[op.result] = entry.access
 
     def _apply(self, op: Operation, rule: Rule) -> None:
-        made = rule(op, self)
+        forms = rule(op, self)
         operands = [self._source(value) for value in op.operands]
         inner = [value for value in operands if value in self._pending]
         longest = max(
-            (len(e.text) for e in ([made] if isinstance(made, Expr) else made)), default=0
+            (len(e.text) for e in ([forms] if isinstance(forms, Expr) else forms)), default=0
         )
         if inner and longest > LONGEST:
             for value in inner:
                 self.local(value)
-            made = rule(op, self)
+            forms = rule(op, self)
         for value in operands:
             self._pending.pop(value, None)
-        if isinstance(made, Expr):
-            made = [made]
-        if len(made) == 1 and len(op.results) > 1:
-            self._unpack(op, made[0])
+        if isinstance(forms, Expr):
+            forms = [forms]
+        if len(forms) == 1 and len(op.results) > 1:
+            self._unpack(op, forms[0])
             return
-        for value, expression in zip(op.results, made, strict=True):
+        for value, expression in zip(op.results, forms, strict=True):
             self._define(op, value, expression)
 
     def _define(self, op: Operation, value: SSAValue, expression: Expr) -> None:
@@ -388,8 +388,8 @@ class Forward:
 
     def _constant_name(self, value: SSAValue) -> str:
         """A name that is none of the module's parameters, containers and own attributes."""
-        taken = MODULE_ATTRIBUTES | {entry.path[0] for entry in self._state.entries.values()}
-        while (name := self._names.of_value(value, "constant")) in taken:
+        reserved = MODULE_ATTRIBUTES | {entry.path[0] for entry in self._state.entries.values()}
+        while (name := self._names.of_value(value, "constant")) in reserved:
             pass
         return name
 

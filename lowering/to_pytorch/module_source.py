@@ -141,8 +141,8 @@ def module_source(
     head = [_file_docstring(module, name, names_used), _imports(names_used)]
     if kernels := sorted(_KERNELS & names_used):
         head.append(_optional_import("operators", kernels))
-    if found := sorted(_NEURONS & names_used):
-        head.append(_optional_import("spiking", found))
+    if neurons := sorted(_NEURONS & names_used):
+        head.append(_optional_import("spiking", neurons))
     text = "\n\n".join(head) + "\n\n\n" + "\n\n\n".join(blocks) + "\n"
     return ModuleSource(text, name, {e.key: e.state_key for e in state.entries.values()})
 
@@ -343,14 +343,14 @@ def _library() -> dict[str, tuple[str, frozenset[str]]]:
     texts = [here.with_name("library.py"), here.with_name("library_spiking.py")]
     package = here.parents[2]
     texts += [package / "dialects/spike/threefry.py", package / "runtime/spiking/threefry.py"]
-    found: dict[str, tuple[str, frozenset[str]]] = {}
+    functions: dict[str, tuple[str, frozenset[str]]] = {}
     for path in texts:
-        found |= _library_of(path.read_text(encoding="utf-8"))
-    return found
+        functions |= _library_of(path.read_text(encoding="utf-8"))
+    return functions
 
 
 def _library_of(text: str) -> dict[str, tuple[str, frozenset[str]]]:
-    found: dict[str, tuple[str, frozenset[str]]] = {}
+    functions: dict[str, tuple[str, frozenset[str]]] = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef):
             name = node.name
@@ -361,8 +361,8 @@ def _library_of(text: str) -> dict[str, tuple[str, frozenset[str]]]:
         source = ast.get_source_segment(text, node)
         assert source is not None
         used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        found[name] = (source, frozenset(used - {name}))
-    return found
+        functions[name] = (source, frozenset(used - {name}))
+    return functions
 
 
 def _closure(used: set[str]) -> list[str]:

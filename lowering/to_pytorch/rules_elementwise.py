@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, f32, f64, i1
+from xdsl.dialects.builtin import Float64Type, FloatAttr, IntegerAttr, f32, f64, i1
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike, tensor
@@ -13,6 +13,7 @@ from ...dialects.parameters import may_trap
 from ...dialects.shapes import axis_index, is_float
 from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.ternary.types import is_trit
+from ..torch_functions import FUNCTIONS
 from .expressions import Expr, binary, call, sequence, unary
 from .forward import Forward, Rule, bits_of, dtype_of
 from .literals import number
@@ -31,49 +32,6 @@ BINARY_OPERATORS: dict[type[Operation], str] = {
 
 PREDICATES = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
-UNARY_FUNCTIONS: dict[type[Operation], str] = {
-    tensor.AbsOp: "torch.abs",
-    tensor.AcosOp: "torch.acos",
-    tensor.AcoshOp: "torch.acosh",
-    tensor.AsinOp: "torch.asin",
-    tensor.AsinhOp: "torch.asinh",
-    tensor.AtanOp: "torch.atan",
-    tensor.AtanhOp: "torch.atanh",
-    tensor.CeilOp: "torch.ceil",
-    tensor.CeluOp: "F.celu",
-    tensor.CosOp: "torch.cos",
-    tensor.CoshOp: "torch.cosh",
-    tensor.EluOp: "F.elu",
-    tensor.Exp2Op: "torch.exp2",
-    tensor.Expm1Op: "torch.expm1",
-    tensor.IsInfOp: "torch.isinf",
-    tensor.IsNanOp: "torch.isnan",
-    tensor.Log1pOp: "torch.log1p",
-    tensor.Log2Op: "torch.log2",
-    tensor.MishOp: "F.mish",
-    tensor.ReciprocalOp: "torch.reciprocal",
-    tensor.SeluOp: "F.selu",
-    tensor.SinOp: "torch.sin",
-    tensor.SinhOp: "torch.sinh",
-    tensor.SoftsignOp: "F.softsign",
-    tensor.TanOp: "torch.tan",
-    tensor.TruncOp: "torch.trunc",
-    tensor.ExpOp: "torch.exp",
-    tensor.LeakyReluOp: "F.leaky_relu",
-    tensor.LogOp: "torch.log",
-    tensor.SqrtOp: "torch.sqrt",
-    tensor.RsqrtOp: "torch.rsqrt",
-    tensor.RoundOp: "torch.round",
-    tensor.FloorOp: "torch.floor",
-    tensor.ErfOp: "torch.erf",
-    tensor.ReluOp: "torch.relu",
-    tensor.SiluOp: "F.silu",
-    tensor.SigmoidOp: "torch.sigmoid",
-    tensor.TanhOp: "torch.tanh",
-    tensor.HardSwishOp: "F.hardswish",
-    tensor.HardTanhOp: "F.hardtanh",
-}
-
 
 def pair(op: tensor.elementwise.BinaryOp, e: Forward) -> tuple[Expr, Expr]:
     """Both operands; at most one is a Python number."""
@@ -87,14 +45,12 @@ def operator(op: tensor.elementwise.BinaryOp, e: Forward) -> Expr:
         if may_trap(op.rhs):
             return e.library("divide_integers", e.value(op.lhs), e.value(op.rhs))
         return call("torch.div", e.value(op.lhs), e.operand(op.rhs), rounding_mode='"trunc"')
-    lhs, rhs = pair(op, e)
-    return binary(BINARY_OPERATORS[type(op)], lhs, rhs)
+    return binary(BINARY_OPERATORS[type(op)], *pair(op, e))
 
 
 def compare(op: tensor.CompareOp, e: Forward) -> Expr:
     """`==` and so on."""
-    lhs, rhs = pair(op, e)
-    return binary(PREDICATES[op.predicate.data], lhs, rhs)
+    return binary(PREDICATES[op.predicate.data], *pair(op, e))
 
 
 def remainder(op: tensor.ModOp, e: Forward) -> Expr:
@@ -138,19 +94,14 @@ def convert(op: tensor.ConvertOp, e: Forward) -> Expr:
     return e.value(op.operand).method("to", dtype)
 
 
-def negate(op: tensor.NegOp, e: Forward) -> Expr:
-    """-x."""
-    return unary("-", e.value(op.operand))
-
-
-def invert(op: tensor.NotOp, e: Forward) -> Expr:
-    """Logical not."""
-    return unary("~", e.value(op.operand))
+def prefixed(operator: str) -> Rule:
+    """`-x` or `~x`."""
+    return lambda op, e: unary(operator, e.value(op.operands[0]))
 
 
 def function(op: tensor.UnaryOp | tensor.PredicateOp, e: Forward) -> Expr:
     """A function of one tensor, and of `alpha` where the op has that."""
-    x, name = e.value(op.operand), UNARY_FUNCTIONS[type(op)]
+    x, name = e.value(op.operand), FUNCTIONS[type(op)]
     return call(name, x, alpha_of(op)) if isinstance(op, tensor.AlphaOp) else call(name, x)
 
 
@@ -175,17 +126,18 @@ def sign(op: tensor.SignOp, e: Forward) -> Expr:
 def clamp(op: tensor.ClampOp, e: Forward) -> Expr:
     """Limit to bounds."""
     x, type = e.value(op.operand), tensor_type(op.operand)
-    given = {"min": op.min, "max": op.max}
-    bounds = {name: bound.value.data for name, bound in given.items() if bound is not None}
-    if not bounds:
-        return x
-    if is_float(type):
-        limits = {name: number(bound, type.element_type) for name, bound in bounds.items()}
-    else:
+
+    def limit(bound: FloatAttr[Float64Type] | None) -> str | None:
+        if bound is None:
+            return None
+        if is_float(type):
+            return number(bound.value.data, type.element_type)
         info = np.iinfo(numpy_dtype(type.element_type))
-        least, most = int(info.min), int(info.max)
-        limits = {name: str(int(min(max(b, least), most))) for name, b in bounds.items()}
-    return call("torch.clamp", x, **limits)
+        return str(int(min(max(bound.value.data, info.min), info.max)))
+
+    if op.min is None and op.max is None:
+        return x
+    return call("torch.clamp", x, min=limit(op.min), max=limit(op.max))
 
 
 def relu6(op: tensor.Relu6Op, e: Forward) -> Expr:
@@ -199,10 +151,13 @@ def gelu(op: tensor.GeluOp, e: Forward) -> Expr:
     return call("F.gelu", e.value(op.operand), approximate=approximate)
 
 
-def softmax(op: tensor.SoftmaxOp | tensor.LogSoftmaxOp, e: Forward) -> Expr:
-    """Softmax and its logarithm."""
-    name = "softmax" if isinstance(op, tensor.SoftmaxOp) else "log_softmax"
-    return call(f"torch.{name}", e.value(op.operand), dim=op.axis.value.data)
+REDUCTIONS: dict[type[Operation], str] = {
+    tensor.ReduceSumOp: "torch.sum",
+    tensor.ReduceMeanOp: "torch.mean",
+    tensor.ReduceMaxOp: "torch.amax",
+    tensor.ReduceMinOp: "torch.amin",
+    tensor.ReduceLogSumExpOp: "torch.logsumexp",
+}
 
 
 def reduce(op: ReduceOp, e: Forward) -> Expr:
@@ -211,40 +166,32 @@ def reduce(op: ReduceOp, e: Forward) -> Expr:
     x = e.value(op.operand)
     if not axes:
         return x
-    names: dict[type[Operation], str] = {
-        tensor.ReduceSumOp: "torch.sum",
-        tensor.ReduceMeanOp: "torch.mean",
-        tensor.ReduceMaxOp: "torch.amax",
-        tensor.ReduceMinOp: "torch.amin",
-        tensor.ReduceLogSumExpOp: "torch.logsumexp",
-    }
-    whole = not is_float(tensor_type(op.operand)) and isinstance(op, tensor.ReduceSumOp)
     return call(
-        names[type(op)],
+        REDUCTIONS[type(op)],
         x,
         dim=axes[0] if len(axes) == 1 else sequence(axes),
         keepdim="True" if op.keepdims.value.data else None,
-        dtype=dtype_of(op.result) if whole else None,
+        dtype=_whole(op) if isinstance(op, tensor.ReduceSumOp) else None,
     )
 
 
-def argmax(op: tensor.ArgOp, e: Forward) -> Expr:
-    """The index of the first maximum, or minimum."""
-    keepdim = "True" if op.keepdims.value.data else None
-    name = "torch.argmax" if isinstance(op, tensor.ArgmaxOp) else "torch.argmin"
-    return call(name, e.value(op.operand), dim=op.axis.value.data, keepdim=keepdim)
+def _whole(op: ReduceOp | tensor.CumulativeOp) -> str | None:
+    """The type of sums of integers, which PyTorch would widen."""
+    return None if is_float(tensor_type(op.operand)) else dtype_of(op.result)
 
 
 def called(function: str) -> Rule:
     """A function of PyTorch of all operands, with the axis where the op has one."""
 
     def rule(op: Operation, e: Forward) -> Expr:
-        axis = op.properties.get("axis")
-        dim = axis.value.data if isinstance(axis, IntegerAttr) else None
-        dtype = None
-        if isinstance(op, tensor.CumulativeOp) and not is_float(tensor_type(op.operand)):
-            dtype = dtype_of(op.result)
-        return call(function, *(e.value(value) for value in op.operands), dim=dim, dtype=dtype)
+        axis, keepdims = (op.properties.get(name) for name in ("axis", "keepdims"))
+        return call(
+            function,
+            *map(e.value, op.operands),
+            dim=axis.value.data if isinstance(axis, IntegerAttr) else None,
+            keepdim="True" if isinstance(keepdims, IntegerAttr) and keepdims.value.data else None,
+            dtype=_whole(op) if isinstance(op, tensor.CumulativeOp) else None,
+        )
 
     return rule
 
@@ -259,8 +206,8 @@ def top_k(op: tensor.TopKOp, e: Forward) -> list[Expr]:
     """The first of all elements, sorted: `torch.topk` does not say which of equal ones it takes."""
     downwards = str(bool(op.largest.value.data))
     axis, k = op.axis.value.data, op.k.value.data
-    given = {"dim": axis, "descending": downwards, "stable": "True"}
-    ordered = e.bind(op, "ordered", call("torch.sort", e.value(op.operand), **given))
+    options = {"dim": axis, "descending": downwards, "stable": "True"}
+    ordered = e.bind(op, "ordered", call("torch.sort", e.value(op.operand), **options))
     return [
         Expr(f"{ordered}.{name}").method("narrow", axis, 0, k) for name in ("values", "indices")
     ]
@@ -270,9 +217,8 @@ def product(op: tensor.ReduceProdOp, e: Forward) -> Expr:
     """`torch.prod`, which takes one axis."""
     x, keep = e.value(op.operand), "True" if op.keepdims.value.data else None
     rank = tensor_type(op.operand).get_num_dims()
-    dtype = None if is_float(tensor_type(op.operand)) else dtype_of(op.result)
     for axis in sorted({axis % rank for axis in op.axes.get_values()}, reverse=True):
-        x = call("torch.prod", x, dim=axis, keepdim=keep, dtype=dtype)
+        x = call("torch.prod", x, dim=axis, keepdim=keep, dtype=_whole(op))
     return x
 
 
@@ -297,51 +243,40 @@ def symmetric(padding: tuple[int, ...]) -> bool:
 
 def max_pool(op: tensor.MaxPoolOp, e: Forward) -> Expr:
     """The maximum of each window."""
-    kernel, strides, padding = _window(op)
-    floats = is_float(tensor_type(op.operand))
-    x = e.value(op.operand)
-    if not floats and bits_of(op.operand) < 32:
-        # torch counts places in the type of the elements: int8 images have at most 127 of them.
-        wide = e.bind(op, "wide", x.method("to", "torch.int32"))
-        pooled = e.bind(op, "pooled", _max_pooled(wide, kernel, strides, padding, op))
-        return pooled.method("to", dtype_of(op.result))
-    return _max_pooled(x, kernel, strides, padding, op)
+    floats, x = is_float(tensor_type(op.operand)), e.value(op.operand)
+    if floats or bits_of(op.operand) >= 32:
+        return _max_pooled(x, op)
+    # torch counts places in the type of the elements: int8 images have at most 127 of them.
+    wide = e.bind(op, "wide", x.method("to", "torch.int32"))
+    return e.bind(op, "pooled", _max_pooled(wide, op)).method("to", dtype_of(op.result))
 
 
-def _max_pooled(
+def _max_pooled(x: Expr, op: tensor.MaxPoolOp) -> Expr:
+    kernel, strides, padding = window_of(op)
+    if is_float(tensor_type(op.operand)):
+        return maximum(x, kernel, strides, padding, "-torch.inf")
+    least = f"torch.iinfo({dtype_of(op.operand)}).min"
+    if len(kernel) == 2:
+        return maximum(x, kernel, strides, padding, least)
+    # torch has no pooling of integers along one axis.
+    (k,), (s,), (low, high) = kernel, strides, padding
+    image = x.method("unsqueeze", 2)
+    return maximum(image, (1, k), (1, s), (0, low, 0, high), least).method("squeeze", 2)
+
+
+def maximum(
     x: Expr,
     kernel: tuple[int, ...],
     strides: tuple[int, ...],
     padding: tuple[int, ...],
-    op: tensor.MaxPoolOp,
+    least: str | None,
 ) -> Expr:
-    if len(kernel) == 1 and not is_float(
-        tensor_type(op.operand)
-    ):  # torch has no 1-d pooling of integers
-        x = x.method("unsqueeze", 2)
-        (k,), (s,), (low, high) = kernel, strides, padding
-        kernel, strides, padding = (1, k), (1, s), (0, low, 0, high)
-        return _max_pool(x, kernel, strides, padding, op).method("squeeze", 2)
-    return _max_pool(x, kernel, strides, padding, op)
-
-
-def _max_pool(
-    x: Expr,
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    op: tensor.MaxPoolOp,
-) -> Expr:
-    name = f"F.max_pool{len(kernel)}d"
+    """The maximum of each window of floats; pads that PyTorch's pooling lacks hold `least`."""
+    low = compact(padding[: len(kernel)]) if any(padding) else None
+    if not symmetric(padding):
+        x, low = call("F.pad", x, pads(padding), value=least), None
     stride = None if strides == kernel else compact(strides)
-    if symmetric(padding):
-        low = padding[: len(kernel)]
-        return call(
-            name, x, compact(kernel), stride=stride, padding=compact(low) if any(low) else None
-        )
-    dtype = dtype_of(op.operand)
-    least = "-torch.inf" if is_float(tensor_type(op.operand)) else f"torch.iinfo({dtype}).min"
-    return call(name, call("F.pad", x, pads(padding), value=least), compact(kernel), stride=stride)
+    return call(f"F.max_pool{len(kernel)}d", x, compact(kernel), stride=stride, padding=low)
 
 
 def avg_pool(op: tensor.AvgPoolOp, e: Forward) -> Expr:
@@ -353,7 +288,7 @@ def avg_pool(op: tensor.AvgPoolOp, e: Forward) -> Expr:
 
 def average(op: tensor.AvgPoolOp | spike.AvgPoolOp, x: Expr, e: Forward) -> Expr:
     """The mean of each window of `x`, which is a name where pads differ."""
-    kernel, strides, padding = _window(op)
+    kernel, strides, padding = window_of(op)
     name = f"F.avg_pool{len(kernel)}d"
     stride = None if strides == kernel else compact(strides)
     size, low = compact(kernel), padding[: len(kernel)]
@@ -375,9 +310,10 @@ def average(op: tensor.AvgPoolOp | spike.AvgPoolOp, x: Expr, e: Forward) -> Expr
     return binary("/", sums, e.bind(op, "share", call(name, ones, size, stride=stride)))
 
 
-def _window(
-    op: tensor.MaxPoolOp | tensor.AvgPoolOp | spike.AvgPoolOp,
+def window_of(
+    op: tensor.MaxPoolOp | tensor.AvgPoolOp | spike.MaxPoolOp | spike.AvgPoolOp,
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Sizes, strides, and pads: low ones first, then high."""
     return (
         tuple(op.kernel.get_values()),
         tuple(op.strides.get_values()),
@@ -439,7 +375,7 @@ def _covered(input: SSAValue, rank: int, shape: tuple[int, ...], e: Forward) -> 
 
 RULES = {
     **dict.fromkeys(BINARY_OPERATORS, operator),
-    **dict.fromkeys(UNARY_FUNCTIONS, function),
+    **dict.fromkeys(FUNCTIONS, function),
     tensor.CompareOp: compare,
     tensor.ModOp: remainder,
     tensor.SignOp: sign,
@@ -448,22 +384,18 @@ RULES = {
     tensor.MinimumOp: extremum,
     tensor.WhereOp: where,
     tensor.ConvertOp: convert,
-    tensor.NegOp: negate,
-    tensor.NotOp: invert,
+    tensor.NegOp: prefixed("-"),
+    tensor.NotOp: prefixed("~"),
     tensor.ClampOp: clamp,
     tensor.Relu6Op: relu6,
     tensor.SoftplusOp: softplus,
     tensor.GeluOp: gelu,
-    tensor.SoftmaxOp: softmax,
-    tensor.LogSoftmaxOp: softmax,
-    tensor.ReduceSumOp: reduce,
-    tensor.ReduceMeanOp: reduce,
-    tensor.ReduceMaxOp: reduce,
-    tensor.ReduceMinOp: reduce,
-    tensor.ReduceLogSumExpOp: reduce,
+    tensor.SoftmaxOp: called("torch.softmax"),
+    tensor.LogSoftmaxOp: called("torch.log_softmax"),
+    **dict.fromkeys(REDUCTIONS, reduce),
     tensor.ReduceProdOp: product,
-    tensor.ArgmaxOp: argmax,
-    tensor.ArgminOp: argmax,
+    tensor.ArgmaxOp: called("torch.argmax"),
+    tensor.ArgminOp: called("torch.argmin"),
     tensor.Atan2Op: called("torch.atan2"),
     tensor.HypotOp: called("torch.hypot"),
     tensor.CumsumOp: called("torch.cumsum"),

@@ -66,12 +66,12 @@ def float_conv(
         x = call("F.pad", x, pads(padding))
     elif any(padding):
         low = compact(padding[:spatial])
-    given = () if bias is None else (bias,)
+    biases = () if bias is None else (bias,)
     return call(
         f"F.conv{spatial}d",
         x,
         weight,
-        *given,
+        *biases,
         stride=compact(tuple(strides)) if any(s != 1 for s in strides) else None,
         padding=low,
         dilation=compact(tuple(dilation)) if any(d != 1 for d in dilation) else None,

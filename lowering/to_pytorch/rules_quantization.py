@@ -68,8 +68,8 @@ def rescale(
     e: Forward,
 ) -> Expr:
     """The arithmetic of `tensor.requantize`; `parameters` are multiplier, shift, zero point."""
-    given = [along(e.operand(value), value, rank, axis) for value in parameters]
-    return e.library("requantize", x, *given, *bounds, dtype)
+    vectors = [along(e.operand(value), value, rank, axis) for value in parameters]
+    return e.library("requantize", x, *vectors, *bounds, dtype)
 
 
 def multi_threshold(op: tensor.MultiThresholdOp, e: Forward) -> Expr:

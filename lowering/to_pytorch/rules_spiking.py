@@ -27,8 +27,8 @@ def neuron(op: spike.NeuronOp, e: Forward) -> Sequence[Expr]:
     settings: dict[str, object] = {}
     for name in op.PARAMETERS:
         value = op.parameter(name)
-        given = getattr(op, name) is not None or isinstance(value, SSAValue)
-        if given:
+        is_stated = getattr(op, name) is not None or isinstance(value, SSAValue)
+        if is_stated:
             settings[name] = e.value(value) if isinstance(value, SSAValue) else number(value)
     settings |= _flags(op)
     if isinstance(op, spike.SigmaDeltaOp) and op.cumulative.value.data:
@@ -43,12 +43,12 @@ def neuron(op: spike.NeuronOp, e: Forward) -> Sequence[Expr]:
 
 
 def _flags(op: spike.NeuronOp | spike.AttentionOp) -> dict[str, object]:
-    found: dict[str, object] = {}
+    flags: dict[str, object] = {}
     for name, default in _FLAGS.items():
         attribute = getattr(op, name, None)
         if attribute is not None and attribute.data != default:
-            found[name] = f'"{attribute.data}"'
-    return found
+            flags[name] = f'"{attribute.data}"'
+    return flags
 
 
 def _tuple(values: Sequence[SSAValue], e: Forward) -> str | None:

@@ -15,7 +15,7 @@ from ...dialects.spike.types import is_train
 from ...dialects.ternary.types import is_trit
 from .expressions import Expr, binary, call, sequence
 from .forward import INLINE, Forward, dtype_of
-from .rules_elementwise import average, compact, pads, symmetric
+from .rules_elementwise import average, maximum, window_of
 from .rules_linear import float_conv
 from .rules_quantization import along
 
@@ -147,18 +147,8 @@ def _short(op: spike.LinearOp | spike.ConvOp, expression: Expr, e: Forward) -> E
 
 
 def max_pool(op: spike.MaxPoolOp, e: Forward) -> Expr:
-    """Where a window has a spike."""
-    kernel, padding = tuple(op.kernel.get_values()), tuple(op.padding.get_values())
-    images = _images(op, e)
-    low: str | None = None
-    if not symmetric(padding):
-        images = call("F.pad", images, pads(padding))  # pads have no spikes
-    elif any(padding):
-        low = compact(padding[: len(kernel)])
-    strides = tuple(op.strides.get_values())
-    stride = None if strides == kernel else compact(strides)
-    name = f"F.max_pool{len(kernel)}d"
-    pooled = call(name, images, compact(kernel), stride=stride, padding=low)
+    """Where a window has a spike; pads have none."""
+    pooled = maximum(_images(op, e), *window_of(op), None)
     e.set_train(op.result, "torch.float32")
     return _apart(op, pooled, e)
 

@@ -136,9 +136,9 @@ class State:
         prefixes = {
             key[:i] for key in self.entries for i in range(len(key)) if key[i] == "."
         } & self.entries.keys()
-        taken = set(self.entries)
+        keys = set(self.entries)
         for entry in self.entries.values():
-            entry.path = _path(entry.key, prefixes, taken)
+            entry.path = _path(entry.key, prefixes, keys)
             node = root
             for part in entry.path[:-1]:
                 child = node.children.setdefault(part, _Node())
@@ -158,7 +158,7 @@ class State:
         return {e.state_key: e.shape for e in self.entries.values() if e.packed}
 
 
-def _path(key: str, prefixes: set[str], taken: set[str]) -> tuple[str, ...]:
+def _path(key: str, prefixes: set[str], keys: set[str]) -> tuple[str, ...]:
     """The parts of a key; one that runs through another entry's key is cut there.
 
     `training` becomes `training_`: `nn.Module.train` assigns to that name.
@@ -167,10 +167,10 @@ def _path(key: str, prefixes: set[str], taken: set[str]) -> tuple[str, ...]:
     for end in range(len(parts) - 1, 0, -1):
         if ".".join(parts[:end]) in prefixes:
             merged = "_".join(parts[end - 1 :])
-            while ".".join([*parts[: end - 1], merged]) in taken:
+            while ".".join([*parts[: end - 1], merged]) in keys:
                 merged += "_"
             parts = [*parts[: end - 1], merged]
-            taken.add(".".join(parts))
+            keys.add(".".join(parts))
     return tuple(parts)
 
 

@@ -237,7 +237,7 @@ def test_programs_of_ours_have_no_other_engine(tmp_path: Path) -> None:
         with pytest.raises(BackendError, match="no other engine than the interpreter"):
             source_of(tmp_path / name).run([])
     with pytest.raises(OptionError, match="got int"):
-        source_of(3)
+        source_of(3)  # pyright: ignore[reportArgumentType]
 
 
 def graph() -> Any:
