@@ -176,6 +176,9 @@ class GlobalAvgPoolOp(_OneOperandOp):
             fail(f"expects an image of rank 3 or more, got {type}")
         return [with_shape(type, (*shape[:2], *[1] * (len(shape) - 2)))]
 
+    def decompose(self, x: Formula) -> Formula:
+        return x.of(ReduceMeanOp, axes=list(range(2, x.rank)), keepdims=True)
+
 
 class ReduceOp(_OneOperandOp, ABC):
     """A reduction over `axes`, which stay as size 1 with `keepdims`."""

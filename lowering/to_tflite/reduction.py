@@ -131,13 +131,6 @@ def _pool(e: Writer, kind: str, x: Tensor, window: Window, same: bool, op: Any) 
     return e.node(kind, [x], Element.FLOAT32, shape, **window.pool_options(same))
 
 
-def global_avg_pool(e: Writer, op: tensor.GlobalAvgPoolOp) -> None:
-    """MEAN over the image, wherever its axes stand."""
-    x, layout = e.stored(op.operand)
-    axes = [layout.axis(axis) for axis in range(2, x.rank)]
-    e.bind(op.result, e.reduce("MEAN", x, axes, keepdims=True), layout)
-
-
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys(_REDUCE, reduce),
     tensor.ArgmaxOp: argmax,
@@ -146,5 +139,4 @@ RULES: dict[type[Operation], Rule] = {
     tensor.TopKOp: top_k,
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,
-    tensor.GlobalAvgPoolOp: global_avg_pool,
 }

@@ -140,11 +140,6 @@ def mean(builder: LinalgBuilder, x: SSAValue, axes: Sequence[int], *, keepdims: 
     return _divided(builder, total, builder.product([builder.size(x, axis) for axis in axes]))
 
 
-def global_avg_pool(builder: LinalgBuilder, op: tensor.GlobalAvgPoolOp, x: SSAValue) -> SSAValue:
-    """`tensor.global_avg_pool`."""
-    return mean(builder, x, range(2, rank(x)), keepdims=True)
-
-
 def _reduced(choose: Callable[[LinalgBuilder, SSAValue], tuple[Step, Number]]) -> Rule:
     """The rule of a reduction over axes: `choose` says what a step does, and the start."""
 
@@ -246,7 +241,6 @@ def batch_norm(
 RULES: dict[type[Operation], Rule] = {
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,
-    tensor.GlobalAvgPoolOp: global_avg_pool,
     tensor.ReduceSumOp: _reduced(lambda builder, x: (addition, 0)),
     tensor.ReduceProdOp: _reduced(lambda builder, x: (multiplication, 1)),
     tensor.ReduceMeanOp: reduce_mean,
