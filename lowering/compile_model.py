@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import BackendError, OptionError
 from ..ir.pipeline import did_you_mean
+from .artifact import write_artifact
 from .models import ExampleInputs, Model, import_model
+from .targets import compile_to_target, get_all_targets, get_target, read_options
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -66,9 +68,6 @@ class CompiledModel:
 
         It is compiled again where the path asks for another form of it (`model.so`).
         """
-        from .artifact import write_artifact
-        from .targets import compile_to_target, get_target, read_options
-
         target, artifact = get_target(self.target), self.artifact
         given = read_options(target, self.options)
         wanted = target.options_for(given, Path(path))
@@ -91,8 +90,6 @@ def register_backend(name: str, backend: type[BackendBase]) -> None:
     Raises:
         OptionError: `name` is that of a built-in target.
     """
-    from .targets import get_all_targets
-
     if name in get_all_targets():
         raise OptionError(f"'{name}' is the name of a target; choose another one")
     _backends[name] = backend
@@ -140,8 +137,6 @@ def compile_model(
         SourceError: no such file, an unknown kind of file, or errors in the program.
         OptionError: no such back end, or wrong options.
     """
-    from .targets import compile_to_target, get_all_targets
-
     options = dict(backend_options or {})
     targets, backends = get_all_targets(), get_all_backends()
     if backend in _ALIASES and backend not in backends:

@@ -30,7 +30,9 @@ from ..dialects.inference import tensor_type
 from ..dialects.parameters import attach_store
 from ..ir.errors import LoweringError
 from ..ir.language import elaborated
+from ..ir.language.checker import TypeChecker
 from ..ir.language.elaborate import GenericValue
+from ..ir.language.parser import read_source
 from ..ir.language.types import TensorType as LanguageType
 from ..ir.printing import value_name
 from ..ir.store import ParameterStore
@@ -71,9 +73,6 @@ def import_tri(
         LoweringError: it cannot be expressed in the IR; or steps of two lengths.
         ParameterError: the weights do not fit.
     """
-    from ..ir.language.checker import TypeChecker
-    from ..ir.language.parser import read_source
-
     path = source if isinstance(source, Path) else None
     text = read_source(source) if isinstance(source, Path) else source
     typed = TypeChecker().check_source(text, path)

@@ -22,7 +22,7 @@ from ..dialects.elements import holds_nan, numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import ParameterLike, attach_store, parameters, store_of
 from ..ir.arrays import Array
-from ..ir.errors import ParameterError
+from ..ir.errors import BackendError, ParameterError
 from ..ir.numpy_file import check_archive, read_numpy
 from ..ir.store import ParameterStore, read_arrays
 from ..ir.trits import pack_trits, packed_size, unpack_trits
@@ -66,8 +66,6 @@ def load_weights(path: Path, *, largest: int | None = None) -> dict[str, Array]:
 def _load_torch(path: Path) -> dict[str, Array]:
     from pickle import UnpicklingError
     from zipfile import BadZipFile, is_zipfile
-
-    from ..ir.errors import BackendError
 
     what = f"weights file '{path}'"
 

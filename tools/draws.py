@@ -22,6 +22,7 @@ from ..dialects.spike.types import dense_type
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, TritonError
 from ..ir.interpreter import entry_function
+from ..lowering.from_onnx.formats import FORMAT_ATTRIBUTE, FORMATS
 from ..lowering.sources.source import Source
 from ..runtime.random_values import Make, edge_array, random_array, random_inputs, special_array
 
@@ -163,8 +164,6 @@ def random_arrays(
 
 def _bits(module: ModuleOp) -> list[int | None]:
     """For each argument how many bits of its bytes are used, where it says that not all are."""
-    from ..lowering.from_onnx.formats import FORMAT_ATTRIBUTE, FORMATS
-
     function = entry_function(module, "forward")
     bits = {format.shown: format.bits for format in FORMATS.values()}
     given = [None] * len(function.args) if function.arg_attrs is None else function.arg_attrs.data

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dialects import spike, tensor
 from ..dialects.interpret import run_module
+from ..dialects.shapes import is_float
+from ..dialects.spike.types import dense_type
 from ..dialects.traits import BitExact, has
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, LoweringError, PassError, TritonError
@@ -362,10 +365,6 @@ def _relative(expected: Array, gap: NDArray[np.float64]) -> float:
 def is_integer_program(module: ModuleOp) -> bool:
     """Whether every result is exact by definition: float values are only quantised, dequantised,
     converted, compared or moved, so that all engines must agree bit for bit."""
-    from ..dialects import spike, tensor
-    from ..dialects.shapes import is_float
-    from ..dialects.spike.types import dense_type
-
     for op in module.walk():
         if op.name.split(".")[0] not in ("tensor", "ternary", "spike"):
             continue

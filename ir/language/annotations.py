@@ -8,6 +8,7 @@ from .diagnostics import suggest
 from .dims import UNKNOWN, Dim, DimError, solve
 from .elaborated import ConstantData, Value
 from .nodes import (
+    Binary,
     Dimension,
     Expression,
     Name,
@@ -15,6 +16,7 @@ from .nodes import (
     Span,
     TensorTypeNode,
     TypeNode,
+    Unary,
     UnknownDimension,
 )
 from .session import Session
@@ -461,8 +463,6 @@ def _list_shape(items: object) -> list[int]:
 
 def dimension_names(dimension: Dimension) -> list[Name]:
     """The names in a dimension, from left to right."""
-    from .nodes import Binary, Unary
-
     found: list[Name] = []
     stack: list[Expression | UnknownDimension] = [dimension]
     while stack:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .annotations import dimension_names
 from .arguments import BuiltinCalls, Given
 from .dims import Dim
 from .elaborated import ConstantValue, InputValue, Value
@@ -209,8 +210,6 @@ class Calls(BuiltinCalls):
             return POISON
         frame = Frame(target.module, target.instance, target.definition)
         known = self.known_names(frame)
-        from .annotations import dimension_names
-
         names = {n.identifier for d in node.dimensions for n in dimension_names(d)}
         if names - known:
             return POISON

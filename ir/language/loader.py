@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .diagnostics import DiagnosticBag, suggest
 from .nodes import Const, ErrorDeclaration, FunctionDef, Import, LayerDef, Let, Program
+from .parser import TritonParser
 
 Definition = Const | Let | FunctionDef | LayerDef
 
@@ -60,8 +61,6 @@ class Module:
 @lru_cache(maxsize=1)
 def prelude() -> Module:
     """The standard layers."""
-    from .parser import TritonParser
-
     program = TritonParser().parse(PRELUDE_FILE.read_text(encoding="utf-8"), PRELUDE_FILE)
     return Module(program, definitions(program), is_prelude=True)
 
@@ -198,8 +197,6 @@ class Loader:
         return None
 
     def _read(self, path: Path, declaration: Import) -> Module | None:
-        from .parser import TritonParser
-
         if len(self.modules) >= MAX_MODULES:
             self.bag.error(f"the program imports more than {MAX_MODULES} files", declaration.span)
             return None

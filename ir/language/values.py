@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing_extensions import TypeIs
 
 from .dims import UNKNOWN, Dim
+from .elaborated import Value
 from .loader import Module
 from .nodes import FunctionDef, LayerDef, Span, TypeNode
 from .signatures import Builtin, Opaque
@@ -140,8 +141,6 @@ def is_list(value: object) -> TypeIs[tuple[object, ...]]:
 
 def describe(value: object) -> str:
     """The kind of a value, for messages."""
-    from .elaborated import Value
-
     match value:
         case bool():
             return "a bool"

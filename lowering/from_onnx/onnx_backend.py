@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from ...dialects.interpret import run_module
+from ...dialects.interpret import entry_function, run_module
 from ...ir.arrays import Array
 from ...ir.errors import SourceError, UnsupportedError
+from ..emission import argument_names
 from .formats import FORMAT_ATTRIBUTE, FORMATS, format_of
 from .importer import Imported, import_model
 from .inputs import InputValue
@@ -96,9 +97,6 @@ class Prepared:
 
 
 def _argument_names(imported: Imported) -> list[str]:
-    from ...dialects.interpret import entry_function
-    from ..emission import argument_names
-
     return argument_names(entry_function(imported.module, "forward"))
 
 
@@ -109,8 +107,6 @@ def _stored(array: Array) -> Array:
 
 def _restored(module: ModuleOp, results: Sequence[Array]) -> list[Array]:
     """Results that are bytes of other elements as these."""
-    from ...dialects.interpret import entry_function
-
     attributes = entry_function(module, "forward").res_attrs
     arrays = list(results)
     for index, entry in enumerate(attributes.data if attributes is not None else ()):

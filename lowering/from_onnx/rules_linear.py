@@ -15,6 +15,7 @@ from ..from_torch.sizes import ProblemError
 from ..from_torch.weights import recognize
 from .onnx_builder import Builder, Call, Rule
 from .rules_elementwise import is_unsigned
+from .rules_quantization import requantized
 from .sizes import Free, static
 
 EXACT_IN_FLOAT = 1 << 24
@@ -201,8 +202,6 @@ def _matmul_integer(e: Builder, call: Call) -> SSAValue:
 
 
 def _qlinear_matmul(e: Builder, call: Call) -> SSAValue:
-    from .rules_quantization import requantized
-
     lhs = centred(e, call[0], call[2], -2 if e.rank(call[0]) > 1 else None)
     sums = integer_product(e, lhs, centred(e, call[3], call[5], -1))
     scales: list[SSAValue] = []

@@ -36,6 +36,7 @@ from ...ir.arrays import Array
 from ...ir.errors import TritonError
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
+from ...ir.trits import pack_trits
 from ..from_torch.sizes import ProblemError
 from .calls import UnknownValueError, element_type
 from .formats import Format, format_of, moved
@@ -250,8 +251,6 @@ class Values:
 
     def trits(self, array: Array, key: str) -> SSAValue:
         """A ternary parameter of the program."""
-        from ...ir.trits import pack_trits
-
         name = self.store.add(key, pack_trits(np.ascontiguousarray(array)))
         return self._placed(ternary.ParameterOp(name, array.shape), name)
 

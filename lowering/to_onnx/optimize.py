@@ -15,6 +15,7 @@ from ...ir.errors import BackendError, LoweringError, OptionError, UnsupportedEr
 from ...ir.safe_write import PendingFiles
 from ..artifact import write_artifact
 from ..comparison import BATCH, LENGTH, difference
+from ..from_onnx import from_onnx
 from ..targets import compile_to_target
 from .engine import EXACT_BYTES, open_session, require_runtime, run_session, saturates
 from .graph import DOMAIN
@@ -86,8 +87,6 @@ def optimize_onnx_model(
 
 def _simplified(source: Path, target: Path) -> Path | None:
     """The model through the IR; `None` where the IR cannot express it."""
-    from ..from_onnx import from_onnx
-
     onnx = require_onnx()
     model = onnx.load(source, load_external_data=False)
     opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}

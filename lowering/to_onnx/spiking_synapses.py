@@ -17,6 +17,7 @@ from .graph import DOMAIN, AttributeValue, Element, element_type
 from .integer import FLOAT_EXACT, exact_product
 from .linear import window_attributes
 from .onnx_writer import FUNCTION_OPSET, Rule, Writer, unpack_attributes
+from .quantization import constant_of
 from .shape import arange
 from .spiking_neurons import compute_element
 
@@ -113,8 +114,6 @@ def _synapse(
 
 
 def _is_one(value: SSAValue, e: Writer) -> bool:
-    from .quantization import constant_of
-
     known = constant_of(e.source(value))
     return known is not None and bool(np.all(known == 1))
 

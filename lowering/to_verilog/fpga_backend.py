@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...ir.errors import LoweringError
+from ...ir.language.checker import program_of
 from ..artifact import Artifact
 from ..compile_model import BackendBase
+from ..from_tri import module_from_elaborated
+from ..targets import compile_to_target
 from ..weights import Weights, attach_weights
 from .circuit.evaluation import identifier
 from .estimate.devices import find_device
@@ -58,8 +61,6 @@ class FPGABackend(BackendBase):
                 the circuit does not fit.
             UnsupportedError: ops without hardware, all of them.
         """
-        from ...ir.language.checker import program_of
-
         program = program_of(layer_def)
         if program is None:
             raise LoweringError(f"layer '{layer_def.name}' is of no checked program")
@@ -77,9 +78,6 @@ class FPGABackend(BackendBase):
         return compiled_model
 
     def _circuit(self, layer: Elaborated) -> str:
-        from ..from_tri import module_from_elaborated
-        from ..targets import compile_to_target
-
         assert self.weights is not None
         module = module_from_elaborated(layer)
         attach_weights(module, self.weights)

@@ -15,6 +15,7 @@ from ..llvm.types import element, lanes
 from .combiners import Combiner, combiners
 from .loops import LoopWriter, Piece, pieces_of
 from .sizes import Size
+from .writer import wide_type
 
 Inner = Callable[[list[SSAValue]], list[SSAValue]]
 
@@ -125,8 +126,6 @@ class _Across:
 
     def neutral(self, output: int, width: int | None) -> SSAValue:
         """The neutral element of an output in every lane."""
-        from .writer import wide_type
-
         combiner = self.combiners[output]
         return self.writer.neutral(combiner.neutral, wide_type(combiner.op.results[0].type, width))
 
