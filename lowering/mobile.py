@@ -15,7 +15,6 @@ from typing import Any, Literal, cast
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from ..ir.arrays import Array
 from ..ir.errors import OptionError
 from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..passes.calibration.observation import Batch
@@ -23,13 +22,12 @@ from ..passes.universe import everything
 from .artifact import Artifact, write_artifact
 from .calibration_file import save_calibration
 from .emission import argument_names, entry_function
+from .engine import run_artifact
 from .models import ExampleInputs, Model, import_model
 from .options import TargetOptions
 from .stages import Stage
 from .target import Target
 from .targets import compile_to_target, get_target, read_options
-
-Backend = Literal["onnx", "tflite"]
 
 _PRECISIONS = {None: "float32", "dynamic": "dynamic-int8", "static": "int8"}
 
@@ -86,8 +84,8 @@ class MobileModel:
     for devices, by `torch.save` as it is (`torch.load(path, weights_only=False)` reads it).
     """
 
-    def __init__(self, backend: Backend, artifact: Artifact, input_names: Sequence[str]) -> None:
-        self.backend: Backend = backend
+    def __init__(self, backend: str, artifact: Artifact, input_names: Sequence[str]) -> None:
+        self.backend = backend
         self.artifact = artifact
         self.input_names = tuple(input_names)
 
@@ -102,7 +100,7 @@ class MobileModel:
         return write_artifact(self.artifact, Path(path), manifest=False)[0]
 
     def __call__(self, *inputs: Any) -> Any:
-        """Run the model once in its engine, ONNX Runtime or LiteRT, which is loaded for it.
+        """Run the model once in its target's engine, ONNX Runtime or LiteRT, loaded for it.
 
         Args:
             inputs: tensors or arrays, in order, with any batch.
@@ -111,7 +109,8 @@ class MobileModel:
             The result, or a tuple of them; tensors where the first input is one.
         """
         tensors = bool(inputs) and hasattr(inputs[0], "detach")
-        made = self._run([x.detach().cpu().numpy() if tensors else np.asarray(x) for x in inputs])
+        arrays = [x.detach().cpu().numpy() if tensors else np.asarray(x) for x in inputs]
+        _, made = run_artifact(self.backend, self.artifact, arrays)
         if tensors:
             import torch
 
@@ -119,17 +118,6 @@ class MobileModel:
         else:
             results = made
         return results[0] if len(results) == 1 else tuple(results)
-
-    def _run(self, inputs: list[Array]) -> list[Array]:
-        if self.backend == "tflite":
-            from .to_tflite.engine import run_tflite
-
-            return run_tflite(self.model_bytes, inputs)
-        from .to_onnx.engine import open_session, run_session
-
-        with TemporaryDirectory() as folder:
-            session = open_session(self.save(Path(folder) / "model.onnx"))
-            return run_session(session, inputs)
 
     def __repr__(self) -> str:
         size = sum(map(len, self.artifact.files.values()))
@@ -139,7 +127,7 @@ class MobileModel:
 def optimize_for_mobile(
     model: Model,
     input_shape: Sequence[int] | None = None,
-    backend: Backend = "onnx",
+    backend: str = "onnx",
     optimization_options: Mapping[str, object] | None = None,
     *,
     example_inputs: ExampleInputs | None = None,
@@ -150,7 +138,7 @@ def optimize_for_mobile(
     Args:
         model: an `nn.Module`, a path, or IR (see `models.import_model`).
         input_shape: of the one input of a module; the first size is the batch, which stays free.
-        backend: `onnx` or `tflite`.
+        backend: a target with the options `precision` and `calibration`: `onnx` or `tflite`.
         optimization_options: fields of `MobileOptions` by name.
         example_inputs: in place of `input_shape`, for other inputs (see `from_torch`).
         calibration_data: for `quantization='static'`: batches of inputs, as a data loader gives
@@ -161,22 +149,24 @@ def optimize_for_mobile(
         UnsupportedError: the target cannot express the model.
         BackendError: a package that the backend needs is missing.
     """
-    if backend not in ("onnx", "tflite"):
-        raise OptionError(f"backend is onnx or tflite, got {backend!r}")
+    target = get_target(backend)
+    options = {field.name for field in fields(target.Options)}
+    if not {"precision", "calibration"} <= options:
+        raise OptionError(f"target '{backend}' has no options precision and calibration")
     chosen = MobileOptions.of(optimization_options or {})
     static = chosen.quantization == "static"
     if static != (calibration_data is not None):
         raise OptionError("quantization='static' and calibration_data go together")
     program = import_model(model, input_shape=input_shape, example_inputs=example_inputs)
     function = entry_function(program, backend)
-    target = _Chosen(get_target(backend), chosen)
     values: dict[str, object] = {"precision": _PRECISIONS[chosen.quantization]}
-    if backend == "tflite" and not chosen.operator_fusion:
-        values["fuse"] = False
+    if "fuse" in options:
+        values["fuse"] = chosen.operator_fusion
     with TemporaryDirectory() as folder:
         if calibration_data is not None:
             values["calibration"] = str(save_calibration(function, calibration_data, Path(folder)))
-        artifact = compile_to_target(program, target, read_options(target, values))
+        parsed = read_options(target, values)
+        artifact = compile_to_target(program, _Chosen(target, chosen), parsed)
     return MobileModel(backend, artifact, argument_names(function))
 
 

@@ -36,6 +36,8 @@ class Target(ABC, Generic[OptionsT]):
         name: as written on the command line.
         description: one line for `--list-targets`.
         Options: a frozen dataclass of the target's options, see `lowering.options`.
+        engine_package: the module of Python that the engine needs, for a target that is compared
+            with the others, where it is installed, without being asked for; else `None`.
         engine: what runs what it makes (`engine.Engine`), or where that stands,
             `package.module:Class`; `None` where nothing does.
     """
@@ -44,6 +46,7 @@ class Target(ABC, Generic[OptionsT]):
     description: ClassVar[str]
     Options: ClassVar[type[TargetOptions]] = TargetOptions
     engine: ClassVar[type[Engine] | str | None] = None
+    engine_package: ClassVar[str | None] = None
 
     def options_for(self, options: OptionsT, output: Path) -> OptionsT:
         """The options for an artefact that goes to `output`, whose suffix may say something.

@@ -39,15 +39,15 @@ ENTRY_POINTS = "triton_dsl.targets"
 
 
 _BUILT_IN = {
-    "mlir": "to_mlir:MlirTarget",
-    "native": "to_native.target:NativeTarget",
-    "nir": "to_nir.target:NirTarget",
-    "onnx": "to_onnx.target:OnnxTarget",
     "pytorch": "to_pytorch.target:PyTorchTarget",
+    "onnx": "to_onnx.target:OnnxTarget",
+    "native": "to_native.target:NativeTarget",
     "tflite": "to_tflite.target:TFLiteTarget",
     "verilog": "to_verilog.target:VerilogTarget",
+    "nir": "to_nir.target:NirTarget",
+    "mlir": "to_mlir:MlirTarget",
 }
-"""Our own targets by name: the module below this package, and its class."""
+"""Our own targets by name: the module below this package, and its class; compared in this order."""
 
 _registered: dict[str, Callable[[], Target]] = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from ..lowering.engine import engine_of
 from ..lowering.models import Model, import_for
 from ..lowering.sources.choice import source_of
 from ..lowering.sources.source import Source
+from ..lowering.targets import get_all_targets
 from .rounding import Carried, carried
 from .tracing import FirstDifference, against_source, form, gaps, on_target
 
@@ -80,11 +82,9 @@ class Comparison:
 
 
 def default_targets() -> tuple[str, ...]:
-    """The targets that are verified when none is named: `native` and `tflite` where installed."""
-    from importlib.util import find_spec
-
-    needed = {"native": "llvmlite", "tflite": "ai_edge_litert"}
-    return ("pytorch", "onnx", *(name for name, module in needed.items() if find_spec(module)))
+    """The targets that are verified when none is named: those whose engine is installed."""
+    packages = {name: target().engine_package for name, target in get_all_targets().items()}
+    return tuple(name for name, package in packages.items() if package and find_spec(package))
 
 
 def verify_module(

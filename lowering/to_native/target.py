@@ -84,6 +84,7 @@ class NativeTarget(Target[NativeOptions]):
     description: ClassVar[str] = "machine code for a processor, with a C header"
     Options: ClassVar[type[TargetOptions]] = NativeOptions
     engine = f"{__package__}.engine:NativeEngine"
+    engine_package = "llvmlite"
 
     def options_for(self, options: NativeOptions, output: Path) -> NativeOptions:
         """The form follows from the suffix where it is not given.

@@ -107,6 +107,7 @@ class OnnxTarget(Target):
     description = "ONNX model, standard operators, ternary weights packed 2 bits each"
     Options = OnnxOptions
     engine = f"{__package__}.engine:OnnxEngine"
+    engine_package = "onnxruntime"
 
     def stages(self, options: OnnxOptions) -> Sequence[Stage]:
         """Decompose, simplify, compute what is constant, fuse what follows a ternary product."""

@@ -45,6 +45,7 @@ class PyTorchTarget(Target[PyTorchOptions]):
     description: ClassVar[str] = "Python source of a torch.nn.Module, packed ternary weights"
     Options: ClassVar[type[TargetOptions]] = PyTorchOptions
     engine = f"{__package__}.engine:PyTorchEngine"
+    engine_package = "torch"
 
     def prepare(self, module: ModuleOp, options: PyTorchOptions) -> None:
         """Note the program's parameters before a pass removes unused ones."""

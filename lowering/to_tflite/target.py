@@ -115,6 +115,7 @@ class TFLiteTarget(Target):
     description: ClassVar[str] = "TFLite model for LiteRT, ternary weights packed 2 bits each"
     Options: ClassVar[type[TargetOptions]] = TFLiteOptions
     engine = f"{__package__}.engine:TFLiteEngine"
+    engine_package = "ai_edge_litert"
 
     def stages(self, options: TFLiteOptions) -> Sequence[Stage]:
         """Simplify, compute what is constant, fuse what follows a product; look at samples."""

@@ -152,8 +152,12 @@ def test_arguments(network: nn.Module, images: torch.Tensor) -> None:
     ):
         with pytest.raises(OptionError, match=message):
             optimize_for_mobile(network, images.shape, "onnx", options)
-    with pytest.raises(OptionError, match="backend is onnx or tflite, got 'coreml'"):
-        optimize_for_mobile(network, images.shape, "coreml")  # pyright: ignore[reportArgumentType]
+    for backend, message in (
+        ("coreml", "unknown target 'coreml'"),
+        ("verilog", "target 'verilog' has no options precision and calibration"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            optimize_for_mobile(network, images.shape, backend)
     with pytest.raises(OptionError, match="empty"):
         chosen = {"quantization": "static"}
         optimize_for_mobile(network, images.shape, "onnx", chosen, calibration_data=[])

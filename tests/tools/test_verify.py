@@ -9,7 +9,10 @@ import pytest
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
+from triton_dsl.lowering import targets
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.targets import register_target
+from triton_dsl.lowering.to_mlir import MlirTarget
 from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.verify import (
     compare,
@@ -145,6 +148,20 @@ def test_weights_beside_the_model_are_found() -> None:
     x = RNG.standard_normal((3, 64)).astype(np.float32)
     (row,) = verify_module(module, [x], ["onnx{external-data=always}"])
     assert row.agrees and row.bytes is not None and row.bytes > 1024
+
+
+def test_the_targets_of_installed_engines_are_verified_by_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(targets, "_registered", {})
+    assert default_targets() == ("pytorch", "onnx", "native", "tflite")
+
+    class Plugin(MlirTarget):
+        engine_package = "json"
+
+    register_target("plugin", Plugin)
+    register_target("absent", type("Absent", (Plugin,), {"engine_package": "no_such_package"}))
+    assert default_targets() == ("pytorch", "onnx", "native", "tflite", "plugin")
 
 
 def test_litert_is_verified_where_it_expresses_the_program() -> None:
