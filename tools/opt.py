@@ -24,7 +24,6 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..dialects.registry import parse_module, verify_module
 from ..ir.errors import OptionError, PassError, SourceError, TritonError
-from ..ir.expectations import Reported, check, expectations
 from ..ir.instrument import (
     CrashReproducer,
     Instrument,
@@ -38,7 +37,6 @@ from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
 from ..ir.printing import PrintOptions, module_text
 from ..lowering.frontends import BUILT_IN, FrontEnd, get_plugin_front_ends
 from ..passes.universe import everything
-from . import opt_describe
 from .console import error as print_error
 from .console import guarded, warn_unsaved
 from .opt_arguments import add_arguments, normalise
@@ -178,6 +176,8 @@ class TritonOptMain(xDSLOptMain):
             or args.describe_dialect is not None
         ):
             return False
+        from . import opt_describe
+
         if args.list_passes:
             opt_describe.list_passes(everything(), json=args.json)
         elif args.show_dialects:
@@ -233,6 +233,8 @@ class TritonOptMain(xDSLOptMain):
     def _process_checked(
         self, chunk: IO[bytes], extension: str, offset: int, output: ModuleFile | None
     ) -> list[str]:
+        from ..ir.expectations import Reported, check, expectations
+
         content = chunk.read()
         text = content.decode("utf-8", "replace")
         expected = expectations(text, first_line=offset + 1)

@@ -6,7 +6,6 @@ Each op has its meaning, and what it is made of where an engine lacks it: see `f
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 from xdsl.irdl import traits_def
@@ -19,8 +18,8 @@ from .elementwise import ExpOp, FloatBinaryOp, FloatUnaryOp, LogOp, SqrtOp
 from .formula import Formula, factorials
 from .functions import Log1pOp, is_negative
 
-_HALF_PI = Fraction(0x3243F6A8885A308D313198A2E03707344A4093822299F31D0, 1 << 193)
-"""π/2 to 194 bits."""
+_HALF_PI, _UNIT = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0, 193
+"""π/2 to 194 bits, in units of 2 to the power of so much less than 0."""
 
 
 def _quarter_turns(x: Formula) -> tuple[Formula, Formula]:
@@ -34,10 +33,10 @@ def _quarter_turns(x: Formula) -> tuple[Formula, Formula]:
     turns = round(x * (2 / math.pi))
     left, rest = _HALF_PI, x
     for part in range(count):
-        scale = 1 << (bits * (part + 1) - 1)
-        cut = Fraction(math.floor(left * scale), scale)
-        rest, left = rest - turns * float(cut), left - cut
-    rest = rest - turns * float(left)
+        low = _UNIT + 1 - bits * (part + 1)
+        cut = left >> low << low
+        rest, left = rest - turns * (cut / (1 << _UNIT)), left - cut
+    rest = rest - turns * (left / (1 << _UNIT))
     return turns, rest.maximum(-0.8).minimum(0.8)
 
 
