@@ -26,10 +26,20 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from ..dialects import tensor, ternary
+from ..dialects.parameters import parameters, store_of
 from ..ir.errors import LoweringError, UnsupportedError
 
 NAME_ATTRIBUTE = "tensor.name"
 """The argument and result attribute of `func.func` that holds the user's name of the tensor."""
+
+
+STORED = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
+"""Ops of stored values, which no target writes by themselves."""
+
+
+class Inexpressible(Exception):
+    """An op, or a combination of types, that a target has no form for; says why."""
 
 
 class UnsupportedOps:
@@ -71,6 +81,36 @@ def require_elements(root: Operation, target: str, known: Callable[[Attribute], 
                     unsupported.add(op, str(error))
                     break
     unsupported.raise_if_any()
+
+
+def require_values(module: ModuleOp, what: str) -> None:
+    """Refuse parameters without values for `what`, a file that holds them.
+
+    Raises:
+        LoweringError: names the first ten.
+    """
+    wanted = list(dict.fromkeys(op.key.data for op in parameters(module)))
+    known = set(store_of(module).names()) if wanted else set[str]()
+    missing = [key for key in wanted if key not in known]
+    if missing:
+        shown = ", ".join(f"'{key}'" for key in missing[:10])
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise LoweringError(
+            f"{what} holds the weights, and {shown}{more} have no values; "
+            "give --weights FILE (.safetensors, .npz, .pt)"
+        )
+
+
+def write_within(write: Callable[[Operation], None], op: Operation) -> None:
+    """Write an op of the body of another.
+
+    Raises:
+        Inexpressible: it has no form; names it.
+    """
+    try:
+        write(op)
+    except Inexpressible as reason:
+        raise Inexpressible(f"'{op.name}' in its body: {reason}") from None
 
 
 def location_text(op: Operation) -> str:

@@ -6,12 +6,11 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from ...dialects.parameters import parameters, store_of
 from ...dialects.spike import AttentionOp, NetworkOp, SimulateOp
 from ...ir.errors import LoweringError
 from ...passes.analysis.compile_time import is_literal
 from ..artifact import Artifact
-from ..emission import UnsupportedOps, identifier
+from ..emission import UnsupportedOps, identifier, require_values
 from ..options import TargetOptions
 from ..target import Target
 from .graph import graph_of
@@ -49,7 +48,7 @@ class NirTarget(Target):
         del options
         networks = [op for op in module.body.block.ops if isinstance(op, NetworkOp)]
         unsupported = UnsupportedOps(self.name)
-        _require_values(module)
+        require_values(module, "a NIR file")
         graphs = [graph_of(network, unsupported) for network in networks]
         for op in module.body.block.walk():
             if not (is_literal(op) or isinstance(op, _AROUND)) and not _within_network(op):
@@ -78,14 +77,3 @@ def _hint(module: ModuleOp) -> str:
 
 def _within_network(op: Operation) -> bool:
     return isinstance(op, NetworkOp) or isinstance(op.parent_op(), NetworkOp)
-
-
-def _require_values(module: ModuleOp) -> None:
-    known = set(store_of(module).names())
-    missing = sorted({op.key.data for op in parameters(module)} - known)
-    if missing:
-        shown = ", ".join(f"'{key}'" for key in missing[:10])
-        raise LoweringError(
-            f"a NIR file holds the weights, and {shown} have no values; "
-            "give --weights FILE (.safetensors, .npz, .pt)"
-        )

@@ -7,12 +7,10 @@ from xdsl.ir import Operation
 from ...dialects import tensor
 from .elementwise import clip, extreme
 from .graph import Element
-from .onnx_writer import Rule, Writer
+from .onnx_writer import Rule, Writer, result_of
 
-
-def relu(e: Writer, op: tensor.ReluOp) -> None:
-    """max(x, 0)."""
-    e.bind(op.result, rectify(e, e.value(op.operand)))
+_GELU = {"exact": "none", "tanh": "tanh"}
+"""What ONNX calls the forms of GELU."""
 
 
 def rectify(e: Writer, name: str) -> str:
@@ -26,31 +24,16 @@ def rectify(e: Writer, name: str) -> str:
     return extreme(e, "Max", name, e.scalar(0, element))
 
 
-def relu6(e: Writer, op: tensor.Relu6Op) -> None:
-    """min(max(x, 0), 6)."""
-    e.bind(op.result, clip(e, e.value(op.operand), 0, 6))
-
-
-def gelu(e: Writer, op: tensor.GeluOp) -> None:
-    """Gelu, whose form is a word, and which ONNX names otherwise."""
-    approximate = "tanh" if op.approximate.data == "tanh" else "none"
-    e.bind(op.result, e.apply("Gelu", [e.value(op.operand)], approximate=approximate))
-
-
-def softmax(e: Writer, op: tensor.SoftmaxOp) -> None:
-    """Softmax along one axis."""
-    e.bind(op.result, e.apply("Softmax", [e.value(op.operand)], axis=op.axis.value.data))
-
-
-def log_softmax(e: Writer, op: tensor.LogSoftmaxOp) -> None:
-    """Logarithm of softmax along one axis."""
-    e.bind(op.result, e.apply("LogSoftmax", [e.value(op.operand)], axis=op.axis.value.data))
-
-
 RULES: dict[type[Operation], Rule] = {
-    tensor.ReluOp: relu,
-    tensor.Relu6Op: relu6,
-    tensor.GeluOp: gelu,
-    tensor.SoftmaxOp: softmax,
-    tensor.LogSoftmaxOp: log_softmax,
+    tensor.ReluOp: result_of(lambda e, op: rectify(e, e.value(op.operand))),
+    tensor.Relu6Op: result_of(lambda e, op: clip(e, e.value(op.operand), 0, 6)),
+    tensor.GeluOp: result_of(
+        lambda e, op: e.apply("Gelu", [e.value(op.operand)], approximate=_GELU[op.approximate.data])
+    ),
+    tensor.SoftmaxOp: result_of(
+        lambda e, op: e.apply("Softmax", [e.value(op.operand)], axis=op.axis.value.data)
+    ),
+    tensor.LogSoftmaxOp: result_of(
+        lambda e, op: e.apply("LogSoftmax", [e.value(op.operand)], axis=op.axis.value.data)
+    ),
 }

@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
 from ...dialects.elements import numpy_dtype
+from ...ir.arrays import Array, Dtype
 
-Array: TypeAlias = NDArray[Any]
 AttributeValue: TypeAlias = int | float | str | Sequence[int]
+Attributes: TypeAlias = dict[str, AttributeValue]
 
 DOMAIN = "triton_dsl"
 """The domain of our model-local functions."""
@@ -46,7 +46,7 @@ class Element(IntEnum):
     BFLOAT16 = 16
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> Dtype:
         """The NumPy dtype."""
         if self is Element.BFLOAT16:
             import ml_dtypes

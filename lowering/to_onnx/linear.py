@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
-from ...dialects import tensor
+from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, AnyTensor, is_float
 from .elementwise import choose
-from .graph import Element
+from .graph import Attributes, Element
 from .integer import exact_product
 from .narrow import dynamic_product
-from .onnx_writer import Rule, Writer
+from .onnx_writer import Rule, Writer, result_of
 from .shape import arange
 
 
@@ -53,7 +52,7 @@ def conv(e: Writer, op: tensor.ConvOp) -> None:
     window = window_attributes(op)
     if is_float(tensor_type(op.input)):
         inputs = [x, w] if op.bias is None else [x, w, e.value(op.bias)]
-        e.bind(op.result, e.apply("Conv", inputs, **window))
+        e.bind(op.result, e.apply("Conv", inputs, rest=(), result=None, **window))
         return
     element = e.element(x)
     accumulator = Element.INT64 if element.dtype.itemsize == 8 else Element.INT32
@@ -72,7 +71,7 @@ def conv(e: Writer, op: tensor.ConvOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-def window_attributes(op: Any) -> dict[str, Any]:
+def window_attributes(op: tensor.ConvOp | ternary.ConvOp | spike.ConvOp) -> Attributes:
     """The attributes of Conv; pads stand in the same order."""
     return {
         "strides": op.strides.get_values(),
@@ -82,10 +81,18 @@ def window_attributes(op: Any) -> dict[str, Any]:
     }
 
 
-def einsum(e: Writer, op: tensor.EinsumOp) -> None:
-    """Einsum."""
-    inputs = [e.value(v) for v in op.inputs]
-    e.bind(op.result, e.apply("Einsum", inputs, equation=op.equation.data))
+def pool_attributes(
+    op: tensor.MaxPoolOp | tensor.AvgPoolOp | spike.MaxPoolOp | spike.AvgPoolOp,
+) -> Attributes:
+    """The attributes of a pool; of means, whether pads count too."""
+    attributes: Attributes = {
+        "kernel_shape": op.kernel.get_values(),
+        "strides": op.strides.get_values(),
+        "pads": op.padding.get_values(),
+    }
+    if isinstance(op, tensor.AvgPoolOp | spike.AvgPoolOp):
+        attributes["count_include_pad"] = int(bool(op.count_include_pad.value.data))
+    return attributes
 
 
 def scaled_dot_product_attention(e: Writer, op: tensor.ScaledDotProductAttentionOp) -> None:
@@ -131,6 +138,8 @@ RULES: dict[type[Operation], Rule] = {
     tensor.MatmulOp: matmul,
     tensor.LinearOp: linear,
     tensor.ConvOp: conv,
-    tensor.EinsumOp: einsum,
+    tensor.EinsumOp: result_of(
+        lambda e, op: e.apply("Einsum", [e.value(v) for v in op.inputs], equation=op.equation.data)
+    ),
     tensor.ScaledDotProductAttentionOp: scaled_dot_product_attention,
 }

@@ -30,6 +30,7 @@ from ...dialects.ternary.types import is_trit
 from ...ir.trits import pack_trits
 from ...passes.analysis.magnitude import Magnitudes
 from ...passes.calibration.ranges import Range, recorded_range
+from ..emission import Inexpressible
 from .graph import DOMAIN, Array, AttributeValue, Element, Graph, element_type
 from .kernels import compute_type
 
@@ -41,14 +42,15 @@ NARROWED = 256
 """Parameters of so many integers are stored in 8 bits where these hold them."""
 
 
-class Inexpressible(Exception):
-    """An op, or a combination of types, that the target has no nodes for; says why."""
-
-
 Precision: TypeAlias = Literal["float32", "int8", "dynamic-int8"]
 
 Rule: TypeAlias = Callable[["Writer", Any], None]
 """Writes the nodes of one op."""
+
+
+def result_of(function: Callable[[Writer, Any], str]) -> Rule:
+    """A rule for the one result of an op."""
+    return lambda e, op: e.bind(op.result, function(e, op))
 
 
 class Writer:

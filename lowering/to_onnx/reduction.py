@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
@@ -14,7 +13,8 @@ from ...dialects.shapes import DYNAMIC
 from .graph import Element
 from .integer import DOUBLE_EXACT
 from .kernels import compute_type
-from .onnx_writer import Inexpressible, Rule, Writer
+from .linear import pool_attributes
+from .onnx_writer import Inexpressible, Rule, Writer, result_of
 
 _REDUCE = {
     tensor.ReduceSumOp: "ReduceSum",
@@ -114,12 +114,6 @@ def argmax(e: Writer, op: tensor.ArgOp) -> None:
     e.bind(op.result, out)
 
 
-def cumsum(e: Writer, op: tensor.CumsumOp) -> None:
-    """CumSum; the axis is an operand."""
-    axis = e.constant(np.array(op.position), "axis")
-    e.bind(op.result, e.apply("CumSum", [e.value(op.operand)], rest=[axis]))
-
-
 def top_k(e: Writer, op: tensor.TopKOp) -> None:
     """TopK, sorted; of equal elements ONNX Runtime takes the first, as the standard says."""
     x, k = e.value(op.operand), e.indices([op.k.value.data], "k")
@@ -135,31 +129,21 @@ def top_k(e: Writer, op: tensor.TopKOp) -> None:
     e.bind(op.values, e.cast(values, element))
 
 
-def gather_elements(e: Writer, op: tensor.GatherElementsOp) -> None:
-    """GatherElements."""
-    places = e.cast(e.value(op.indices), Element.INT64)
-    axis = op.axis.value.data
-    e.bind(op.result, e.apply("GatherElements", [e.value(op.operand)], rest=[places], axis=axis))
+def _pool(e: Writer, op: tensor.MaxPoolOp | tensor.AvgPoolOp) -> str:
+    """MaxPool, of int16 and int32 through a float type that holds them, or AveragePool."""
+    op_type = "MaxPool" if isinstance(op, tensor.MaxPoolOp) else "AveragePool"
+    return e.apply(op_type, [e.value(op.operand)], rest=(), result=None, **pool_attributes(op))
 
 
-def max_pool(e: Writer, op: tensor.MaxPoolOp) -> None:
-    """MaxPool; int16 and int32 go through a float type that holds them."""
-    e.bind(op.result, e.apply("MaxPool", [e.value(op.operand)], **_window(op)))
+def _cumsum(e: Writer, op: tensor.CumsumOp) -> str:
+    """CumSum; the axis is an operand."""
+    axis = e.constant(np.array(op.position), "axis")
+    return e.apply("CumSum", [e.value(op.operand)], rest=[axis])
 
 
-def avg_pool(e: Writer, op: tensor.AvgPoolOp) -> None:
-    """AveragePool."""
-    counted = int(bool(op.count_include_pad.value.data))
-    out = e.apply("AveragePool", [e.value(op.operand)], count_include_pad=counted, **_window(op))
-    e.bind(op.result, out)
-
-
-def _window(op: Any) -> dict[str, Any]:
-    return {
-        "kernel_shape": op.kernel.get_values(),
-        "strides": op.strides.get_values(),
-        "pads": op.padding.get_values(),
-    }
+def _gather_elements(e: Writer, op: tensor.GatherElementsOp) -> str:
+    places, axis = e.cast(e.value(op.indices), Element.INT64), op.axis.value.data
+    return e.apply("GatherElements", [e.value(op.operand)], rest=[places], axis=axis)
 
 
 def global_avg_pool(e: Writer, op: tensor.GlobalAvgPoolOp) -> None:
@@ -176,10 +160,10 @@ RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys(_REDUCE, reduce),
     tensor.ArgmaxOp: argmax,
     tensor.ArgminOp: argmax,
-    tensor.CumsumOp: cumsum,
-    tensor.GatherElementsOp: gather_elements,
+    tensor.CumsumOp: result_of(_cumsum),
+    tensor.GatherElementsOp: result_of(_gather_elements),
     tensor.TopKOp: top_k,
-    tensor.MaxPoolOp: max_pool,
-    tensor.AvgPoolOp: avg_pool,
+    tensor.MaxPoolOp: result_of(_pool),
+    tensor.AvgPoolOp: result_of(_pool),
     tensor.GlobalAvgPoolOp: global_avg_pool,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -13,7 +12,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.shape import SLICE_END
 from .graph import Element
-from .onnx_writer import Rule, Writer
+from .onnx_writer import Rule, Writer, result_of
 
 
 def reshape_to(e: Writer, op: tensor.ReshapeToOp) -> None:
@@ -50,17 +49,6 @@ def _reshape(e: Writer, operand: SSAValue, result: SSAValue, wishes: list[int]) 
     pieces = [e.dimension(x, -2 - w, shape[-2 - w]) if w <= -2 else e.indices([w]) for w in wishes]
     sizes = e.node("Concat", pieces, Element.INT64, axis=0)
     e.bind(result, e.reshape_to(x, sizes, literal_zero=0 in wishes))
-
-
-def permute(e: Writer, op: tensor.PermuteOp) -> None:
-    """Transpose."""
-    e.bind(op.result, e.apply("Transpose", [e.value(op.operand)], perm=op.perm.get_values()))
-
-
-def concatenate(e: Writer, op: tensor.ConcatenateOp) -> None:
-    """Concat."""
-    inputs = [e.value(v) for v in op.inputs]
-    e.bind(op.result, e.apply("Concat", inputs, axis=op.axis.value.data))
 
 
 def split(e: Writer, op: tensor.SplitOp) -> None:
@@ -124,30 +112,22 @@ def pad_to(e: Writer, op: tensor.PadToOp) -> None:
 _POOLS = (tensor.MaxPoolOp, tensor.AvgPoolOp)
 
 
-def squeeze(e: Writer, op: tensor.SqueezeOp) -> None:
-    """Squeeze; without axes nothing is dropped, where ONNX would drop all."""
-    _with_axes(e, op, "Squeeze")
+def _with_axes(op_type: str) -> Rule:
+    """Squeeze or Unsqueeze; without axes nothing happens, where ONNX would drop all."""
+
+    def written(e: Writer, op: tensor.SqueezeOp | tensor.UnsqueezeOp) -> str:
+        axes, x = op.axes.get_values(), e.value(op.operand)
+        if not axes:
+            return e.apply("Identity", [x])
+        return e.apply(op_type, [x], rest=[e.indices(axes, "axes")])
+
+    return result_of(written)
 
 
-def unsqueeze(e: Writer, op: tensor.UnsqueezeOp) -> None:
-    """Unsqueeze."""
-    _with_axes(e, op, "Unsqueeze")
-
-
-def _with_axes(e: Writer, op: Any, op_type: str) -> None:
-    axes = op.axes.get_values()
-    x = e.value(op.operand)
-    if not axes:
-        e.bind(op.result, e.apply("Identity", [x]))
-        return
-    e.bind(op.result, e.apply(op_type, [x], rest=[e.indices(axes, "axes")]))
-
-
-def expand(e: Writer, op: tensor.ExpandOp) -> None:
+def _expanded(e: Writer, op: tensor.ExpandOp) -> str:
     """Expand; a size of 1 keeps the operand's."""
-    sizes = [1 if size == -1 else size for size in op.shape.get_values()]
-    x = e.value(op.operand)
-    e.bind(op.result, e.apply("Expand", [x], rest=[e.indices(sizes)]))
+    sizes = e.indices([1 if size == -1 else size for size in op.shape.get_values()])
+    return e.apply("Expand", [e.value(op.operand)], rest=[sizes])
 
 
 def gather_rows(e: Writer, op: tensor.GatherRowsOp) -> None:
@@ -168,13 +148,17 @@ def arange(e: Writer, count: str) -> str:
 RULES: dict[type[Operation], Rule] = {
     tensor.ReshapeToOp: reshape_to,
     tensor.FlattenOp: flatten,
-    tensor.PermuteOp: permute,
-    tensor.ConcatenateOp: concatenate,
+    tensor.PermuteOp: result_of(
+        lambda e, op: e.apply("Transpose", [e.value(op.operand)], perm=op.perm.get_values())
+    ),
+    tensor.ConcatenateOp: result_of(
+        lambda e, op: e.apply("Concat", [e.value(v) for v in op.inputs], axis=op.axis.value.data)
+    ),
     tensor.SplitOp: split,
     tensor.SliceOp: slice_,
     tensor.PadToOp: pad_to,
-    tensor.SqueezeOp: squeeze,
-    tensor.UnsqueezeOp: unsqueeze,
-    tensor.ExpandOp: expand,
+    tensor.SqueezeOp: _with_axes("Squeeze"),
+    tensor.UnsqueezeOp: _with_axes("Unsqueeze"),
+    tensor.ExpandOp: result_of(_expanded),
     tensor.GatherRowsOp: gather_rows,
 }

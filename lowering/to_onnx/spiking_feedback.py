@@ -7,20 +7,19 @@ from collections.abc import Callable
 import numpy as np
 from xdsl.ir import Operation
 
-from ...dialects import spike, tensor, ternary
+from ...dialects import spike
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError
 from ...passes.analysis.step_form import CarriedState, StepForm, step_form
+from ..emission import STORED, Inexpressible, write_within
 from .graph import Element, element_type
-from .onnx_writer import Inexpressible, Writer
+from .onnx_writer import Writer
 from .scan import scan
 from .spiking_neurons import squeeze_step
 
 Write = Callable[[Writer, Operation], None]
 """Writes the nodes of one op."""
-
-_STORED = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
 
 
 def recurrent(e: Writer, op: spike.RecurrentOp, write: Write) -> None:
@@ -43,12 +42,8 @@ def recurrent(e: Writer, op: spike.RecurrentOp, write: Write) -> None:
 
 def _write_all(e: Writer, ops: list[Operation], write: Write) -> None:
     for op in ops:
-        if isinstance(op, _STORED):
-            continue
-        try:
-            write(e, op)
-        except Inexpressible as reason:
-            raise Inexpressible(f"'{op.name}' in its body: {reason}") from None
+        if not isinstance(op, STORED):
+            write_within(lambda inner: write(e, inner), op)
 
 
 def _loop(e: Writer, op: spike.RecurrentOp, form: StepForm, write: Write) -> None:

@@ -13,9 +13,9 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.types import dense_type, is_train
 from ...dialects.ternary.types import is_trit
-from .graph import DOMAIN, AttributeValue, Element, element_type
+from .graph import DOMAIN, Element, element_type
 from .integer import FLOAT_EXACT, exact_product
-from .linear import window_attributes
+from .linear import pool_attributes, window_attributes
 from .onnx_writer import FUNCTION_OPSET, Rule, Writer, unpack_attributes
 from .quantization import constant_of
 from .shape import arange
@@ -53,7 +53,7 @@ def conv(e: Writer, op: spike.ConvOp) -> None:
 
     def product(x: str, w: str) -> str:
         images = e.reshape(x, [-1, *input[2:]]) if DYNAMIC not in input[2:] else _merged(e, x)
-        out = e.apply("Conv", [images, w], **window)
+        out = e.apply("Conv", [images, w], rest=(), result=None, **window)
         return _steps_apart(e, out, x, input, result)
 
     def ternary(x: str) -> str:
@@ -142,9 +142,7 @@ def _exact_sums(
 def avg_pool(e: Writer, op: spike.AvgPoolOp) -> None:
     """AveragePool over the images of all steps."""
     stored = element_type(tensor_type(op.result).element_type)
-    counted = int(bool(op.count_include_pad.value.data))
-    x = e.numbers(op.operand, compute_element(stored))
-    out = _pool(e, op, x, "AveragePool", count_include_pad=counted)
+    out = _pool(e, op, e.numbers(op.operand, compute_element(stored)), "AveragePool")
     e.bind(op.result, e.cast(out, stored))
 
 
@@ -153,18 +151,10 @@ def max_pool(e: Writer, op: spike.MaxPoolOp) -> None:
     e.bind(op.result, _pool(e, op, e.numbers(op.operand, Element.FLOAT), "MaxPool"))
 
 
-def _pool(
-    e: Writer, op: spike.AvgPoolOp | spike.MaxPoolOp, x: str, op_type: str, **attributes: int
-) -> str:
+def _pool(e: Writer, op: spike.AvgPoolOp | spike.MaxPoolOp, x: str, op_type: str) -> str:
     input, result = dense_type(op.operand).get_shape(), dense_type(op.result).get_shape()
     images = e.reshape(x, [-1, *input[2:]]) if DYNAMIC not in input[2:] else _merged(e, x)
-    window: dict[str, AttributeValue] = {
-        "kernel_shape": op.kernel.get_values(),
-        "strides": op.strides.get_values(),
-        "pads": op.padding.get_values(),
-        **attributes,
-    }
-    out = e.apply(op_type, [images], rest=(), result=None, **window)
+    out = e.apply(op_type, [images], rest=(), result=None, **pool_attributes(op))
     return _steps_apart(e, out, x, input, result)
 
 

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor, ternary
-from ...dialects.parameters import parameters, store_of
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
@@ -22,10 +21,13 @@ from ...passes.decompose import decomposition
 from ..artifact import Artifact
 from ..comparison import calibration_inputs
 from ..emission import (
+    STORED,
+    Inexpressible,
     UnsupportedOps,
     argument_names,
     entry_function,
     identifier,
+    require_values,
     result_names,
     source_place,
 )
@@ -37,7 +39,7 @@ from .engine import self_check
 from .graph import Graph, Port, element_type
 from .model import FILE_LIMIT, IR_VERSIONS, ModelInfo, needs_external_data, serialize
 from .onnx_rules import takes, write
-from .onnx_writer import Inexpressible, Writer
+from .onnx_writer import Writer
 from .sharing import share_weights
 
 DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
@@ -128,7 +130,7 @@ class OnnxTarget(Target):
             BackendError: the `onnx` package is missing.
         """
         function = entry_function(module, self.name)
-        _require_values(module)
+        require_values(module, "an ONNX file")
         graph = build_graph(function, options)
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
         always = options.external_data == "always"
@@ -166,21 +168,6 @@ def _doc(module: ModuleOp, name: str) -> str:
     if place is None:
         return name
     return f"{name}, compiled from {place.rpartition('/')[2].split(':')[0]}"
-
-
-def _require_values(module: ModuleOp) -> None:
-    wanted = list(dict.fromkeys(op.key.data for op in parameters(module)))
-    if not wanted:
-        return
-    known = set(store_of(module).names())
-    missing = [key for key in wanted if key not in known]
-    if missing:
-        shown = ", ".join(f"'{key}'" for key in missing[:10])
-        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-        raise LoweringError(
-            f"an ONNX file holds the weights, and {shown}{more} have no values; "
-            "give --weights FILE (.safetensors, .npz, .pt)"
-        )
 
 
 def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
@@ -236,8 +223,7 @@ def _reserve_keys(function: func.FuncOp, writer: Writer) -> None:
 
 
 def _emit_op(writer: Writer, op: Operation, unsupported: UnsupportedOps) -> None:
-    stored = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
-    if isinstance(op, stored):
+    if isinstance(op, STORED):
         return
     try:
         write(writer, op)

@@ -162,7 +162,7 @@ def conv(e: Writer, op: ternary.ConvOp) -> None:
         if bias is not None and scale is None and wide is element:
             inputs.append(e.value(bias))
             bias = None
-        out = e.cast(e.apply("Conv", inputs, **window), element)
+        out = e.cast(e.apply("Conv", inputs, rest=(), result=None, **window), element)
         _finish(e, op, out, scale, bias_done=op.bias is not bias)
         return
     out = exact_product(

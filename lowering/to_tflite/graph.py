@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
 from ...dialects.elements import numpy_dtype
 from ...dialects.shapes import Shape
+from ...ir.arrays import Array, Dtype
 from ...ir.errors import LoweringError
 
-Array: TypeAlias = NDArray[Any]
 OptionValue: TypeAlias = bool | int | float | Sequence[int]
 
 
@@ -41,7 +40,7 @@ class Element(IntEnum):
     INT2 = 19
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> Dtype:
         """The NumPy dtype of the values; those of less than a byte are held as int8."""
         if self is Element.BFLOAT16:
             import ml_dtypes

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from xdsl.ir import Block, SSAValue
 
-from ...dialects import spike, tensor, ternary
+from ...dialects import spike
 from ...dialects.spike.types import dense_type
+from ..emission import STORED, Inexpressible, write_within
 from .graph import Tensor
 from .spiking import check_steps, joined, spread, step_of
-from .tflite_writer import Inexpressible, Rule, Writer
-
-_STORED = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
+from .tflite_writer import Rule, Writer
 
 
 def scan(e: Writer, op: spike.ScanOp, write: Rule) -> None:
@@ -42,12 +41,8 @@ def _one_step(e: Writer, op: spike.ScanOp, inputs: list[Tensor], write: Rule) ->
     for inner in body.ops:
         if isinstance(inner, spike.YieldOp):
             return [e.value(values.get(value, value)) for value in inner.operands]
-        if isinstance(inner, _STORED):
-            continue
-        try:
-            write(e, inner.clone(values))
-        except Inexpressible as reason:
-            raise Inexpressible(f"'{inner.name}' in its body: {reason}") from None
+        if not isinstance(inner, STORED):
+            write_within(lambda op: write(e, op), inner.clone(values))
     return []
 
 

@@ -10,22 +10,24 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from ...dialects import tensor, ternary
-from ...dialects.parameters import parameters, store_of
+from ...dialects import tensor
 from ...dialects.spike.types import dense_type
 from ...dialects.traits import ChannelsFirst, has
-from ...ir.errors import LoweringError, OptionError
+from ...ir.errors import OptionError
 from ...ir.pipeline import option_text
 from ...passes.calibration.ranges import Range, recorded_calibration, recorded_range
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
 from ..comparison import calibration_inputs
 from ..emission import (
+    STORED,
+    Inexpressible,
     UnsupportedOps,
     argument_names,
     entry_function,
     identifier,
     require_elements,
+    require_values,
     result_names,
 )
 from ..options import TargetOptions, option
@@ -41,7 +43,7 @@ from .integer_kernels import integer_kernels, needed, put_on_grid
 from .layout import Layout, channels_last, plain
 from .precision import BITS_8, BITS_16, store_weights, to_dynamic_int8, to_float16
 from .tflite_rules import takes, write
-from .tflite_writer import Inexpressible, Writer
+from .tflite_writer import Writer
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class TFLiteTarget(Target):
             BackendError: `ai-edge-litert` is missing.
         """
         function = entry_function(module, self.name)
-        _require_values(module)
+        require_values(module, "a .tflite file")
         graph, orders, ranges, reference = build_graph(function, options)
         if options.fuse:
             fuse(graph)
@@ -190,19 +192,6 @@ STAGES: tuple[Stage, ...] = (
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
 )
 """The pipeline before emission, behind `decompose`."""
-
-
-def _require_values(module: ModuleOp) -> None:
-    wanted = list(dict.fromkeys(op.key.data for op in parameters(module)))
-    known = set(store_of(module).names()) if wanted else set[str]()
-    missing = [key for key in wanted if key not in known]
-    if missing:
-        shown = ", ".join(f"'{key}'" for key in missing[:10])
-        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-        raise LoweringError(
-            f"a .tflite file holds the weights, and {shown}{more} have no values; "
-            "give --weights FILE (.safetensors, .npz, .pt)"
-        )
 
 
 Orders = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
@@ -276,8 +265,7 @@ _ALIKE = (tensor.DequantizeOp, tensor.QuantizeOp, tensor.MaxPoolOp)
 def _emit_op(
     writer: Writer, op: Operation, unsupported: UnsupportedOps, kernel: Kernel | None = None
 ) -> None:
-    stored = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
-    if isinstance(op, stored):
+    if isinstance(op, STORED):
         return
     try:
         if kernel is None:

@@ -20,6 +20,7 @@ from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC, Shape, broadcast
 from ...dialects.spike.types import TrainType, dense_type
 from ...passes.analysis.magnitude import Magnitudes
+from ..emission import Inexpressible
 from .graph import (
     Array,
     Element,
@@ -41,10 +42,6 @@ MOVES = frozenset(
     "EXPAND_DIMS PAD PADV2 RESHAPE SLICE SQUEEZE STRIDED_SLICE TILE TRANSPOSE".split()  # noqa: SIM905
 )
 """Operators that move integers: their result is on the grid of the first input."""
-
-
-class Inexpressible(Exception):
-    """An op, or a combination of types, that the target has no operators for; says why."""
 
 
 Rule: TypeAlias = Callable[["Writer", Any], None]
