@@ -29,15 +29,7 @@ from .scopes import FAILED, FailedError, Scope
 from .sizes import Free
 
 if TYPE_CHECKING:
-    from onnx import (
-        FunctionProto,
-        GraphProto,
-        ModelProto,
-        NodeProto,
-        OperatorSetIdProto,
-        TypeProto,
-        ValueInfoProto,
-    )
+    import onnx
 
 
 class OnnxWarning(UserWarning):
@@ -140,7 +132,7 @@ class _Importer:
     """Reads one model."""
 
     def __init__(
-        self, model: ModelProto, where: str, folder: Path | None, recognize_ternary: bool
+        self, model: onnx.ModelProto, where: str, folder: Path | None, recognize_ternary: bool
     ) -> None:
         self.model, self.where, self.folder = model, where, folder
         self.block = Block()
@@ -186,7 +178,7 @@ class _Importer:
         )
         return Imported(module, self.problems, list(self.needed), groups, self.notes)
 
-    def _opsets(self, entries: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    def _opsets(self, entries: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
         opsets = {_domain(entry.domain): int(entry.version) for entry in entries}
         version = opsets.setdefault("", 1)
         low, high = OPSETS
@@ -199,7 +191,7 @@ class _Importer:
 
     # What a graph takes.
 
-    def initializers(self, graph: GraphProto, scope: Scope) -> None:
+    def initializers(self, graph: onnx.GraphProto, scope: Scope) -> None:
         """Values that a graph brings along."""
         for proto in graph.initializer:
             require_text(self.where, proto.name)
@@ -220,7 +212,7 @@ class _Importer:
 
     def _input(
         self,
-        info: ValueInfoProto,
+        info: onnx.ValueInfoProto,
         scope: Scope,
         shapes: dict[str, Sequence[int | str]],
         constants: dict[str, InputValue],
@@ -251,7 +243,7 @@ class _Importer:
 
     # Nodes.
 
-    def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
+    def nodes(self, nodes: Iterable[onnx.NodeProto], scope: Scope) -> None:
         """The nodes of a graph or function, in order."""
         for index, node in enumerate(nodes):
             self.count += 1
@@ -284,7 +276,7 @@ class _Importer:
                 problem = ProblemError(f"its inputs or attributes do not fit it: {error}")
                 self._fail(scope, outputs, node.op_type, place, problem)
 
-    def _node(self, node: NodeProto, inputs: list[Value], scope: Scope, shown: str) -> Results:
+    def _node(self, node: onnx.NodeProto, inputs: list[Value], scope: Scope, shown: str) -> Results:
         domain = _domain(node.domain)
         key = (domain, node.op_type)
         attributes = attributes_of(node.attribute, self.folder, self.where)
@@ -311,7 +303,7 @@ class _Importer:
         name = ".".join(filter(None, key))
         raise ProblemError(REFUSED.get(name) or f"the operator {name} is not known")
 
-    def _proto_type(self, value: Value) -> TypeProto:
+    def _proto_type(self, value: Value) -> onnx.TypeProto:
         """The type of a value, for functions of the standard that depend on types."""
         from onnx import TypeProto, helper
 
@@ -323,7 +315,7 @@ class _Importer:
 
     def _inlined(
         self,
-        function: FunctionProto,
+        function: onnx.FunctionProto,
         inputs: list[Value],
         own: dict[str, AttributeValue],
         outer: Scope,
@@ -362,7 +354,7 @@ class _Importer:
 
     # Results.
 
-    def _output(self, info: ValueInfoProto, scope: Scope) -> tuple[bool, list[SSAValue]]:
+    def _output(self, info: onnx.ValueInfoProto, scope: Scope) -> tuple[bool, list[SSAValue]]:
         """Whether an output is a sequence, and its values; none where it is refused."""
         name = info.name
         self.builder.location = self._location(name, 0)
@@ -381,7 +373,7 @@ class _Importer:
             self._fail(scope, [name], "output", f"'{name}'", problem)
             return False, []
 
-    def _check_type(self, type: TypeProto.Tensor, value: SSAValue) -> None:
+    def _check_type(self, type: onnx.TypeProto.Tensor, value: SSAValue) -> None:
         if type.elem_type:
             stated, have = type_of_proto(type.elem_type), type_of_value(self.builder, value)
             if stated != have:
@@ -391,7 +383,7 @@ class _Importer:
                 )
 
 
-def _resolved(node: NodeProto, attributes: Mapping[str, AttributeValue]) -> NodeProto:
+def _resolved(node: onnx.NodeProto, attributes: Mapping[str, AttributeValue]) -> onnx.NodeProto:
     """A node with values for attributes that name those of the function around it."""
     from onnx import NodeProto, helper
 

@@ -6,7 +6,7 @@ mean (`importer`, `onnx_operators`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from os import PathLike
 from pathlib import Path, PurePosixPath
@@ -206,27 +206,21 @@ def attributes_of(
     """Attributes by name: numbers, text, lists, arrays, or graphs as they are."""
     from onnx import AttributeProto as types
 
+    def text(data: bytes) -> str:
+        return data.decode("utf-8", "replace")
+
+    read: dict[int, Callable[[AttributeProto], AttributeValue]] = {
+        types.FLOAT: lambda entry: entry.f,
+        types.INT: lambda entry: entry.i,
+        types.STRING: lambda entry: text(entry.s),
+        types.TENSOR: lambda entry: tensor_array(entry.t, folder, where),
+        types.FLOATS: lambda entry: list(entry.floats),
+        types.INTS: lambda entry: list(entry.ints),
+        types.STRINGS: lambda entry: [text(data) for data in entry.strings],
+        types.GRAPH: lambda entry: entry.g,
+    }
     attributes: dict[str, AttributeValue] = {}
     for entry in entries:
         require_text(where, entry.name, entry.ref_attr_name)
-        value: AttributeValue
-        if entry.type == types.FLOAT:
-            value = float(entry.f)
-        elif entry.type == types.INT:
-            value = int(entry.i)
-        elif entry.type == types.STRING:
-            value = entry.s.decode("utf-8", "replace")
-        elif entry.type == types.TENSOR:
-            value = tensor_array(entry.t, folder, where)
-        elif entry.type == types.FLOATS:
-            value = [float(number) for number in entry.floats]
-        elif entry.type == types.INTS:
-            value = [int(number) for number in entry.ints]
-        elif entry.type == types.STRINGS:
-            value = [text.decode("utf-8", "replace") for text in entry.strings]
-        elif entry.type == types.GRAPH:
-            value = entry.g
-        else:
-            value = entry
-        attributes[entry.name] = value
+        attributes[entry.name] = read[entry.type](entry) if entry.type in read else entry
     return attributes

@@ -70,35 +70,24 @@ def _gelu(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.GeluOp(call[0], "tanh" if approximate == "tanh" else "exact"))
 
 
-def along_axis(kind: Callable[[SSAValue, int], Operation]) -> Rule:
-    """A rule for an op along an axis; up to opset 12 along all axes from that one on."""
+def along_axis(function: Callable[[Builder, SSAValue, int], SSAValue]) -> Rule:
+    """A rule for what works along an axis; up to opset 12 along all axes from that one on."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        x, rank = call[0], e.rank(call[0])
-        if call.opset >= 13:
-            return e.add(kind(x, call.integer("axis", -1) % max(rank, 1)))
-        axis, sizes = call.integer("axis", 1) % max(rank, 1), e.sizes(x)
-        if axis == rank - 1:
-            return e.add(kind(x, axis))
+        x, rank = call[0], max(e.rank(call[0]), 1)
+        axis, sizes = call.integer("axis", -1 if call.opset >= 13 else 1) % rank, e.sizes(x)
+        if call.opset >= 13 or axis == rank - 1:
+            return function(e, x, axis)
         flat = e.reshape(x, (*sizes[:axis], product(sizes[axis:])))
-        return e.reshape(e.add(kind(flat, axis)), sizes)
+        return e.reshape(function(e, flat, axis), sizes)
 
     return rule
 
 
-def _hardmax(e: Builder, call: Call) -> SSAValue:
-    def made(x: SSAValue, axis: int) -> SSAValue:
-        size = e.shape(x)[axis]
-        first = e.add(tensor.ArgmaxOp(x, axis, keepdims=True))
-        places = e.along(e.indices(counted(size)), axis, e.rank(x))
-        return e.convert(e.add(tensor.CompareOp(first, places, "eq")), x)
-
-    x, rank = call[0], e.rank(call[0])
-    if call.opset >= 13:
-        return made(x, call.integer("axis", -1) % rank)
-    axis, sizes = call.integer("axis", 1) % rank, e.sizes(x)
-    flat = e.reshape(x, (*sizes[:axis], product(sizes[axis:])))
-    return e.reshape(made(flat, axis), sizes)
+def _hardmax(e: Builder, x: SSAValue, axis: int) -> SSAValue:
+    first = e.add(tensor.ArgmaxOp(x, axis, keepdims=True))
+    places = e.along(e.indices(counted(e.shape(x)[axis])), axis, e.rank(x))
+    return e.convert(e.add(tensor.CompareOp(first, places, "eq")), x)
 
 
 RULES: dict[str, Rule] = {
@@ -107,16 +96,16 @@ RULES: dict[str, Rule] = {
     "Gelu": _gelu,
     "HardSigmoid": _with_alpha(tensor.HardSigmoidOp, 0.2, 0.5),
     "HardSwish": unary(tensor.HardSwishOp),
-    "Hardmax": _hardmax,
+    "Hardmax": along_axis(_hardmax),
     "LeakyRelu": _with_alpha(tensor.LeakyReluOp, 0.01),
-    "LogSoftmax": along_axis(tensor.LogSoftmaxOp),
+    "LogSoftmax": along_axis(lambda e, x, axis: e.add(tensor.LogSoftmaxOp(x, axis))),
     "Mish": unary(tensor.MishOp),
     "PRelu": _prelu,
     "Relu": unary(tensor.ReluOp),
     "Selu": _selu,
     "Shrink": formula(_shrink),
     "Sigmoid": unary(tensor.SigmoidOp),
-    "Softmax": along_axis(tensor.SoftmaxOp),
+    "Softmax": along_axis(lambda e, x, axis: e.add(tensor.SoftmaxOp(x, axis))),
     "Softplus": unary(tensor.SoftplusOp),
     "Softsign": unary(tensor.SoftsignOp),
     "Swish": formula(_swish),

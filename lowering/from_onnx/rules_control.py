@@ -145,10 +145,6 @@ def _erase(e: Builder, call: Call) -> list[SSAValue]:
     return [*values[:place], *values[place + 1 :]]
 
 
-def _length(e: Builder, call: Call) -> SSAValue:
-    return e.indices(len(call.sequence()))
-
-
 def _joined(e: Builder, call: Call) -> SSAValue:
     values = call.sequence()
     if call.integer("new_axis", 0):
@@ -185,24 +181,20 @@ def _sequence_map(e: Builder, call: Call) -> Results:
     return tuple(rows)
 
 
-def _has_element(e: Builder, call: Call) -> SSAValue:
-    return e.known(np.asarray(call.has(0)), i1)
-
-
 RULES: dict[str, Rule] = {
     "ConcatFromSequence": _joined,
     "If": _if,
     "Loop": _loop,
     "Optional": lambda e, call: call.value(0) if call.has(0) else None,
     "OptionalGetElement": lambda e, call: call.value(0),
-    "OptionalHasElement": _has_element,
+    "OptionalHasElement": lambda e, call: e.known(np.asarray(call.has(0)), i1),
     "Scan": _scan,
     "SequenceAt": _at,
     "SequenceConstruct": lambda e, call: call.tensors(),
     "SequenceEmpty": lambda e, call: [],
     "SequenceErase": _erase,
     "SequenceInsert": _insert,
-    "SequenceLength": _length,
+    "SequenceLength": lambda e, call: e.indices(len(call.sequence())),
     "SequenceMap": _sequence_map,
     "SplitToSequence": _split_sequence,
 }

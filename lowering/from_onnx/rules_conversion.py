@@ -25,10 +25,6 @@ def _cast(e: Builder, call: Call) -> SSAValue:
     return _converted(e, call, *type_of_proto(number))
 
 
-def _cast_like(e: Builder, call: Call) -> SSAValue:
-    return _converted(e, call, *type_of_value(e, call[1]))
-
-
 def _converted(e: Builder, call: Call, element: Attribute, format: Format | None) -> SSAValue:
     mode = call.text("round_mode", "up")
     if mode not in ROUND_MODES:
@@ -131,5 +127,8 @@ def _narrowed(e: Builder, x: SSAValue, format: Format) -> SSAValue:
     return rest
 
 
-RULES: dict[str, Rule] = {"Cast": _cast, "CastLike": _cast_like}
+RULES: dict[str, Rule] = {
+    "Cast": _cast,
+    "CastLike": lambda e, call: _converted(e, call, *type_of_value(e, call[1])),
+}
 """By the type of the operator."""

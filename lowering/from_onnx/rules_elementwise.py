@@ -69,8 +69,7 @@ def _mean(e: Builder, call: Call) -> SSAValue:
 
 
 def _mod(e: Builder, call: Call) -> SSAValue:
-    lhs, rhs = call[0], call[1]
-    return e.add((tensor.FmodOp if call.integer("fmod", 0) else tensor.ModOp)(lhs, rhs))
+    return e.add((tensor.FmodOp if call.flag("fmod", False) else tensor.ModOp)(call[0], call[1]))
 
 
 def _pow(e: Builder, call: Call) -> SSAValue:
@@ -162,10 +161,6 @@ def _is_inf(e: Builder, call: Call) -> SSAValue:
     return matches[0] if matches else e.add(tensor.CompareOp(x, x, "lt"))
 
 
-def _where(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.WhereOp(call[0], call[1], call[2]))
-
-
 def _clip(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     if call.opset < 11:
@@ -239,7 +234,7 @@ RULES: dict[str, Rule] = {
     "Sub": binary(tensor.SubOp),
     "Sum": variadic(tensor.AddOp),
     "Tan": unary(tensor.TanOp),
-    "Where": _where,
+    "Where": lambda e, call: e.add(tensor.WhereOp(call[0], call[1], call[2])),
     "Xor": binary(tensor.XorOp),
 }
 """By the type of the operator."""

@@ -59,12 +59,12 @@ def linear(e: Builder, x: SSAValue, weight: SSAValue, bias: SSAValue | None = No
         matmul = e.convert(sums, x)
         e.exact[matmul] = sums
         return matmul
-    factor = None if scale is None else _scale(e, scale, x, key)
+    factor = None if scale is None else scale_of(e, scale, x, key)
     added = None if bias is None else e.real(bias)
     return e.add(ternary.LinearOp(x, trits, scale=factor, bias=added))
 
 
-def _scale(e: Builder, scale: Array, x: SSAValue, key: str) -> SSAValue:
+def scale_of(e: Builder, scale: Array, x: SSAValue, key: str) -> SSAValue:
     value = e.known(scale, tensor_type(x).element_type)
     e.names[value] = f"{key}_scale"
     return e.real(value)
@@ -81,10 +81,6 @@ def exact_integers(e: Builder, x: SSAValue, terms: int) -> SSAValue | None:
     if not exact or numpy_dtype(tensor_type(x).element_type) != np.float32:
         return None
     return owner.operand if info.min < 0 else e.convert(owner.operand, i32)
-
-
-def _matmul(e: Builder, call: Call) -> SSAValue:
-    return linear(e, call[0], call[1])
 
 
 def _gemm(e: Builder, call: Call) -> SSAValue:
@@ -255,7 +251,7 @@ RULES: dict[str, Rule] = {
     "Det": _det,
     "Einsum": _einsum,
     "Gemm": _gemm,
-    "MatMul": _matmul,
+    "MatMul": lambda e, call: linear(e, call[0], call[1]),
     "MatMulInteger": _matmul_integer,
     "QLinearMatMul": _qlinear_matmul,
 }

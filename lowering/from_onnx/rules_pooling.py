@@ -145,17 +145,11 @@ def _max_unpool(e: Builder, call: Call) -> SSAValue:
 
     x, shape = call[0], e.shape(call[0])
     window = Window(e, call, call.integers("kernel_shape", []), list(shape[2:]))
-    if call.has(2):
-        wanted = e.int_list(call[2], "output shape")
-    else:
-        wanted = [*shape[:2]]
-        for axis, size in enumerate(shape[2:]):
-            grown = (size - 1) * window.strides[axis] + window.kernel[axis]
-            wanted.append(grown - window.low[axis] - window.high[axis])
     plain = [*shape[:2]]
     for axis, size in enumerate(shape[2:]):
         grown = (size - 1) * window.strides[axis] + window.kernel[axis]
         plain.append(grown - window.low[axis] - window.high[axis])
+    wanted = e.int_list(call[2], "output shape") if call.has(2) else plain
     check_size(wanted)
     places = e.array(call[1], "indices")
     if places.size and (places.min() < 0 or places.max() >= math.prod(plain)):

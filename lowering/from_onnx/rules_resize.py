@@ -188,9 +188,8 @@ def _along(
     return e.add(tensor.WhereOp(inside, result, fill))
 
 
-def _upsample(e: Builder, call: Call) -> SSAValue:
-    return _resize(e, Call("Resize", "", 10, call.inputs, call.attributes))
-
-
-RULES: dict[str, Rule] = {"Resize": _resize, "Upsample": _upsample}
+RULES: dict[str, Rule] = {
+    "Resize": _resize,
+    "Upsample": lambda e, call: _resize(e, replace(call, opset=10)),
+}
 """By the type of the operator."""

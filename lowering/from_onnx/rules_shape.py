@@ -205,14 +205,6 @@ def _shape(e: Builder, call: Call) -> SSAValue:
     return e.sizes_value(table)
 
 
-def _size(e: Builder, call: Call) -> SSAValue:
-    return e.sizes_value(total(e.sizes(call[0])))
-
-
-def _expand(e: Builder, call: Call) -> SSAValue:
-    return expanded(e, call[0], e.size_list(call[1], "shape"))
-
-
 def expanded(e: Builder, x: SSAValue, shape: list[Size]) -> SSAValue:
     """x broadcast together with a tensor of `shape`."""
     sizes = e.sizes(x)
@@ -309,12 +301,12 @@ def _mirrored(
 
 RULES: dict[str, Rule] = {
     "Concat": _concat,
-    "Expand": _expand,
+    "Expand": lambda e, call: expanded(e, call[0], e.size_list(call[1], "shape")),
     "Flatten": _flatten,
     "Pad": _pad,
     "Reshape": _reshape,
     "Shape": _shape,
-    "Size": _size,
+    "Size": lambda e, call: e.sizes_value(total(e.sizes(call[0]))),
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,

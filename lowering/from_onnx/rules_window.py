@@ -9,10 +9,9 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
-from ...dialects.inference import tensor_type
 from ..from_torch.sizes import ProblemError
 from .onnx_builder import Builder, Call, Rule
-from .rules_linear import centred, exact_integers, trits_of
+from .rules_linear import centred, exact_integers, scale_of, trits_of
 from .rules_quantization import requantized
 from .rules_shape import check_size, padded, take
 from .sizes import static
@@ -46,7 +45,7 @@ def convolution(
     if known is None:
         return e.add(tensor.ConvOp(x, weight, bias, **options))
     key = e.names.get(weight, "weight")
-    trits, scale = e.trits(known[0], key), None
+    trits = e.trits(known[0], key)
     whole = None
     if known[1] is None and bias is None:
         whole = exact_integers(e, x, known[0][0].size)
@@ -55,10 +54,7 @@ def convolution(
         result = e.convert(sums, x)
         e.exact[result] = sums
         return result
-    if known[1] is not None:
-        value = e.known(known[1], tensor_type(x).element_type)
-        e.names[value] = f"{key}_scale"
-        scale = e.real(value)
+    scale = None if known[1] is None else scale_of(e, known[1], x, key)
     added = None if bias is None else e.real(bias)
     return e.add(ternary.ConvOp(x, trits, scale=scale, bias=added, **options))
 
