@@ -15,6 +15,8 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float, is_integer
 from ...dialects.tensor.elementwise import BinaryOp
+from ...dialects.tensor.formula import Formula
+from ...dialects.tensor.functions import is_negative
 from ..torch_functions import FUNCTIONS
 from .calls import Call, Operand, fake_tensor
 from .sizes import ProblemError, is_node
@@ -220,6 +222,25 @@ def _log10(e: Builder, x: SSAValue) -> SSAValue:
     return e.add(tensor.MulOp(e.add(tensor.LogOp(x)), factor))
 
 
+def _formula(function: Callable[[Formula, Formula], Formula]) -> Rule:
+    """A rule for a formula of two operands."""
+    return lambda e, call: function(*(Formula(e, x) for x in pair(e, call))).value
+
+
+def _number_of(kind: type[BinaryOp]) -> Rule:
+    """`fmax` and `fmin`: of a number and NaN the number."""
+
+    def either(x: Formula, y: Formula) -> Formula:
+        return x.compare("ne", x).choose(y, y.compare("ne", y).choose(x, x.of(kind, y)))
+
+    return _formula(either)
+
+
+def _sign_bit(e: Builder, call: Call) -> SSAValue:
+    x = Formula(e, e.value(call["self"]))
+    return (is_negative(x) if is_float(tensor_type(x.value)) else x < 0).value
+
+
 def _test(kind: type[tensor.PredicateOp]) -> Rule:
     """A rule for a test of floats, which no integer passes."""
 
@@ -252,6 +273,7 @@ RULES: dict[str, Rule] = {
     "bitwise_right_shift": arithmetic(tensor.ShiftRightOp),
     "bitwise_xor": arithmetic(tensor.XorOp, tensor.XorOp),
     "ceil": _rounded(tensor.CeilOp),
+    "copysign": _formula(lambda x, y: is_negative(y).choose(-abs(x), abs(x))),
     "clamp": _clamp,
     "clamp_max": _clamp,
     "clamp_min": _clamp,
@@ -267,6 +289,8 @@ RULES: dict[str, Rule] = {
     "eq": compare("eq"),
     "floor": _rounded(tensor.FloorOp),
     "floor_divide": _floor_divide,
+    "fmax": _number_of(tensor.MaximumOp),
+    "fmin": _number_of(tensor.MinimumOp),
     "ge": compare("ge"),
     "gt": compare("gt"),
     "isinf": _test(tensor.IsInfOp),
@@ -289,6 +313,7 @@ RULES: dict[str, Rule] = {
     "round": _rounded(tensor.RoundOp),
     "rsub": _rsub,
     "sign": unary(tensor.SignOp),
+    "signbit": _sign_bit,
     "square": composed(_square),
     "sub": arithmetic(tensor.SubOp),
     "trunc": _rounded(tensor.TruncOp),

@@ -154,6 +154,24 @@ def _arg_sort(e: Builder, call: Call) -> SSAValue:
     return _sorted(e, call)[1]
 
 
+def _median(e: Builder, call: Call) -> Result:
+    """The lower median, NaN where an element is; of everything, or along an axis with indices."""
+    x, sizes, is_along = e.value(call["self"]), e.sizes(call["self"]), "dim" in call
+    if not is_along:
+        x, sizes = e.add(tensor.ReshapeToOp(x, [-1])), (math.prod(static(sizes)),)
+    axis = call.axis(len(sizes)) if is_along else 0
+    middle = static([sizes[axis]])[0] // 2
+    op = tensor.TopKOp(x, middle + 1, axis)
+    e.add(op)
+    # NaN is the largest of all.
+    is_nan = (top := Formula(e, op.values).cut(axis, 0, 1)).compare("ne", top)
+    parts = [Formula(e, result) for result in op.results]
+    chosen = [is_nan.choose(p.cut(axis, 0, 1), p.cut(axis, middle, middle + 1)) for p in parts]
+    if not call.flag("keepdim"):
+        chosen = [part.of(tensor.SqueezeOp, axes=[axis]) for part in chosen]
+    return [part.value for part in chosen] if is_along else chosen[0].value
+
+
 # Normalisations.
 
 
@@ -249,6 +267,7 @@ RULES: dict[str, Rule] = {
     "logsumexp": reduction(tensor.ReduceLogSumExpOp),
     "max": _extreme(tensor.ReduceMaxOp, tensor.ArgmaxOp, tensor.MaximumOp),
     "mean": reduction(tensor.ReduceMeanOp),
+    "median": _median,
     "min": _extreme(tensor.ReduceMinOp, tensor.ArgminOp, tensor.MinimumOp),
     "native_group_norm": _first_of(_group_norm),
     "native_layer_norm": _first_of(_layer_norm),

@@ -16,6 +16,7 @@ X, Y = (torch.randn(3, 5, generator=GENERATOR) for _ in range(2))
 PLACES = torch.tensor([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1, 1, 2, 2, 0]])
 INTS = torch.tensor([[-100, 5, 7, 2**31 - 1, -(2**31)], [1, 2, 3, 4, 5]], dtype=torch.int32)
 OTHERS = torch.tensor([[3, -2, 7, 100, 1], [9, 8, 7, 6, 5]], dtype=torch.int32)
+HOLES = torch.tensor([[1.0, -2.0, torch.nan], [0.0, -0.0, -torch.inf], [torch.inf, 3.0, -1.0]])
 TINY = torch.tensor([3e-8, -3e-8, 0.0])
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
@@ -24,6 +25,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     **{name: (getattr(torch, name), (X / 5,)) for name in ("asin", "acos", "atanh")},
     **{name: (getattr(torch, name), (X.abs() + 1,)) for name in ("acosh", "log2")},
     **{name: (getattr(torch, name), (X, Y)) for name in ("hypot", "atan2", "fmod")},
+    **{name: (getattr(torch, name), (HOLES, HOLES.T)) for name in ("fmax", "fmin", "copysign")},
+    "signbit": (torch.signbit, (HOLES,)),
+    "signbit of integers": (torch.signbit, (INTS,)),
+    "median": (torch.median, (X,)),
+    "median of integers": (torch.median, (INTS,)),
+    "median along": (lambda x: x.median(1), (X,)),
+    "median of an even number": (lambda x: x.median(1, keepdim=True)[0], (X[:, :4],)),
+    "median with NaN": (lambda x: x.median(0)[0], (HOLES,)),
     "fmod of integers": (torch.fmod, (INTS, OTHERS)),
     "var": (lambda x: x.var(), (X,)),
     "var along": (lambda x: x.var(1, correction=0), (X,)),
@@ -84,7 +93,8 @@ def called(function: Callable[..., Any], count: int) -> torch.nn.Module:
 @pytest.mark.parametrize("name", CASES)
 def test_a_function_is_that_of_pytorch(name: str) -> None:
     function, inputs = CASES[name]
-    module = from_torch(called(function, len(inputs)), inputs)
+    dynamic = {} if name.startswith("median") else None  # half of a free number is none
+    module = from_torch(called(function, len(inputs)), inputs, dynamic=dynamic)
     expected = function(*inputs)
     results = run_module(module, [v.numpy() for v in inputs])
     several = [expected] if isinstance(expected, Tensor) else list(expected)
