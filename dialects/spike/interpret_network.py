@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...ir.arrays import Array
 from ..meaning import Rule
+from ..neuron_equations import Options, model_of
 from ..parameters import constant_value
 from ..tensor.interpret_linear import along_channels, convolve, product
-from . import adaptive, neurons
-from .interpret_neurons import STEPS, Options, States, Step, fire, leak
+from . import neurons
+from .interpret_neurons import OPS, STEPS, NumpyArithmetic, NumpyStep, States
 from .models import MODELS, discrete
 from .network import InputOp, NetworkOp
 from .network_graph import execution_order, nodes, probes, projections
@@ -28,35 +29,29 @@ Transfer = Callable[[Array], Array]
 """What the target of a projection receives for an output [N, shape…] of its source, in f32."""
 
 
-def _integrators(options: Options, p: Mapping[str, Array], x: Array, states: States) -> Any:
-    """A leaky integrator of a decaying current (NIR's CubaLI)."""
-    current = p["alpha"] * states[0] + p["w_in"] * x
-    v = leak(p, states[1], current)
-    return v, (current, v)
-
-
-def _threshold(options: Options, p: Mapping[str, Array], x: Array, states: States) -> Any:
+def _threshold(a: NumpyArithmetic, x: Array, states: States) -> tuple[Array, States]:
     """Spikes where the current is above the threshold (NIR's Threshold)."""
-    return fire(x, p["threshold"], options.compare), states
+    return a.reaches(x, a.parameter("threshold")), states
 
 
-def _relay(options: Options, p: Mapping[str, Array], x: Array, states: States) -> Any:
+def _relay(a: NumpyArithmetic, x: Array, states: States) -> tuple[Array, States]:
     return x, states
 
 
-MODEL_STEPS: dict[str, tuple[Step, tuple[str, ...]]] = {
-    "lif": (STEPS[neurons.LifOp], neurons.LifOp.STATES),
-    "integrate_fire": (STEPS[neurons.IntegrateFireOp], neurons.IntegrateFireOp.STATES),
-    "cuba_lif": (STEPS[neurons.CubaLifOp], neurons.CubaLifOp.STATES),
-    "adaptive_lif": (STEPS[adaptive.AdaptiveLifOp], adaptive.AdaptiveLifOp.STATES),
-    "leaky_integrator": (STEPS[neurons.LeakyIntegratorOp], neurons.LeakyIntegratorOp.STATES),
-    "integrator": (STEPS[neurons.LeakyIntegratorOp], neurons.LeakyIntegratorOp.STATES),
-    "cuba_integrator": (_integrators, ("c", "v")),
-    "sigma_delta": (STEPS[adaptive.SigmaDeltaOp], adaptive.SigmaDeltaOp.STATES),
-    "threshold": (_threshold, ()),
-    "relay": (_relay, ()),
+MODEL_STEPS: dict[str, NumpyStep] = {
+    **STEPS,
+    "integrator": STEPS["leaky_integrator"],
+    "threshold": _threshold,
+    "relay": _relay,
 }
-"""The step of each model, and its states."""
+"""The step of each model."""
+
+_STATES = {
+    **{model_of(kind): kind.STATES for kind in OPS},
+    "integrator": neurons.LeakyIntegratorOp.STATES,
+    "cuba_integrator": neurons.CubaLifOp.STATES,
+}
+"""The states of the models that have some."""
 
 
 class _Population:
@@ -67,11 +62,12 @@ class _Population:
         dt, integration = network.dt.value.data, network.integration.data
         numbers = discrete(model, population_parameters(op), dt, integration)
         self.op = op
-        self.parameters = {n: np.asarray(v, np.float32) for n, v in numbers.items()}
-        self.options = Options(op.compare.data, op.reset.data)
+        parameters = {n: np.asarray(v, np.float32) for n, v in numbers.items()}
+        options = Options(op.compare.data, op.reset.data)
         if model == "sigma_delta":
-            self.options = Options("ge")
-        self.step, self.names = MODEL_STEPS[model]
+            options = Options("ge")
+        self.arithmetic = NumpyArithmetic(options, parameters)
+        self.step, self.names = MODEL_STEPS[model], _STATES.get(model, ())
         self.shape = (batch, *op.shape.get_values())
         self.states: States = tuple(np.zeros(self.shape, np.float32) for _ in self.names)
         self.output = np.zeros((steps, *self.shape), np.bool_ if op.spikes() else np.float32)
@@ -79,7 +75,7 @@ class _Population:
 
     def run(self, t: int, current: Array) -> None:
         """Make step `t` with the sum of what the projections bring."""
-        result, self.states = self.step(self.options, self.parameters, current, self.states)
+        result, self.states = self.step(self.arithmetic, current, self.states)
         self.output[t] = result
         if "v" in self.names:
             self.potential[t] = self.states[self.names.index("v")]

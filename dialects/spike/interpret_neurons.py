@@ -1,4 +1,4 @@
-"""Reference semantics of the neurons: one step of each model, and the run over time."""
+"""Reference semantics of the neurons: the arithmetic of a step on NumPy, and the run over time."""
 
 from __future__ import annotations
 
@@ -12,39 +12,14 @@ from ...ir.arrays import Array
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
+from ..neuron_equations import STEPS as OF_ALL
+from ..neuron_equations import Arithmetic, Options, model_of
 from . import adaptive, integer, neurons
-from .neuron import FiringOp, NeuronOp
+from .neuron import NeuronOp
 from .types import is_train
 
 States = tuple[Array, ...]
 Parameters = Mapping[str, Array]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a neuron has besides numbers; see the ops."""
-
-    compare: str = "ge"
-    reset: str = "subtract"
-    activation: str = "relu"
-    cumulative: bool = False
-    shift: int = 0
-
-    @staticmethod
-    def of(op: NeuronOp) -> Options:
-        """The options of an op."""
-        if isinstance(op, adaptive.SigmaDeltaOp):
-            cumulative = bool(op.cumulative.value.data)
-            return Options(op.compare.data, activation=op.activation.data, cumulative=cumulative)
-        if isinstance(op, integer.IntegerLifOp):
-            return Options(op.compare.data, op.reset.data, shift=op.shift.value.data)
-        if isinstance(op, FiringOp):
-            return Options(op.compare.data, op.reset.data)
-        return Options()
-
-
-Step = Callable[[Options, Parameters, Array, States], tuple[Array, States]]
-"""`step(options, parameters, input, states)`: what a step gives, and the states after it."""
 
 
 def named_operands(op: Operation, operands: Sequence[Array]) -> dict[SSAValue, Array]:
@@ -52,102 +27,73 @@ def named_operands(op: Operation, operands: Sequence[Array]) -> dict[SSAValue, A
     return dict(zip(op.operands, operands, strict=True))
 
 
-def fire(potential: Array, threshold: Array, compare: str) -> Array:
-    """Where a neuron fires: above the threshold (`gt`), or at it too (`ge`)."""
-    return potential > threshold if compare == "gt" else potential >= threshold
+@dataclass(frozen=True)
+class NumpyArithmetic(Arithmetic[Array]):
+    """Steps on arrays."""
+
+    options: Options
+    parameters: Parameters
+
+    def parameter(self, name: str) -> Array:
+        return self.parameters[name]
+
+    def add(self, a: Array, b: Array) -> Array:
+        return a + b
+
+    def sub(self, a: Array, b: Array) -> Array:
+        return a - b
+
+    def mul(self, a: Array, b: Array) -> Array:
+        return a * b
+
+    def complement(self, name: str) -> Array:
+        value = self.parameters[name]
+        return value.dtype.type(1) - value
+
+    def relu(self, a: Array) -> Array:
+        return np.maximum(a, a.dtype.type(0))
+
+    def magnitude(self, a: Array) -> Array:
+        return np.abs(a)
+
+    def reaches(self, v: Array, threshold: Array) -> Array:
+        return v > threshold if self.options.compare == "gt" else v >= threshold
+
+    def is_zero(self, a: Array) -> Array:
+        return a == 0
+
+    def choose(self, where: Array, chosen: Array, other: Array) -> Array:
+        return np.where(where, chosen, other)
+
+    def gated(self, where: Array, a: Array) -> Array:
+        return np.where(where, a, a.dtype.type(0))
+
+    def as_number(self, where: Array) -> Array:
+        return where
+
+    def shifted(self, name: str, x: Array) -> Array:
+        """⌊p·x / 2^shift⌋, whose product is of 64 bits."""
+        product = self.parameters[name].astype(np.int64) * x
+        return (product >> self.options.shift).astype(x.dtype)
 
 
-def reset(potential: Array, spikes: Array, threshold: Array, value: Array, mode: str) -> Array:
-    """The potential after the reset; see `FiringOp`."""
-    if mode == "subtract":
-        return np.where(spikes, potential - threshold, potential)
-    return np.where(spikes, value, potential) if mode == "to_value" else potential
-
-
-def leak(p: Parameters, v: Array, current: Array) -> Array:
-    """β·v + (1-β)·v_leak + g·i."""
-    beta = p["beta"]
-    one = beta.dtype.type(1)
-    return beta * v + (one - beta) * p["v_leak"] + p["gain"] * current
-
-
-def fired(options: Options, p: Parameters, v: Array, threshold: Array) -> tuple[Array, Array]:
-    """The spikes of the potential `v`, and what the reset leaves of it."""
-    spikes = fire(v, threshold, options.compare)
-    return spikes, reset(v, spikes, threshold, p["v_reset"], options.reset)
-
-
-def lif(options: Options, p: Parameters, x: Array, states: States) -> tuple[Array, States]:
-    """See `spike.lif`."""
-    spikes, v = fired(options, p, leak(p, states[0], x), p["threshold"])
+def _integer_lif(a: NumpyArithmetic, x: Array, states: States) -> tuple[Array, States]:
+    v = a.shifted("decay", states[0]) + a.times("gain", x)
+    spikes, v = a.fired(v, a.parameter("threshold"))
     return spikes, (v,)
 
 
-def integrate_fire(
-    options: Options, p: Parameters, x: Array, states: States
-) -> tuple[Array, States]:
-    """See `spike.integrate_fire`."""
-    spikes, v = fired(options, p, states[0] + p["gain"] * x, p["threshold"])
-    return spikes, (v,)
+OPS: tuple[type[NeuronOp], ...] = (
+    *(neurons.LifOp, neurons.IntegrateFireOp, neurons.CubaLifOp, neurons.LeakyIntegratorOp),
+    *(adaptive.AdaptiveLifOp, adaptive.SigmaDeltaOp, integer.IntegerLifOp),
+)
+"""The ops of neurons."""
 
+NumpyStep = Callable[[NumpyArithmetic, Array, States], tuple[Array, States]]
+"""A `Step` on arrays alone."""
 
-def integer_lif(options: Options, p: Parameters, x: Array, states: States) -> tuple[Array, States]:
-    """See `spike.integer_lif`."""
-    decayed = (p["decay"].astype(np.int64) * states[0]) >> options.shift
-    spikes, v = fired(options, p, decayed.astype(x.dtype) + p["gain"] * x, p["threshold"])
-    return spikes, (v,)
-
-
-def cuba_lif(options: Options, p: Parameters, x: Array, states: States) -> tuple[Array, States]:
-    """See `spike.cuba_lif`."""
-    current = p["alpha"] * states[0] + p["w_in"] * x
-    spikes, v = fired(options, p, leak(p, states[1], current), p["threshold"])
-    return spikes, (current, v)
-
-
-def leaky_integrator(
-    options: Options, p: Parameters, x: Array, states: States
-) -> tuple[Array, States]:
-    """See `spike.leaky_integrator`."""
-    v = leak(p, states[0], x)
-    return v, (v,)
-
-
-def adaptive_lif(options: Options, p: Parameters, x: Array, states: States) -> tuple[Array, States]:
-    """See `spike.adaptive_lif`."""
-    v, adaptation = states
-    threshold = p["threshold"] + p["kappa"] * adaptation
-    spikes, v = fired(options, p, leak(p, v, x), threshold)
-    rho = p["rho"]
-    one = rho.dtype.type(1)
-    return spikes, (v, rho * adaptation + (one - rho) * spikes)
-
-
-def sigma_delta(options: Options, p: Parameters, x: Array, states: States) -> tuple[Array, States]:
-    """See `spike.sigma_delta`."""
-    sigma, last, residue, error = states
-    sigma = sigma + p["gain"] * x
-    y = sigma + p["bias"]
-    if options.activation == "relu":
-        y = np.maximum(y, y.dtype.type(0))
-    change = y - last + residue
-    error = error + change if options.cumulative else error
-    watched = np.abs(error if options.cumulative else change)
-    sent = np.where(fire(watched, p["threshold"], options.compare), change, change.dtype.type(0))
-    if options.cumulative:
-        error = np.where(sent != 0, error.dtype.type(0), error)
-    return sent, (sigma, y, change - sent, error)
-
-
-STEPS: dict[type[NeuronOp], Step] = {
-    neurons.LifOp: lif,
-    neurons.IntegrateFireOp: integrate_fire,
-    integer.IntegerLifOp: integer_lif,
-    neurons.CubaLifOp: cuba_lif,
-    neurons.LeakyIntegratorOp: leaky_integrator,
-    adaptive.AdaptiveLifOp: adaptive_lif,
-    adaptive.SigmaDeltaOp: sigma_delta,
-}
+STEPS: dict[str, NumpyStep] = {**OF_ALL, "integer_lif": _integer_lif}
+"""What each model does in a step."""
 
 
 def _initial(op: NeuronOp, values: Mapping[SSAValue, Array]) -> States:
@@ -168,9 +114,9 @@ def steps(op: NeuronOp, *operands: Array) -> Iterator[tuple[Array, States]]:
         for name in op.PARAMETERS
         for value in [op.parameter(name)]
     }
-    step, options = STEPS[type(op)], Options.of(op)
+    step, arithmetic = STEPS[model_of(op)], NumpyArithmetic(Options.of(op), parameters)
     for current in x:
-        output, states = step(options, parameters, current, states)
+        output, states = step(arithmetic, current, states)
         # A state is kept in the element type: this rounds f16 and bf16.
         states = tuple(state.astype(stored).astype(x.dtype) for state in states)
         yield output, states
@@ -196,4 +142,4 @@ def potentials(op: NeuronOp, *operands: Array) -> Array:
     return trace
 
 
-RULES: dict[type[Operation], Rule] = {kind: run for kind in STEPS}
+RULES: dict[type[Operation], Rule] = dict.fromkeys(OPS, run)

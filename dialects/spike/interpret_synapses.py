@@ -13,9 +13,10 @@ from ...ir.arrays import Array
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
+from ..neuron_equations import Options
 from ..tensor.interpret_linear import along_channels, convolve, product
 from . import attention, normalization, synapses
-from .interpret_neurons import fire, named_operands, reset
+from .interpret_neurons import NumpyArithmetic, named_operands
 from .types import is_train
 
 
@@ -124,10 +125,9 @@ def attend(op: attention.AttentionOp, *operands: Array) -> tuple[Array, ...]:
         operands[3] if op.initial is not None else np.zeros(currents.shape[1:], np.float32)
     )
     spikes = np.zeros(currents.shape, np.bool_)
+    neuron = NumpyArithmetic(Options(op.compare.data, op.reset.data), {"v_reset": zero})
     for t, current in enumerate(currents):
-        potential = beta * potential + current / tau
-        spikes[t] = fire(potential, threshold, op.compare.data)
-        potential = reset(potential, spikes[t], threshold, zero, op.reset.data)
+        spikes[t], potential = neuron.fired(beta * potential + current / tau, threshold)
     output: Array = spikes if is_ssa else spikes & operands[0]
     return (output,) if op.final is None else (output, potential)
 

@@ -6,14 +6,14 @@ import numpy as np
 from xdsl.ir import Operation
 
 from ...dialects import spike
+from ...dialects.neuron_equations import STEPS, Options
 from ...dialects.shapes import DYNAMIC
-from ...dialects.spike.interpret_neurons import Options
 from ...dialects.spike.types import dense_type
 from .graph import Element
 from .integer import FLOAT_EXACT
 from .onnx_writer import Rule, Writer
 from .reduction import reduce_axes
-from .spiking_neurons import Model, Parameter, lif, run, zeros
+from .spiking_neurons import Model, Parameter, run, zeros
 
 
 def attention(e: Writer, op: spike.AttentionOp) -> None:
@@ -39,7 +39,7 @@ def attention(e: Writer, op: spike.AttentionOp) -> None:
     query_shape = dense_type(op.query).get_shape()
     shape = (query_shape[0], *op.state_shape(query_shape))
     initial = zeros(e, drive, shape) if op.initial is None else e.value(op.initial)
-    spikes, final = run(e, model, lif, drive, [initial], shape)
+    spikes, final = run(e, model, STEPS["lif"], drive, [initial], shape)
     if not is_ssa:
         masked = [e.cast(spikes, Element.BOOL), e.numbers(op.query, Element.BOOL)]
         spikes = e.apply("And", masked)

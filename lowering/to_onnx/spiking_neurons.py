@@ -7,7 +7,7 @@ as 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,16 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike
 from ...dialects.inference import tensor_type
+from ...dialects.neuron_equations import (
+    STEPS,
+    Arithmetic,
+    Options,
+    Step,
+    input_factor,
+    model_of,
+)
 from ...dialects.shapes import DYNAMIC, Shape
-from ...dialects.spike.interpret_neurons import Options
+from ...dialects.spike.interpret_neurons import OPS
 from ...dialects.spike.types import is_train
 from .elementwise import choose
 from .graph import Element
@@ -36,125 +44,85 @@ Parameters = Mapping[str, Parameter]
 
 
 @dataclass(frozen=True)
-class Model:
-    """A neuron in the making.
+class Model(Arithmetic[str]):
+    """Steps in nodes; what multiplies the input is computed before the Scan.
 
     Attributes:
         e: writes the nodes.
         options: see `Options`.
         parameters: by name, rounded to the element type, in the type of computation.
-        rest: (1-β)·v_leak, where it is not 0.
+        toward: (1-β)·v_leak, where it is not 0.
         forget: 1-ρ of a threshold that adapts.
     """
 
     e: Writer
     options: Options
     parameters: Parameters
-    rest: str | None = None
+    toward: str | None = None
     forget: str | None = None
 
-    def __getitem__(self, parameter: str) -> str:
-        return self.parameters[parameter].name
+    def parameter(self, name: str) -> str:
+        return self.parameters[name].name
 
-    def times(self, parameter: str, x: str) -> str:
-        """A parameter times `x`."""
-        if self.parameters[parameter].number == 1.0:
-            return x
-        return self.e.apply("Mul", [self[parameter], x])
+    def add(self, a: str, b: str) -> str:
+        return self.e.apply("Add", [a, b])
 
-    def leak(self, v: str, drive: str) -> str:
-        """β·v + (1-β)·v_leak + drive."""
-        v = self.times("beta", v)
-        if self.rest is not None:
-            v = self.e.apply("Add", [v, self.rest])
-        return self.e.apply("Add", [v, drive])
+    def sub(self, a: str, b: str) -> str:
+        return self.e.apply("Sub", [a, b])
+
+    def mul(self, a: str, b: str) -> str:
+        return self.e.apply("Mul", [a, b])
+
+    def complement(self, name: str) -> str:
+        assert name == "rho" and self.forget is not None
+        return self.forget
+
+    def relu(self, a: str) -> str:
+        return self.e.apply("Max", [a, self._zero()])
+
+    def magnitude(self, a: str) -> str:
+        return self.e.apply("Abs", [a])
 
     def reaches(self, v: str, threshold: str) -> str:
-        """Where `v` fires, as truth values."""
         comparison = "Greater" if self.options.compare == "gt" else "GreaterOrEqual"
         return self.e.apply(comparison, [v, threshold], result=Element.BOOL)
 
+    def is_zero(self, a: str) -> str:
+        return self.e.apply("Equal", [a, self._zero()], result=Element.BOOL)
+
+    def choose(self, where: str, chosen: str, other: str) -> str:
+        return choose(self.e, where, chosen, other)
+
+    def gated(self, where: str, a: str) -> str:
+        return choose(self.e, where, a, self._zero())
+
+    def as_number(self, where: str) -> str:
+        return self.e.cast(where, self._element)
+
+    def times(self, name: str, x: str) -> str:
+        return x if self.parameters[name].number == 1.0 else super().times(name, x)
+
+    def driven(self, name: str, x: str) -> str:
+        return x
+
+    def rest(self) -> str | None:
+        return self.toward
+
     def fired(self, v: str, threshold: str) -> tuple[str, str]:
-        """The spikes of the potential `v`, of any type, and what the reset leaves of it."""
-        spikes = self.reaches(v, threshold)
-        if self.options.reset == "subtract":
-            if threshold == self["threshold"] and self.parameters["threshold"].number is not None:
-                # θ·s is exact, and faster in ONNX Runtime than a choice.
-                spikes = self.e.cast(spikes, self.e.element(v))
-                return spikes, self.e.apply("Sub", [v, self.times("threshold", spikes)])
-            v = choose(self.e, spikes, self.e.apply("Sub", [v, threshold]), v)
-        elif self.options.reset == "to_value":
-            v = choose(self.e, spikes, self._like(v, "v_reset"), v)
-        return spikes, v
+        """As everywhere; a threshold that is one number is subtracted in a form of its own."""
+        known = self.parameters["threshold"]
+        if self.options.reset != "subtract" or threshold != known.name or known.number is None:
+            return super().fired(v, threshold)
+        # θ·s is exact, and faster in ONNX Runtime than a choice.
+        spikes = self.as_number(self.reaches(v, threshold))
+        return spikes, self.sub(v, self.times("threshold", spikes))
 
-    def _like(self, v: str, parameter: str) -> str:
-        return self.e.cast(self[parameter], self.e.element(v))
+    @property
+    def _element(self) -> Element:
+        return self.e.element(next(iter(self.parameters.values())).name)
 
-
-Advance = Callable[[Model, str, list[str]], tuple[str, list[str]]]
-"""`advance(model, input, states)`: what a step gives, and the states after it."""
-
-
-def lif(m: Model, x: str, states: list[str]) -> tuple[str, list[str]]:
-    """One step of `spike.lif`."""
-    spikes, v = m.fired(m.leak(states[0], x), m["threshold"])
-    return spikes, [v]
-
-
-def _integrate_fire(m: Model, x: str, states: list[str]) -> tuple[str, list[str]]:
-    spikes, v = m.fired(m.e.apply("Add", [states[0], x]), m["threshold"])
-    return spikes, [v]
-
-
-def _cuba_lif(m: Model, x: str, states: list[str]) -> tuple[str, list[str]]:
-    current = m.e.apply("Add", [m.times("alpha", states[0]), x])
-    spikes, v = m.fired(m.leak(states[1], m.times("gain", current)), m["threshold"])
-    return spikes, [current, v]
-
-
-def _leaky_integrator(m: Model, x: str, states: list[str]) -> tuple[str, list[str]]:
-    v = m.leak(states[0], x)
-    return v, [v]
-
-
-def _adaptive_lif(m: Model, x: str, states: list[str]) -> tuple[str, list[str]]:
-    v, adaptation = states
-    e = m.e
-    threshold = e.apply("Add", [m["threshold"], m.times("kappa", adaptation)])
-    spikes, v = m.fired(m.leak(v, x), threshold)
-    assert m.forget is not None
-    risen = e.apply("Mul", [m.forget, e.cast(spikes, e.element(v))])
-    return spikes, [v, e.apply("Add", [m.times("rho", adaptation), risen])]
-
-
-def _sigma_delta(m: Model, x: str, states: list[str]) -> tuple[str, list[str]]:
-    e = m.e
-    sigma, last, residue, error = states
-    zero = e.scalar(0, e.element(sigma))
-    sigma = e.apply("Add", [sigma, x])
-    y = e.apply("Add", [sigma, m["bias"]])
-    if m.options.activation == "relu":
-        y = e.apply("Max", [y, zero])
-    change = e.apply("Add", [e.apply("Sub", [y, last]), residue])
-    if m.options.cumulative:
-        error = e.apply("Add", [error, change])
-    watched = e.apply("Abs", [error if m.options.cumulative else change])
-    sent = choose(e, m.reaches(watched, m["threshold"]), change, zero)
-    if m.options.cumulative:
-        quiet = e.apply("Equal", [sent, zero], result=Element.BOOL)
-        error = choose(e, quiet, error, zero)
-    return sent, [sigma, y, e.apply("Sub", [change, sent]), error]
-
-
-_MODELS: dict[type[spike.NeuronOp], tuple[Advance, str | None]] = {
-    spike.LifOp: (lif, "gain"),
-    spike.IntegrateFireOp: (_integrate_fire, "gain"),
-    spike.CubaLifOp: (_cuba_lif, "w_in"),
-    spike.LeakyIntegratorOp: (_leaky_integrator, "gain"),
-    spike.AdaptiveLifOp: (_adaptive_lif, "gain"),
-    spike.SigmaDeltaOp: (_sigma_delta, "gain"),
-}
-"""A step of each model, and the parameter that multiplies its input."""
+    def _zero(self) -> str:
+        return self.e.scalar(0, self._element)
 
 
 def neuron(e: Writer, op: spike.NeuronOp) -> None:
@@ -163,22 +131,19 @@ def neuron(e: Writer, op: spike.NeuronOp) -> None:
     shape = tensor_type(op.input).get_shape()
     stored = e.element(x)
     wide = compute_element(stored)
-    advance, factor = _MODELS[type(op)]
-    model = _model(e, op, stored, wide)
-    drive = e.cast(x, wide)
-    if factor is not None:
-        drive = model.times(factor, drive)
+    model, name = _model(e, op, stored, wide), model_of(op)
+    drive = model.times(input_factor(name), e.cast(x, wide))
     initial = [e.value(value) for value in op.initial]
     if not initial:
         initial = [zeros(e, x, shape)] * len(op.STATES)
-    output, final = run(e, model, advance, drive, initial, shape)
+    output, final = run(e, model, STEPS[name], drive, initial, shape)
     e.bind(op.output, output if is_train(op.output) else e.cast(output, stored))
     for value, name in zip(op.final, final, strict=False):
         e.bind(value, name)
 
 
 def run(
-    e: Writer, model: Model, advance: Advance, drive: str, initial: Sequence[str], shape: Shape
+    e: Writer, model: Model, advance: Step, drive: str, initial: Sequence[str], shape: Shape
 ) -> tuple[str, list[str]]:
     """What a neuron gives at all steps, and its last states.
 
@@ -249,4 +214,4 @@ def zeros(e: Writer, x: str, shape: Shape) -> str:
     return e.apply("Expand", [e.scalar(0, element)], rest=[sizes])
 
 
-RULES: dict[type[Operation], Rule] = dict.fromkeys(_MODELS, neuron)
+RULES: dict[type[Operation], Rule] = {op: neuron for op in OPS if model_of(op) in STEPS}

@@ -16,9 +16,10 @@ from xdsl.ir import SSAValue
 from ...dialects import spike
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
+from ...dialects.neuron_equations import Options, model_of
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, is_integer
-from ...dialects.spike.interpret_neurons import STEPS, Options, States
+from ...dialects.spike.interpret_neurons import STEPS, NumpyArithmetic, States
 from ...dialects.spike.types import is_train
 from ..analysis.layers import Synapse, is_conv
 from .prunable import Mask
@@ -117,12 +118,12 @@ def silent_neurons(
     column = (len(high), *[1] * (len(shape) - axis - 1))
     drive = _drive(parameters, low.reshape(column), high.reshape(column)).astype(dtype)
     fired = np.zeros(column, np.bool_)
-    options, step = Options.of(op), STEPS[type(op)]
+    arithmetic, step = NumpyArithmetic(Options.of(op), parameters), STEPS[model_of(op)]
     limit = MOST_STEPS if shape[0] == DYNAMIC else min(shape[0], MOST_STEPS)
     done = fired
     with np.errstate(all="ignore"):
         for _ in range(limit):
-            spikes, after = step(options, parameters, drive, states)
+            spikes, after = step(arithmetic, drive, states)
             fired = fired | spikes & ~done
             done = done | fired | _no_longer_rising(op, parameters, states, after)
             states = after

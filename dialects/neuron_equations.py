@@ -1,0 +1,214 @@
+"""What neurons do in a step, said once, for values of any kind.
+
+The steps are written with `Arithmetic`: NumPy's for the interpreter, PyTorch's for layers that
+learn, and that of the targets, which write nodes, operators and registers. Operations have the
+order that the ops name, everywhere, so that equal currents give equal spikes. Not here: runs over
+time (`spike.interpret_neurons`), and the parameters with their bounds (`spike.neurons`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a neuron has besides numbers; see the ops."""
+
+    compare: str = "ge"
+    reset: str = "subtract"
+    activation: str = "relu"
+    cumulative: bool = False
+    shift: int = 0
+
+    @staticmethod
+    def of(op: Operation) -> Options:
+        """The options that an op has."""
+        attributes: dict[str, Any] = {f.name: getattr(op, f.name, None) for f in fields(Options)}
+        return Options(
+            **{
+                name: getattr(attribute, "value", attribute).data
+                for name, attribute in attributes.items()
+                if attribute is not None
+            }
+        )
+
+
+class Arithmetic(ABC, Generic[Value]):
+    """A neuron's parameters and options, and what can be done with values of a kind.
+
+    Attributes:
+        options: see `Options`.
+    """
+
+    options: Options
+
+    @abstractmethod
+    def parameter(self, name: str) -> Value:
+        """A parameter, in the type of computation."""
+
+    @abstractmethod
+    def add(self, a: Value, b: Value) -> Value:
+        """a + b."""
+
+    @abstractmethod
+    def sub(self, a: Value, b: Value) -> Value:
+        """a - b."""
+
+    @abstractmethod
+    def mul(self, a: Value, b: Value) -> Value:
+        """a·b."""
+
+    @abstractmethod
+    def complement(self, name: str) -> Value:
+        """1 - p, for a parameter p."""
+
+    @abstractmethod
+    def relu(self, a: Value) -> Value:
+        """max(a, 0)."""
+
+    @abstractmethod
+    def magnitude(self, a: Value) -> Value:
+        """|a|."""
+
+    @abstractmethod
+    def reaches(self, v: Value, threshold: Value) -> Value:
+        """Where v fires: above the threshold (`gt`), or at it too (`ge`)."""
+
+    @abstractmethod
+    def is_zero(self, a: Value) -> Value:
+        """Where a is 0."""
+
+    @abstractmethod
+    def choose(self, where: Value, chosen: Value, other: Value) -> Value:
+        """`chosen` where something holds, else `other`."""
+
+    @abstractmethod
+    def gated(self, where: Value, a: Value) -> Value:
+        """a where something holds, else 0."""
+
+    @abstractmethod
+    def as_number(self, where: Value) -> Value:
+        """1 where something holds, else 0."""
+
+    def times(self, name: str, x: Value) -> Value:
+        """A parameter times x."""
+        return self.mul(self.parameter(name), x)
+
+    def driven(self, name: str, x: Value) -> Value:
+        """The parameter `input_factor` of a neuron times its input."""
+        return self.times(name, x)
+
+    def rest(self) -> Value | None:
+        """(1-β)·v_leak; `None` where it is 0."""
+        return self.mul(self.complement("beta"), self.parameter("v_leak"))
+
+    def leak(self, v: Value) -> Value:
+        """β·v + (1-β)·v_leak."""
+        v, rest = self.times("beta", v), self.rest()
+        return v if rest is None else self.add(v, rest)
+
+    def fired(self, v: Value, threshold: Value) -> tuple[Value, Value]:
+        """The spikes of the potential v, and what the reset leaves of it; see `spike.FiringOp`."""
+        spikes = self.reaches(v, threshold)
+        match self.options.reset:
+            case "subtract":
+                return spikes, self.choose(spikes, self.sub(v, threshold), v)
+            case "to_value":
+                return spikes, self.choose(spikes, self.parameter("v_reset"), v)
+            case _:
+                return spikes, v
+
+
+Step = Callable[[Arithmetic[Any], Any, Sequence[Any]], tuple[Any, tuple[Any, ...]]]
+"""`step(arithmetic, input, states)`: what a step gives, and the states after it."""
+
+Result = tuple[Value, tuple[Value, ...]]
+
+
+def _lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    v = a.add(a.leak(states[0]), a.driven("gain", x))
+    spikes, v = a.fired(v, a.parameter("threshold"))
+    return spikes, (v,)
+
+
+def _integrate_fire(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    v = a.add(states[0], a.driven("gain", x))
+    spikes, v = a.fired(v, a.parameter("threshold"))
+    return spikes, (v,)
+
+
+def _cuba_lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    current, v = _cuba(a, x, states)
+    spikes, v = a.fired(v, a.parameter("threshold"))
+    return spikes, (current, v)
+
+
+def _cuba(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> tuple[Value, Value]:
+    current = a.add(a.times("alpha", states[0]), a.driven("w_in", x))
+    return current, a.add(a.leak(states[1]), a.times("gain", current))
+
+
+def _leaky_integrator(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    v = a.add(a.leak(states[0]), a.driven("gain", x))
+    return v, (v,)
+
+
+def _cuba_integrator(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    """A leaky integrator of a decaying current (NIR's CubaLI)."""
+    current, v = _cuba(a, x, states)
+    return v, (current, v)
+
+
+def _adaptive_lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    v, adaptation = states
+    threshold = a.add(a.parameter("threshold"), a.times("kappa", adaptation))
+    spikes, v = a.fired(a.add(a.leak(v), a.driven("gain", x)), threshold)
+    risen = a.mul(a.complement("rho"), a.as_number(spikes))
+    return spikes, (v, a.add(a.times("rho", adaptation), risen))
+
+
+def _sigma_delta(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    sigma, last, residue, error = states
+    sigma = a.add(sigma, a.driven("gain", x))
+    y = a.add(sigma, a.parameter("bias"))
+    if a.options.activation == "relu":
+        y = a.relu(y)
+    change = a.add(a.sub(y, last), residue)
+    if a.options.cumulative:
+        error = a.add(error, change)
+    watched = a.magnitude(error if a.options.cumulative else change)
+    sent = a.gated(a.reaches(watched, a.parameter("threshold")), change)
+    if a.options.cumulative:
+        error = a.gated(a.is_zero(sent), error)
+    return sent, (sigma, y, a.sub(change, sent), error)
+
+
+STEPS: dict[str, Step] = {
+    "lif": _lif,
+    "integrate_fire": _integrate_fire,
+    "cuba_lif": _cuba_lif,
+    "leaky_integrator": _leaky_integrator,
+    "cuba_integrator": _cuba_integrator,
+    "adaptive_lif": _adaptive_lif,
+    "sigma_delta": _sigma_delta,
+}
+"""What a neuron does in a step, by its model; see the ops of these names."""
+
+
+def model_of(op: Operation | type[Operation]) -> str:
+    """The model that an op of a neuron, or its class, is."""
+    return op.name.rpartition(".")[2]
+
+
+def input_factor(model: str) -> str:
+    """The parameter that multiplies a neuron's input, before anything else is done with it."""
+    return "w_in" if model.startswith("cuba") else "gain"
