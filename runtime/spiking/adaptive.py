@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
+from ...dialects.neuron_equations import Options
 from ...ir.errors import OptionError
-from .neuron import DECAY, GAIN, LEVEL, THRESHOLD, FiringNeuron, Neuron, Spec, State, Value
+from .neuron import DECAY, GAIN, LEVEL, THRESHOLD, FiringNeuron, Neuron, Spec, Value
 from .surrogate import COMPARISONS, SurrogateGradient
 
 ACTIVATIONS = ("none", "relu")
@@ -29,6 +27,7 @@ class AdaptiveLifNeuron(FiringNeuron):
     The others, and errors, as for `LifNeuron`.
     """
 
+    MODEL = "adaptive_lif"
     PARAMETERS: ClassVar[Mapping[str, Spec]] = {
         "beta": DECAY,
         "rho": DECAY,
@@ -66,15 +65,6 @@ class AdaptiveLifNeuron(FiringNeuron):
         }
         super().__init__(parameters, compare, reset, surrogate, detach_reset)
 
-    def _advance(
-        self, values: Mapping[str, Tensor], x: Tensor, state: State
-    ) -> tuple[Tensor, State]:
-        v, adaptation = state
-        raised = values["threshold"] + values["kappa"] * adaptation
-        spikes, v = self._fire({**values, "threshold": raised}, self._leak(values, v, x))
-        rho = values["rho"]
-        return spikes, (v, rho * adaptation + (1 - rho) * spikes)
-
 
 class SigmaDeltaNeuron(Neuron):
     """Sums what it receives and sends what changed, as graded spikes (Lava's SigmaDelta).
@@ -97,6 +87,7 @@ class SigmaDeltaNeuron(Neuron):
         OptionError: a value that is not allowed.
     """
 
+    MODEL = "sigma_delta"
     PARAMETERS: ClassVar[Mapping[str, Spec]] = {
         "gain": GAIN,
         "bias": LEVEL,
@@ -125,22 +116,8 @@ class SigmaDeltaNeuron(Neuron):
         self.compare, self.activation, self.cumulative = compare, activation, cumulative
         self.surrogate = SurrogateGradient(surrogate) if isinstance(surrogate, str) else surrogate
 
-    def _advance(
-        self, values: Mapping[str, Tensor], x: Tensor, state: State
-    ) -> tuple[Tensor, State]:
-        sigma, last, residue, error = state
-        sigma = sigma + self._gained(values, x)
-        y = sigma + values["bias"]
-        if self.activation == "relu":
-            y = y.relu()
-        change = y - last + residue
-        if self.cumulative:
-            error = error + change
-        watched = (error if self.cumulative else change).abs()
-        sent = change * self.surrogate(watched, values["threshold"], self.compare)
-        if self.cumulative:
-            error = torch.where(sent != 0, 0, error)
-        return sent, (sigma, y, change - sent, error)
+    def options(self) -> Options:
+        return Options(self.compare, activation=self.activation, cumulative=self.cumulative)
 
     def extra_repr(self) -> str:
         """The settings, for `repr`."""

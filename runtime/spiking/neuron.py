@@ -6,13 +6,14 @@ The neurons themselves stand in `neurons`.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from ...dialects.neuron_equations import STEPS, Arithmetic, Options
 from ...ir.errors import OptionError
 from .recording import is_recorded, record_neuron
 from .surrogate import COMPARISONS, SurrogateGradient
@@ -54,6 +55,12 @@ class Neuron(nn.Module, ABC):
     STATES: ClassVar[tuple[str, ...]]
     """The states, in order."""
 
+    MODEL: ClassVar[str]
+    """What it does in a step, as `dialects.neuron_equations` names it."""
+
+    surrogate: SurrogateGradient
+    detach_reset: bool = False
+
     def __init__(self, parameters: Mapping[str, Value | None]) -> None:
         super().__init__()
         for name, spec in self.PARAMETERS.items():
@@ -94,9 +101,10 @@ class Neuron(nn.Module, ABC):
         state = tuple(x.new_zeros(step) for _ in self.STATES) if state is None else state
         self._check_state(x, state)
         outputs: list[Tensor] = []
+        arithmetic = TensorArithmetic(self, values)
         for current in x.unbind(0):
             output, state = self._advance(
-                values, current.to(wide), tuple(before.to(wide) for before in state)
+                arithmetic, current.to(wide), tuple(before.to(wide) for before in state)
             )
             state = tuple(after.to(x.dtype) for after in state)
             outputs.append(output.to(x.dtype))
@@ -107,11 +115,15 @@ class Neuron(nn.Module, ABC):
         outputs, state = self.forward(x.unsqueeze(0), state)
         return outputs.squeeze(0), state
 
-    @abstractmethod
     def _advance(
-        self, values: Mapping[str, Tensor], x: Tensor, state: State
+        self, arithmetic: TensorArithmetic, x: Tensor, state: State
     ) -> tuple[Tensor, State]:
         """One step on tensors of one type."""
+        return STEPS[self.MODEL](arithmetic, x, state)
+
+    def options(self) -> Options:
+        """What it has besides numbers."""
+        return Options()
 
     def _check_current(self, x: Tensor) -> None:
         if not x.is_floating_point() or x.dim() < 1:
@@ -137,18 +149,6 @@ class Neuron(nn.Module, ABC):
                 value = torch.full((), value, dtype=x.dtype, device=x.device)
             values[name] = value.to(x.dtype).to(dtype)
         return values
-
-    def _leak(self, values: Mapping[str, Tensor], v: Tensor, current: Tensor) -> Tensor:
-        """β·v + (1-β)·v_leak + g·i, without the terms and factors that change nothing."""
-        v = values["beta"] * v
-        v_leak: Value = getattr(self, "v_leak")  # noqa: B009
-        if isinstance(v_leak, Tensor) or v_leak != 0.0:
-            v = v + (1 - values["beta"]) * values["v_leak"]
-        return v + self._gained(values, current)
-
-    def _gained(self, values: Mapping[str, Tensor], current: Tensor) -> Tensor:
-        gain: Value = getattr(self, "gain")  # noqa: B009
-        return current if isinstance(gain, float) and gain == 1.0 else values["gain"] * current
 
     def extra_repr(self) -> str:
         """The parameters, for `repr`."""
@@ -188,15 +188,8 @@ class FiringNeuron(Neuron, ABC):
         self.compare, self.reset, self.detach_reset = compare, reset, detach_reset
         self.surrogate = SurrogateGradient(surrogate) if isinstance(surrogate, str) else surrogate
 
-    def _fire(self, values: Mapping[str, Tensor], v: Tensor) -> tuple[Tensor, Tensor]:
-        """The spikes of the potential `v`, and what the reset leaves of it."""
-        spikes = self.surrogate(v, values["threshold"], self.compare)
-        fired = spikes.detach() if self.detach_reset else spikes
-        if self.reset == "subtract":
-            v = v - values["threshold"] * fired
-        elif self.reset == "to_value":
-            v = v * (1 - fired) + values["v_reset"] * fired
-        return spikes, v
+    def options(self) -> Options:
+        return Options(self.compare, self.reset)
 
     def extra_repr(self) -> str:
         """The settings, for `repr`."""
@@ -204,6 +197,76 @@ class FiringNeuron(Neuron, ABC):
             f"{super().extra_repr()}, compare={self.compare}, reset={self.reset}, "
             f"surrogate={self.surrogate.name}"
         )
+
+
+class TensorArithmetic(Arithmetic[Tensor]):
+    """Steps on tensors: spikes are ones among zeros, with the gradients of the surrogate.
+
+    Args:
+        neuron: whose steps they are.
+        parameters: by name, in the type of computation.
+    """
+
+    def __init__(self, neuron: Neuron, parameters: Mapping[str, Tensor]) -> None:
+        self.neuron, self.parameters, self.options = neuron, parameters, neuron.options()
+
+    def _is(self, name: str, number: float) -> bool:
+        value: Value = getattr(self.neuron, name)
+        return not isinstance(value, Tensor) and value == number
+
+    def parameter(self, name: str) -> Tensor:
+        return self.parameters[name]
+
+    def add(self, a: Tensor, b: Tensor) -> Tensor:
+        return a + b
+
+    def sub(self, a: Tensor, b: Tensor) -> Tensor:
+        return a - b
+
+    def mul(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * b
+
+    def complement(self, name: str) -> Tensor:
+        return 1 - self.parameters[name]
+
+    def relu(self, a: Tensor) -> Tensor:
+        return a.relu()
+
+    def magnitude(self, a: Tensor) -> Tensor:
+        return a.abs()
+
+    def reaches(self, v: Tensor, threshold: Tensor) -> Tensor:
+        return self.neuron.surrogate(v, threshold, self.options.compare)
+
+    def is_zero(self, a: Tensor) -> Tensor:
+        return a == 0
+
+    def choose(self, where: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
+        return chosen * where + other * (1 - where)
+
+    def gated(self, where: Tensor, a: Tensor) -> Tensor:
+        return torch.where(where, a, 0) if where.dtype == torch.bool else a * where
+
+    def as_number(self, where: Tensor) -> Tensor:
+        return where
+
+    def times(self, name: str, x: Tensor) -> Tensor:
+        return x if self._is(name, 1.0) else super().times(name, x)
+
+    def rest(self) -> Tensor | None:
+        return None if self._is("v_leak", 0.0) else super().rest()
+
+    def fired(self, v: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
+        """As everywhere, on finite numbers, with gradients through the reset."""
+        spikes = self.reaches(v, threshold)
+        fired = spikes.detach() if self.neuron.detach_reset else spikes
+        match self.options.reset:
+            case "subtract":
+                return spikes, v - threshold * fired
+            case "to_value":
+                return spikes, self.choose(fired, self.parameter("v_reset"), v)
+            case _:
+                return spikes, v
 
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:

@@ -17,7 +17,7 @@ from torch import Tensor
 from ...ir.errors import OptionError
 from .adaptive import AdaptiveLifNeuron
 from .config import SpikingConfig
-from .neuron import DECAY, GAIN, LEVEL, THRESHOLD, FiringNeuron, Neuron, Spec, State, Value
+from .neuron import DECAY, GAIN, LEVEL, THRESHOLD, FiringNeuron, Neuron, Spec, Value
 from .surrogate import SurrogateGradient
 
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
@@ -41,6 +41,7 @@ class LifNeuron(FiringNeuron):
         OptionError: a value that is not allowed.
     """
 
+    MODEL = "lif"
     PARAMETERS: ClassVar[Mapping[str, Spec]] = {
         "beta": DECAY,
         "v_leak": LEVEL,
@@ -72,12 +73,6 @@ class LifNeuron(FiringNeuron):
         }
         super().__init__(parameters, compare, reset, surrogate, detach_reset)
 
-    def _advance(
-        self, values: Mapping[str, Tensor], x: Tensor, state: State
-    ) -> tuple[Tensor, State]:
-        spikes, v = self._fire(values, self._leak(values, state[0], x))
-        return spikes, (v,)
-
 
 class IntegrateFireNeuron(FiringNeuron):
     """Integrate-and-fire without leak: v ← v + g·i; s = [v ≥ θ]; then reset.
@@ -86,6 +81,7 @@ class IntegrateFireNeuron(FiringNeuron):
     and there is no gradient. Arguments and errors as for `LifNeuron`.
     """
 
+    MODEL = "integrate_fire"
     PARAMETERS: ClassVar[Mapping[str, Spec]] = {
         "gain": GAIN,
         "threshold": THRESHOLD,
@@ -120,12 +116,6 @@ class IntegrateFireNeuron(FiringNeuron):
             elif value != int(value) or not limits.min <= value <= limits.max:
                 raise OptionError(f"{name}: expected a whole number of {x.dtype}, got {value:g}")
 
-    def _advance(
-        self, values: Mapping[str, Tensor], x: Tensor, state: State
-    ) -> tuple[Tensor, State]:
-        spikes, v = self._fire(values, state[0] + self._gained(values, x))
-        return spikes, (v,)
-
 
 class CubaLifNeuron(FiringNeuron):
     """Leaky integrate-and-fire on a synaptic current with its own decay.
@@ -141,6 +131,7 @@ class CubaLifNeuron(FiringNeuron):
     The others, and errors, as for `LifNeuron`.
     """
 
+    MODEL = "cuba_lif"
     PARAMETERS: ClassVar[Mapping[str, Spec]] = {
         "alpha": DECAY,
         "beta": DECAY,
@@ -178,13 +169,6 @@ class CubaLifNeuron(FiringNeuron):
         }
         super().__init__(parameters, compare, reset, surrogate, detach_reset)
 
-    def _advance(
-        self, values: Mapping[str, Tensor], x: Tensor, state: State
-    ) -> tuple[Tensor, State]:
-        current = values["alpha"] * state[0] + values["w_in"] * x
-        spikes, v = self._fire(values, self._leak(values, state[1], current))
-        return spikes, (current, v)
-
 
 class LeakyIntegrator(Neuron):
     """A neuron that never fires: v ← β·v + (1-β)·v_leak + g·i; the output is v after each step.
@@ -192,6 +176,7 @@ class LeakyIntegrator(Neuron):
     Arguments and errors as for `LifNeuron`.
     """
 
+    MODEL = "leaky_integrator"
     PARAMETERS: ClassVar[Mapping[str, Spec]] = {"beta": DECAY, "v_leak": LEVEL, "gain": GAIN}
     STATES: ClassVar[tuple[str, ...]] = ("v",)
 
@@ -199,12 +184,6 @@ class LeakyIntegrator(Neuron):
         self, beta: Value, *, v_leak: Value | None = None, gain: Value | None = None
     ) -> None:
         super().__init__({"beta": beta, "v_leak": v_leak, "gain": gain})
-
-    def _advance(
-        self, values: Mapping[str, Tensor], x: Tensor, state: State
-    ) -> tuple[Tensor, State]:
-        v = self._leak(values, state[0], x)
-        return v, (v,)
 
 
 DEFAULTS: Mapping[str, Mapping[str, float]] = {

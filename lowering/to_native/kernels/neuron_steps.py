@@ -1,13 +1,13 @@
-"""One step of each spiking neuron model on registers, operation for operation as interpreted.
+"""A step of a spiking neuron on registers: the arithmetic, in the order that all others have.
 
 A model is described by `NeuronStep`: what is the same for all neurons is a number in the code, the
 rest is given as registers. Not here: loops over neurons and time (`spiking_layers`), what a model
-means (`dialects.spike`).
+computes (`dialects.neuron_equations`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
 from xdsl.ir import Attribute, SSAValue
 
+from ....dialects.neuron_equations import STEPS, Arithmetic, Options
 from ..llvm.types import lanes, like, suffix
 from .code import Code
 
@@ -27,14 +28,13 @@ class NeuronStep:
     """What a neuron computes.
 
     Attributes:
-        model: `lif`, `integrate_fire`, `cuba_lif`, `leaky_integrator`, `adaptive_lif`,
-            `sigma_delta`.
+        model: one of `STEPS`.
         element: of current and states: f32, f64, or a signless integer for `integrate_fire`.
         numbers: parameters that are one number, by name, rounded to the element type.
         each: the names of those that each neuron has its own of, in the order they are given in.
         states: how many states a neuron has.
         spikes: whether the result is spikes, bytes 0 and 1; else numbers.
-        compare, reset, activation, cumulative: see `dialects.spike.neuron`.
+        options: see `Options`.
     """
 
     model: str
@@ -43,10 +43,7 @@ class NeuronStep:
     each: tuple[str, ...]
     states: int
     spikes: bool
-    compare: str = "ge"
-    reset: str = "subtract"
-    activation: str = "relu"
-    cumulative: bool = False
+    options: Options
 
     @property
     def bytes(self) -> int:
@@ -59,73 +56,65 @@ class NeuronStep:
         self, code: Code, each: Mapping[str, SSAValue], x: SSAValue, states: Values
     ) -> tuple[SSAValue, list[SSAValue]]:
         """What a step gives (truth values for spikes), and the states after it."""
-        return _MODELS[self.model](_Step(code, self, each, x), x, list(states))
+        output, after = STEPS[self.model](_Registers(code, self, each, x), x, states)
+        return output, list(after)
 
 
-class _Step:
-    """Arithmetic on registers, or scalars, of the type of `like`."""
+class _Registers(Arithmetic[SSAValue]):
+    """Steps on registers, or scalars, of the type of `like`."""
 
     def __init__(
         self, code: Code, neuron: NeuronStep, each: Mapping[str, SSAValue], like: SSAValue
     ) -> None:
         self.code = code
-        self.neuron = neuron
+        self.neuron, self.options = neuron, neuron.options
         self._each = each
         self._numbers = dict(neuron.numbers)
         self._kind = like.type
         self._floats = isinstance(neuron.element, AnyFloat)
 
-    def number(self, value: Number) -> SSAValue:
+    def _number(self, value: Number) -> SSAValue:
         """The same number in every lane."""
         return self.code.constant(value, self._kind)
 
-    def p(self, name: str) -> SSAValue:
-        """A parameter."""
-        register = self._each.get(name)
-        return self.number(self._numbers[name]) if register is None else register
+    def parameter(self, name: str) -> SSAValue:
+        own = self._each.get(name)
+        return self._number(self._numbers[name]) if own is None else own
 
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """a + b."""
         return self.code.fadd(a, b) if self._floats else self.code.add(a, b)
 
     def sub(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """a - b."""
         return self.code.fsub(a, b) if self._floats else self.code.sub(a, b)
 
     def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """a · b."""
         return self.code.fmul(a, b) if self._floats else self.code.mul(a, b)
 
     def times(self, name: str, x: SSAValue) -> SSAValue:
         """A parameter times x; a factor of 1 changes nothing."""
-        return x if self._numbers.get(name) == 1 else self.mul(self.p(name), x)
+        return x if self._numbers.get(name) == 1 else super().times(name, x)
 
     def complement(self, name: str) -> SSAValue:
-        """1 - p."""
         known = self._numbers.get(name)
         if known is None:
-            return self.sub(self.number(1.0), self.p(name))
+            return self.sub(self._number(1.0), self.parameter(name))
         kind = _dtype(self.neuron.element)
-        return self.number(float(kind(1) - kind(known)))
+        return self._number(float(kind(1) - kind(known)))
 
-    def leak(self, v: SSAValue, current: SSAValue) -> SSAValue:
-        """β·v + (1-β)·v_leak + g·i."""
+    def rest(self) -> SSAValue:
         kind = _dtype(self.neuron.element)
-        beta, rest = self._numbers.get("beta"), self._numbers.get("v_leak")
-        if beta is None or rest is None:
-            toward = self.mul(self.complement("beta"), self.p("v_leak"))
-        else:
-            toward = self.number(float((kind(1) - kind(beta)) * kind(rest)))
-        decayed = self.add(self.mul(self.p("beta"), v), toward)
-        return self.add(decayed, self.times("gain", current))
+        beta, level = self._numbers.get("beta"), self._numbers.get("v_leak")
+        if beta is None or level is None:
+            return self.mul(self.complement("beta"), self.parameter("v_leak"))
+        return self._number(float((kind(1) - kind(beta)) * kind(level)))
 
-    def fires(self, v: SSAValue, threshold: SSAValue) -> SSAValue:
+    def reaches(self, v: SSAValue, threshold: SSAValue) -> SSAValue:
         """Where v > θ, or v ≥ θ; never for NaN.
 
         xDSL's comparison of floats takes no vectors. v - θ is 0 only for v = θ, as there is gradual
         underflow, and floats from 0 to infinity are in the order of their bits.
         """
-        code, strict = self.code, self.neuron.compare == "gt"
+        code, strict = self.code, self.options.compare == "gt"
         if not self._floats:
             return code.icmp("sgt" if strict else "sge", v, threshold)
         above = code.fsub(v, threshold)
@@ -134,7 +123,7 @@ class _Step:
             lowered = code.sub(bits, 1)
             return code.icmp("ult", lowered, self._infinity)
         # This makes 0 of -0.
-        bits = self._bits(code.fadd(above, self.number(0.0)))
+        bits = self._bits(code.fadd(above, self._number(0.0)))
         return code.icmp("ule", bits, self._infinity)
 
     @property
@@ -144,102 +133,32 @@ class _Step:
     def _bits(self, a: SSAValue) -> SSAValue:
         return self.code.bits(a, like(a.type, IntegerType(8 * self.neuron.bytes)))
 
-    def fired(self, v: SSAValue, threshold: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The spikes of the potential v, and what the reset leaves of it."""
-        spikes = self.fires(v, threshold)
-        match self.neuron.reset:
-            case "subtract":
-                return spikes, self.select(spikes, self.sub(v, threshold), v)
-            case "to_value":
-                return spikes, self.select(spikes, self.p("v_reset"), v)
-            case _:
-                return spikes, v
-
-    def select(self, where: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-        """`yes` where something holds, else `no`; xDSL's selection takes no vectors."""
+    def choose(self, where: SSAValue, chosen: SSAValue, other: SSAValue) -> SSAValue:
+        """By bits: xDSL's selection takes no vectors."""
         code = self.code
-        if lanes(yes.type) is None:
-            return code.select(where, yes, no)
-        first, second = self._bits(yes), self._bits(no)
-        mask = code.resize(where, first.type)
+        if lanes(chosen.type) is None:
+            return code.select(where, chosen, other)
+        bits, others = self._bits(chosen), self._bits(other)
+        mask = code.resize(where, bits.type)
         rest = code.xor(mask, -1)
-        return code.bits(code.or_(code.and_(first, mask), code.and_(second, rest)), yes.type)
+        return code.bits(code.or_(code.and_(bits, mask), code.and_(others, rest)), chosen.type)
 
-    def not_zero(self, a: SSAValue) -> SSAValue:
-        """Where a float is not 0."""
+    def gated(self, where: SSAValue, a: SSAValue) -> SSAValue:
+        return self.choose(where, a, self._number(0.0))
+
+    def is_zero(self, a: SSAValue) -> SSAValue:
         code, bits = self.code, self._bits(a)
-        return code.icmp("ne", code.shl(bits, 1), 0)
+        return code.icmp("eq", code.shl(bits, 1), 0)
+
+    def relu(self, a: SSAValue) -> SSAValue:
+        return self.code.overloaded("maximum", a, self._number(0.0))
 
     def magnitude(self, a: SSAValue) -> SSAValue:
-        """|a|."""
         return self.code.intrinsic(f"llvm.fabs.{suffix(a.type)}", [a], a.type)
 
-    def indicator(self, where: SSAValue) -> SSAValue:
-        """1 where something holds, else 0."""
-        return self.select(where, self.number(1.0), self.number(0.0))
+    def as_number(self, where: SSAValue) -> SSAValue:
+        return self.choose(where, self._number(1.0), self._number(0.0))
 
 
 def _dtype(element: Attribute) -> type[np.floating]:
     return np.float32 if element == f32 else np.float64
-
-
-Result = tuple[SSAValue, list[SSAValue]]
-
-
-def _lif(s: _Step, x: SSAValue, states: Values) -> Result:
-    spikes, v = s.fired(s.leak(states[0], x), s.p("threshold"))
-    return spikes, [v]
-
-
-def _integrate_fire(s: _Step, x: SSAValue, states: Values) -> Result:
-    spikes, v = s.fired(s.add(states[0], s.times("gain", x)), s.p("threshold"))
-    return spikes, [v]
-
-
-def _cuba_lif(s: _Step, x: SSAValue, states: Values) -> Result:
-    current = s.add(s.mul(s.p("alpha"), states[0]), s.times("w_in", x))
-    spikes, v = s.fired(s.leak(states[1], current), s.p("threshold"))
-    return spikes, [current, v]
-
-
-def _leaky_integrator(s: _Step, x: SSAValue, states: Values) -> Result:
-    v = s.leak(states[0], x)
-    return v, [v]
-
-
-def _adaptive_lif(s: _Step, x: SSAValue, states: Values) -> Result:
-    v, adaptation = states
-    threshold = s.add(s.p("threshold"), s.times("kappa", adaptation))
-    spikes, v = s.fired(s.leak(v, x), threshold)
-    raised = s.mul(s.complement("rho"), s.indicator(spikes))
-    return spikes, [v, s.add(s.mul(s.p("rho"), adaptation), raised)]
-
-
-def _sigma_delta(s: _Step, x: SSAValue, states: Values) -> Result:
-    code, zero = s.code, s.number(0.0)
-    sigma, last, residue, error = states
-    sigma = s.add(sigma, s.times("gain", x))
-    y = s.add(sigma, s.p("bias"))
-    if s.neuron.activation == "relu":
-        y = code.overloaded("maximum", y, zero)
-    change = s.add(s.sub(y, last), residue)
-    if s.neuron.cumulative:
-        error = s.add(error, change)
-    watched = s.magnitude(error if s.neuron.cumulative else change)
-    sent = s.select(s.fires(watched, s.p("threshold")), change, zero)
-    if s.neuron.cumulative:
-        error = s.select(s.not_zero(sent), zero, error)
-    return sent, [sigma, y, s.sub(change, sent), error]
-
-
-_MODELS: dict[str, Callable[[_Step, SSAValue, Values], Result]] = {
-    "lif": _lif,
-    "integrate_fire": _integrate_fire,
-    "cuba_lif": _cuba_lif,
-    "leaky_integrator": _leaky_integrator,
-    "adaptive_lif": _adaptive_lif,
-    "sigma_delta": _sigma_delta,
-}
-
-MODELS = tuple(_MODELS)
-"""The models that there are."""

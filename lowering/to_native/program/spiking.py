@@ -7,7 +7,7 @@ trains, which `convert-spike-to-tensor` makes ops on tensors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from ....dialects import spike
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
+from ....dialects.neuron_equations import Options, model_of
 from ....dialects.parameters import constant_value
 from ....dialects.spike.types import dense_type, is_train
 from ....ir.arrays import Array
@@ -271,22 +272,15 @@ def _step(
             numbers.append((name, values.reshape(()).item()))
         else:
             each[name] = _spread(name, values, sizes)
-    attributes = {
-        name: getattr(op, name).data
-        for name in ("compare", "reset", "activation")
-        if getattr(op, name, None) is not None
-    }
     step = NeuronStep(
-        op.name.split(".")[1],
+        model_of(op),
         element,
         tuple(numbers),
         tuple(each),
         len(op.STATES),
         is_train(op.output),
-        **attributes,
+        Options.of(op),
     )
-    if isinstance(op, spike.SigmaDeltaOp):
-        step = replace(step, cumulative=bool(op.cumulative.value.data))
     return step, list(each.values())
 
 

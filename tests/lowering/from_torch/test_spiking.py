@@ -226,8 +226,8 @@ def test_a_spiking_transformer(check: Any) -> None:
 class Own(LifNeuron):
     """A neuron of the user's: what it computes is not known, and its loop is unrolled."""
 
-    def _advance(self, values: Any, x: Tensor, state: Any) -> Any:
-        spikes, (v,) = super()._advance(values, x, state)
+    def _advance(self, arithmetic: Any, x: Tensor, state: Any) -> Any:
+        spikes, (v,) = super()._advance(arithmetic, x, state)
         return spikes, (v / 2,)
 
 
