@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -128,6 +127,8 @@ def pipeline_text(passes: Sequence[ModulePass], *, anchor: bool = True) -> str:
 
 def did_you_mean(name: str, candidates: Mapping[str, object] | Sequence[str]) -> str:
     """`; did you mean 'x'?` for the nearest of `candidates`, or nothing."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name.replace("_", "-"), list(candidates), 1, 0.6)
     return f"; did you mean '{close[0]}'?" if close else ""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable
@@ -160,7 +159,7 @@ class _Earlier:
 def _beside(place: str, kind: str) -> str:
     """A hidden name beside `place` that no other file has."""
     folder, name = os.path.split(place)
-    return os.path.join(folder, f".{name[:64]}.{secrets.token_hex(8)}.{kind}")
+    return os.path.join(folder, f".{name[:64]}.{os.urandom(8).hex()}.{kind}")
 
 
 def _synchronize(path: str) -> None:

@@ -9,7 +9,6 @@ one store. What an entry means (dtype, shape, trits) is the reader's business.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -160,6 +159,8 @@ def file_sha256(path: Path) -> str:
     Raises:
         ParameterError: the file cannot be read.
     """
+    import hashlib  # it loads OpenSSL
+
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

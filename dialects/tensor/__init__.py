@@ -29,7 +29,7 @@ OPERATIONS: list[type[Operation]] = [
     if isinstance(value, type)
     and value.__module__.startswith(f"{__name__}.")
     and hasattr(value, "name")
-    and issubclass(value, Operation)
+    and Operation in value.__mro__  # `issubclass` asks all classes of ops
 ]
 """The ops this project adds: what the files above define."""
 
