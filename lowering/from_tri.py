@@ -36,7 +36,8 @@ from ..ir.language.parser import read_source
 from ..ir.language.types import TensorType as LanguageType
 from ..ir.printing import value_name
 from ..ir.store import ParameterStore
-from .tri_builder import Builder, ir_type, location
+from .ir_builder import Builder
+from .tri_builder import ir_type, location
 from .tri_spiking import dense, state_time_step
 from .tri_trains import rule_of, time_first_values
 from .weights import Weights, attach_weights
@@ -94,12 +95,12 @@ def module_from_elaborated(
     store = ParameterStore.unsaved()
     inputs = [ir_type(value.type) for value in program.inputs]
     block = Block(arg_types=inputs)
-    builder = Builder(block, store, program.span)
+    builder = Builder(block, store, location=location(program.span))
     values: dict[int, list[SSAValue]] = {}
     for value, argument in zip(program.inputs, block.args, strict=True):
         argument.name_hint = value_name(value.name)
         argument.location = location(value.span)
-        builder.span = value.span
+        builder.location = location(value.span)
         is_train = value.type.kind == "spike"
         entered = builder.add(spike.FromTensorOp(argument)) if is_train else argument
         values[id(value)] = [entered]
@@ -107,16 +108,15 @@ def module_from_elaborated(
         values[id(parameter)] = [_parameter(builder, parameter, trainable)]
     timed = time_first_values(program)
     for op in program.operations():
-        builder.span = op.span
+        builder.location = location(op.span)
         operands = [_value(builder, operand, values) for operand in op.operands]
         result = rule_of(op, timed)(builder, op, operands)
         values[id(op)] = result if isinstance(result, list) else [result]
         _check_elements(op, values[id(op)])
     outputs = [_output(builder, value, values) for value in program.outputs]
-    builder.span = program.outputs[-1].span if program.outputs else program.span
+    builder.location = location(program.outputs[-1].span if program.outputs else program.span)
     end = ReturnOp(*outputs)
-    end.location = location(builder.span)
-    block.add_op(end)
+    builder.end(end)
     function = FuncOp(
         "forward",
         FunctionType.from_lists(inputs, [value.type for value in outputs]),
@@ -153,7 +153,7 @@ def _names(name: str, type: LanguageType) -> DictionaryAttr:
 
 
 def _parameter(builder: Builder, parameter: elaborated.ParameterValue, trainable: bool) -> SSAValue:
-    builder.span = parameter.span
+    builder.location = location(parameter.span)
     type = ir_type(parameter.type)
     if parameter.type.kind == "ternary" and trainable:
         latent = builder.add(tensor.ParameterOp(parameter.path, TensorType(f32, type.get_shape())))
@@ -171,7 +171,7 @@ def _output(
     builder: Builder, value: elaborated.Value, values: dict[int, list[SSAValue]]
 ) -> SSAValue:
     result = _value(builder, value, values)
-    builder.span = value.span
+    builder.location = location(value.span)
     return dense(builder, result, i1)
 
 
@@ -182,12 +182,12 @@ def _value(
         return values[id(value.source)][value.index]
     if id(value) not in values:
         assert isinstance(value, elaborated.ConstantValue), value
-        builder.span = value.span
+        builder.location = location(value.span)
         type = ir_type(value.type)
         if isinstance(type.element_type, ternary.TritType):
             trits = np.array(value.value, dtype=np.int8)
             op = ternary.ConstantOp(trits.reshape(-1).tolist(), trits.shape)
             values[id(value)] = [builder.add(op)]
         else:
-            values[id(value)] = [builder.constant(np.array(value.value), type.element_type)]
+            values[id(value)] = [builder.numbers(np.array(value.value), type.element_type)]
     return values[id(value)][0]

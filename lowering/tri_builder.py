@@ -6,7 +6,6 @@ Not here: the rules themselves, in `tri_builtins`, `tri_spiking` and `tri_trains
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import SupportsInt
 
 import numpy as np
@@ -23,21 +22,17 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..dialects import tensor
-from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
-from ..dialects.parameters import dense_constant
 from ..dialects.shapes import DYNAMIC
-from ..dialects.tensor.storage import INLINE_LIMIT
 from ..dialects.ternary.types import trit
-from ..ir.arrays import Array
 from ..ir.language import elaborated
 from ..ir.language.nodes import Span
 from ..ir.language.types import TensorType as LanguageType
 from ..ir.locations import file_location
-from ..ir.store import ParameterStore
+from .ir_builder import Builder
 
 ELEMENTS: dict[str, Attribute] = {
     "float16": f16,
@@ -62,40 +57,6 @@ def ir_type(type: LanguageType) -> TensorType[Attribute]:
 def location(span: Span) -> FileLineColLoc:
     """`loc("file":line:column)`."""
     return file_location(span.file, span.line, span.column)
-
-
-@dataclass
-class Builder:
-    """Inserts ops at the end of `block`, each with the location of the value being lowered."""
-
-    block: Block
-    store: ParameterStore
-    span: Span
-
-    def add(self, op: Operation) -> SSAValue:
-        """Insert `op`; its first result."""
-        op.location = location(self.span)
-        self.block.add_op(op)
-        return op.results[0]
-
-    def constant(self, values: Array, element: Attribute) -> SSAValue:
-        """A constant of any size: inline where small or uniform, else in the parameter store."""
-        array = np.asarray(values, dtype=numpy_dtype(element), order="C")
-        type = TensorType(element, array.shape)
-        uniform = array.size > 0 and (array == array.reshape(-1)[0]).all()
-        if array.size <= INLINE_LIMIT or uniform:
-            return self.add(dense_constant(array, element))
-        return self.add(tensor.ParameterOp(self.store.add("constant", array), type, buffer=True))
-
-    def scalar(self, value: float, element: Attribute) -> SSAValue:
-        """A constant of rank 0."""
-        return self.constant(np.array(value), element)
-
-    def convert(self, value: SSAValue, element: Attribute) -> SSAValue:
-        """`value` with another element type."""
-        if tensor_type(value).element_type == element:
-            return value
-        return self.add(tensor.ConvertOp(value, element))
 
 
 Rule = Callable[[Builder, elaborated.Operation, list[SSAValue]], SSAValue | list[SSAValue]]
@@ -131,7 +92,7 @@ def filled(builder: Builder, like: SSAValue, value: float) -> SSAValue:
     """A tensor of the type of `like`, every element `value`."""
     type = tensor_type(like)
     if DYNAMIC not in type.get_shape():
-        return builder.constant(np.full(type.get_shape(), value), type.element_type)
-    number = builder.scalar(value, type.element_type)
+        return builder.numbers(np.full(type.get_shape(), value), type.element_type)
+    number = builder.number(value, type.element_type)
     same = builder.add(tensor.CompareOp(like, like, predicate="eq"))
     return builder.add(tensor.WhereOp(same, number, number))

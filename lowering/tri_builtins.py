@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 
 from ..dialects import tensor, ternary
 from ..dialects.inference import tensor_type
-from ..dialects.shapes import DYNAMIC, Shape, is_float
+from ..dialects.shapes import DYNAMIC, is_float
 from ..dialects.tensor.shape import SLICE_END
 from ..dialects.tensor.storage import INLINE_LIMIT
 from ..dialects.ternary.storage import ui8
@@ -26,7 +26,8 @@ from ..ir.errors import LoweringError
 from ..ir.language import elaborated
 from ..ir.language.dims import Dim
 from ..ir.trits import pack_trits
-from .tri_builder import ELEMENTS, Builder, Rule, filled, ints, ir_type, optional, simple
+from .ir_builder import Builder
+from .tri_builder import ELEMENTS, Rule, filled, ints, ir_type, optional, simple
 
 
 def _compare(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
@@ -213,33 +214,19 @@ def _slice(builder: Builder, op: elaborated.Operation, operands: list[SSAValue])
 
 
 def _gather(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-    table, indices = operands
     (axis,) = ints((op.attributes["axis"],))
-    if axis == 0:
-        return builder.add(tensor.GatherRowsOp(table, indices))
-    rank, count = tensor_type(table).get_num_dims(), tensor_type(indices).get_num_dims()
-    front = [axis, *(a for a in range(rank) if a != axis)]
-    rows = builder.add(tensor.GatherRowsOp(builder.add(tensor.PermuteOp(table, front)), indices))
-    lead = [count + a for a in range(axis)]
-    back = [*lead, *range(count), *range(count + axis, count + rank - 1)]
-    return builder.add(tensor.PermuteOp(rows, back))
+    return builder.gather(operands[0], axis, operands[1])
 
 
-def _pool(kind: type[tensor.MaxPoolOp] | type[tensor.AvgPoolOp]) -> Rule:
-    def rule(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-        kernel, stride = ints(op.attributes["kernel"]), ints(op.attributes["stride"])
-        pooled = kind(operands[0], kernel, stride, ints(op.attributes["padding"]) * 2)
-        if isinstance(pooled, tensor.AvgPoolOp) and not op.attributes["count_include_pad"]:
-            pooled = tensor.AvgPoolOp(
-                operands[0],
-                kernel,
-                stride,
-                ints(op.attributes["padding"]) * 2,
-                count_include_pad=False,
-            )
-        return builder.add(pooled)
-
-    return rule
+def _pool(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    kernel, stride = ints(op.attributes["kernel"]), ints(op.attributes["stride"])
+    padding = ints(op.attributes["padding"]) * 2
+    if op.function == "max_pool2d":
+        return builder.add(tensor.MaxPoolOp(operands[0], kernel, stride, padding))
+    counted = bool(op.attributes["count_include_pad"])
+    return builder.add(
+        tensor.AvgPoolOp(operands[0], kernel, stride, padding, count_include_pad=counted)
+    )
 
 
 def _batch_norm(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
@@ -259,21 +246,17 @@ def _batch_norm(builder: Builder, op: elaborated.Operation, operands: list[SSAVa
     return builder.add(tensor.PermuteOp(normed, [to_channels.index(a) for a in range(rank)]))
 
 
-def _ones(builder: Builder, x: SSAValue, shape: Shape) -> SSAValue:
-    if DYNAMIC in shape:
-        raise LoweringError(
-            f"{builder.span}: error: a normalisation without weight needs known sizes, got {x.type}"
-        )
-    return builder.constant(np.ones(shape), tensor_type(x).element_type)
-
-
 def _layer_norm(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     x = operands[0]
     names = ["weight", "bias"] if op.function == "layer_norm" else ["weight"]
     vectors = optional(op, operands, names)
     (axis,) = ints((op.attributes["axis"],))
-    scale = vectors["weight"] or _ones(builder, x, tensor_type(x).get_shape()[axis:])
-    eps = op.attributes["eps"]
+    shape, eps = tensor_type(x).get_shape()[axis:], op.attributes["eps"]
+    if vectors["weight"] is None and DYNAMIC in shape:
+        raise LoweringError(
+            f"{op.span}: error: a normalisation without weight needs known sizes, got {x.type}"
+        )
+    scale = vectors["weight"] or builder.numbers(np.ones(shape), tensor_type(x).element_type)
     if op.function == "rms_norm":
         return builder.add(tensor.RmsNormOp(x, scale, eps))
     return builder.add(tensor.LayerNormOp(x, scale, vectors["bias"], eps))
@@ -283,11 +266,11 @@ def _quantization(builder: Builder, op: elaborated.Operation, operands: list[SSA
     x = operands[0]
     parameters = optional(op, operands, ["scale", "zero_point"])
     a = op.attributes
-    scale = parameters["scale"] or builder.scalar(a["scale"], f32)
+    scale = parameters["scale"] or builder.number(a["scale"], f32)
     quantizing = op.function == "quantize"
     element = ir_type(op.type).element_type if quantizing else tensor_type(x).element_type
     zero = parameters["zero_point"]
-    zero = builder.scalar(a["zero_point"] or 0, element) if zero is None else zero
+    zero = builder.number(a["zero_point"] or 0, element) if zero is None else zero
     zero = builder.convert(zero, element)
     axis = 0 if a["axis"] is None else a["axis"]
     if not quantizing:
@@ -305,16 +288,17 @@ def _quantization(builder: Builder, op: elaborated.Operation, operands: list[SSA
     )
 
 
+_PLAIN = (
+    "abs", "add", "and", "div", "exp", "floor", "hard_swish", "log", "maximum", "minimum", "mod",
+    "mul", "neg", "not", "or", "relu", "relu6", "round", "sigmoid", "silu", "sqrt", "sub", "tanh",
+    "where",
+)  # fmt: skip
+"""Functions of the language that are an op of the same name, with the same operands."""
+
+_OPS = {kind.name.removeprefix("tensor."): kind for kind in tensor.OPERATIONS}
+
 RULES: dict[str, Rule] = {
-    "add": simple(tensor.AddOp),
-    "sub": simple(tensor.SubOp),
-    "mul": simple(tensor.MulOp),
-    "div": simple(tensor.DivOp),
-    "mod": simple(tensor.ModOp),
-    "neg": simple(tensor.NegOp),
-    "not": simple(tensor.NotOp),
-    "and": simple(tensor.AndOp),
-    "or": simple(tensor.OrOp),
+    **{name: simple(_OPS[name]) for name in _PLAIN},
     "compare": _compare,
     "cast": _cast,
     "matmul": _matmul,
@@ -327,23 +311,8 @@ RULES: dict[str, Rule] = {
     "unpack": _unpack,
     "ternary_matmul": _ternary_matmul,
     "random_ternary": _random_ternary,
-    "abs": simple(tensor.AbsOp),
-    "exp": simple(tensor.ExpOp),
-    "log": simple(tensor.LogOp),
-    "sqrt": simple(tensor.SqrtOp),
-    "round": simple(tensor.RoundOp),
-    "floor": simple(tensor.FloorOp),
-    "maximum": simple(tensor.MaximumOp),
-    "minimum": simple(tensor.MinimumOp),
-    "where": simple(tensor.WhereOp),
     "clamp": simple(tensor.ClampOp, min="min", max="max"),
     "hard_tanh": simple(tensor.ClampOp, min="min", max="max"),
-    "relu": simple(tensor.ReluOp),
-    "relu6": simple(tensor.Relu6Op),
-    "silu": simple(tensor.SiluOp),
-    "sigmoid": simple(tensor.SigmoidOp),
-    "tanh": simple(tensor.TanhOp),
-    "hard_swish": simple(tensor.HardSwishOp),
     "leaky_relu": simple(tensor.LeakyReluOp, alpha="negative_slope"),
     "gelu": lambda e, op, x: e.add(
         tensor.GeluOp(x[0], "tanh" if op.attributes["approximate"] == "tanh" else "exact")
@@ -368,8 +337,8 @@ RULES: dict[str, Rule] = {
     "split": _split,
     "pad": simple(tensor.PadToOp, low="low", high="high", value="value"),
     "gather": _gather,
-    "max_pool2d": _pool(tensor.MaxPoolOp),
-    "avg_pool2d": _pool(tensor.AvgPoolOp),
+    "max_pool2d": _pool,
+    "avg_pool2d": _pool,
     "global_avg_pool2d": simple(tensor.GlobalAvgPoolOp),
     "sum": simple(tensor.ReduceSumOp, axes="axes", keepdims="keepdims"),
     "mean": simple(tensor.ReduceMeanOp, axes="axes", keepdims="keepdims"),

@@ -21,7 +21,8 @@ from ..dialects.spike.types import TIME_STEP, is_train, number
 from ..ir.errors import LoweringError
 from ..ir.language import elaborated
 from ..ir.language.builtins import BUILTINS
-from .tri_builder import Builder, Rule, filled, optional
+from .ir_builder import Builder
+from .tri_builder import Rule, filled, optional
 
 _COMPARISONS = {">=": "ge", ">": "gt"}
 
@@ -86,7 +87,7 @@ class _Neuron:
         tau, is_exact = self.setting(name), self.settings["decay"] == "exact"
         if not isinstance(tau, SSAValue):
             return math.exp(-1 / tau) if is_exact else 1 - 1 / tau
-        add, one = self.builder.add, self.builder.scalar(1.0, self.element)
+        add, one = self.builder.add, self.builder.number(1.0, self.element)
         rate = add(tensor.DivOp(one, tau))
         if is_exact:
             return add(tensor.ExpOp(add(tensor.NegOp(rate))))

@@ -18,7 +18,8 @@ from ..dialects.spike.types import dense_type
 from ..dialects.ternary.types import is_trit
 from ..ir.language import elaborated
 from ..ir.language.rules_neurons import NEURONS
-from .tri_builder import Builder, Rule, ints, optional
+from .ir_builder import Builder
+from .tri_builder import Rule, ints, optional
 from .tri_builtins import RULES, conv_window
 from .tri_spiking import SPIKING_RULES, batch_norm, dense
 
@@ -38,7 +39,7 @@ def _weights(builder: Builder, weight: SSAValue) -> tuple[SSAValue, SSAValue | N
     """Weights that a synapse takes, and the scale 1 that makes floats of exact sums."""
     type = tensor_type(weight)
     if is_trit(type) or type.element_type == i8:
-        return weight, builder.scalar(1.0, f32)
+        return weight, builder.number(1.0, f32)
     return (weight if is_float(type) else builder.convert(weight, f32)), None
 
 

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 Joined: TypeAlias = "tuple[bool, Node]"
 """Whether a node for all steps has the axis of time, and the node."""
 
-_LIKE_ELEMENTWISE = frozenset({
-    "aten::alias", "aten::clone", "aten::contiguous", "aten::detach", "aten::detach_",
-    "aten::dropout", "aten::to", "aten::_to_copy",
-})  # fmt: skip
-
 _BY_SAMPLE = frozenset({
     "aten::adaptive_avg_pool1d", "aten::adaptive_avg_pool2d", "aten::adaptive_max_pool2d",
     "aten::avg_pool1d", "aten::avg_pool2d", "aten::batch_norm", "aten::conv1d", "aten::conv2d",
@@ -225,7 +220,7 @@ class _Roller:
         steps: int,
     ) -> Node | None:
         """The operator on arguments of which `varying` have the axis of time."""
-        if name in ELEMENTWISE | _LIKE_ELEMENTWISE:
+        if name in ELEMENTWISE:
             rank = fake_tensor(first).dim()
             full = all(fake_tensor(node).dim() == rank + 1 for node in varying.values())
             return self._new(first.target, arguments, first, first.kwargs) if full else None

@@ -281,6 +281,7 @@ RULES: dict[str, Rule] = {
     "clone": same,
     "contiguous": same,
     "detach": same,
+    "detach_": same,
     "lift_fresh_copy": same,
     "to": _convert,
     "_to_copy": _convert,

@@ -101,7 +101,7 @@ def _avg_pool(e: Builder, pool: _Pool) -> SSAValue:
         ]
         grid = counts[0] if pool.axes == 1 else np.outer(counts[0], counts[1])
         factors = size / grid
-    return e.add(tensor.MulOp(means, e.array(factors, tensor_type(x).element_type)))
+    return e.add(tensor.MulOp(means, e.numbers(factors, tensor_type(x).element_type)))
 
 
 def _counts(image: int, kernel: int, stride: int, pad: int, extra: int, counted: bool) -> Array:
@@ -130,7 +130,7 @@ def _adaptive_avg_pool(e: Builder, pool: _Pool) -> SSAValue:
         means = np.zeros((pool.image[axis], wanted[axis]))
         for column, (start, end) in enumerate(_bounds(pool.image[axis], wanted[axis])):
             means[start:end, column] = 1 / (end - start)
-        weight = e.array(means, tensor_type(x).element_type)
+        weight = e.numbers(means, tensor_type(x).element_type)
         x = x if axis == pool.axes - 1 else e.permute(x, swap)
         x = e.add(tensor.MatmulOp(x, weight))
         x = x if axis == pool.axes - 1 else e.permute(x, swap)

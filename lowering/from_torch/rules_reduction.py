@@ -176,7 +176,7 @@ def _median(e: Builder, call: Call) -> Result:
 
 
 def _ones(e: Builder, x: SSAValue, shape: list[int], value: float = 1.0) -> SSAValue:
-    return e.array(np.full(shape, value), tensor_type(x).element_type)
+    return e.numbers(np.full(shape, value), tensor_type(x).element_type)
 
 
 def _first_of(rule: Callable[[Builder, Call], SSAValue]) -> Rule:

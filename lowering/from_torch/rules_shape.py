@@ -208,17 +208,8 @@ def _embedding(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.GatherRowsOp(e.value(call["weight"]), e.value(call["indices"])))
 
 
-def gather(e: Builder, x: SSAValue, axis: int, indices: SSAValue) -> SSAValue:
-    """Rows of x picked along `axis` by a vector of indices."""
-    rank = tensor_type(x).get_num_dims()
-    forth = [axis, *(a for a in range(rank) if a != axis)]
-    rows = e.add(tensor.GatherRowsOp(e.permute(x, forth), indices))
-    back = [forth.index(a) for a in range(rank)]
-    return e.permute(rows, back)
-
-
 def _index_select(e: Builder, call: Call) -> SSAValue:
-    return gather(e, e.value(call["self"]), call.axis(call.rank), e.value(call["index"]))
+    return e.gather(e.value(call["self"]), call.axis(call.rank), e.value(call["index"]))
 
 
 def _index(e: Builder, call: Call) -> SSAValue:
@@ -235,10 +226,8 @@ def _index(e: Builder, call: Call) -> SSAValue:
         divisor = e.number(_fixed(size), tensor_type(index).element_type)
         index = e.add(tensor.ModOp(index, divisor))
     elif (array_of(known.tensor) < 0).any():
-        index = e.array(array_of(known.tensor) % _fixed(size), i64)
-    if axis and len(e.sizes(node)) != 1:
-        raise ProblemError("it picks by a matrix along an inner axis; move the axis to the front")
-    return gather(e, x, axis, index) if axis else e.add(tensor.GatherRowsOp(x, index))
+        index = e.numbers(array_of(known.tensor) % _fixed(size), i64)
+    return e.gather(x, axis, index)
 
 
 def _fixed(size: Size) -> int:
@@ -248,8 +237,8 @@ def _fixed(size: Size) -> int:
 def _flip(e: Builder, call: Call) -> SSAValue:
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
     for axis in call.integers("dims"):
-        places = e.array(np.arange(_fixed(sizes[axis]))[::-1], i64)
-        x = gather(e, x, axis % call.rank, places)
+        places = e.numbers(np.arange(_fixed(sizes[axis]))[::-1], i64)
+        x = e.gather(x, axis % call.rank, places)
     return x
 
 
@@ -277,14 +266,14 @@ def _triangle(predicate: str) -> Rule:
 
     def rule(e: Builder, call: Call) -> SSAValue:
         x, (rows, columns) = e.value(call["self"]), e.sizes(call["self"])[-2:]
-        across = e.array(np.arange(static([columns], "columns")[0]), i32)
+        across = e.numbers(np.arange(static([columns], "columns")[0]), i32)
         if is_free(rows):
             same = e.add(tensor.CompareOp(x, x, "eq"))
             ones = e.add(tensor.WhereOp(same, *[e.number(1, i32)] * 2))
             down = e.add(tensor.CumsumOp(ones, call.rank - 2))
             diagonal = call.integer("diagonal", 0) - 1
         else:
-            down = e.array(np.arange(static([rows])[0])[:, None], i32)
+            down = e.numbers(np.arange(static([rows])[0])[:, None], i32)
             diagonal = call.integer("diagonal", 0)
         bound = e.add(tensor.AddOp(down, e.number(diagonal, i32)))
         inside = e.add(tensor.CompareOp(across, bound, predicate))

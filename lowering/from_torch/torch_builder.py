@@ -12,21 +12,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import LocationAttr, TensorType, UnknownLoc, i1
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import TensorType, i1
+from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ...dialects import tensor, ternary
-from ...dialects.elements import element_of, numpy_dtype
+from ...dialects.elements import element_of
 from ...dialects.inference import tensor_type
-from ...dialects.parameters import dense_constant
 from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.shape import SLICE_END
-from ...dialects.tensor.storage import INLINE_LIMIT
 from ...ir.arrays import Array
 from ...ir.printing import value_name
-from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
+from .. import ir_builder
 from ..weights import as_arrays
 from .calls import Call, Operand, fake_tensor, is_tensor
 from .sizes import (
@@ -91,15 +89,12 @@ class Weight:
 
 
 @dataclass
-class Builder:
+class Builder(ir_builder.Builder):
     """Inserts ops at the end of `block`, each with the location of the node being read."""
 
-    block: Block
-    store: ParameterStore
     recognize_ternary: bool = True
     buffers: frozenset[str] = frozenset()
     values: dict[Node, Value] = field(default_factory=dict["Node", Value])
-    location: LocationAttr = field(default_factory=UnknownLoc)
     sources: dict[SSAValue, tuple[SSAValue, Sizes]] = field(
         default_factory=dict[SSAValue, tuple[SSAValue, Sizes]]
     )
@@ -107,16 +102,6 @@ class Builder:
     _weights: dict[tuple[Node, Arrangement, int], Weight] = field(
         default_factory=dict[tuple["Node", Arrangement, int], Weight]
     )
-
-    def add(self, op: Operation) -> SSAValue:
-        """Insert `op`; its first result."""
-        self.end(op)
-        return op.results[0]
-
-    def end(self, op: Operation) -> None:
-        """Insert an op without results."""
-        op.location = self.location
-        self.block.add_op(op)
 
     # What nodes stand for.
 
@@ -179,21 +164,7 @@ class Builder:
         """A constant of rank 0."""
         if not isinstance(value, int | float):
             raise ProblemError("it computes with a size that is not fixed")
-        return self.array(np.array(value), element)
-
-    def array(self, values: Array, element: Attribute, name: str = "constant") -> SSAValue:
-        """A constant of any size: inline where small or uniform, else in the parameter store."""
-        array = np.asarray(values).astype(numpy_dtype(element))
-        array = np.asarray(array, order="C")
-        uniform = array.size > 0 and (array == array.reshape(-1)[0]).all()
-        if array.size <= INLINE_LIMIT or uniform:
-            return self.add(dense_constant(array, element))
-        key = self.store.add(name, array)
-        return self.add(tensor.ParameterOp(key, TensorType(element, array.shape), buffer=True))
-
-    def numbers(self, values: Array, element: Attribute) -> SSAValue:
-        """`array`, under the name that formulas call it by."""
-        return self.array(values, element)
+        return super().number(value, element)
 
     def constant(self, known: Known, *, narrow: bool = False) -> SSAValue:
         """Known values as a parameter or constant; free axes have their size unless `narrow`."""
@@ -204,7 +175,7 @@ class Builder:
         array = array_of(known.tensor)
         if not known.is_stored:
             name = known.keys[0] if len(known.keys) == 1 else "constant"
-            return self.array(array, element_of(array.dtype), name)
+            return self.numbers(array, element_of(array.dtype), name)
         key = known.keys[0]
         if key not in self._stored:
             self._stored[key] = self.parameter(key, array)
@@ -251,7 +222,7 @@ class Builder:
         value = self.trits(key, arrange(torch.from_numpy(trits)).numpy())
         scale = None
         if ternary_weight.scale is not None:
-            scale = self.array(ternary_weight.scale, element_of(array.dtype), f"{key}_scale")
+            scale = self.numbers(ternary_weight.scale, element_of(array.dtype), f"{key}_scale")
         return Weight(value, scale, is_trits=True)
 
     def trits(self, key: str, values: Array) -> SSAValue:
@@ -262,12 +233,6 @@ class Builder:
         return value
 
     # Small pieces that rules share.
-
-    def convert(self, value: SSAValue, element: Attribute) -> SSAValue:
-        """`value` with another element type."""
-        if tensor_type(value).element_type == element:
-            return value
-        return self.add(tensor.ConvertOp(value, element))
 
     def reshape(self, value: SSAValue, sizes: Sizes, wanted: Sizes) -> SSAValue:
         """`value` of the sizes `sizes` with the sizes `wanted`.
@@ -285,12 +250,6 @@ class Builder:
         result = refined(self.add(tensor.ReshapeToOp(value, target)), wanted)
         self.sources[result] = (value, sizes)
         return result
-
-    def permute(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
-        """The axes in another order."""
-        if list(perm) == list(range(len(perm))):
-            return value
-        return self.add(tensor.PermuteOp(value, perm))
 
     def spread(self, value: SSAValue, sizes: Sizes) -> SSAValue:
         """`value`, with one element along each free axis of `sizes`, repeated to that size."""

@@ -1,0 +1,74 @@
+"""What front ends insert ops with: at the end of a block, each with the location of what is read.
+
+Formulas (`dialects.tensor.formula`) are written with it too. Not here: what one front end alone
+needs, in its own `*_builder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr, TensorType, UnknownLoc
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from ..dialects import tensor
+from ..dialects.elements import numpy_dtype
+from ..dialects.inference import tensor_type
+from ..dialects.parameters import dense_constant
+from ..dialects.tensor.storage import INLINE_LIMIT
+from ..ir.arrays import Array
+from ..ir.store import ParameterStore
+
+
+@dataclass
+class Builder:
+    """Inserts ops at the end of `block`, with `location`; large constants go to `store`."""
+
+    block: Block
+    store: ParameterStore
+    location: LocationAttr = field(default_factory=UnknownLoc, kw_only=True)
+
+    def add(self, op: Operation) -> SSAValue:
+        """Insert `op`; its first result."""
+        self.end(op)
+        return op.results[0]
+
+    def end(self, op: Operation) -> None:
+        """Insert an op without results."""
+        op.location = self.location
+        self.block.add_op(op)
+
+    def number(self, value: float, element: Attribute) -> SSAValue:
+        """A constant of rank 0."""
+        return self.numbers(np.array(value), element)
+
+    def numbers(self, values: Array, element: Attribute, name: str = "constant") -> SSAValue:
+        """A constant of any size: inline where small or uniform, else a parameter."""
+        array = np.asarray(np.asarray(values).astype(numpy_dtype(element)), order="C")
+        uniform = array.size > 0 and (array == array.reshape(-1)[0]).all()
+        if array.size <= INLINE_LIMIT or uniform:
+            return self.add(dense_constant(array, element))
+        type = TensorType(element, array.shape)
+        return self.add(tensor.ParameterOp(self.store.add(name, array), type, buffer=True))
+
+    def convert(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """`value` with another element type."""
+        if tensor_type(value).element_type == element:
+            return value
+        return self.add(tensor.ConvertOp(value, element))
+
+    def permute(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
+        """The axes in another order."""
+        if list(perm) == list(range(len(perm))):
+            return value
+        return self.add(tensor.PermuteOp(value, perm))
+
+    def gather(self, value: SSAValue, axis: int, indices: SSAValue) -> SSAValue:
+        """Elements picked along `axis`, whose place the axes of the indices take."""
+        rank, count = tensor_type(value).get_num_dims(), tensor_type(indices).get_num_dims()
+        front = self.permute(value, [axis, *(a for a in range(rank) if a != axis)])
+        rows = self.add(tensor.GatherRowsOp(front, indices))
+        lead, rest = range(count, count + axis), range(count + axis, count + rank - 1)
+        return self.permute(rows, [*lead, *range(count), *rest])
