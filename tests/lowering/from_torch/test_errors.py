@@ -12,6 +12,7 @@ from triton_dsl import compile_model, from_torch
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
+from triton_dsl.ir.printing import PrintOptions, module_text
 from triton_dsl.lowering.emission import source_place
 
 
@@ -128,6 +129,12 @@ def test_locations() -> None:
     assert '"inner"' in str(op.location)
     line = Wrapped.Inner.forward.__code__.co_firstlineno + 1
     assert source_place(op.location) == f"{__file__}:{line}:1"
+
+
+def test_locations_are_no_lines_of_the_importer() -> None:
+    for module in (nn.Linear(3, 2), nn.Sequential(nn.Linear(3, 2), nn.ReLU())):
+        program = from_torch(module, torch.ones(2, 3))
+        assert "from_torch" not in module_text(program, PrintOptions(locations=True))
 
 
 class Named(nn.Module):

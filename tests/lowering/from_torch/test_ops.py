@@ -126,6 +126,10 @@ SHAPES: dict[str, Callable[[Tensor], Any]] = {
     "roll": lambda x: x.roll((1, -2), (1, 2)),
     "index_select": lambda x: x.index_select(1, torch.tensor([3, 0, 0])),
     "index": lambda x: (x[:, torch.tensor([1, -1])], x[:, :, torch.tensor([0, 2])]),
+    "index_by_matrix": lambda x: (
+        x[:, torch.tensor([[1, -1, 0], [2, 2, 1]])],
+        x[:, :, torch.tensor([[0], [2]])],
+    ),
     "pixel_shuffle": lambda x: functional.pixel_shuffle(x, 2),
     "pixel_unshuffle": lambda x: functional.pixel_unshuffle(x, 2),
     "nearest": lambda x: functional.interpolate(x, scale_factor=2, mode="nearest"),
