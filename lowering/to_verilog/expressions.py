@@ -64,15 +64,11 @@ def constant(op: hw.ConstantOp) -> str:
     return f"{bits}'d{value}" if bits <= 32 else f"{bits}'h{value:x}"
 
 
+@dataclass(frozen=True)
 class _Operands:
-    """The operands of an op as expressions.
+    """The operands of an op, from the expressions of values."""
 
-    Args:
-        of: expressions of values.
-    """
-
-    def __init__(self, of: Mapping[SSAValue, Expression]) -> None:
-        self.of = of
+    of: Mapping[SSAValue, Expression]
 
     def text(self, value: SSAValue) -> str:
         """A value as part of another expression."""
@@ -83,8 +79,14 @@ class _Operands:
         return self.of[value].text
 
     def signed(self, value: SSAValue) -> str:
-        """A value as a number in two's complement."""
-        return _signed(value, self.whole(value))
+        """A number in two's complement; the least one of its width has no sign to write."""
+        text, bits = self.whole(value), width(value.type)
+        if not isinstance(value.owner, hw.ConstantOp):
+            return f"$signed({text})"
+        number, half = value.owner.value.value.data % (1 << bits), 1 << (bits - 1)
+        if bits > 32 or number == half:
+            return f"$signed({text})"
+        return f"{bits}'sd{number}" if number < half else f"-{bits}'sd{2 * half - number}"
 
 
 def expression(op: Operation, of: Mapping[SSAValue, Expression]) -> Expression:
@@ -96,12 +98,9 @@ def _infix(op: Operation, e: _Operands) -> Expression:
     return Expression(f" {_INFIX[type(op)]} ".join(e.text(value) for value in op.operands))
 
 
-def _infix_signed(op: comb.DivSOp | comb.ModSOp, e: _Operands) -> Expression:
-    return Expression(f"{e.signed(op.lhs)} {_SIGNED[type(op)]} {e.signed(op.rhs)}")
-
-
-def _shifted(op: comb.ShrSOp, e: _Operands) -> Expression:
-    return Expression(f"{e.signed(op.lhs)} {_SIGNED[type(op)]} {e.text(op.rhs)}")
+def _infix_signed(op: comb.DivSOp | comb.ModSOp | comb.ShrSOp, e: _Operands) -> Expression:
+    right = e.text if isinstance(op, comb.ShrSOp) else e.signed
+    return Expression(f"{e.signed(op.lhs)} {_SIGNED[type(op)]} {right(op.rhs)}")
 
 
 def _xor(op: comb.XorOp, e: _Operands) -> Expression:
@@ -111,7 +110,7 @@ def _xor(op: comb.XorOp, e: _Operands) -> Expression:
 
 
 def _joined(op: comb.ConcatOp, e: _Operands) -> Expression:
-    return Expression(f"{{{', '.join(e.whole(value) for value in op.inputs)}}}", simple=True)
+    return Expression(f"{{{', '.join(map(e.whole, op.inputs))}}}", simple=True)
 
 
 def _repeated(op: comb.ReplicateOp, e: _Operands) -> Expression:
@@ -130,23 +129,16 @@ def _compared(op: comb.ICmpOp, e: _Operands) -> Expression:
 
 
 def _extracted(op: comb.ExtractOp, e: _Operands) -> Expression:
-    name = e.text(op.input)
-    have, bits, low = width(op.input.type), width(op.result.type), op.low_bit.value.data
-    if bits == have:
-        return Expression(name, simple=True)
-    place = f"{low}" if bits == 1 else f"{low + bits - 1}:{low}"
-    return Expression(f"{name}[{place}]", simple=True)
+    low = op.low_bit.value.data
+    bits = bits_of(e.text(op.input), width(op.input.type), low, low + width(op.result.type) - 1)
+    return Expression(bits, simple=True)
 
 
-def _signed(value: SSAValue, text: str) -> str:
-    """A number in two's complement; the least one of its width has no sign to write."""
-    if not isinstance(value.owner, hw.ConstantOp):
-        return f"$signed({text})"
-    bits = width(value.type)
-    number = value.owner.value.value.data % (1 << bits)
-    if bits > 32 or number == 1 << (bits - 1):
-        return f"$signed({text})"
-    return f"{bits}'sd{number}" if number < 1 << (bits - 1) else f"-{bits}'sd{(1 << bits) - number}"
+def bits_of(name: str, bits: int, low: int, high: int) -> str:
+    """The bits from `low` to `high` of a value of so many bits with a name."""
+    if bits == high - low + 1:
+        return name
+    return f"{name}[{low}]" if low == high else f"{name}[{high}:{low}]"
 
 
 def _is_ones(value: SSAValue) -> bool:
@@ -159,9 +151,7 @@ def _is_ones(value: SSAValue) -> bool:
 EXPRESSIONS: dict[type[Operation], Callable[[Any, _Operands], Expression]] = {
     **dict.fromkeys(_INFIX, _infix),
     comb.XorOp: _xor,
-    comb.ShrSOp: _shifted,
-    comb.DivSOp: _infix_signed,
-    comb.ModSOp: _infix_signed,
+    **dict.fromkeys(_SIGNED, _infix_signed),
     comb.ConcatOp: _joined,
     comb.ExtractOp: _extracted,
     comb.ICmpOp: _compared,

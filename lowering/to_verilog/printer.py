@@ -18,7 +18,7 @@ from ..emission import Names, UnsupportedOps
 from .circuit.circuit import COMMENT, name_of
 from .circuit.memories import MEMORY, memory_of
 from .circuit.words import KEYWORDS
-from .expressions import EXPRESSIONS, Expression, expression, width
+from .expressions import EXPRESSIONS, Expression, bits_of, expression, width
 from .memories import memory_text
 
 HardwareModule = hw.HWModuleOp | hw.HWModuleExternOp
@@ -255,7 +255,7 @@ class _Printer:
             missing = ((1 << bits) - 1) & ~self.read.get(value, 0)
             if missing and named and text.simple:
                 places = [bit for bit in range(bits) if missing >> bit & 1]
-                parts += [_slice(text.text, bits, *run) for run in _runs(places)]
+                parts += [bits_of(text.text, bits, *run) for run in _runs(places)]
         if not parts:
             return []
         name = self.names.new("unused")
@@ -278,12 +278,6 @@ def _enables(op: Operation) -> bool:
 def _range(type: Attribute) -> str:
     bits = width(type)
     return "" if bits == 1 else f"[{bits - 1}:0] "
-
-
-def _slice(name: str, bits: int, low: int, high: int) -> str:
-    if bits == high - low + 1:
-        return name
-    return f"{name}[{low}]" if low == high else f"{name}[{high}:{low}]"
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from ...dialects.traits import SelectsElements, has
 from ...ir.errors import OptionError
 from ..analysis.argument_bounds import noted_bounds
 from ..analysis.compile_time import is_literal, literal, literal_value
-from ..analysis.layers import input_of, weight_of
+from ..analysis.layers import Layer, input_of, weight_of
 from ..analysis.replacement import erase, insert_before, replace
 from ..skip_zeros.skip_zeros import FORM_ATTRIBUTE
 from . import COSTS, AdderGraph, InputRange, optimize_integers, optimize_matrix
@@ -112,7 +112,7 @@ class OptimizeAdderGraphPass(ModulePass):
             input_of(product), network.inputs, network.nodes, network.outputs
         )
         literal = weight_of(product).owner
-        _note_weight(graph, product)
+        note_weight(graph, product)
         product.attributes.pop(FORM_ATTRIBUTE, None)
         ops: list[InferredOp] = [graph]
         if any(shifts):
@@ -178,7 +178,7 @@ def split_product(op: Product) -> ternary.MatmulOp | tensor.MatmulOp:
         product = tensor.MatmulOp(op.input, op.weight)
     else:
         product = ternary.MatmulOp(op.input, op.weight)
-    _note_weight(product, op)
+    note_weight(product, op)
     if product is not op:
         if HARDWARE_FORM in op.attributes:
             product.attributes[HARDWARE_FORM] = op.attributes[HARDWARE_FORM]
@@ -189,7 +189,8 @@ def split_product(op: Product) -> ternary.MatmulOp | tensor.MatmulOp:
     return product
 
 
-def _note_weight(product: Operation, op: Product) -> None:
+def note_weight(product: Operation, op: Layer) -> None:
+    """Let a product have the name of the weights of an op; it is that of the layer."""
     weight = weight_of(op)
     if isinstance(weight.owner, ternary.ParameterOp | tensor.ParameterOp):
         product.attributes[WEIGHT_ATTRIBUTE] = weight.owner.key
@@ -199,21 +200,24 @@ def _note_weight(product: Operation, op: Product) -> None:
 
 def _steps_after(product: SSAValue, op: Product) -> list[InferredOp]:
     """The ops that do what a fused `linear` does after its product, in its order."""
-    steps: list[InferredOp] = []
-    value = product
+    if not isinstance(op, tensor.LinearOp | ternary.LinearOp):
+        return []
+    axis = tensor_type(product).get_num_dims() - 1
+    biased = [] if op.bias is None else [tensor.AddOp(product, op.bias)]
     if isinstance(op, tensor.LinearOp):
-        return steps if op.bias is None else [tensor.AddOp(value, op.bias)]
-    if not isinstance(op, ternary.LinearOp):
-        return steps
+        return [*biased]
+    return [*biased, *fused_steps(biased[0].result if biased else product, op, axis)]
+
+
+def fused_steps(value: SSAValue, op: ternary.FusedOp, axis: int) -> list[InferredOp]:
+    """The ops that do what a fused op does after its bias, along an axis of channels."""
+    steps: list[InferredOp] = []
 
     def then(step: InferredOp) -> None:
         nonlocal value
         steps.append(step)
         (value,) = step.results
 
-    axis = tensor_type(product).get_num_dims() - 1
-    if op.bias is not None:
-        then(tensor.AddOp(value, op.bias))
     if op.activation.data == "relu":
         then(tensor.ReluOp(value))
     if op.thresholds is not None:
@@ -221,17 +225,9 @@ def _steps_after(product: SSAValue, op: Product) -> list[InferredOp]:
     if op.multiplier is not None:
         assert op.shift is not None and op.zero_point is not None
         assert op.low is not None and op.high is not None
-        then(
-            tensor.RequantizeOp(
-                value,
-                op.multiplier,
-                op.shift,
-                op.zero_point,
-                axis=axis,
-                low=op.low.value.data,
-                high=op.high.value.data,
-            )
-        )
+        ends = {"low": op.low.value.data, "high": op.high.value.data}
+        scaling = op.multiplier, op.shift, op.zero_point
+        then(tensor.RequantizeOp(value, *scaling, axis=axis, **ends))
     return steps
 
 

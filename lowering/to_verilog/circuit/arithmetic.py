@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from xdsl.ir import SSAValue
+
+from ....passes.adder_graph.graph import width_of
 from .arrays import in_pairs
 from .circuit import Circuit
 from .rescaling import Rescaling, cheapest, signed_digits, steps
@@ -17,6 +20,41 @@ from .signals import Signal, Wire
 
 _PLACES_OF_A_LEVEL = 3
 """Selections one after another that still count as part of the comparisons before them."""
+
+
+def unpacked(
+    circuit: Circuit, bus: SSAValue, bounds: Sequence[tuple[int, int]], name: str, level: float = 0
+) -> list[Signal]:
+    """The numbers on a bus, the first in the lowest bits, each with exactly its bits."""
+    signals: list[Signal] = []
+    low = 0
+    for index, ends in enumerate(bounds):
+        width = width_of(*ends)
+        if ends[0] == ends[1]:
+            signals.append(Signal.constant(ends[0]))
+        else:
+            value = circuit.extract(bus, low, width, f"{name}_{index}")
+            signals.append(Signal.of(value, ends, level))
+        low += width
+    return signals
+
+
+def packed(
+    circuit: Circuit, signals: Sequence[Signal], widths: Sequence[int], cycle: int
+) -> SSAValue:
+    """The inverse of `unpacked`, in a cycle in which all of the numbers are there."""
+    parts = [
+        circuit.constant(signal.offset, width)
+        if signal.wire is None
+        else circuit.bits(circuit.at(signal.wire, cycle), width)
+        for signal, width in zip(signals, widths, strict=True)
+    ]
+    return circuit.concatenated(parts[::-1], sum(widths))
+
+
+def end_of(circuit: Circuit, wires: Sequence[Wire]) -> int:
+    """The cycle in which all wires come from registers, if there are registers."""
+    return max((wire.cycle + bool(circuit.pacing and wire.level) for wire in wires), default=0)
 
 
 def plain(circuit: Circuit, x: Signal, name: str | None = None) -> Signal:

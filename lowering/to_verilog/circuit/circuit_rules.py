@@ -47,6 +47,8 @@ Signals = Objects
 
 Rule = Callable[[Circuit, Any, Sequence[Signals]], Signals]
 
+Combine = Callable[[Circuit, Signal, Signal], Signal]
+
 
 def moved(op: Operation, operands: Sequence[Signals]) -> Sequence[Signals]:
     """The results of an op that moves elements: wires."""
@@ -152,25 +154,23 @@ def _is_rectified(value: SSAValue) -> bool:
     )
 
 
+def _bounded(circuit: Circuit, x: Signals, low: int | None, high: int | None, kind: str) -> Signals:
+    def one(number: Signal) -> Signal:
+        return clamp(circuit, number, low, high, circuit.name(kind))
+
+    return _each(circuit, one, x)
+
+
 def relu(circuit: Circuit, op: tensor.ReluOp, operands: Sequence[Signals]) -> Signals:
     """`tensor.relu`; left to the ops that follow where they take bounds in for nothing."""
-    if _is_rectified(op.result):
-        return operands[0]
-
-    def one(x: Signal) -> Signal:
-        return clamp(circuit, x, 0, None, circuit.name("relu"))
-
-    return _each(circuit, one, operands[0])
+    x = operands[0]
+    return x if _is_rectified(op.result) else _bounded(circuit, x, 0, None, "relu")
 
 
 def bounded(circuit: Circuit, op: tensor.ClampOp, operands: Sequence[Signals]) -> Signals:
     """`tensor.clamp`."""
     low, high = (None if b is None else int(b.value.data) for b in (op.min, op.max))
-
-    def one(x: Signal) -> Signal:
-        return clamp(circuit, x, low, high, circuit.name("clamp"))
-
-    return _each(circuit, one, operands[0])
+    return _bounded(circuit, operands[0], low, high, "clamp")
 
 
 def compare(circuit: Circuit, op: tensor.CompareOp, operands: Sequence[Signals]) -> Signals:
@@ -199,16 +199,6 @@ def reduced(circuit: Circuit, op: Reduction, operands: Sequence[Signals]) -> Sig
     return over_axes(op, operands[0], partial(in_pairs, combine))
 
 
-def _pairwise(combine: Callable[[Circuit, Signal, Signal], Signal]) -> Rule:
-    """A rule that combines the elements of two tensors, broadcast."""
-
-    def rule(circuit: Circuit, op: Operation, operands: Sequence[Signals]) -> Signals:
-        del op
-        return _each(circuit, partial(combine, circuit), *operands)
-
-    return rule
-
-
 def _subtract(circuit: Circuit, a: Signal, b: Signal) -> Signal:
     return add(circuit, a, b.negated())
 
@@ -226,19 +216,12 @@ def _multiply(circuit: Circuit, a: Signal, b: Signal) -> Signal:
     return scaled(circuit, b, a.offset) if a.wire is None else scaled(circuit, a, b.offset)
 
 
-def negate(circuit: Circuit, op: tensor.NegOp, operands: Sequence[Signals]) -> Signals:
-    """`tensor.neg`."""
-    del op
-    return _each(circuit, Signal.negated, *operands)
+def _pairwise(circuit: Circuit, combine: Combine, operands: Sequence[Signals]) -> Signals:
+    """The elements of two tensors combined, broadcast."""
+    return _each(circuit, partial(combine, circuit), *operands)
 
 
-def convert(circuit: Circuit, op: tensor.ConvertOp, operands: Sequence[Signals]) -> Signals:
-    """`tensor.convert` between integers: the same number, or none of the result's type."""
-    del circuit, op
-    return operands[0]
-
-
-_COMBINE: dict[type[Operation], Callable[[Circuit, Signal, Signal], Signal]] = {
+_COMBINE: dict[type[Operation], Combine] = {
     tensor.ReduceSumOp: add,
     tensor.ReduceMaxOp: _larger,
     tensor.ReduceMinOp: _smaller,
@@ -256,22 +239,22 @@ FLOATS_HINT = (
 
 RULES: dict[type[Operation], Rule] = {
     ternary.AdderGraphOp: adder_graph,
-    tensor.AddOp: _pairwise(add),
+    tensor.AddOp: lambda c, op, x: _pairwise(c, add, x),
     tensor.ArgmaxOp: argmax,
     tensor.ClampOp: bounded,
     tensor.CompareOp: compare,
-    tensor.ConvertOp: convert,
-    tensor.MaximumOp: _pairwise(_larger),
-    tensor.MinimumOp: _pairwise(_smaller),
-    tensor.MulOp: _pairwise(_multiply),
+    tensor.ConvertOp: lambda c, op, x: x[0],  # the same number, or none of the type
+    tensor.MaximumOp: lambda c, op, x: _pairwise(c, _larger, x),
+    tensor.MinimumOp: lambda c, op, x: _pairwise(c, _smaller, x),
+    tensor.MulOp: lambda c, op, x: _pairwise(c, _multiply, x),
     tensor.MultiThresholdOp: multi_threshold,
-    tensor.NegOp: negate,
+    tensor.NegOp: lambda c, op, x: _each(c, Signal.negated, *x),
     tensor.ReduceMaxOp: reduced,
     tensor.ReduceMinOp: reduced,
     tensor.ReduceSumOp: reduced,
     tensor.ReluOp: relu,
     tensor.RequantizeOp: requantize,
-    tensor.SubOp: _pairwise(_subtract),
+    tensor.SubOp: lambda c, op, x: _pairwise(c, _subtract, x),
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-from xdsl.dialects import comb, func, hw, seq
+from xdsl.dialects import func, hw, seq
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -32,7 +32,7 @@ from ....passes.adder_graph.optimize_adder_graph import input_range
 from ....passes.analysis.argument_bounds import noted_bounds
 from ....passes.analysis.compile_time import is_literal, literal_value
 from ....passes.quantize_activations.expose_integers import QUANTIZED
-from .arithmetic import plain
+from .arithmetic import end_of, packed, plain, unpacked
 from .arrays import array_of
 from .circuit import Circuit
 from .circuit_rules import FLOATS, FLOATS_HINT, Signals, holds_integers, refusal
@@ -41,7 +41,7 @@ from .module_names import ModuleNames
 from .modules import hw_module
 from .pacing import Pacing
 from .ports import Port
-from .signals import Signal, Wire
+from .signals import Signal
 from .stream import stream_module
 
 NAME = "tensor.name"
@@ -183,16 +183,7 @@ class Conversion:
     def _unpack(self, circuit: Circuit, ports: list[Port], buses: Iterable[SSAValue]) -> None:
         for port, bus, argument in zip(ports, buses, self.function.args, strict=True):
             circuit.begin(port.name, f"input {port.name}")
-            flat: list[Signal] = []
-            low = 0
-            for index, (bounds, width) in enumerate(zip(port.bounds, port.widths, strict=True)):
-                value = circuit.extract(bus, low, width, f"{port.name}_{index}")
-                flat.append(
-                    Signal(Wire(value, *bounds))
-                    if bounds[0] != bounds[1]
-                    else Signal.constant(bounds[0])
-                )
-                low += width
+            flat = unpacked(circuit, bus, port.bounds, port.name)
             self.values[argument] = array_of(flat, port.shape)
         circuit.layers.clear()
 
@@ -229,11 +220,10 @@ class Conversion:
         taken = {identifier(str(argument.name_hint)) for argument in circuit.block.args}
         ports = distinct(ports, taken)
         wires = [s.wire for flat in signals for s in flat if s.wire is not None]
-        self.latency = max(
-            (wire.cycle + bool(self.pacing and wire.level) for wire in wires), default=0
-        )
+        self.latency = end_of(circuit, wires)
         results = [
-            self._packed(circuit, port, flat) for port, flat in zip(ports, signals, strict=True)
+            packed(circuit, flat, port.widths, self.latency)
+            for port, flat in zip(ports, signals, strict=True)
         ]
         circuit.block.add_op(hw.OutputOp(results))
         return ports
@@ -256,17 +246,6 @@ class Conversion:
             quantized if isinstance(quantized, DictionaryAttr) else None,
             frame_axis=_frame_axis(tensor_type(value)),
         )
-
-    def _packed(self, circuit: Circuit, port: Port, signals: list[Signal]) -> SSAValue:
-        parts: list[SSAValue] = []
-        for signal, width in zip(signals, port.widths, strict=True):
-            if signal.wire is None:
-                parts.append(circuit.constant(signal.offset, width))
-            else:
-                parts.append(circuit.bits(circuit.at(signal.wire, self.latency), width))
-        if len(parts) == 1:
-            return parts[0]
-        return circuit.put(comb.ConcatOp(parts[::-1], IntegerType(sum(port.widths))))
 
 
 def is_known(value: SSAValue) -> bool:

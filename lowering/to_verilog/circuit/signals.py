@@ -50,6 +50,13 @@ class Signal:
         """A number known before the circuit runs."""
         return Signal(None, 1, value)
 
+    @staticmethod
+    def of(value: SSAValue, bounds: tuple[int, int], level: float = 0) -> Signal:
+        """What a value of the first cycle holds that lies within bounds."""
+        if bounds[0] == bounds[1]:
+            return Signal.constant(bounds[0])
+        return Signal(Wire(value, *bounds, level=level))
+
     @property
     def bounds(self) -> tuple[int, int]:
         """The interval that the number lies in."""

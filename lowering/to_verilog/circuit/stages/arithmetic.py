@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import comb, hw, seq
+from xdsl.dialects import hw, seq
 from xdsl.dialects.builtin import IntegerType, StringAttr, i1
 from xdsl.ir import Block, SSAValue
 
-from ..arithmetic import plain
+from ..arithmetic import end_of, packed, plain, unpacked
 from ..circuit import COMMENT, Circuit
 from ..modules import hw_module
 from ..pacing import Pacing
-from ..signals import Signal, Wire
+from ..signals import Signal
 from .body import StageBody
 from .stage import AnyModule, Layout, Stage
 from .timing import PipelineTiming
@@ -46,15 +46,7 @@ class ArithmeticStage:
             argument.name_hint = hint
         self.circuit = Circuit(self.block, clock, enable, pacing)
         self.circuit.begin("x", f"input of {name}")
-        self.elements: list[Signal] = []
-        low = 0
-        for index, (bounds, width) in enumerate(zip(input.bounds, input.widths, strict=True)):
-            if bounds[0] == bounds[1]:
-                self.elements.append(Signal.constant(bounds[0]))
-            else:
-                value = self.circuit.extract(x, low, width, f"x_{index}")
-                self.elements.append(Signal(Wire(value, *bounds, level=input.level)))
-            low += width
+        self.elements = unpacked(self.circuit, x, input.bounds, "x", input.level)
         self.circuit.layers.clear()
 
     def finish(self, results: Sequence[Signal], beats: int) -> Stage:
@@ -63,20 +55,10 @@ class ArithmeticStage:
         circuit.begin("y", f"output of {self.name}")
         flat = [plain(circuit, signal) for signal in results]
         wires = [signal.wire for signal in flat if signal.wire is not None]
-        latency = max(
-            (wire.cycle + bool(circuit.pacing and wire.level) for wire in wires), default=0
-        )
+        latency = end_of(circuit, wires)
         level = 0 if latency else max((wire.level for wire in wires), default=0)
         layout = Layout(tuple(signal.bounds for signal in flat), beats, level)
-        parts = [
-            circuit.constant(signal.offset, width)
-            if signal.wire is None
-            else circuit.bits(circuit.at(signal.wire, latency), width)
-            for signal, width in zip(flat, layout.widths, strict=True)
-        ]
-        y = parts[0]
-        if len(parts) > 1:
-            y = circuit.put(comb.ConcatOp(parts[::-1], IntegerType(layout.width)))
+        y = packed(circuit, flat, layout.widths, latency)
         self.block.add_op(hw.OutputOp([y]))
         module = hw_module(
             self.core,

@@ -48,7 +48,8 @@ class Neurons:
     def elements(self, beat: SSAValue, layout: Layout, places: Sequence[int]) -> list[Signal]:
         """Elements of a beat."""
         return [
-            number(self.body.element(beat, layout, place), layout.bounds[place]) for place in places
+            Signal.of(self.body.element(beat, layout, place), layout.bounds[place])
+            for place in places
         ]
 
     def run(
@@ -89,7 +90,7 @@ class Neurons:
                 begin = rule.first if first is None else None
                 register = self.body.state(width, name, begin, restart)
                 before = register if first is None else self.body.select(first, start, register)
-                v = number(before, bounds)
+                v = Signal.of(before, bounds)
             with self.circuit.element(index):
                 fired, after = self.step(rule, where, v, current)
             if bounds[0] != bounds[1]:
@@ -150,13 +151,6 @@ class Neurons:
         bits = self.circuit.bits(wire, max(wire.width, rule.shift + width))
         value = self.circuit.extract(bits, rule.shift, width)
         return Signal(Wire(value, *bounds))
-
-
-def number(value: SSAValue, bounds: Bounds) -> Signal:
-    """What a value holds that lies within bounds."""
-    if bounds[0] == bounds[1]:
-        return Signal.constant(bounds[0])
-    return Signal(Wire(value, *bounds))
 
 
 def potentials(

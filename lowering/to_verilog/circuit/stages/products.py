@@ -16,6 +16,7 @@ from xdsl.ir import Block
 from .....dialects import spike, tensor, ternary
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
+from .....dialects.spike.types import dense_type
 from .....passes.adder_graph import InputRange, optimize_integers
 from .....passes.analysis.compile_time import literal_value
 from ..arithmetic import larger, scaled
@@ -26,6 +27,9 @@ from ..signals import Signal
 from .window_shape import WindowShape
 
 ConvOp = ternary.ConvOp | tensor.ConvOp
+
+ImageOp = spike.ConvOp | spike.MaxPoolOp
+"""Ops on images of spikes."""
 
 WindowOp = ConvOp | tensor.MaxPoolOp | tensor.PadToOp
 """Ops that look at several positions around each."""
@@ -50,26 +54,25 @@ def absorbed_padding(op: WindowOp) -> tensor.PadToOp | None:
     return pad if alone and not any(outside) else None
 
 
-def window_shape(op: WindowOp) -> WindowShape:
-    """The geometry of an op's windows; images of one axis are one row high."""
-    pad = absorbed_padding(op)
-    size = tensor_type((pad or op).operands[0]).get_shape()[2:]
+def window_shape(op: WindowOp | ImageOp) -> WindowShape:
+    """The geometry of an op's windows, of trains at each step; images of one axis have one row."""
+    pad = None if isinstance(op, ImageOp) else absorbed_padding(op)
+    axes = slice(3 if isinstance(op, ImageOp) else 2, None)
+    size = dense_type((pad or op).operands[0]).get_shape()[axes]
     rank = len(size)
-    kernel, strides, dilation = [1] * rank, [1] * rank, [1] * rank
+    kernel = strides = dilation = (1,) * rank
+    low = high = (0,) * rank
     if isinstance(op, tensor.PadToOp):
         pad = op
-    elif isinstance(op, tensor.MaxPoolOp):
-        kernel = list(op.kernel.get_values())
     else:
-        kernel = list(tensor_type(op.weight).get_shape()[2:])
-        dilation = list(op.dilation.get_values())
-    if not isinstance(op, tensor.PadToOp):
-        strides = list(op.strides.get_values())
+        strides = op.strides.get_values()
+        low, high = op.padding.get_values()[:rank], op.padding.get_values()[rank:]
+        if isinstance(op, tensor.MaxPoolOp | spike.MaxPoolOp):
+            kernel = op.kernel.get_values()
+        else:
+            kernel, dilation = tensor_type(op.weight).get_shape()[2:], op.dilation.get_values()
     if pad is not None:
         low, high = pad.low.get_values()[2:], pad.high.get_values()[2:]
-    else:
-        assert not isinstance(op, tensor.PadToOp)
-        low, high = op.padding.get_values()[:rank], op.padding.get_values()[rank:]
     return WindowShape(
         _pair(size, 1),
         _pair(kernel, 1),

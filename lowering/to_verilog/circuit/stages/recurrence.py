@@ -23,9 +23,10 @@ from ..arithmetic import add, equal_to, inverted, plain
 from ..arrays import array_of
 from ..circuit_rules import Signals
 from ..evaluation import LayerNames, check_range, evaluate, literal_signals
+from ..signals import Signal
 from .body import StageBody
 from .neuron_rules import Bounds, IntegerNeuronOp, neuron_rules
-from .neurons import Neurons, last_step, number, potentials
+from .neurons import Neurons, last_step, potentials
 from .products import Search, times_matrix
 from .stage import Layout, Stage
 from .timing import PipelineTiming
@@ -175,7 +176,7 @@ class _Loop:
             self.body.state(width, f"state{index}_{place}", first, self.restart)
             for place, first in enumerate(firsts)
         ]
-        self.values[argument] = array_of([number(value, bounds) for value in registers], shape)
+        self.values[argument] = array_of([Signal.of(value, bounds) for value in registers], shape)
         return [(register, width) for register in registers]
 
     def _evaluate(self, op: Operation) -> None:

@@ -21,8 +21,9 @@ from .building import Bounds, Building
 from .conversion import FrameConversion
 from .neuron_rules import IntegerNeuronOp
 from .partition import Partition
+from .products import ImageOp
 from .recurrence import scan_refusal, step_refusal
-from .timed import ImageOp, TimedPartition, is_timed
+from .timed import TimedPartition, is_timed
 from .timed_building import TimedBuilding
 from .train_images import image_refusal
 

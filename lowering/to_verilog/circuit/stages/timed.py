@@ -19,9 +19,7 @@ from .....passes.expose_trains import TIMED
 from .neuron_rules import IntegerNeuronOp, neuron_rules
 from .partition import Part, Partition
 from .positions import Spatial
-
-ImageOp = spike.ConvOp | spike.MaxPoolOp
-"""Ops on images of spikes."""
+from .products import ImageOp
 
 
 def is_timed(function: func.FuncOp, index: int) -> bool:

@@ -23,11 +23,11 @@ from .building import Building, Elements
 from .neuron_rules import IntegerNeuronOp, neuron_rules
 from .neurons import membrane_stage, neuron_stage
 from .partition import Part
-from .products import convolved, largest, times_matrix
+from .products import ImageOp, convolved, largest, times_matrix
 from .recurrence import scan_stage
 from .stage import Layout, Stage
 from .steps import delay_stage, last_stage, repeat_stage
-from .timed import ImageOp, read_as, truth_values
+from .timed import read_as, truth_values
 from .train_images import (
     gathered_step,
     image_neuron_stage,

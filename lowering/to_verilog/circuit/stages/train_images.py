@@ -15,8 +15,6 @@ import numpy as np
 from xdsl.dialects import hw
 from xdsl.ir import SSAValue
 
-from .....dialects import spike
-from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
 from .....passes.adder_graph.graph import width_of
@@ -26,12 +24,11 @@ from ..signals import Signal
 from .body import StageBody, clog2
 from .frames import gather_stage, scatter_stage
 from .neuron_rules import NeuronRule
-from .neurons import Neurons, number, potentials
+from .neurons import Neurons, potentials
+from .products import ImageOp, window_shape
 from .stage import Layout, Stage
-from .timed import ImageOp
 from .timing import PipelineTiming
 from .window import window_stage
-from .window_shape import WindowShape
 
 
 def image_refusal(op: ImageOp) -> str | None:
@@ -44,33 +41,9 @@ def image_refusal(op: ImageOp) -> str | None:
     return None
 
 
-def image_windows(op: ImageOp) -> WindowShape:
-    """The geometry of the windows at each step; images of one axis are one row high."""
-    size = dense_type(op.operands[0]).get_shape()[3:]
-    rank = len(size)
-    if isinstance(op, spike.ConvOp):
-        kernel, dilation = tensor_type(op.weight).get_shape()[2:], op.dilation.get_values()
-    else:
-        kernel, dilation = op.kernel.get_values(), (1,) * rank
-    padding = op.padding.get_values()
-    return WindowShape(
-        _pair(size, 1),
-        _pair(kernel, 1),
-        _pair(op.strides.get_values(), 1),
-        _pair(padding[:rank], 0),
-        _pair(padding[rank:], 0),
-        _pair(dilation, 1),
-    )
-
-
-def _pair(values: Sequence[int], missing: int) -> tuple[int, int]:
-    """Rows and columns; of an image of one axis `missing` rows."""
-    return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
-
-
 def step_window_stage(name: str, op: ImageOp, input: Layout, pacing: Pacing) -> Stage:
     """The windows of all steps; there are no spikes beyond the border."""
-    shape = image_windows(op)
+    shape = window_shape(op)
     steps = input.beats // prod(shape.size)
     image, padding = replace(input, beats=prod(shape.size)), [0] * len(input.bounds)
     one = window_stage(name, shape, image, padding, pacing)
@@ -157,7 +130,7 @@ def image_neuron_stage(
         if width:
             before = body.extract(kept.word, low, width)
             begun = body.select(first, body.constant(rule.first, width), before, f"v_{index}")
-            v = number(begun, potential.held)
+            v = Signal.of(begun, potential.held)
         with neurons.circuit.element(index):
             fired, after = neurons.step(rule, potential, v, current)
         if width:
