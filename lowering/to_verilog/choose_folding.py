@@ -91,7 +91,7 @@ class ChooseFoldingPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op, "forward")
         split_products(function)
-        found = products(function, self.input_bits)
+        foldable = products(function, self.input_bits)
         cycles = None
         if self.target_fps is not None:
             cycles = int(self.clock * 1e6 / self.target_fps)
@@ -101,9 +101,9 @@ class ChooseFoldingPass(ModulePass):
                     f"{self.clock:g} MHz"
                 )
         goal = Goal(cycles, self.lut_budget, float(self.clock))
-        layers = [layer for _, layer in found]
+        layers = [layer for _, layer in foldable]
         choices, circuit = self._chosen(ctx, op, layers, goal)
-        for (product, _), choice in zip(found, choices, strict=True):
+        for (product, _), choice in zip(foldable, choices, strict=True):
             note_form(product, choice.form)
         rows = [_row(*pair) for pair in zip(layers, choices, strict=True)]
         entries: dict[str, Attribute] = {
@@ -120,9 +120,9 @@ class ChooseFoldingPass(ModulePass):
         self, ctx: Context, module: ModuleOp, layers: Sequence[FoldableLayer], goal: Goal
     ) -> tuple[list[Choice], Measured | None]:
         """The choices, and the circuit where one was built."""
-        given = parsed_forms(self.folding)
+        forms = parsed_forms(self.folding)
         if self.circuit is None or (goal.cycles is None and goal.luts is None):
-            return chosen(layers, given, goal), None
+            return chosen(layers, forms, goal), None
         conversion = conversion_pass(self.circuit)
 
         def build(choices: Sequence[Choice]) -> Measured:
@@ -134,7 +134,7 @@ class ChooseFoldingPass(ModulePass):
                 note_form(product, choice.form)
             return measured(ctx, trial, conversion)
 
-        return reached(layers, given, goal, build)
+        return reached(layers, forms, goal, build)
 
 
 def _row(layer: FoldableLayer, choice: Choice) -> DictionaryAttr:

@@ -26,7 +26,7 @@ Build = Callable[[str], Estimate]
 """From forms as the option `folding` takes them to the size of the circuit."""
 
 
-def folding_advice(choose: Choose, build: Build, found: Estimate, device: Device) -> str:
+def folding_advice(choose: Choose, build: Build, estimate: Estimate, device: Device) -> str:
     """What to do with a circuit that does not fit: a folding that does, or that there is none.
 
     Args:
@@ -36,7 +36,7 @@ def folding_advice(choose: Choose, build: Build, found: Estimate, device: Device
         device: that it does not fit on.
     """
     budget = _area(choose(None))
-    size, tried = found, ""
+    size, tried = estimate, ""
     for _ in range(_TRIES):
         budget = int(budget * _MARGIN / _excess(size, device))
         try:

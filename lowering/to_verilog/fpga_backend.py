@@ -92,13 +92,13 @@ def _box(layer: Elaborated) -> str:
     many = len(layer.outputs) > 1
     for index, value in enumerate(layer.outputs):
         ports.append(("output", f"output{index}" if many else "output", value.type))
-    taken: set[str] = set()
+    names: set[str] = set()
     lines: list[str] = []
     for direction, name, type in ports:
         port = identifier(name)
-        while port in taken:
+        while port in names:
             port += "_"
-        taken.add(port)
+        names.add(port)
         lines.append(f"    {direction} wire [{_bits(type) - 1}:0] {port}")
     return (
         f"(* blackbox *)\nmodule {identifier(layer.name)} (\n"

@@ -113,8 +113,8 @@ class Port:
         """The inverse of `beats`."""
         if not self.axes:
             return beats
-        kept = [n for axis, n in enumerate(self.shape) if axis not in self.axes]
-        moved = beats.reshape(-1, *(self.shape[axis] for axis in self.axes), *kept)
+        sizes = [n for axis, n in enumerate(self.shape) if axis not in self.axes]
+        moved = beats.reshape(-1, *(self.shape[axis] for axis in self.axes), *sizes)
         return np.moveaxis(moved, *self._sides[::-1]).reshape(len(moved), -1)
 
     def frame_bounds(self) -> tuple[Array, Array]:

@@ -76,9 +76,11 @@ class LayerCircuits:
         self._options = replace(options, input_bits=None)
         self._ranges = [_range(value) for value in cut.values]
         self._bounds = {
-            number: ArgumentBounds(found, np.full(size, found.low), np.full(size, found.high))
-            for number, found in enumerate(self._ranges)
-            if found is not None and (size := _size(cut.values[number]))
+            number: ArgumentBounds(
+                integers, np.full(size, integers.low), np.full(size, integers.high)
+            )
+            for number, integers in enumerate(self._ranges)
+            if integers is not None and (size := _size(cut.values[number]))
         }
         self._modules = [layer.module.clone() for layer in self.layers]
         self._make_adders()
@@ -112,9 +114,9 @@ class LayerCircuits:
                 note_bounds(function, index, self._bounds[number])
 
     def _note(self, number: int, port: Port) -> None:
-        found = self._ranges[number]
-        assert found is not None
-        self._bounds[number] = ArgumentBounds(found, *port.frame_bounds())
+        integers = self._ranges[number]
+        assert integers is not None
+        self._bounds[number] = ArgumentBounds(integers, *port.frame_bounds())
 
     def __iter__(self) -> Iterator[LayerCircuit]:
         """The circuits, made one after another.
@@ -124,17 +126,17 @@ class LayerCircuits:
         """
         _, hardware = circuit_stages(self._options)
         for layer, work in zip(self.layers, self._modules, strict=True):
-            made = work.clone()
-            self._give_bounds(layer, made)
-            run_stages(made, [hardware])
-            interface = noted_interface(made)
+            hardware_module = work.clone()
+            self._give_bounds(layer, hardware_module)
+            run_stages(hardware_module, [hardware])
+            interface = noted_interface(hardware_module)
             for number, port in zip(layer.gives, interface.outputs, strict=True):
                 self._note(number, port)
-            found = modules(made)
-            check_printable(found)
-            check_structure(made, interface.name, interface.streams)
-            rtl = {f"{m.sym_name.data}.v": verilog(m) for m in found}
-            yield LayerCircuit(layer, interface, rtl, made)
+            parts = modules(hardware_module)
+            check_printable(parts)
+            check_structure(hardware_module, interface.name, interface.streams)
+            rtl = {f"{m.sym_name.data}.v": verilog(m) for m in parts}
+            yield LayerCircuit(layer, interface, rtl, hardware_module)
 
 
 def _range(value: SSAValue) -> InputRange | None:

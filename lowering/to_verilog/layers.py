@@ -83,12 +83,12 @@ def cut_layers(module: ModuleOp, *, whole: bool = False) -> Layers:
     assert isinstance(returned, ReturnOp)
     cuts = [] if whole else [index for index in range(1, len(ops)) if _is_cut(ops, index)]
     values: list[SSAValue] = list(function.args)
-    taken: set[str] = set()
+    names: set[str] = set()
     layers: list[Layer] = []
     timed = _timed_values(function, ops)
     for first, last in zip([0, *cuts], [*cuts, len(ops)], strict=True):
         part = ops[first:last]
-        layer = _Cutting(module, function, part, returned, values, timed).layer(taken)
+        layer = _Cutting(module, function, part, returned, values, timed).layer(names)
         layers.append(layer)
     numbers = {value: number for number, value in enumerate(values)}
     results = tuple(numbers[value] for value in returned.operands if value in numbers)
@@ -137,23 +137,25 @@ def _blocks(op: Operation) -> list[Block]:
 def _timed_values(function: FuncOp, ops: Sequence[Operation]) -> set[SSAValue]:
     """The values whose first axis is time, from the arguments that `expose-trains` marked."""
     noted = () if function.arg_attrs is None else function.arg_attrs.data
-    found = set[SSAValue](function.args[i] for i, each in enumerate(noted) if TIMED in each.data)
+    timed_values = set[SSAValue](
+        function.args[i] for i, each in enumerate(noted) if TIMED in each.data
+    )
     for op in ops:
         if isinstance(op, spike.NeuronOp):
-            found.add(op.output)
+            timed_values.add(op.output)
         elif isinstance(op, spike.EncodeOp):
-            found.add(op.result)
+            timed_values.add(op.result)
         else:
-            timed = [value for value in op.operands if value in found]
-            found.update(result for result in op.results if _keeps_time(timed, result))
-    return found
+            timed = [value for value in op.operands if value in timed_values]
+            timed_values.update(result for result in op.results if _keeps_time(timed, result))
+    return timed_values
 
 
 def _keeps_time(operands: Sequence[SSAValue], result: SSAValue) -> bool:
     """Whether a result runs over the steps of an operand."""
     shape = dense_type(result).get_shape() if operands else ()
-    given = [dense_type(value).get_shape() for value in operands]
-    return any(len(each) == len(shape) and each[:1] == shape[:1] for each in given)
+    shapes = [dense_type(value).get_shape() for value in operands]
+    return any(len(each) == len(shape) and each[:1] == shape[:1] for each in shapes)
 
 
 class _Cutting:
@@ -180,8 +182,8 @@ class _Cutting:
         self.module, self.function, self.ops = module, function, ops
         self.returned, self.values, self.timed = returned, values, timed
 
-    def layer(self, taken: set[str]) -> Layer:
-        """The layer; its name is like no other one in `taken`, which it joins."""
+    def layer(self, names: set[str]) -> Layer:
+        """The layer; its name is like no other one in `names`, which it joins."""
         inside = set(self.ops)
         takes = list(
             dict.fromkeys(
@@ -198,10 +200,10 @@ class _Cutting:
         numbers = {value: number for number, value in enumerate(self.values)}
         base = name = _name(self.ops)
         number = 1
-        while name in taken:
+        while name in names:
             number += 1
             name = f"{base}_{number}"
-        taken.add(name)
+        names.add(name)
         return Layer(
             name,
             tuple(word for op in self.ops for word in _words(op)),

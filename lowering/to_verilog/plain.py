@@ -85,13 +85,13 @@ def plain_form(module: ModuleOp, interface: Interface) -> PlainForm:
     check_plain(module)
     near, form = _Writer(), _Writer()
     values: dict[SSAValue, Numbers] = {}
-    kept: list[str] = []
+    nearest: list[str] = []
     place = 0
     for argument, port in zip(function.args, interface.inputs, strict=True):
         flat: list[Number] = []
         for low, high, width in zip(port.low, port.high, port.widths, strict=True):
             flat.append(form.element(place, width, low, high))
-            kept.append(near.resized(near.element(place, width, low, high), width))
+            nearest.append(near.resized(near.element(place, width, low, high), width))
             place += width
         values[argument] = array_of(flat, port.shape)
     results: list[Number] = []
@@ -108,9 +108,9 @@ def plain_form(module: ModuleOp, interface: Interface) -> PlainForm:
         1 + max(_bits(number.low, number.high), _bits(*end))
         for number, end in zip(results, ends, strict=True)
     ]
-    made = [form.resized(number, width) for number, width in zip(results, widths, strict=True)]
-    text = near.text("near_form", place, kept, place)
-    text += form.text("plain_form", place, made, sum(widths))
+    elements = [form.resized(number, width) for number, width in zip(results, widths, strict=True)]
+    text = near.text("near_form", place, nearest, place)
+    text += form.text("plain_form", place, elements, sum(widths))
     return PlainForm(text, tuple(widths), form.bits)
 
 
@@ -145,10 +145,10 @@ class _Writer:
         self.lines: list[str] = []
         self.bits = 0
 
-    def text(self, name: str, bits: int, parts: Sequence[str], made: int) -> str:
+    def text(self, name: str, bits: int, parts: Sequence[str], bits_out: int) -> str:
         """The module: its name, the bits of its input, the parts of its output and their bits."""
         lines = "\n".join(self.lines)
-        ports = f"input [{bits - 1}:0] x, output [{made - 1}:0] y"
+        ports = f"input [{bits - 1}:0] x, output [{bits_out - 1}:0] y"
         result = f"{{{', '.join(reversed(parts))}}}"
         return f"module {name} ({ports});\n{lines}\n  assign y = {result};\nendmodule\n\n"
 
@@ -217,13 +217,13 @@ class _Writer:
         """What an op makes."""
         if type(op) in _RULES:
             return [_RULES[type(op)](self, op, operands)]
-        found = interpret.RULES[type(op)](op, *operands)
-        return cast("Sequence[Numbers]", found if isinstance(found, tuple) else (found,))
+        computed = interpret.RULES[type(op)](op, *operands)
+        return cast("Sequence[Numbers]", computed if isinstance(computed, tuple) else (computed,))
 
     def product(self, op: Product, operands: Sequence[Numbers]) -> Numbers:
         """A product with one matrix, and what a fused op does after it."""
-        given = dict(zip(op.operands, operands, strict=True))
-        x, weight = given[input_of(op)], literal_value(weight_of(op))
+        values = dict(zip(op.operands, operands, strict=True))
+        x, weight = values[input_of(op)], literal_value(weight_of(op))
         assert weight is not None
         flat: list[Number] = []
         for row in x.reshape(-1, x.shape[-1]):
@@ -232,17 +232,17 @@ class _Writer:
         y = array_of(flat, (*x.shape[:-1], weight.shape[1]))
         bias = getattr(op, "bias", None)
         if bias is not None:
-            y = self.each(self.add, y, given[bias])
+            y = self.each(self.add, y, values[bias])
         if not isinstance(op, ternary.FusedOp):
             return y
         if op.activation.data == "relu":
             y = self.each(self.rectified, y)
         if op.thresholds is not None:
-            y = self.counted(y, given[op.thresholds], y.ndim - 1)
+            y = self.counted(y, values[op.thresholds], y.ndim - 1)
         if op.multiplier is not None:
             assert op.shift is not None and op.zero_point is not None
             assert op.low is not None and op.high is not None
-            steps = [given[value] for value in (op.multiplier, op.shift, op.zero_point)]
+            steps = [values[value] for value in (op.multiplier, op.shift, op.zero_point)]
             y = self.rescaled(y, steps, y.ndim - 1, (op.low.value.data, op.high.value.data))
         return y
 

@@ -40,14 +40,14 @@ def modules(module: ModuleOp) -> list[HardwareModule]:
     return [op for op in module.body.block.ops if isinstance(op, HardwareModule)]
 
 
-def check_printable(found: Iterable[HardwareModule], target: str = "verilog") -> None:
+def check_printable(hardware: Iterable[HardwareModule], target: str = "verilog") -> None:
     """Refuse ops that have no Verilog, all at once.
 
     Raises:
         UnsupportedError: names each.
     """
     unsupported = UnsupportedOps(target)
-    for module in found:
+    for module in hardware:
         if isinstance(module, hw.HWModuleExternOp):
             if MEMORY not in module.attributes:
                 unsupported.add(module, "only memories can be declared without a body")

@@ -200,11 +200,11 @@ def _makefile(project: Project) -> str:
         f"synth: {sources}\n\t$(YOSYS) -l synth.log synth.ys",
         f"test:\n\tcd test && iverilog -o run {_up(project.sources)} {name}_tb.v && vvp run",
     ]
-    made = "synth.log test/run"
+    outputs = "synth.log test/run"
     if device is not None:
         parts += _implementation(project, device)
-        made += f" build {name}.json {name}_routed.json {name}.asc {name}.bit {name}.bin"
-    return "\n\n".join([*parts, f"clean:\n\trm -rf {made}", ""])
+        outputs += f" build {name}.json {name}_routed.json {name}.asc {name}.bit {name}.bin"
+    return "\n\n".join([*parts, f"clean:\n\trm -rf {outputs}", ""])
 
 
 def _up(sources: Sequence[str]) -> str:

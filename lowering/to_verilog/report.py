@@ -26,7 +26,7 @@ SIZES = ("luts", "shift_luts", "memory_luts", "flip_flops", "carries", "block_me
 
 
 def report(
-    interface: Interface, found: Estimate, device: Device | None, clock: float | None = None
+    interface: Interface, estimated: Estimate, device: Device | None, clock: float | None = None
 ) -> Record:
     """The interface, sums over the layers, and the estimated size and speed.
 
@@ -36,33 +36,33 @@ def report(
         device: that it was made for, if any.
         clock: in MHz, that was asked for.
     """
-    layers = [_layer(dict(layer), found) for layer in interface.layers]
+    layers = [_layer(dict(layer), estimated) for layer in interface.layers]
     named = {f"{layer['name']}: {layer['source']}" for layer in interface.layers}
-    rest = {part: size for part, size in found.parts.items() if part.layer not in named}
+    rest = {part: size for part, size in estimated.parts.items() if part.layer not in named}
     return {
         **interface.to_dict(),
         "layers": layers,
         "totals": {name: sum(layer[name] for layer in layers) for name in COUNTS},
         "estimate": {
-            **_size(found.total, (*SIZES, "carry_bits", "cells")),
-            "memory_kbits": found.total.block_memories * found.family.block_bits // 1024,
-            "family": found.family.name,
-            "period_ns": round(found.period, 2),
-            "clock_mhz": round(found.frequency),
-            "slowest": _slowest(found),
+            **_size(estimated.total, (*SIZES, "carry_bits", "cells")),
+            "memory_kbits": estimated.total.block_memories * estimated.family.block_bits // 1024,
+            "family": estimated.family.name,
+            "period_ns": round(estimated.period, 2),
+            "clock_mhz": round(estimated.frequency),
+            "slowest": _slowest(estimated),
             "clock_goal_mhz": clock,
-            "clock_reached": clock is None or found.frequency >= clock or not found.period,
+            "clock_reached": clock is None or estimated.frequency >= clock or not estimated.period,
         },
-        "modules": {name: _size(size, SIZES) for name, size in found.modules().items()},
+        "modules": {name: _size(size, SIZES) for name, size in estimated.modules().items()},
         "control": _size(sum(rest.values(), Resources()), SIZES),
-        "device": None if device is None else _device(device, found.total),
+        "device": None if device is None else _device(device, estimated.total),
     }
 
 
-def _layer(layer: Record, found: Estimate) -> Record:
+def _layer(layer: Record, estimated: Estimate) -> Record:
     comment = f"{layer['name']}: {layer['source']}"
-    size = sum((s for part, s in found.parts.items() if part.layer == comment), Resources())
-    times = [time for part, time in found.periods.items() if part.layer == comment]
+    size = sum((s for part, s in estimated.parts.items() if part.layer == comment), Resources())
+    times = [time for part, time in estimated.periods.items() if part.layer == comment]
     period = max(times, default=0.0)
     return layer | _size(size, SIZES) | {"clock_mhz": round(1e3 / period) if period else None}
 
@@ -71,11 +71,11 @@ def _size(size: Resources, names: tuple[str, ...]) -> dict[str, int]:
     return {name: getattr(size, name) for name in names}
 
 
-def _slowest(found: Estimate) -> str:
+def _slowest(size: Estimate) -> str:
     """The layer, or else the module, that the longest path ends in."""
-    if not found.periods:
+    if not size.periods:
         return ""
-    part: Part = max(found.periods, key=lambda part: found.periods[part])
+    part: Part = max(size.periods, key=lambda part: size.periods[part])
     return part.layer.partition(":")[0] or part.module
 
 

@@ -149,11 +149,11 @@ def simulate_words(
         written = Path(folder) / f"{interface.name}_results.mem"
         lines = written.read_text(encoding="utf-8").split() if written.exists() else []
     digits = set("0123456789abcdef")
-    found = [int(line, 16) if set(line) <= digits else None for line in lines]
+    beats = [int(line, 16) if set(line) <= digits else None for line in lines]
     said = ("latency is", "interval is", "tlast")
     complaints = [line for line in run.output.splitlines() if any(text in line for text in said)]
-    whole = not once or len(found) == 2 * len(expected)
-    return Simulated(run.engine, found[: len(expected)] if whole else [], complaints)
+    whole = not once or len(beats) == 2 * len(expected)
+    return Simulated(run.engine, beats[: len(expected)] if whole else [], complaints)
 
 
 def _results(
@@ -168,10 +168,10 @@ def _results(
     if len(run.words) != wanted or run.complaints:
         said = " ".join(run.complaints[-1:])
         raise BackendError(f"the circuit gave {len(run.words)} of {wanted} beats: {said}")
-    found = [word for word in run.words if word is not None]
-    if len(found) != wanted:
+    beats = [word for word in run.words if word is not None]
+    if len(beats) != wanted:
         raise BackendError("the circuit gave undefined bits")
-    return run.engine, found
+    return run.engine, beats
 
 
 def quantized(port: Port, x: Array) -> Array:

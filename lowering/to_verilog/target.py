@@ -138,15 +138,15 @@ class VerilogTarget(Target[VerilogOptions]):
             raise OptionError(f"target 'verilog' expects at least 2 vectors, got {options.vectors}")
         interface = noted_interface(module)
         vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
-        found = modules(module)
-        check_printable(found)
+        hardware = modules(module)
+        check_printable(hardware)
         check_structure(module, interface.name, interface.streams)
         device = _device(options)
         size = _size(module, interface, device)
         if device is not None:
             where = f"circuit '{interface.name}'"
             check_fits(size, device, where, lambda: self._advice(options, size, device))
-        texts = {m.sym_name.data: verilog(m) for m in found}
+        texts = {m.sym_name.data: verilog(m) for m in hardware}
         folding = noted_folding(module)
         data = report(interface, size, device, options.clock)
         data |= {"folding": folding, "left_out": left_out(module)}
@@ -170,7 +170,7 @@ class VerilogTarget(Target[VerilogOptions]):
         contents = {name: text.encode() for name, text in files.items()}
         return Artifact(interface.name, contents, manifest={"report": data})
 
-    def _advice(self, options: VerilogOptions, found: Estimate, device: Device) -> str:
+    def _advice(self, options: VerilogOptions, estimated: Estimate, device: Device) -> str:
         """The folding that fits, of the program as it was given; empty if it has no products."""
         if self._program is None:
             return ""
@@ -190,7 +190,7 @@ class VerilogTarget(Target[VerilogOptions]):
             run_stages(module, self.stages(goal))
             return _size(module, noted_interface(module), device)
 
-        return folding_advice(choose, build, found, device) if choose(None) else ""
+        return folding_advice(choose, build, estimated, device) if choose(None) else ""
 
 
 def integer_stages(options: VerilogOptions) -> list[Stage]:
@@ -248,11 +248,11 @@ def _quantization(options: VerilogOptions) -> str | None:
     values = {
         "bits": options.bits, "weight-bits": options.weight_bits, "observer": options.observer,
     }  # fmt: skip
-    given = [name for name, value in values.items() if value is not None]
+    names = [name for name, value in values.items() if value is not None]
     if options.calibration is None:
-        if given:
+        if names:
             raise OptionError(
-                f"target 'verilog': the option '{given[0]}' belongs to 'calibration', which makes "
+                f"target 'verilog': the option '{names[0]}' belongs to 'calibration', which makes "
                 "a float network one of integers: give calibration=FILE"
             )
         return None
@@ -271,26 +271,26 @@ def _folding(options: VerilogOptions, circuit: str) -> str | None:
         OptionError: options contradict each other, or say no goal.
     """
     goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
-    given = {name: value for name, value in goals.items() if value is not None}
-    if options.fold == "none" and (given or options.folding):
-        raise OptionError(f"fold=none is given together with {', '.join(given) or 'folding'}")
-    if options.fold == "auto" and not given:
+    goal_values = {name: value for name, value in goals.items() if value is not None}
+    if options.fold == "none" and (goal_values or options.folding):
+        raise OptionError(f"fold=none is given together with {', '.join(goal_values) or 'folding'}")
+    if options.fold == "auto" and not goal_values:
         raise OptionError("fold=auto expects a goal: target-fps (with clock), lut-budget, or both")
-    return _choice(options, circuit) if given or options.folding else None
+    return _choice(options, circuit) if goal_values or options.folding else None
 
 
 def _choice(options: VerilogOptions, circuit: str | None = None) -> str:
     """The pass with what the options say; by formulas alone where no circuit is made for it."""
     goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
-    given = {name: value for name, value in goals.items() if value is not None}
+    numbers = {name: value for name, value in goals.items() if value is not None}
     if options.clock is not None:
-        given["clock"] = options.clock
-    words = [f"{name}={value}" for name, value in given.items()]
+        numbers["clock"] = options.clock
+    words = [f"{name}={value}" for name, value in numbers.items()]
     if options.input_bits is not None:
         words.append(f"input-bits={options.input_bits}")
     if options.folding:
         words.append(f'folding="{options.folding}"')
-    if circuit is not None and given:
+    if circuit is not None and numbers:
         words.append(f'circuit="{circuit}"')
     return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"
 
@@ -327,8 +327,8 @@ def golden(module: ModuleOp, interface: Interface, inputs: Sequence[Array]) -> l
             shaped(port, x[part]).astype(port.dtype)
             for port, x in zip(interface.inputs, inputs, strict=True)
         ]
-        found = run_module(module, arrays)
-        rows.append([frames_of(p, y) for p, y in zip(interface.outputs, found, strict=True)])
+        results = run_module(module, arrays)
+        rows.append([frames_of(p, y) for p, y in zip(interface.outputs, results, strict=True)])
     return [np.concatenate(column) for column in zip(*rows, strict=True)]
 
 

@@ -141,18 +141,18 @@ class Circuit:
             name = name_of(first)
             name = None if name is None else name + suffix
             late = len(chain) == 1 and not self.pacing.has_room_for_reset(wire.level)
-            taken = self._without_reset(first) if late else chain[-1]
-            chain.append(self.register(taken, name))
+            source = self._without_reset(first) if late else chain[-1]
+            chain.append(self.register(source, name))
             self._origins[chain[-1]] = (first, len(chain) - 1)
             self.layer.register_bits += wire.width
         return Wire(chain[delay], wire.low, wire.high, cycle)
 
     def register(self, value: SSAValue, name: str | None) -> SSAValue:
         """A register that takes `value` while the circuit is enabled."""
-        kept = comb.MuxOp(self.enable, value, value)
-        self.put(kept)
-        result = self.put(seq.CompRegOp(kept.result, self.clock), name)
-        kept.operands[2] = result
+        selection = comb.MuxOp(self.enable, value, value)
+        self.put(selection)
+        result = self.put(seq.CompRegOp(selection.result, self.clock), name)
+        selection.operands[2] = result
         return result
 
     def _without_reset(self, value: SSAValue) -> SSAValue:
@@ -169,12 +169,12 @@ class Circuit:
             return value
         width = bit_width(value.type) or 1
         other = self.put(comb.XorOp([op.cond, self.constant(1, 1)]))
-        taken: list[SSAValue] = []
+        choices: list[SSAValue] = []
         for condition, choice in ((op.cond, op.true_value), (other, op.false_value)):
             if width > 1:
                 condition = self.put(comb.ReplicateOp(condition, IntegerType(width)))
-            taken.append(self.put(comb.AndOp([condition, choice])))
-        return self.put(comb.OrOp(taken))
+            choices.append(self.put(comb.AndOp([condition, choice])))
+        return self.put(comb.OrOp(choices))
 
     def together(self, wires: Sequence[Wire], cost: float = 1) -> list[Wire]:
         """The wires in the first cycle that has room for an op of that cost (see `Pacing`)."""
@@ -289,19 +289,19 @@ class Circuit:
         self.layer.comparator_bits += width
         if not wire.low < number <= wire.high:
             return self.constant(int(number <= wire.low), 1)
-        found: SSAValue | None = None
+        reached: SSAValue | None = None
         for place in range(width):
             top = wire.low < 0 and place == width - 1
             bit = self.bit(wire.value, place, inverted=top)
             asked = bool(number >> place & 1) != top
-            if found is None:
-                found = bit if asked else None
+            if reached is None:
+                reached = bit if asked else None
             else:
-                pair = [bit, found]
+                pair = [bit, reached]
                 name = self.name("is") if place == width - 1 else None
-                found = self.put(comb.AndOp(pair) if asked else comb.OrOp(pair), name)
-        assert found is not None
-        return found
+                reached = self.put(comb.AndOp(pair) if asked else comb.OrOp(pair), name)
+        assert reached is not None
+        return reached
 
     def _comparison(
         self, a: SSAValue, b: SSAValue, predicate: str, low: int, width: int
@@ -370,10 +370,10 @@ class Circuit:
     ) -> SSAValue:
         """The parts, the highest first, below as many zeros as make `width` bits."""
         missing = width - sum(bit_width(part.type) or 0 for part in parts)
-        found = [self.constant(0, missing), *parts] if missing else list(parts)
-        if len(found) == 1:
-            return found[0]
-        return self.put(comb.ConcatOp(found, IntegerType(width)), name)
+        filled = [self.constant(0, missing), *parts] if missing else list(parts)
+        if len(filled) == 1:
+            return filled[0]
+        return self.put(comb.ConcatOp(filled, IntegerType(width)), name)
 
     def row(
         self,

@@ -76,14 +76,14 @@ class ColumnSums:
         self.exact = exact
         self.asked = asked and not exact
         self.columns = columns
-        found = [plane for column in columns for plane in column]
+        every = [plane for column in columns for plane in column]
         self.stages = max(
-            self.planner.together([plane.bits for plane in found]),
-            max((self._least_exact(p) for p in found), default=0) if exact else 0,
+            self.planner.together([plane.bits for plane in every]),
+            max((self._least_exact(p) for p in every), default=0) if exact else 0,
         )
-        wires = [bit.wire for p in found for bit in (*p.plus, *p.minus)]
+        wires = [bit.wire for p in every for bit in (*p.plus, *p.minus)]
         self.start = circuit.start_of(wires)
-        widest = max((plane.bits for plane in found), default=1).bit_length()
+        widest = max((plane.bits for plane in every), default=1).bit_length()
         self.cost = circuit.pacing.cost("add", widest)
 
     @property
@@ -203,8 +203,8 @@ class ColumnSums:
             other, *more = self._full(values[3:])
             low, last = self._full([low, other])
             carries += [*more, last]
-        found = [low, *(carries if len(carries) == 1 else self._full(carries))]
-        return found[: len(values).bit_length()][::-1]
+        number = [low, *(carries if len(carries) == 1 else self._full(carries))]
+        return number[: len(values).bit_length()][::-1]
 
     def _full(self, bits: Sequence[SSAValue]) -> list[SSAValue]:
         """The sum and the carry of two or three bits; of one, that bit."""
@@ -242,9 +242,9 @@ class _Pool:
 
     def any(self, count: int) -> list[Bit]:
         """Bits for look-up tables: those that go in inverted first."""
-        taken = self._bits[len(self._bits) - count :]
+        last = self._bits[len(self._bits) - count :]
         del self._bits[len(self._bits) - count :]
-        return taken[::-1]
+        return last[::-1]
 
     def plain(self) -> Bit:
         """A bit for an input of a carry chain, where inverting one may cost a look-up table."""

@@ -155,9 +155,9 @@ class Conversion:
         attributes = _attributes(self.function.arg_attrs, index)
         quantized = attributes.get(QUANTIZED)
         noted = noted_bounds(argument)
-        given = isinstance(quantized, DictionaryAttr)
-        range = _quantized_range(quantized) if given else input_range(argument)
-        if self.input_bits is not None and not given and noted is None:
+        is_quantized = isinstance(quantized, DictionaryAttr)
+        range = _quantized_range(quantized) if is_quantized else input_range(argument)
+        if self.input_bits is not None and not is_quantized and noted is None:
             type = tensor_type(argument).element_type
             if self.input_bits > width_of(range.low, range.high):
                 raise OptionError(
@@ -176,7 +176,7 @@ class Conversion:
             free,
             bounds,
             tensor_type(argument).element_type,
-            quantized if given else None,
+            quantized if is_quantized else None,
             frame_axis=_frame_axis(tensor_type(argument)),
         )
 
@@ -217,8 +217,8 @@ class Conversion:
             signals.append(flat)
             bounds = tuple(signal.bounds for signal in flat)
             ports.append(self.output_port(index, value, bounds))
-        taken = {identifier(str(argument.name_hint)) for argument in circuit.block.args}
-        ports = distinct(ports, taken)
+        names = {identifier(str(argument.name_hint)) for argument in circuit.block.args}
+        ports = distinct(ports, names)
         wires = [s.wire for flat in signals for s in flat if s.wire is not None]
         self.latency = end_of(circuit, wires)
         results = [

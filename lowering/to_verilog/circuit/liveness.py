@@ -21,19 +21,19 @@ def live(modules: Sequence[Operation]) -> list[Operation]:
     that stays and has none.
     """
     named = {op.sym_name.data: op for op in modules if isinstance(op, _MODULE)}
-    found: set[Operation] = set()
+    needed: set[Operation] = set()
     waiting = [modules[-1]]
     while waiting:
         module = waiting.pop()
-        if module in found:
+        if module in needed:
             continue
-        found.add(module)
+        needed.add(module)
         if isinstance(module, hw.HWModuleOp):
             block = module.body.block
             _remove_dead(block)
             used = [op for op in block.ops if isinstance(op, hw.InstanceOp)]
             waiting += [named[op.module_name.string_value()] for op in used]
-    return [module for module in modules if module in found]
+    return [module for module in modules if module in needed]
 
 
 _MODULE = (hw.HWModuleOp, hw.HWModuleExternOp)

@@ -67,14 +67,14 @@ def without_copies(modules: Sequence[_AnyOp]) -> list[_AnyOp]:
     Raises:
         LoweringError: two different ones have one name.
     """
-    found: dict[str, _AnyOp] = {}
+    by_symbol: dict[str, _AnyOp] = {}
     for module in modules:
-        first = found.setdefault(_symbol(module), module)
+        first = by_symbol.setdefault(_symbol(module), module)
         if first is not module and not first.is_structurally_equivalent(module):
             raise LoweringError(
                 f"two different modules of a circuit are called '{_symbol(module)}'"
             )
-    return list(found.values())
+    return list(by_symbol.values())
 
 
 def _symbol(module: Operation) -> str:

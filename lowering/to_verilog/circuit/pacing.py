@@ -95,14 +95,14 @@ class Pacing:
         """
         if self.clock is None:
             return levels
-        found = delay(self.device, "net") + delay(self.device, kind, width)
-        if found > self.limit + _ROUNDING:
-            most = int(1000 / (found + delay(self.device, "register")))
+        period = delay(self.device, "net") + delay(self.device, kind, width)
+        if period > self.limit + _ROUNDING:
+            most = int(1000 / (period + delay(self.device, "register")))
             raise OptionError(
                 f"clock={self.clock:g} is too fast for {self.device}: one '{kind}' of {width} "
                 f"bits lets it run at {most} MHz"
             )
-        return min(found + self.after_spreading(_SHARED), self.limit)
+        return min(period + self.after_spreading(_SHARED), self.limit)
 
     def comparison(self, width: int, numbers: int) -> float:
         """What a comparison takes: of two numbers, or of one with a constant.
@@ -110,16 +110,16 @@ class Pacing:
         On fabrics with large look-up tables one of few bits is levels of logic, and pairs of bits
         meet in logic before a carry chain.
         """
-        found = self.cost("compare", width)
+        period = self.cost("compare", width)
         if self.clock is None or self.lut_inputs < _CHAINED:
-            return found
+            return period
         bits = width * numbers
         if bits <= 2 * self.lut_inputs:
             levels = 1 + -(-max(0, bits - self.lut_inputs) // _BITS_OF_LEVEL)
-            found = levels * self.cost("mux")
+            period = levels * self.cost("mux")
         elif numbers == 2:
-            found += self.cost("mux")
-        return min(found, self.limit)
+            period += self.cost("mux")
+        return min(period, self.limit)
 
     def after_memory(self, readers: int) -> float:
         """How much later than a register's a word of a block memory is where it is read."""
@@ -146,8 +146,8 @@ class Pacing:
         """
         if self.clock is None:
             return 0
-        found = delay(self.device, "net") + delay(self.device, "mux")
-        return min(found + self.after_spreading(readers), self.limit)
+        period = delay(self.device, "net") + delay(self.device, "mux")
+        return min(period + self.after_spreading(readers), self.limit)
 
     def has_room_for_reset(self, level: float) -> bool:
         """Whether a constant may be selected by the reset of the register behind it.

@@ -104,8 +104,8 @@ class Planner:
             return None
         key = (count, stages)
         if key not in self._known:
-            found = min(self._ways(count, stages), key=lambda plan: plan.cost, default=None)
-            self._known[key] = found
+            cheapest = min(self._ways(count, stages), key=lambda plan: plan.cost, default=None)
+            self._known[key] = cheapest
         return self._known[key]
 
     def least_stages(self, count: int) -> int:

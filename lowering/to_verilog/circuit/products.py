@@ -66,14 +66,14 @@ def _column_sums(
     if sums.luts >= LUT_PER_ADDER_BIT * graph.bits(_range(row)):
         return None
     offsets = np.array([signal.offset for signal in row]) @ matrix
-    found: dict[bytes, Signal] = {}
+    totals: dict[bytes, Signal] = {}
     results: list[Signal] = []
     for index, (column, offset) in enumerate(zip(matrix.T, offsets.tolist(), strict=True)):
         key = column.tobytes()
-        if key not in found:
+        if key not in totals:
             with circuit.element(index):
-                found[key] = sums.total(columns[key]).plus(offset)
-        results.append(found[key])
+                totals[key] = sums.total(columns[key]).plus(offset)
+        results.append(totals[key])
     return results
 
 

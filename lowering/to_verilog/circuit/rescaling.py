@@ -67,9 +67,9 @@ def cheapest(rescaling: Rescaling, first: int, last: int) -> Rescaling:
     tried = 0
     for shift in range(rescaling.shift):
         ideal = rescaling.multiplier >> (rescaling.shift - shift)
-        found = list(_with_shift(places, first, shift, range(max(ideal - 2, 1), ideal + 4)))
-        best = min([best, *found], key=lambda r: (r.adders, r.multiplier))
-        tried += bool(found)
+        candidates = list(_with_shift(places, first, shift, range(max(ideal - 2, 1), ideal + 4)))
+        best = min([best, *candidates], key=lambda r: (r.adders, r.multiplier))
+        tried += bool(candidates)
         if tried == 4:
             break
     return best

@@ -102,14 +102,14 @@ class _Timing:
 
     def _made_for(self, node: int) -> list[int]:
         """The node and, before it, those that reach nothing else."""
-        found, waiting = {node}, [node]
+        nodes, waiting = {node}, [node]
         while waiting:
             for operand in self.graph.nodes[waiting.pop() - self.graph.inputs][:2]:
                 alone = operand >= self.graph.inputs and operand not in self.outputs
-                if alone and operand not in found and found.issuperset(self.users[operand]):
-                    found.add(operand)
+                if alone and operand not in nodes and nodes.issuperset(self.users[operand]):
+                    nodes.add(operand)
                     waiting.append(operand)
-        return sorted(found)
+        return sorted(nodes)
 
     def _waiting(self, values: Iterable[int]) -> int:
         """The bits that wait of those values, all cycles together."""
@@ -117,7 +117,7 @@ class _Timing:
 
     def _needed(self, value: int, but: int) -> int:
         """The last cycle in which anything but that node takes the value."""
-        taken = [self.cycles[user] - 1 for user in self.users[value] if user != but]
+        reads = [self.cycles[user] - 1 for user in self.users[value] if user != but]
         if value in self.outputs and self.held:
-            taken.append(self.end)
-        return max(taken, default=self.cycles[value])
+            reads.append(self.end)
+        return max(reads, default=self.cycles[value])

@@ -137,7 +137,7 @@ def frame_stream_module(
         ("out_ready", body.ready),
     ]
     results = [("in_ready", 1), ("out_data", output.width), ("out_valid", 1)]
-    taken, out, valid = body.instance(stages, "stages", operands, results)
+    ready, out, valid = body.instance(stages, "stages", operands, results)
     parts = [body.element(out, output, index) for index in order]
     missing = body.bits_out - sum(output.widths[index] for index in order)
     if missing:
@@ -147,5 +147,5 @@ def frame_stream_module(
         name,
         f": {input.beats} beats a frame in, {output.beats} out; a result after "
         f"{schedule.latency} cycles, a frame every {schedule.interval}",
-        [taken, body.joined(parts), valid, last],
+        [ready, body.joined(parts), valid, last],
     )

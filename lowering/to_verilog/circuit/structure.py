@@ -56,8 +56,8 @@ def check_structure(module: ModuleOp, top: str, streams: Mapping[str, int] | Non
     Raises:
         VerifyError: says what is wrong where, up to 20 problems.
     """
-    found = [op for op in module.body.block.ops if isinstance(op, AnyModule)]
-    checks = _Checks(found)
+    modules = [op for op in module.body.block.ops if isinstance(op, AnyModule)]
+    checks = _Checks(modules)
     problems = checks.problems(top, streams or {})
     if problems:
         shown = "\n".join(f"  {each}" for each in problems[:_SHOWN])
@@ -109,15 +109,15 @@ class _Checks:
             name = module.sym_name.data
             if self.named[name] is not module:
                 self._note(module, "another module has the same name")
-            taken: set[str] = set()
+            names: set[str] = set()
             for port in module.module_type.ports.data:
                 own = port.port_name.data
-                if own in taken:
+                if own in names:
                     self._note(module, f"two ports are called '{own}'")
                 if port.dir.data not in _DIRECTIONS or not _is_signal(port.type):
                     self._note(module, f"port '{own}' is {port.dir.data.value} {port.type}")
-                taken.add(own)
-            for each in (name, *sorted(taken)):
+                names.add(own)
+            for each in (name, *sorted(names)):
                 if not _IDENTIFIER.fullmatch(each) or each in KEYWORDS:
                     self._note(module, f"Verilog does not take the name '{each}'")
 
@@ -168,12 +168,12 @@ class _Checks:
             ("input", op.arg_names, op.inputs, ports.inputs),
             ("output", op.result_names, op.results, ports.outputs),
         ):
-            given = [each.data for each in names]
-            if sorted(given) != sorted(expected) or len(given) != len(values):
-                names = f"{sorted(given)} are not those of '{name}', {sorted(expected)}"
+            ports_there = [each.data for each in names]
+            if sorted(ports_there) != sorted(expected) or len(ports_there) != len(values):
+                names = f"{sorted(ports_there)} are not those of '{name}', {sorted(expected)}"
                 self._note(module, f"{kind}s {names}", op)
                 continue
-            for port, value in zip(given, values, strict=True):
+            for port, value in zip(ports_there, values, strict=True):
                 if value.type != expected[port]:
                     self._note(
                         module, f"'{port}' of '{name}' is {expected[port]}, gets {value.type}", op
@@ -188,7 +188,7 @@ class _Checks:
             return {}
         if module in self._reaching:
             return self._reaching[module]
-        found: dict[str, frozenset[str]] = {}
+        reaching: dict[str, frozenset[str]] = {}
         if isinstance(module, hw.HWModuleOp):
             block = module.body.block
             waited = _Waiting(
@@ -204,8 +204,8 @@ class _Checks:
                     return self._reaching.setdefault(module, {})
             assert isinstance(block.last_op, hw.OutputOp)
             for name, value in zip(self.ports[module].outputs, block.last_op.inputs, strict=True):
-                found[name] = waited.inputs[value]
-        return self._reaching.setdefault(module, found)
+                reaching[name] = waited.inputs[value]
+        return self._reaching.setdefault(module, reaching)
 
 
 _NONE: frozenset[str] = frozenset()
@@ -290,11 +290,11 @@ def _fits(op: Operation) -> bool:
             return of == [1, result, result]
         case seq.CompRegOp():
             resets = (op.reset is None) == (op.reset_value is None)
-            kept = [x for x in (op.input, op.reset_value) if x is not None]
+            values = [x for x in (op.input, op.reset_value) if x is not None]
             return (
                 resets
                 and op.clk.type == seq.clock
-                and all(x.type == op.data.type for x in kept)
+                and all(x.type == op.data.type for x in values)
                 and (op.reset is None or bit_width(op.reset.type) == 1)
             )
         case _:

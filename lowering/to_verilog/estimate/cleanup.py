@@ -37,18 +37,18 @@ def _feedback(netlist: Netlist, register: Register) -> bool:
     own = 2 * register.output ^ data & 1
     if own not in (yes, no):
         return False
-    taken = no if own == yes else yes
+    other = no if own == yes else yes
     register.enable = netlist.both(register.enable, condition ^ (own == yes))
-    register.data = taken ^ data & 1
+    register.data = other ^ data & 1
     return True
 
 
 def _reset(netlist: Netlist, register: Register) -> bool:
     """Take one selection between a constant and another value as a reset."""
-    found = netlist.selections.get(register.data)
-    if found is None:
+    selection = netlist.selections.get(register.data)
+    if selection is None:
         return False
-    condition, constant, other = found
+    condition, constant, other = selection
     if register.reset != FALSE and (
         constant != register.reset_value or (register.enable != TRUE and not register.gated)
     ):
@@ -109,13 +109,13 @@ def _trimmed(chain: Chain, length: int, seen: bytearray) -> Chain:
 
 def dissolve_small(netlist: Netlist, family: Family) -> None:
     """Make the chains that are too short to be worth a carry chain ordinary gates."""
-    kept: list[Chain] = []
+    wide: list[Chain] = []
     for chain in netlist.chains:
         if len(chain.first) >= family.least_adder:
-            kept.append(chain)
+            wide.append(chain)
         else:
             _dissolve(netlist, family, chain)
-    netlist.chains = kept
+    netlist.chains = wide
 
 
 def _dissolve(netlist: Netlist, family: Family, chain: Chain) -> None:

@@ -120,9 +120,9 @@ def delays(grade: str) -> Delays:
     Raises:
         OptionError: there is none of that name.
     """
-    for known, found in DELAYS.items():
+    for known, entry in DELAYS.items():
         if known == grade:
-            return found
+            return entry
     raise OptionError(f"no delays are known for '{grade}'; there are {', '.join(DELAYS)}")
 
 

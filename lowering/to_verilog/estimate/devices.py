@@ -154,7 +154,7 @@ def needs(size: Resources, device: Device) -> list[Need]:
 
 
 def check_fits(
-    found: Estimate, device: Device, where: str, advice: Callable[[], str] | None = None
+    size: Estimate, device: Device, where: str, advice: Callable[[], str] | None = None
 ) -> None:
     """Refuse a circuit that a device has no room for.
 
@@ -168,7 +168,7 @@ def check_fits(
     Raises:
         LoweringError: with each resource, what is needed, and what there is.
     """
-    short = [need for need in needs(found.total, device) if not need.fits]
+    short = [need for need in needs(size.total, device) if not need.fits]
     if not short:
         return
     lines = [
@@ -179,13 +179,13 @@ def check_fits(
     told = advice() if advice is not None else ""
     raise LoweringError(
         f"{where} does not fit on {device.name} ({device.part}), by an estimate of\n{text}\n"
-        f"{_largest(found)}; {told or 'fold them, narrow the numbers, or take a larger device'}"
+        f"{_largest(size)}; {told or 'fold them, narrow the numbers, or take a larger device'}"
     )
 
 
-def _largest(found: Estimate) -> str:
+def _largest(estimated: Estimate) -> str:
     luts: Counter[str] = Counter()
-    for name, size in found.layers().items():
+    for name, size in estimated.layers().items():
         luts[name.partition(":")[0] or "control"] += size.luts
     shown = ", ".join(f"{name} ({count:,} LUTs)" for name, count in luts.most_common(3) if count)
     return f"the largest layers are {shown}"

@@ -145,13 +145,13 @@ class _Elaborator:
     def _layers(self, module: hw.HWModuleOp) -> dict[Operation, int]:
         name = module.sym_name.data
         group = self._group(Part(name, ""))
-        found: dict[Operation, int] = {}
+        groups: dict[Operation, int] = {}
         for op in module.body.block.ops:
             comment = op.attributes.get(COMMENT)
             if isinstance(comment, StringAttr):
                 group = self._group(Part(name, comment.data))
-            found[op] = group
-        return found
+            groups[op] = group
+        return groups
 
     def _group(self, part: Part) -> int:
         if part not in self.part_of:

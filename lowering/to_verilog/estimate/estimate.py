@@ -134,14 +134,14 @@ def _no_collection() -> Generator[None]:
 
 
 def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
-    found = [op for op in module.body.block.ops if isinstance(op, hw.HWModuleOp)]
+    hardware = [op for op in module.body.block.ops if isinstance(op, hw.HWModuleOp)]
     used = {
         op.module_name.string_value()
-        for m in found
+        for m in hardware
         for op in m.body.block.ops
         if isinstance(op, hw.InstanceOp)
     }
-    for op in reversed(found):
+    for op in reversed(hardware):
         if op.sym_name.data == name or (name is None and op.sym_name.data not in used):
             return op
     raise LoweringError(
@@ -264,8 +264,8 @@ class _Count:
         used = self._uses()
         for register in self.netlist.registers:
             node = register.data >> 1
-            given = node in self.cover.tables or node in summed
-            if not given or register.data & 1 or used[node] > 1:
+            is_own = node in self.cover.tables or node in summed
+            if not is_own or register.data & 1 or used[node] > 1:
                 self.counts[register.group]["cells"] += 1
         for chain in self.netlist.chains:
             bits = chain.outputs if chain.top >= 0 else chain.outputs[:-1]
@@ -296,21 +296,21 @@ def resets_inverted(netlist: Netlist, register: Register) -> bool:
 
 def reading(netlist: Netlist, family: Family) -> list[int]:
     """Literals that something other than a look-up table takes, once for each that takes it."""
-    found: list[int] = list(netlist.outputs)
+    literals: list[int] = list(netlist.outputs)
     for register in netlist.registers:
-        found.append(register.data)
+        literals.append(register.data)
         if register.enable != TRUE:
-            found.append(register.enable)
+            literals.append(register.enable)
         if register.reset != FALSE:
             # An inverter of the register's own is none of the look-up tables.
-            found.append(register.reset ^ resets_inverted(netlist, register))
+            literals.append(register.reset ^ resets_inverted(netlist, register))
     for chain in netlist.chains:
-        found += chain.first
-        found += [x & ~1 for x in chain.second] if family.inverts else chain.second
-        found.append(chain.carry)
+        literals += chain.first
+        literals += [x & ~1 for x in chain.second] if family.inverts else chain.second
+        literals.append(chain.carry)
     for block in netlist.blocks:
-        found += block.inputs
-    return found
+        literals += block.inputs
+    return literals
 
 
 def roots(netlist: Netlist, family: Family) -> set[int]:

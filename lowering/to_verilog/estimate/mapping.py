@@ -123,10 +123,10 @@ class _Cuts:
             cuts = list(merged)
             ranked = sorted((*self._measures(cut), i) for i, cut in enumerate(cuts))
             flattest = min(ranked, key=_shallow)
-            kept = ranked[:_KEPT]
-            if flattest not in kept:
-                kept[-1] = flattest
-            self.found[node] = [cuts[i] for *_, i in kept]
+            best = ranked[:_KEPT]
+            if flattest not in best:
+                best[-1] = flattest
+            self.found[node] = [cuts[i] for *_, i in best]
             self.best[node] = cuts[flattest[-1]]
             self.depth[node] = flattest[2]
             self.flow[node] = ranked[0][0] / self.uses[node]

@@ -50,13 +50,13 @@ class Timing:
 
     def periods(self) -> dict[int, float]:
         """For each group the least clock period of the paths that end in it."""
-        found: dict[int, float] = {}
+        longest: dict[int, float] = {}
         setup = self.known.setup
 
         def ends(group: int, literal: int, *, routed: bool) -> None:
             if literal > TRUE:
                 time = self.time(literal) + setup + (self._net(literal >> 1) if routed else 0.0)
-                found[group] = max(found.get(group, 0.0), time)
+                longest[group] = max(longest.get(group, 0.0), time)
 
         for register in self.netlist.registers:
             near = register.data >> 1 in self.tables or register.data >> 1 in self.given
@@ -69,7 +69,7 @@ class Timing:
         for literal in self.netlist.outputs:
             if literal > TRUE:
                 ends(self.netlist.groups[literal >> 1], literal, routed=False)
-        return found
+        return longest
 
     def time(self, literal: int) -> float:
         """When a bit is known."""

@@ -43,10 +43,10 @@ def applied(
             if isinstance(function, Staircase):
                 known = chosen_division(folded)
                 if known is None:
-                    found = _searched(body, folded, wire, group, column)
+                    count = _searched(body, folded, wire, group, column)
                 else:
-                    found = _divided(body, folded, known, wire, group, column)
-                results.append(plain(body.circuit, found.plus(function.base)))
+                    count = _divided(body, folded, known, wire, group, column)
+                results.append(plain(body.circuit, count.plus(function.base)))
             else:
                 name = body.circuit.name("bounded")
                 bounded = clamp(body.circuit, Signal(wire), function.low, function.high, name)
@@ -106,14 +106,14 @@ def _divided(
     rest = circuit.added(
         circuit.shifted(wire, known.fraction), start, 1, circuit.name("rest") or "rest"
     )
-    found = [_is_positive(body, rest)]
+    quotient_bits = [_is_positive(body, rest)]
     for place in reversed(range(places - 1)):
         rest = _next_rest(body, rest, divisor, place)
-        found.append(_is_positive(body, rest))
-    end = found[-1].cycle
+        quotient_bits.append(_is_positive(body, rest))
+    end = quotient_bits[-1].cycle
     value = circuit.gathered(
-        [circuit.at(bit, end).value for bit in reversed(found)],
-        [circuit.at(bit, end) for bit in found],
+        [circuit.at(bit, end).value for bit in reversed(quotient_bits)],
+        [circuit.at(bit, end) for bit in quotient_bits],
     )
     quotient = Signal(Wire(value.value, 0, (1 << places) - 1, value.cycle, value.level))
     return clamp(circuit, quotient, 0, known.most, circuit.name("count"))

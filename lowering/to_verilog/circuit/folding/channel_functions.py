@@ -75,16 +75,16 @@ class Staircase:
 
     def bounds(self, low: Array, high: Array) -> list[tuple[int, int]]:
         """The least and the largest result of each channel, for sums in [low, high]."""
-        found: list[tuple[int, int]] = []
+        ends: list[tuple[int, int]] = []
         for sign, row, a, b in zip(self.signs, self.thresholds, low, high, strict=True):
             least, most = sorted((sign * int(a), sign * int(b)))
-            found.append(
+            ends.append(
                 (
                     self.base + sum(t <= least for t in row),
                     self.base + sum(t <= most for t in row),
                 )
             )
-        return found
+        return ends
 
 
 ChannelFunction = Bounded | Staircase
@@ -137,9 +137,9 @@ def channel_function(
     chain = _Chain(axis, low, high)
     usable = chain.usable(ops)
     for count in range(len(usable), 0, -1):
-        found = chain.bounded(usable[:count]) or chain.staircase(usable[:count])
-        if found is not None:
-            return found, count
+        function = chain.bounded(usable[:count]) or chain.staircase(usable[:count])
+        if function is not None:
+            return function, count
     return Bounded((0,) * len(low)), 0
 
 
@@ -150,15 +150,15 @@ class _Chain:
 
     def usable(self, ops: Sequence[Operation]) -> list[Operation]:
         """The ops up to the first that mixes channels, or whose result could wrap around."""
-        found: list[Operation] = []
+        unmixed: list[Operation] = []
         ends = np.stack([self.low, self.high])
         for op in ops:
             after = self._once(op, ends)
             if after is None or self._wraps(op, ends, after):
                 break
-            found.append(op)
+            unmixed.append(op)
             ends = after
-        return found
+        return unmixed
 
     def _once(self, op: Operation, x: Array) -> Array | None:
         """`op` on numbers [rows, N]; `None` if it treats positions of a channel differently."""

@@ -96,20 +96,22 @@ class FoldableLayer:
     @cached_property
     def choices(self) -> list[Choice]:
         """The forms that no other one beats in cycles and in area, the quickest first."""
-        found = [self.choice(Unrolled())]
+        candidates = [self.choice(Unrolled())]
         if self.foldable:
             if self.product.is_ternary:
-                found += [self.choice(Serial(n)) for n in _DIGITS if n < serial_width(self.product)]
+                candidates += [
+                    self.choice(Serial(n)) for n in _DIGITS if n < serial_width(self.product)
+                ]
             k, n = self.product.shape
-            found += [
+            candidates += [
                 self.choice(Folded(Folding(pe, simd)))
                 for pe in _columns(n, self.product.groups)
                 for simd in _least(k)
                 if pe * simd < k * n
             ]
-        found.sort(key=lambda c: (c.cycles, c.area, c.cost.flip_flops))
+        candidates.sort(key=lambda c: (c.cycles, c.area, c.cost.flip_flops))
         best: list[Choice] = []
-        for choice in found:
+        for choice in candidates:
             if not best or choice.area < best[-1].area:
                 best.append(choice)
         return best
@@ -151,7 +153,7 @@ class Goal:
         return f"{self.clock * 1e6 / cycles:,.0f} frames/s at {self.clock:g} MHz"
 
 
-def chosen(layers: Sequence[FoldableLayer], given: Mapping[str, Form], goal: Goal) -> list[Choice]:
+def chosen(layers: Sequence[FoldableLayer], forms: Mapping[str, Form], goal: Goal) -> list[Choice]:
     """A choice for each layer.
 
     Args:
@@ -164,39 +166,39 @@ def chosen(layers: Sequence[FoldableLayer], given: Mapping[str, Form], goal: Goa
         OptionError: a given name is no layer's, or the goal cannot be reached: then the message
             says what can.
     """
-    unknown = sorted(given.keys() - {layer.name for layer in layers})
+    unknown = sorted(forms.keys() - {layer.name for layer in layers})
     if unknown:
         names = ", ".join(layer.name for layer in layers)
         raise OptionError(f"folding names '{unknown[0]}'; the layers are {names}")
-    found = _Search(layers, given, goal)
+    search = _Search(layers, forms, goal)
     if not layers:
         return []
     if goal.cycles is None and goal.luts is None:
-        return found.at(None)
+        return search.at(None)
     if goal.luts is None:
         assert goal.cycles is not None
-        return found.paced(goal.cycles)
-    return found.within(goal.luts, goal.cycles)
+        return search.paced(goal.cycles)
+    return search.within(goal.luts, goal.cycles)
 
 
 class _Search:
     def __init__(
-        self, layers: Sequence[FoldableLayer], given: Mapping[str, Form], goal: Goal
+        self, layers: Sequence[FoldableLayer], forms: Mapping[str, Form], goal: Goal
     ) -> None:
         self.layers, self.goal = layers, goal
-        self.given = {name: form for name, form in given.items()}
+        self.given = {name: form for name, form in forms.items()}
 
     def at(self, cycles: int | None) -> list[Choice]:
         """Each layer's smallest choice of at most so many cycles; unrolled without a number."""
-        found: list[Choice] = []
+        choices_at: list[Choice] = []
         for layer in self.layers:
             if layer.name in self.given:
-                found.append(layer.choice(self.given[layer.name]))
+                choices_at.append(layer.choice(self.given[layer.name]))
             elif cycles is None:
-                found.append(layer.choice(Unrolled()))
+                choices_at.append(layer.choice(Unrolled()))
             else:
-                found.append(layer.within(cycles) or layer.choices[0])
-        return found
+                choices_at.append(layer.within(cycles) or layer.choices[0])
+        return choices_at
 
     @property
     def paces(self) -> list[int]:
@@ -207,16 +209,16 @@ class _Search:
 
     def paced(self, cycles: int) -> list[Choice]:
         """The smallest that takes at most so many cycles a frame."""
-        found = self.at(cycles)
-        slowest = max(found, key=lambda choice: choice.cycles)
+        smallest = self.at(cycles)
+        slowest = max(smallest, key=lambda choice: choice.cycles)
         if slowest.cycles > cycles:
-            layer = self.layers[found.index(slowest)].name
+            layer = self.layers[smallest.index(slowest)].name
             raise OptionError(
                 f"a frame may take {cycles:,} cycles, and layer '{layer}' takes "
                 f"{slowest.cycles:,} at least: the best is "
                 f"{self.goal.rate(slowest.cycles)}; raise the clock or lower target-fps"
             )
-        return found
+        return smallest
 
     def within(self, luts: int, cycles: int | None) -> list[Choice]:
         """The quickest that takes at most so many LUTs."""

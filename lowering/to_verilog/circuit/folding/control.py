@@ -91,9 +91,9 @@ class SteppedBody(StageBody):
             return Beat(self.data, busy, step, index, at_end, self.all_of(self.enable, at_end))
         free = self.any_of(self.inverse(busy), at_end)
         in_ready = self.all_of(self.enable, free, name="free")
-        taken = self.all_of(self.valid, in_ready, name="taken")
+        arrives = self.all_of(self.valid, in_ready, name="taken")
         goes_on = self.inverse(self.all_of(at_end, self.enable))
-        self.drive(busy, self.any_of(taken, self.all_of(busy, goes_on)))
+        self.drive(busy, self.any_of(arrives, self.all_of(busy, goes_on)))
         # With one that is not valid too: fewer bits decide.
         beat = self.register(self.data, in_ready, "beat")
         return Beat(beat, busy, step, index, at_end, in_ready)
@@ -102,17 +102,17 @@ class SteppedBody(StageBody):
         self, beat: SSAValue, bounds: Sequence[tuple[int, int]], width: int
     ) -> list[SSAValue]:
         """The elements of a beat, all of one width."""
-        found: list[SSAValue] = []
+        values: list[SSAValue] = []
         low = 0
         for ends in bounds:
             bits = width_of(*ends)
             if ends[0] == ends[1]:
-                found.append(self.circuit.constant(ends[0], width))
+                values.append(self.circuit.constant(ends[0], width))
             else:
                 wire = Wire(self.extract(beat, low, bits), *ends)
-                found.append(self.circuit.bits(wire, width))
+                values.append(self.circuit.bits(wire, width))
             low += bits
-        return found
+        return values
 
     def picked(self, words: Sequence[SSAValue], index: Wire) -> SSAValue:
         """The word of a number, by a tree of selections."""
@@ -201,8 +201,8 @@ class SteppedBody(StageBody):
         pacing = self.circuit.pacing
         memory = word.owner
         if isinstance(memory, hw.InstanceOp):
-            found = self.memories[memory.module_name.string_value()]
-            if found.style == "block":
+            declared = self.memories[memory.module_name.string_value()]
+            if declared.style == "block":
                 return pacing.after_memory(readers)
         return pacing.after_spreading(readers)
 

@@ -137,14 +137,14 @@ class _Writer:
         # From this digit on all bits are copies of the sign, or zeros.
         different = min(cycles, -(-(width - signed) // digit) + 1)
         low, high = (-(1 << (width - 1)), 0) if signed else (0, (1 << width) - 1)
-        found: list[Wire] = []
+        digits: list[Wire] = []
         for position, value in enumerate(body.elements(beat, self.product.inputs, width)):
             whole = self.circuit.bits(Wire(value, low, high), different * digit)
             words = [body.extract(whole, i * digit, digit) for i in range(different)]
             words += words[-1:] * (cycles - different)
             chosen = body.register(body.picked(words, index), body.enable, f"x_{position}")
-            found.append(self._wire(chosen))
-        return found
+            digits.append(self._wire(chosen))
+        return digits
 
     def _wire(self, value: SSAValue, cycle: int = 0) -> Wire:
         return Wire(value, 0, (1 << self.serial.digit) - 1, cycle)

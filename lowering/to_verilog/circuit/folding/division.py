@@ -88,14 +88,14 @@ def division(rows: Sequence[Sequence[int]], most: Sequence[int]) -> Division | N
     if len(known) < len(every):
         return None
     for fraction in range(MOST_FRACTION + 1):
-        found: list[tuple[int, int]] = []
+        pairs: list[tuple[int, int]] = []
         for steps, ends in zip(every, known, strict=True):
             pair = _fitted(steps, ends, fraction)
             if pair is None:
                 break
-            found.append(pair)
+            pairs.append(pair)
         else:
-            divisors, offsets = zip(*found, strict=True)
+            divisors, offsets = zip(*pairs, strict=True)
             return Division(tuple(divisors), tuple(offsets), fraction, largest)
     return None
 

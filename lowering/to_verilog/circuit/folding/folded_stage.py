@@ -288,8 +288,8 @@ class _Writer:
         before = start
         if self.folded.steps > 1:
             start, lower = self._split_start(start, width, bits)
-            kept = total if lower is None else self._doubled(total, lower, phase, bits)
-            before = body.select(phase.first.value, start, kept)
+            before_it = total if lower is None else self._doubled(total, lower, phase, bits)
+            before = body.select(phase.first.value, start, before_it)
         body.drive(total, circuit.put(comb.AddOp([before, value])), body.enable)
         circuit.layer.adders += 1
         circuit.layer.adder_bits += bits

@@ -65,16 +65,16 @@ def products(
 
     `input_bits` as for `nominal_bounds`.
     """
-    found: list[tuple[ProductOp, FoldableLayer]] = []
-    taken: Counter[str] = Counter()
+    layers: list[tuple[ProductOp, FoldableLayer]] = []
+    counts: Counter[str] = Counter()
     for op in function.body.walk():
         if isinstance(op, ProductOp) and _is_known(op):
             name = _name(op)
-            taken[name] += 1
-            if taken[name] > 1:
-                name += f"_{taken[name]}"
-            found.append((op, _layer(op, name, input_bits)))
-    return found
+            counts[name] += 1
+            if counts[name] > 1:
+                name += f"_{counts[name]}"
+            layers.append((op, _layer(op, name, input_bits)))
+    return layers
 
 
 def _name(op: ProductOp) -> str:
@@ -126,8 +126,8 @@ def nominal_bounds(op: ProductOp, input_bits: int | None = None) -> tuple[Bounds
         op: the product.
         input_bits: of the program's own inputs, where less than their types have.
     """
-    found = _argument_range(input_of(op), input_bits) or input_range(input_of(op))
-    low, high = found.low, found.high
+    range_of_input = _argument_range(input_of(op), input_bits) or input_range(input_of(op))
+    low, high = range_of_input.low, range_of_input.high
     if isinstance(op, ConvOp) and any(op.padding.get_values()):
         low, high = min(low, 0), max(high, 0)
     return ((low, high),) * product_places(op).size

@@ -50,9 +50,9 @@ def conversion_pass(options: str) -> ConvertTernaryToHwPass:
         OptionError: one is out of its range.
     """
     name = ConvertTernaryToHwPass.name
-    (found,) = parse_pipeline(f"{name}{{{options}}}", {name: lambda: ConvertTernaryToHwPass})
-    assert isinstance(found, ConvertTernaryToHwPass)
-    return found
+    (conversion,) = parse_pipeline(f"{name}{{{options}}}", {name: lambda: ConvertTernaryToHwPass})
+    assert isinstance(conversion, ConvertTernaryToHwPass)
+    return conversion
 
 
 def measured(ctx: Context, module: ModuleOp, conversion: ConvertTernaryToHwPass) -> Measured:

@@ -24,7 +24,7 @@ Found = tuple[list[Choice], Measured]
 
 
 def reached(
-    layers: Sequence[FoldableLayer], given: Mapping[str, Form], goal: Goal, build: Build
+    layers: Sequence[FoldableLayer], forms: Mapping[str, Form], goal: Goal, build: Build
 ) -> Found:
     """A choice for each layer, and the circuit that it makes, which reaches the goal.
 
@@ -38,18 +38,18 @@ def reached(
         OptionError: as for `chosen`, or no circuit that was tried reaches the goal: the message
             says how far they came.
     """
-    return _Reaching(layers, given, goal, build).found()
+    return _Reaching(layers, forms, goal, build).found()
 
 
 class _Reaching:
     def __init__(
         self,
         layers: Sequence[FoldableLayer],
-        given: Mapping[str, Form],
+        forms: Mapping[str, Form],
         goal: Goal,
         build: Build,
     ) -> None:
-        self.layers, self.given, self.goal, self.build = layers, given, goal, build
+        self.layers, self.given, self.goal, self.build = layers, forms, goal, build
         self._built: dict[tuple[Form, ...], Measured] = {}
 
     def found(self) -> Found:

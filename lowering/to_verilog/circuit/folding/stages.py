@@ -50,8 +50,8 @@ def product_stage(
     """
     op, *after = ops
     assert isinstance(op, ProductOp)
-    product, taken = product_of(op, layout.bounds, places, len(after))
-    assert taken == after
+    product, absorbed = product_of(op, layout.bounds, places, len(after))
+    assert absorbed == after
     check_range(op, op.results[0], numbers(np.stack(product.ends)))
     form = noted_form(op)
     if isinstance(form, Folded):
@@ -72,16 +72,16 @@ def _graph(product: Product, time_budget: float) -> AdderGraph:
     every: list[list[int]] = product.places.tolist()
     for matrix, places in zip(product.matrices, every, strict=True):
         own = [product.inputs[place] for place in places]
-        found = optimize_matrix(
+        graph = optimize_matrix(
             matrix,
             cost="adders",
             time_budget=time_budget / product.groups,
             inputs=InputRange(*_around(own)),
         )
         first = inputs + len(nodes)
-        at = [*places, *range(first, first + len(found.nodes))]
-        nodes += [(at[a], at[b], sign, shift) for a, b, sign, shift in found.nodes]
-        outputs += [(at[value], sign) for value, sign in found.outputs]
+        at = [*places, *range(first, first + len(graph.nodes))]
+        nodes += [(at[a], at[b], sign, shift) for a, b, sign, shift in graph.nodes]
+        outputs += [(at[value], sign) for value, sign in graph.outputs]
     return AdderGraph(inputs, tuple(nodes), tuple(outputs))
 
 

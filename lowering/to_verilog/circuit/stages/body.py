@@ -246,10 +246,10 @@ class StageBody(ModuleBody):
         self._ports = ports
         super().__init__([type for _, type in ports])
         self.clock, self.reset, *rest = self.block.args
-        taken = 2 * len(inputs)
-        self.in_data: list[SSAValue] = list(rest[:taken:2])
-        self.in_valid: list[SSAValue] = list(rest[1:taken:2])
-        self.out_ready: list[SSAValue] = list(rest[taken:])
+        end = 2 * len(inputs)
+        self.in_data: list[SSAValue] = list(rest[:end:2])
+        self.in_valid: list[SSAValue] = list(rest[1:end:2])
+        self.out_ready: list[SSAValue] = list(rest[end:])
 
     def taking(self) -> tuple[SSAValue, SSAValue, SSAValue]:
         """The handshake of a result in registers: `valid`, not driven yet; ready; a beat comes."""

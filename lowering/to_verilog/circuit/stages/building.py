@@ -94,9 +94,9 @@ class Building:
         for part in self.parts[1:-1]:
             channel, elements = self._taken_by(part)
             channel = self._against_bursts(part, channel)
-            stage, given = self._stage(part, self.network.layouts[channel], elements)
+            stage, places = self._stage(part, self.network.layouts[channel], elements)
             (output,) = self.network.add(stage, [channel])
-            self._give(part, output, given)
+            self._give(part, output, places)
         channel, elements = self._taken_by(self.parts[-1])
         return self.network.finish(channel), elements
 
@@ -116,19 +116,19 @@ class Building:
     def _taken_by(self, part: Part) -> tuple[int, Elements]:
         """The channel into a part, joined of those of all parts that it takes from."""
         makers = list(dict.fromkeys(source for source, _ in part.sources))
-        found = [self._channels[maker, part] for maker in makers]
-        if len(found) == 1:
-            return found[0]
+        channels_in = [self._channels[maker, part] for maker in makers]
+        if len(channels_in) == 1:
+            return channels_in[0]
         name = self._unique("join")
         channels = [
             self.network.fifo(self.modules.new(f"{name}_fifo_{index}"), channel)
-            for index, (channel, _) in enumerate(found)
+            for index, (channel, _) in enumerate(channels_in)
         ]
         stage = join_stage(name, [self.network.layouts[channel] for channel in channels])
         (output,) = self.network.add(stage, channels)
         elements: Elements = {}
         start = 0
-        for channel, places in found:
+        for channel, places in channels_in:
             for value, own in places.items():
                 elements[value] = [start + place for place in own]
             start += len(self.network.layouts[channel].bounds)
@@ -142,8 +142,8 @@ class Building:
         if len(users) == 1:
             self._channels[part, users[0]] = channel, elements
             return
-        taken = [[place for value in values for place in elements[value]] for values in wanted]
-        outputs = self.network.add(fork_stage(self._unique("fork"), layout, taken), [channel])
+        places = [[place for value in values for place in elements[value]] for values in wanted]
+        outputs = self.network.add(fork_stage(self._unique("fork"), layout, places), [channel])
         for user, values, output in zip(users, wanted, outputs, strict=True):
             own: Elements = {}
             start = 0
@@ -241,12 +241,12 @@ class Building:
             ):
                 values[result] = signals
         flat: list[Signal] = []
-        given: Elements = {}
+        places: Elements = {}
         for value in part.exports:
             own = list(values[value].reshape(-1))
-            given[value] = list(range(len(flat), len(flat) + len(own)))
+            places[value] = list(range(len(flat), len(flat) + len(own)))
             flat += own
-        return writer.finish(flat, part.beats), given
+        return writer.finish(flat, part.beats), places
 
     def _shape(self, value: SSAValue, part: Part) -> tuple[int, ...]:
         return position_shape(tensor_type(value).get_shape(), part.spatial)

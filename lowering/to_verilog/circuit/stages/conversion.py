@@ -96,8 +96,8 @@ class FrameConversion(Conversion):
         order: list[int] = []
         for index, value in enumerate(returned.operands):
             order += elements[value]
-            found = tuple(network.output.bounds[place] for place in elements[value])
-            outputs.append(replace(self.output_port(index, value, found), axes=_axes(value, last)))
+            ends = tuple(network.output.bounds[place] for place in elements[value])
+            outputs.append(replace(self.output_port(index, value, ends), axes=_axes(value, last)))
         self.inputs = distinct(inputs, set())
         self.outputs = distinct(outputs, {port.name for port in self.inputs})
         self.layers = list(network.layers)

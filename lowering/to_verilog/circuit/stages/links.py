@@ -45,7 +45,7 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
         input: what comes in.
         outputs: for each output the elements that it takes.
     """
-    layouts = [replace(input, bounds=tuple(input.bounds[i] for i in taken)) for taken in outputs]
+    layouts = [replace(input, bounds=tuple(input.bounds[i] for i in places)) for places in outputs]
     body = StageBody([input.width], [layout.width for layout in layouts])
     dones = [body.state(1, f"done_{index}", 0) for index in range(len(outputs))]
     haves = [body.any_of(done, ready) for done, ready in zip(dones, body.out_ready, strict=True)]
@@ -58,20 +58,20 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
         body.joined(
             [
                 body.extract(body.in_data[0], low, high - low)
-                for low, high in _runs(input.places, taken)
+                for low, high in _runs(input.places, places)
             ]
         )
-        for taken in outputs
+        for places in outputs
     ]
     module = body.finish(name, f"Fork: each beat to {len(outputs)} channels", [every], data, valids)
     count = LayerCount(name, "fork", register_bits=body.register_bits)
     return Stage(name, module, (input,), tuple(layouts), ForkTiming(len(outputs)), layers=(count,))
 
 
-def _runs(places: Sequence[int], taken: Sequence[int]) -> list[tuple[int, int]]:
+def _runs(places: Sequence[int], indices: Sequence[int]) -> list[tuple[int, int]]:
     """The bits of elements, neighbours in one piece."""
     runs: list[tuple[int, int]] = []
-    for index in taken:
+    for index in indices:
         low, high = places[index], places[index + 1]
         if runs and runs[-1][1] == low:
             runs[-1] = (runs[-1][0], high)

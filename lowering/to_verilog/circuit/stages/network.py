@@ -168,16 +168,16 @@ class Network:
 
     def _bursts(self, sink: int) -> set[int]:
         """The channels before FIFOs for bursts without which the network is slower."""
-        kept = {place.inputs[0] for place in self._fifos if place.most is not None}
-        if not kept:
-            return kept
-        _, best = self._held(kept, sink)
+        bursts = {place.inputs[0] for place in self._fifos if place.most is not None}
+        if not bursts:
+            return bursts
+        _, best = self._held(bursts, sink)
         if self._held(set(), sink)[1].interval <= best.interval:
             return set()
-        for channel in sorted(kept, key=lambda c: -self.layouts[c].width):
-            if self._held(kept - {channel}, sink)[1].interval <= best.interval:
-                kept.remove(channel)
-        return kept
+        for channel in sorted(bursts, key=lambda c: -self.layouts[c].width):
+            if self._held(bursts - {channel}, sink)[1].interval <= best.interval:
+                bursts.remove(channel)
+        return bursts
 
     def _held(self, bursts: set[int], sink: int) -> tuple[list[int], Schedule]:
         """What FIFOs hold at most, with those bursts, and all others as deep as they get."""
@@ -195,8 +195,8 @@ class Network:
             else:
                 nodes.append(Node(place.stage.timing.copy(), inputs, place.outputs))
         end = _merged(instead, sink)
-        found = schedule(nodes, 0, end, self.layouts[sink].beats)
-        return [timing.most for timing in held], found
+        timetable = schedule(nodes, 0, end, self.layouts[sink].beats)
+        return [timing.most for timing in held], timetable
 
     def _scheduled(self, places: Sequence[_Place], merged: Merged, sink: int) -> Schedule | None:
         nodes = [Node(p.stage.timing.copy(), p.inputs, p.outputs) for p in places if p.stage]
@@ -223,7 +223,7 @@ class Network:
         return places, lambda channel: _merged(instead, channel)
 
     def _built(
-        self, places: Sequence[_Place], merged: Merged, found: Schedule, sink: int
+        self, places: Sequence[_Place], merged: Merged, timetable: Schedule, sink: int
     ) -> BuiltNetwork:
         source, sink = merged(0), merged(sink)
         stages = [place.stage for place in places if place.stage]
@@ -231,7 +231,7 @@ class Network:
         module = self._module(places, source, sink)
         layers = tuple(layer for stage in stages for layer in stage.layers)
         ends = self.layouts[source], self.layouts[sink]
-        return BuiltNetwork((*parts, module), found, layers, *ends)
+        return BuiltNetwork((*parts, module), timetable, layers, *ends)
 
     def _module(self, places: Sequence[_Place], source: int, sink: int) -> AnyModule:
         body = StageBody([self.layouts[source].width], [self.layouts[sink].width])

@@ -55,7 +55,7 @@ class Neurons:
     def run(
         self,
         rules: Sequence[NeuronRule],
-        found: Sequence[Potential],
+        ranges: Sequence[Potential],
         currents: Sequence[Signal],
         moved: SSAValue,
         first: SSAValue | None,
@@ -79,7 +79,7 @@ class Neurons:
         """
         spikes: list[Signal] = []
         registers: list[SSAValue] = []
-        for index, (rule, where, current) in enumerate(zip(rules, found, currents, strict=True)):
+        for index, (rule, where, current) in enumerate(zip(rules, ranges, currents, strict=True)):
             bounds = where.held if first is None else where.all
             width = width_of(*bounds)
             start = self.body.constant(rule.first, width)
@@ -102,19 +102,19 @@ class Neurons:
 
     def bits(self, signal: Signal, width: int) -> SSAValue:
         """A number on so many wires."""
-        found = plain(self.circuit, signal)
-        if found.wire is None:
-            return self.body.constant(found.offset, width)
-        return self.circuit.bits(found.wire, width)
+        number = plain(self.circuit, signal)
+        if number.wire is None:
+            return self.body.constant(number.offset, width)
+        return self.circuit.bits(number.wire, width)
 
     def step(
-        self, rule: NeuronRule, found: Potential, v: Signal, current: Signal
+        self, rule: NeuronRule, where: Potential, v: Signal, current: Signal
     ) -> tuple[Signal, Signal]:
         """The spike of a neuron with the potential `v`, and its potential after."""
         circuit = self.circuit
         total = add(circuit, self._kept(rule, v), scaled(circuit, current, rule.gain))
         total = plain(circuit, total, circuit.name("v"))
-        if found.wraps and total.wire is not None:
+        if where.wraps and total.wire is not None:
             width = width_of(*rule.type)
             total = Signal(Wire(circuit.bits(total.wire, width), *rule.type))
         if rule.reset == "none":
@@ -126,7 +126,7 @@ class Neurons:
             value = Signal.constant(rule.v_reset)
             if width_of(*total.bounds) > _SHORT_COMPARISON:
                 fired = at_least(circuit, total, rule.limit)
-        return fired, select(circuit, fired, value, total, found.all, circuit.name("left"))
+        return fired, select(circuit, fired, value, total, where.all, circuit.name("left"))
 
     def _not_negative(self, x: Signal) -> Signal:
         """1 where x ≥ 0, by the sign of x: a comparison beside the difference would be one more."""
@@ -196,12 +196,12 @@ def neuron_stage(
     valid, ready, moved = body.taking()
     last = last_step(body, input.beats, moved)
     restart = body.any_of(body.reset, body.all_of(moved, last), name="restart")
-    found, _ = neurons.run(rules, where, currents, moved, None, restart)
+    fired, _ = neurons.run(rules, where, currents, moved, None, restart)
     spikes = body.state(len(rules), "spikes")
-    body.drive(spikes, body.joined([neurons.bits(spike, 1) for spike in found]), moved)
+    body.drive(spikes, body.joined([neurons.bits(spike, 1) for spike in fired]), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons; a step of {input.beats} a cycle"
-    channels = input, Layout(tuple(spike.bounds for spike in found), input.beats)
+    channels = input, Layout(tuple(spike.bounds for spike in fired), input.beats)
     handshake = ready, spikes, valid
     return body.stage(name, comment, channels, PipelineTiming(1), handshake, neurons.circuit.layers)
 
@@ -216,8 +216,8 @@ def membrane_stage(
 ) -> Stage:
     """The potentials of neurons after the last step of a frame; arguments as of `neuron_stage`."""
     steps = input.beats
-    found = potentials(rules, [input.bounds[place] for place in places], steps)
-    output = Layout(tuple(one.all for one in found))
+    where = potentials(rules, [input.bounds[place] for place in places], steps)
+    output = Layout(tuple(one.all for one in where))
     body = StageBody([input.width], [output.width])
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
@@ -227,7 +227,7 @@ def membrane_stage(
     ends = body.all_of(moved, last, name="ends")
     body.drive(valid, ends, ready)
     body.drive(first, ends, moved)
-    _, registers = neurons.run(rules, found, currents, moved, first, None)
+    _, registers = neurons.run(rules, where, currents, moved, first, None)
     comment = f"The potentials of {len(rules)} neurons after {steps} steps"
     handshake, timing = (ready, body.joined(registers), valid), FrameTiming(steps, 1)
     return body.stage(name, comment, (input, output), timing, handshake, neurons.circuit.layers)

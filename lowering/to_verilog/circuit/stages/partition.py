@@ -257,39 +257,39 @@ class Partition:
 
 def _shortened(parts: list[Part]) -> list[Part]:
     """Without the arithmetic parts that do nothing and take from one part."""
-    kept: list[Part] = []
+    needed: list[Part] = []
     for part in parts:
         for index, (source, value) in enumerate(list(part.sources)):
-            if source.kind == "arithmetic" and source not in kept:
+            if source.kind == "arithmetic" and source not in needed:
                 ((maker, _),) = [s for s in source.sources if s[1] is value]
                 part.sources[index] = (maker, value)
                 if value not in maker.exports:
                     maker.exports.append(value)
         makers = {source for source, _ in part.sources}
         if part.kind != "arithmetic" or part.ops or len(makers) > 1:
-            kept.append(part)
+            needed.append(part)
             continue
         for source, value in part.sources:
             if value not in part.exports:
                 source.exports.remove(value)
-    return kept
+    return needed
 
 
 def _image_values(function: func.FuncOp) -> set[SSAValue]:
     """Values that windows are made of, and what they are made of position by position."""
-    found: set[SSAValue] = set()
+    images: set[SSAValue] = set()
     for op in reversed(list(function.body.block.ops)):
         if isinstance(op, WindowOp):
-            found.add(op.operands[0])
+            images.add(op.operands[0])
         for result in op.results:
-            if result in found and not isinstance(op, WindowOp):
+            if result in images and not isinstance(op, WindowOp):
                 rank = tensor_type(result).get_num_dims()
-                found.update(v for v in op.operands if tensor_type(v).get_num_dims() == rank)
-    ranks = {tensor_type(value).get_num_dims() for value in found}
+                images.update(v for v in op.operands if tensor_type(v).get_num_dims() == rank)
+    ranks = {tensor_type(value).get_num_dims() for value in images}
     for argument in function.args:
         if tensor_type(argument).get_num_dims() == 4 and 4 in ranks:
-            found.add(argument)
-    return found
+            images.add(argument)
+    return images
 
 
 def _is_pointwise(op: WindowOp) -> bool:

@@ -107,27 +107,27 @@ def on_window(
     """An op's result at one position, from the elements of its window."""
     match op:
         case tensor.PadToOp():
-            found = list(window)
+            flat = list(window)
         case tensor.MaxPoolOp():
-            found = largest(circuit, window, tensor_type(op.result).get_shape()[1])
+            flat = largest(circuit, window, tensor_type(op.result).get_shape()[1])
         case _:
-            found = convolved(circuit, op, window, search)
+            flat = convolved(circuit, op, window, search)
     shape = tensor_type(op.results[0]).get_shape()
-    return array_of(found, (1, len(found), *[1] * (len(shape) - 2)))
+    return array_of(flat, (1, len(flat), *[1] * (len(shape) - 2)))
 
 
 def largest(circuit: Circuit, window: Sequence[Signal], channels: int) -> list[Signal]:
     """For each channel the largest element of a window."""
-    found: list[Signal] = []
+    maxima: list[Signal] = []
     for channel in range(channels):
         with circuit.element(channel):
-            found.append(
+            maxima.append(
                 in_pairs(
                     lambda a, b: larger(circuit, a, b, circuit.name("max")),
                     window[channel::channels],
                 )
             )
-    return found
+    return maxima
 
 
 def convolved(
@@ -139,7 +139,7 @@ def convolved(
     groups = op.groups.value.data
     outputs, depth = weight.shape[0] // groups, weight.shape[1]
     channels = depth * groups
-    found: list[Signal] = []
+    sums: list[Signal] = []
     for group in range(groups):
         own = weight[group * outputs : (group + 1) * outputs].astype(np.int64)
         matrix = np.moveaxis(own, (0, 1), (-1, -2)).reshape(-1, outputs)
@@ -148,8 +148,8 @@ def convolved(
             for start in range(group * depth, len(window), channels)
             for signal in window[start : start + depth]
         ]
-        found += times_matrix(circuit, row, matrix, search)
-    return found
+        sums += times_matrix(circuit, row, matrix, search)
+    return sums
 
 
 def times_matrix(

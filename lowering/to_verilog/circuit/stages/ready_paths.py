@@ -65,7 +65,7 @@ def buffered_channels(hops: Sequence[Hop], widths: Mapping[int, int], most: int)
     """
     makers = {channel: hop for hop in hops for channel in hop.outputs}
     lengths: dict[int, int] = {}
-    found: list[int] = []
+    buffered: list[int] = []
 
     def above(channel: int) -> list[int]:
         """The channels above one, as far as ready goes on."""
@@ -86,6 +86,6 @@ def buffered_channels(hops: Sequence[Hop], widths: Mapping[int, int], most: int)
             if length >= most or (
                 2 * length >= most and widths[channel] < min(candidates, default=0)
             ):
-                found.append(channel)
+                buffered.append(channel)
                 lengths[channel] = 0
-    return sorted(found)
+    return sorted(buffered)

@@ -96,8 +96,8 @@ def scan_stage(
     """
     body = StageBody([input.width], [0])
     writer = _Loop(body, op, input, names, search)
-    found = writer.outputs(runs)
-    flat = [signal for signals in found for signal in signals.reshape(-1)]
+    results = writer.outputs(runs)
+    flat = [signal for signals in results for signal in signals.reshape(-1)]
     output = Layout(tuple(signal.bounds for signal in flat), input.beats)
     body.outputs = [IntegerType(output.width)]
     data = body.state(output.width, "data")
@@ -106,7 +106,7 @@ def scan_stage(
     body.drive(writer.valid, body.in_valid[0], writer.ready)
     comment = f"A loop of {len(op.states)} states; a step of {input.beats} a cycle"
     places: list[list[int]] = []
-    for signals in found:
+    for signals in results:
         start = sum(map(len, places))
         places.append(list(range(start, start + signals.size)))
     handshake = writer.ready, data, writer.valid
@@ -154,15 +154,15 @@ class _Loop:
         for inner in self.op.body.block.ops:
             if not is_literal(inner) and not isinstance(inner, spike.YieldOp):
                 self._evaluate(inner)
-        after, given = self.op.yielded()
+        after, yielded = self.op.yielded()
         for argument, value in zip(states, after, strict=True):
-            found = zip(self.values[value].reshape(-1), held.get(argument, ()), strict=False)
-            for signal, (register, width) in found:
+            pairs = zip(self.values[value].reshape(-1), held.get(argument, ()), strict=False)
+            for signal, (register, width) in pairs:
                 bits = self.neurons.bits(plain(self.circuit, signal), width)
                 self.body.drive(register, bits, self.moved)
         return [
             array_of([plain(self.circuit, s) for s in self.values[value].reshape(-1)], (-1,))
-            for value in given
+            for value in yielded
         ]
 
     def _held(self, index: int, argument: SSAValue) -> list[tuple[SSAValue, int]]:
@@ -205,8 +205,8 @@ class _Loop:
                 self.values[op.result] = array_of(fired, _shape(op.result))
             case _:
                 operands = [self._value(value) for value in op.operands]
-                found = evaluate(self.circuit, op, operands, self.names)
-                self.values.update(zip(op.results, found, strict=True))
+                results = evaluate(self.circuit, op, operands, self.names)
+                self.values.update(zip(op.results, results, strict=True))
 
     def _value(self, value: SSAValue) -> Signals:
         return self.values[value] if value in self.values else literal_signals(value)

@@ -165,9 +165,9 @@ class _Network:
         return tuple([timing.state for timing in self.timings])
 
     def _positions(self) -> list[int]:
-        found = [*chain.from_iterable([timing.positions for timing in self.counting])]
-        found.append(self.sent)
-        return found
+        positions = [*chain.from_iterable([timing.positions for timing in self.counting])]
+        positions.append(self.sent)
+        return positions
 
     def noted(self) -> _Noted:
         """All that `restore` needs to go back to this cycle."""
@@ -195,48 +195,48 @@ class _Network:
         states, before = self._states(), self._positions()
         known = self._known[level].setdefault(states, {})
         for extents, runs in known.items():
-            found = runs.get(self._seen(before, extents))
-            if found is not None:
-                self._set(found.states, [a + b for a, b in zip(before, found.moves, strict=True)])
-                self._note(found)
-                return found
+            result = runs.get(self._seen(before, extents))
+            if result is not None:
+                self._set(result.states, [a + b for a, b in zip(before, result.moves, strict=True)])
+                self._note(result)
+                return result
         if level:
-            found = _joined([self.advance(level - 1) for _ in range(_FACTOR)])
+            result = _joined([self.advance(level - 1) for _ in range(_FACTOR)])
         else:
-            found = self.run(_SHORTEST)
-        extents = tuple([move + 1 for move in found.moves])
-        known.setdefault(extents, {})[self._seen(before, extents)] = found
-        return found
+            result = self.run(_SHORTEST)
+        extents = tuple([move + 1 for move in result.moves])
+        known.setdefault(extents, {})[self._seen(before, extents)] = result
+        return result
 
     def _seen(self, positions: Sequence[int], extents: _Extents) -> _Seen:
         """What stands in the tables from positions on, so far; all that goes round, at most."""
-        found: list[bytes] = []
+        parts: list[bytes] = []
         for table, position, extent in zip(self.twice, positions, extents, strict=True):
             size = len(table) >> 1
             start = position % size
-            found.append(table[start : start + min(extent, size)])
-        return tuple(found)
+            parts.append(table[start : start + min(extent, size)])
+        return tuple(parts)
 
     def run(self, cycles: int) -> _Run:
         """Pass so many cycles, one by one."""
         before = self._positions()
         for timing in self.fifos:
             timing.most = timing.state
-        taken: int | None = None
+        first: int | None = None
         ends: list[int] = []
         for cycle in range(cycles):
             self._pass()
-            if taken is None and self.readies[self.source]:
-                taken = cycle
+            if first is None and self.readies[self.source]:
+                first = cycle
             if self.valid[self.sink]:
                 self.sent += 1
                 if self.sent % self.beats == 0:
                     ends.append(cycle)
         moves = tuple(b - a for a, b in zip(before, self._positions(), strict=True))
         most = tuple(timing.most for timing in self.fifos)
-        found = _Run(cycles, self._states(), moves, most, taken, tuple(ends))
-        self._note(found)
-        return found
+        result = _Run(cycles, self._states(), moves, most, first, tuple(ends))
+        self._note(result)
+        return result
 
     def _pass(self) -> None:
         """One cycle."""

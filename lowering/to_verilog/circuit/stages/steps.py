@@ -50,9 +50,9 @@ def delay_stage(
         raw = body.element(body.in_data[0], input, place)
         value = body.resized(raw, input.bounds[place], bounds[index])
         for step in range(delay):
-            kept = body.state(width, f"late_{index}_{step}", 0)
-            body.drive(kept, body.select(last, body.constant(0, width), value), moved)
-            value = kept
+            register = body.state(width, f"late_{index}_{step}", 0)
+            body.drive(register, body.select(last, body.constant(0, width), value), moved)
+            value = register
         parts.append(value)
     data = body.state(output.width, "late")
     body.drive(data, body.joined(parts), moved)

@@ -58,17 +58,17 @@ class TimedBuilding(Building):
         if part.kind == "accumulate" and isinstance(part.ops[0], spike.ScanOp):
             return self._loop(part, part.ops[0], layout, elements)
         if part.kind != "accumulate" or not isinstance(part.ops[0], _STEPWISE):
-            stage, given = super()._stage(part, layout, elements)
+            stage, places_of = super()._stage(part, layout, elements)
             if part.kind == "accumulate":
-                given = dict.fromkeys(given, elements[value])
-            return stage, given
+                places_of = dict.fromkeys(places_of, elements[value])
+            return stage, places_of
         (op,), ((_, value),) = part.ops, part.sources
         (result,) = part.exports
         layer = self.names.of(op)
         self.names.note(op, layer)
         self.names.note(result.owner if isinstance(result.owner, Operation) else op, layer)
         places = elements[value]
-        kept = list(range(len(places)))
+        own = list(range(len(places)))
         source = f"{op.name} of {len(places)}"
         match op:
             case spike.IntegrateFireOp() | spike.IntegerLifOp() if len(part.spatial) > 1:
@@ -85,10 +85,10 @@ class TimedBuilding(Building):
             case spike.EncodeOp():
                 assert op.timesteps is not None
                 name = self._unique(f"{layer}_repeat")
-                stage, kept = repeat_stage(name, layout, op.timesteps.value.data), places
+                stage, own = repeat_stage(name, layout, op.timesteps.value.data), places
             case _:
-                stage, kept = last_stage(self._unique(f"{layer}_last"), layout), places
-        return stage, {result: kept}
+                stage, own = last_stage(self._unique(f"{layer}_last"), layout), places
+        return stage, {result: own}
 
     def _layer(self, op: Operation) -> str:
         """The name of the layer of an op on images: that of its weights."""
@@ -121,14 +121,14 @@ class TimedBuilding(Building):
         writer.circuit.begin(layer, f"{op.name} of {len(window)} elements")
         channels = dense_type(op.result).get_shape()[2]
         if isinstance(op, spike.MaxPoolOp):
-            found = largest(writer.circuit, window, channels)
+            flat = largest(writer.circuit, window, channels)
         else:
-            found = convolved(writer.circuit, op, window, self.options.search)
+            flat = convolved(writer.circuit, op, window, self.options.search)
             bias = None if op.bias is None else literal_value(op.bias)
             offsets = np.broadcast_to(np.zeros(1) if bias is None else bias, channels)
-            found = [x.plus(int(offset)) for x, offset in zip(found, offsets, strict=True)]
+            flat = [x.plus(int(offset)) for x, offset in zip(flat, offsets, strict=True)]
         rank = dense_type(op.result).get_num_dims()
-        result = array_of(found, (1, 1, channels, *[1] * (rank - 3)))
+        result = array_of(flat, (1, 1, channels, *[1] * (rank - 3)))
         if isinstance(op, spike.ConvOp):
             check_range(op, op.result, result)
         return result
@@ -143,13 +143,13 @@ class TimedBuilding(Building):
         stage, places = scan_stage(
             self._unique(f"{layer}_loop"), op, layout, runs, self.names, self.options.search
         )
-        given: Elements = {}
+        every: Elements = {}
         for value, own in zip(op.outputs, places, strict=True):
-            given |= dict.fromkeys((value, *truth_values(value)), own)
-        for value in given:
+            every |= dict.fromkeys((value, *truth_values(value)), own)
+        for value in every:
             if isinstance(value.owner, Operation):
                 self.names.note(value.owner, layer)
-        return stage, {value: given[value] for value in part.exports}
+        return stage, {value: every[value] for value in part.exports}
 
     def _evaluated(
         self,
@@ -190,6 +190,6 @@ def _delays(op: spike.DelayOp) -> list[int]:
     """The steps by which each element of a step is late."""
     shape = [1 if n == DYNAMIC else n for n in dense_type(op.input).get_shape()[1:]]
     steps = op.steps.value.data
-    found = np.asarray(steps) if op.delays is None else literal_value(op.delays)
-    assert found is not None
-    return [int(n) for n in np.broadcast_to(found, shape).reshape(-1)]
+    delays = np.asarray(steps) if op.delays is None else literal_value(op.delays)
+    assert delays is not None
+    return [int(n) for n in np.broadcast_to(delays, shape).reshape(-1)]

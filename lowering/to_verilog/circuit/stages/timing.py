@@ -107,8 +107,8 @@ class FifoTiming(Timing):
 
     def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
         """Count."""
-        taken = inputs[0] and (self.depth is None or self.state < self.depth)
-        self.state += taken - (outputs[0] and self.state > 0)
+        arrives = inputs[0] and (self.depth is None or self.state < self.depth)
+        self.state += arrives - (outputs[0] and self.state > 0)
         self.most = max(self.most, self.state)
 
 

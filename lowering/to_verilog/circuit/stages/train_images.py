@@ -118,7 +118,7 @@ def image_neuron_stage(
         0 if potential.held[0] == potential.held[1] else width_of(*potential.held)
         for potential in where
     ]
-    kept = _Kept(body, sum(widths), positions, position.value, position.last, moved)
+    potentials_at = _Kept(body, sum(widths), positions, position.value, position.last, moved)
     body.count_on(position, moved)
     spikes: list[Signal] = []
     following: list[SSAValue] = []
@@ -128,7 +128,7 @@ def image_neuron_stage(
     ):
         v = Signal.constant(potential.held[0])
         if width:
-            before = body.extract(kept.word, low, width)
+            before = body.extract(potentials_at.word, low, width)
             begun = body.select(first, body.constant(rule.first, width), before, f"v_{index}")
             v = Signal.of(begun, potential.held)
         with neurons.circuit.element(index):
@@ -139,14 +139,17 @@ def image_neuron_stage(
             low += width
         spikes.append(fired)
     if following:
-        kept.write(body.joined(following))
+        potentials_at.write(body.joined(following))
     data = body.state(len(rules), "spikes")
     body.drive(data, body.joined([neurons.bits(spike, 1) for spike in spikes]), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons at {positions} positions; {steps} steps"
     channels = input, Layout(tuple(spike.bounds for spike in spikes), input.beats)
     neurons.circuit.layer.memory_bits += positions * sum(widths)
-    parts, layers = [memory.declaration() for memory in kept.memories], neurons.circuit.layers
+    parts, layers = (
+        [memory.declaration() for memory in potentials_at.memories],
+        neurons.circuit.layers,
+    )
     handshake = ready, data, valid
     return body.stage(name, comment, channels, PipelineTiming(1), handshake, layers, parts)
 

@@ -40,12 +40,12 @@ class Watch:
         if self.early:
             whole = first <= 0 and end >= count
             return [] if whole else [self._flag(max(first, 0), min(end, count))]
-        found: list[SSAValue] = []
+        bits: list[SSAValue] = []
         if first:
-            found.append(self.body.compare(value, "uge", first))
+            bits.append(self.body.compare(value, "uge", first))
         if end < count:
-            found.append(self.body.compare(value, "ult", end))
-        return found
+            bits.append(self.body.compare(value, "ult", end))
+        return bits
 
     def count_on(self, step: SSAValue) -> None:
         """Let the counter go on where `step` is 1; nothing can be asked after that."""

@@ -100,7 +100,7 @@ class _Window:
         body, shape = self.body, self.shape
         valid = body.state(1, "valid", 0)
         free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-        taken, go, active = self._slots(free)
+        ready, go, active = self._slots(free)
         rows, columns, wanted = self._positions(go, active)
         body.drive(valid, body.all_of(go, active, wanted), free)
         taps = self._taps(go)
@@ -109,7 +109,7 @@ class _Window:
         parts = [
             self._padded(index, taps[y][x], inside[y, x]) for index, (y, x) in enumerate(places)
         ]
-        return taken, body.joined(parts), valid
+        return ready, body.joined(parts), valid
 
     def _slots(self, free: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
         """`in_ready`, whether a slot passes, and whether it has a window."""
@@ -174,14 +174,14 @@ class _Window:
         """Bits that say whether a window at this row (column) belongs to the result."""
         body, stride = self.body, self.shape.strides[axis]
         bound = (self.shape.result[axis] - 1) * stride + 1
-        found = at.within(0, bound)
+        bits = at.within(0, bound)
         if stride == 1 or bound == 1:
-            return found
+            return bits
         phase = body.state(clog2(stride), f"{'yx'[axis]}_phase", 0)
         again = body.any_of(body.compare(phase, "eq", stride - 1), at.counter.last)
         following = body.select(again, body.constant(0, clog2(stride)), body.add(phase, 1))
         body.drive(phase, following, step)
-        return [*found, body.compare(phase, "eq", 0)]
+        return [*bits, body.compare(phase, "eq", 0)]
 
     def _all_inside(
         self, rows: SSAValue, columns: SSAValue, go: SSAValue
@@ -189,33 +189,33 @@ class _Window:
         """For each tap whether it is in the image, from registers; `None` if always."""
         body = self.body
         sides = [self._inside(0, rows), self._inside(1, columns)]
-        kept: dict[str, SSAValue] = {}
+        registers: dict[str, SSAValue] = {}
 
         def register(name: str, bits: Sequence[SSAValue]) -> SSAValue:
-            if name not in kept:
-                kept[name] = body.state(1, f"{name}_inside")
-                body.drive(kept[name], body.all_of(*bits), go)
-            return kept[name]
+            if name not in registers:
+                registers[name] = body.state(1, f"{name}_inside")
+                body.drive(registers[name], body.all_of(*bits), go)
+            return registers[name]
 
-        found: dict[Pair, SSAValue | None] = {}
+        inside: dict[Pair, SSAValue | None] = {}
         for (y, row), (x, column) in product(enumerate(sides[0]), enumerate(sides[1])):
             named = {f"y{y}": row, f"x{x}": column}
             asked = {name: bits for name, bits in named.items() if bits is not None}
             if self.early and len(asked) == 2:
                 bits = [bit for part in asked.values() for bit in part]
-                found[y, x] = register("_".join(asked), bits)
+                inside[y, x] = register("_".join(asked), bits)
             else:
                 own = [register(name, bits) for name, bits in asked.items()]
-                found[y, x] = body.all_of(*own) if own else None
-        return found
+                inside[y, x] = body.all_of(*own) if own else None
+        return inside
 
     def _inside(self, axis: int, value: SSAValue) -> list[list[SSAValue] | None]:
         """For each tap of an axis bits that say whether it is in the image; `None` if always."""
         body, shape = self.body, self.shape
-        found: list[list[SSAValue] | None] = []
+        every: list[list[SSAValue] | None] = []
         for tap in range(shape.kernel[axis]):
             if shape.always_inside(axis, tap):
-                found.append(None)
+                every.append(None)
                 continue
             first = shape.low[axis] - tap * shape.dilation[axis]
             count, end = shape.raster[axis], first + shape.size[axis]
@@ -226,8 +226,8 @@ class _Window:
                 )
             if end < count:
                 bits.append(body.compare(value, "ult", end) if end > 0 else body.constant(0, 1))
-            found.append(bits)
-        return found
+            every.append(bits)
+        return every
 
     def _taps(self, go: SSAValue) -> list[list[SSAValue]]:
         """The pixel at each tap, rows from above."""
