@@ -116,16 +116,17 @@ class CountedRun:
 
 
 def run_spiking(
-    program: ModuleOp, inputs: Sequence[Array], *, function: str = "forward", batch: int = 250
+    program: Model, inputs: Sequence[Array], *, function: str = "forward", batch: int = 250
 ) -> CountedRun:
     """Run a spiking program on the reference interpreter and count the spikes of its neurons.
 
     Args:
-        program: the program, as `convert_to_snn` gives it.
+        program: the program, as `convert_to_snn` gives it, or what it is imported from.
         inputs: one array [N, …] an argument.
         function: the function to run.
         batch: samples run at a time.
     """
+    program = import_for(program, inputs)
     entry = entry_function(program, function)
     end = entry.body.block.last_op
     assert end is not None

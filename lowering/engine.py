@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from ..ir.arrays import Array
 from ..ir.errors import OptionError
+from .models import Model, import_for
 from .options import parse_target_spec
 from .targets import compile_to_target, get_target
 
@@ -96,16 +97,19 @@ def engine_of(module: ModuleOp, target: str) -> Engine:
     return engine_type(found).of(module, found, spec.options)
 
 
-def run_target(
-    module: ModuleOp, target: str, inputs: Sequence[Array]
-) -> tuple[str, list[Array], int]:
-    """Compile `module` to a target and run it: the engine's name, the outputs, the artefact's size.
+def run_target(module: Model, target: str, inputs: Sequence[Array]) -> tuple[str, list[Array], int]:
+    """Compile a model to a target and run it: the engine's name, the outputs, the artefact's size.
+
+    Args:
+        module: IR, or what it is imported from, see `models.import_for`.
+        target: with its options.
+        inputs: of `@forward`, in order.
 
     Raises:
         OptionError: no engine runs this target.
         TritonError: the program does not compile or run.
     """
-    engine = engine_of(module, target)
+    engine = engine_of(import_for(module, inputs), target)
     outputs = engine.run(inputs)
     return engine.name, outputs, engine.size
 

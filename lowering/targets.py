@@ -13,7 +13,6 @@ from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
 
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.arg_spec import ParameterType
 
 from ..dialects.elements import numpy_dtype
@@ -21,6 +20,7 @@ from ..ir.errors import OptionError, UnsupportedError
 from ..ir.pipeline import did_you_mean, option_text
 from .artifact import Artifact
 from .emission import require_elements
+from .models import Model, import_model
 from .options import TargetOptions, parse_options, parse_target_spec
 from .stages import Stage, run_stages
 from .target import Target, source_hash
@@ -86,7 +86,7 @@ def get_target(name: str) -> Target:
 
 
 def compile_to_target(
-    module: ModuleOp,
+    module: Model,
     target: str | Target,
     options: Mapping[str, object] | TargetOptions | None = None,
     *,
@@ -96,7 +96,8 @@ def compile_to_target(
     """Run a target's stages on a copy of `module` and emit.
 
     Args:
-        module: any module with a public `@forward`; it stays as it is.
+        module: IR with a public `@forward`, which stays as it is; or the path of a file, see
+            `models.import_model`.
         target: a name, a name with options (`"onnx{opset=17}"`), or a target.
         options: options by name, over those in the text; or the target's own options object.
         output: where the artefact will go, if that is known; a target may look at the suffix.
@@ -120,6 +121,7 @@ def compile_to_target(
         parsed = read_options(target, values, options or {})
     if output is not None:
         parsed = target.options_for(parsed, output)
+    module = import_model(module)
     work = module.clone()
     require_elements(work, target.name, numpy_dtype)
     target.prepare(work, parsed)

@@ -15,6 +15,7 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.conversion import convert_to_snn, run_spiking
+from triton_dsl.lowering.module_file import save_module
 from triton_dsl.passes.balance_thresholds import ThresholdCalibrator
 from triton_dsl.passes.convert_ann_to_snn import ArchitectureValidator
 
@@ -83,6 +84,13 @@ def test_a_batch_of_known_size_is_corrected_like_any() -> None:
     found = [run_module(one, [row[None]])[0][0] for row in samples(2)[:20]]
     (expected,) = run_module(convert_to_snn(program(), samples(1), 4), [samples(2)[:20]])
     np.testing.assert_allclose(np.stack(found), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_spiking_program_runs_from_its_file(tmp_path: Path) -> None:
+    spiking = convert_to_snn(program(), samples(1), 4)
+    save_module(spiking, tmp_path / "spiking.mlir")
+    run = run_spiking(tmp_path / "spiking.mlir", [samples(2)])
+    np.testing.assert_array_equal(run.results[0], run_spiking(spiking, [samples(2)]).results[0])
 
 
 def test_sparing_makes_fewer_spikes() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
@@ -104,3 +106,24 @@ def test_a_target_from_outside_brings_its_engine() -> None:
         ("arrays", True, 60),
         ("arrays", False, 60),
     ]
+
+
+def test_a_target_takes_the_path_of_a_program(tmp_path: Path) -> None:
+    path = tmp_path / "relu.tri"
+    path.write_text("layer L { fn forward(x: Tensor[N, 5]) -> Tensor[N, 5] { return relu(x) } }")
+    x = RNG.standard_normal((3, 5)).astype(np.float32)
+    for model in (path, str(path)):
+        _, (result,), _ = run_target(model, "onnx", [x])
+        np.testing.assert_array_equal(result, np.maximum(x, 0))
+        assert (
+            compile_to_target(model, "onnx").files
+            == compile_to_target(import_tri(path), "onnx").files
+        )
+
+
+def test_a_target_runs_a_module_of_pytorch() -> None:
+    x = RNG.standard_normal((3, 5)).astype(np.float32)
+    _, (result,), _ = run_target(torch.nn.Tanh(), "onnx", [x])
+    np.testing.assert_allclose(result, np.tanh(x.astype(np.float64)), rtol=1e-6)
+    with pytest.raises(OptionError, match="needs input_shape or example_inputs"):
+        compile_to_target(torch.nn.Tanh(), "onnx")
