@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness, i1, i64
+from xdsl.dialects.builtin import IntegerType, Signedness, i1, i32, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import traits_def
 from xdsl.traits import Commutative
@@ -39,6 +39,32 @@ class LogicalOp(BinaryOp, ABC):
         _require_bits(tensor_type(self.lhs), truth=True)
         return super().infer()
 
+    def decompose(self, x: Formula, y: Formula) -> Formula | None:
+        if _is_unsigned(x.element):
+            return _as_signed(type(self), x, y)
+        return _by_words(type(self), x, y) if x.element == i64 else self.parts(x, y)
+
+    @abstractmethod
+    def parts(self, x: Formula, y: Formula) -> Formula | None:
+        """What it is made of on truth values, and on signed integers of 32 bits at most."""
+
+
+def _as_signed(kind: type[BinaryOp | UnaryOp], *operands: Formula) -> Formula:
+    """Logic of unsigned integers, on signed ones of the same bits."""
+    element = operands[0].element
+    signed = IntegerType(bit_width(element) or 0)
+    first, *rest = (operand.convert(signed) for operand in operands)
+    return first.of(kind, *rest).convert(element)
+
+
+def _by_words(kind: type[LogicalOp], x: Formula, y: Formula) -> Formula:
+    """Logic of 64 bits on their halves."""
+    highs = (((v - v % 2**32) / 2**32).convert(i32) for v in (x, y))
+    lows = (v.convert(i32) for v in (x, y))
+    high, low = (a.of(kind, b) for a, b in (highs, lows))
+    unsigned = low.convert(IntegerType(32, Signedness.UNSIGNED))
+    return high.convert(x.element) * 2**32 + unsigned.convert(x.element)
+
 
 @irdl_op_definition
 class AndOp(LogicalOp):
@@ -51,7 +77,7 @@ class AndOp(LogicalOp):
     traits = traits_def(Commutative())
     compute = mapped(np.bitwise_and)
 
-    def decompose(self, x: Formula, y: Formula) -> Formula | None:
+    def parts(self, x: Formula, y: Formula) -> Formula | None:
         if x.element == i1:
             return None
         # Twice what all but the lowest bits share is their sum without what they do not share.
@@ -70,7 +96,7 @@ class OrOp(LogicalOp):
     traits = traits_def(Commutative())
     compute = mapped(np.bitwise_or)
 
-    def decompose(self, x: Formula, y: Formula) -> Formula | None:
+    def parts(self, x: Formula, y: Formula) -> Formula | None:
         return None if x.element == i1 else x.of(XorOp, y) + x.of(AndOp, y)
 
 
@@ -78,22 +104,17 @@ class OrOp(LogicalOp):
 class XorOp(LogicalOp):
     """z = x ⊕ y, on `i1` and on the bits of integers.
 
-    Decomposed, integers have 32 bits at most.
-
-        %z = tensor.xor %x, %y : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+    %z = tensor.xor %x, %y : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
     """
 
     name = "tensor.xor"
     traits = traits_def(Commutative())
     compute = mapped(np.bitwise_xor)
 
-    def decompose(self, x: Formula, y: Formula) -> Formula | None:
+    def parts(self, x: Formula, y: Formula) -> Formula:
         if x.element == i1:
             return x.of(OrOp, y).of(AndOp, x.of(AndOp, y).of(NotOp))
-        width = bit_width(x.element)
-        if width is None or width > 32:
-            return None
-        places = x.convert(i64).array(2 ** np.arange(width))
+        places = x.convert(i64).array(2 ** np.arange(bit_width(x.element) or 0))
 
         def bits(v: Formula) -> Formula:
             apart = v.convert(i64).of(UnsqueezeOp, axes=[v.rank])
@@ -124,7 +145,7 @@ class NotOp(UnaryOp):
     def decompose(self, x: Formula) -> Formula | None:
         if x.element == i1:
             return None
-        return (2 ** (bit_width(x.element) or 0) - 1 if _is_unsigned(x.element) else -1) - x
+        return _as_signed(NotOp, x) if _is_unsigned(x.element) else -1 - x
 
 
 class ShiftOp(BinaryOp, ABC):

@@ -244,6 +244,18 @@ def test_logic(bench: Any, opset: int) -> None:
     bench.check(module, [x, np.array([True, False, True, False])], opset)
 
 
+@pytest.mark.parametrize("element", (*INTEGERS, *UNSIGNED), ids=str)
+@pytest.mark.parametrize("kind", [tensor.AndOp, tensor.OrOp, tensor.XorOp])
+def test_logic_of_bits(
+    bench: Any, opset: int, kind: Callable[..., Any], element: Attribute
+) -> None:
+    type = TensorType(element, [20])
+    module = bench.build([type, type], lambda add, x, y: [add(kind(x, y)), add(tensor.NotOp(x))])
+    drawn = np.random.default_rng(0).integers(0, 256, (2, 160), np.uint8)
+    x, y = drawn.view(numpy_dtype(element))[:, :20]
+    bench.check(module, [x, y], opset)
+
+
 @pytest.mark.parametrize("element", (*FLOATS, *INTEGERS, *UNSIGNED, i1), ids=str)
 def test_where(bench: Any, opset: int, element: Attribute) -> None:
     types = [TensorType(i1, [ANY, 1]), TensorType(element, [3]), TensorType(element, [1])]

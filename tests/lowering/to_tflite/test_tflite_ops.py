@@ -200,6 +200,13 @@ def test_the_least_integer_by_minus_one_does_not_trap(bench: Any, kind: Callable
     bench.check(module, [least, np.array([-1, 1, -1], np.int32)])
 
 
+@pytest.mark.parametrize("element", INTEGERS, ids=str)
+@pytest.mark.parametrize("kind", [tensor.AndOp, tensor.OrOp, tensor.XorOp])
+def test_logic_of_bits(bench: Any, kind: Callable[..., Any], element: Attribute) -> None:
+    module = bench.build([TensorType(element, [20])] * 2, lambda add, x, y: add(kind(x, y)))
+    bench.check(module, [values(element, (20,)), values(element, (20,), 1)])
+
+
 def test_power_logic_and_choice(bench: Any) -> None:
     def body(add: Any, x: Any, y: Any, c: Any, d: Any) -> list[Any]:
         return [
