@@ -1,4 +1,4 @@
-"""What builders share: the list of unsupported ops, places in the source, and names.
+"""What the writers of all targets share: unsupported ops, places in the source, and names.
 
 A name comes from what the program calls a thing: a parameter's key, the `tensor.name` of an
 argument, an SSA name hint; it is a valid identifier in Python, ONNX and Verilog, and unique.

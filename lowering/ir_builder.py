@@ -1,4 +1,4 @@
-"""What front ends insert ops with: at the end of a block, each with the location of what is read.
+"""The builder of IR for front ends: ops at the end of a block, constants, and their locations.
 
 Formulas (`dialects.tensor.formula`) are written with it too. Not here: what one front end alone
 needs, in its own `*_builder`.

@@ -1,4 +1,4 @@
-"""What the rules of the `.tri` frontend insert ops with, and how they read an operation.
+"""How the rules of the `.tri` front end read an operation: its types, attributes and operands.
 
 Not here: the rules themselves, in `tri_builtins`, `tri_spiking` and `tri_trains`.
 """

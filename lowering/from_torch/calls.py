@@ -1,4 +1,4 @@
-"""Nodes of an exported graph as calls of operators, whose arguments are read by type.
+"""Calls of PyTorch operators in an exported graph, with arguments that are read by type.
 
 `call["x"]` is the tensor `x`, and each other kind of argument has a reader, which refuses what a
 rule cannot take. Not here: what the nodes stand for (`torch_builder`).

@@ -1,4 +1,4 @@
-"""Rules of attention: the product of queries, keys and values, and a whole layer of it."""
+"""Rules of attention: the operator on queries, keys and values, and a whole layer."""
 
 from __future__ import annotations
 

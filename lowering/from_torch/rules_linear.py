@@ -1,4 +1,4 @@
-"""Rules of products: linear layers, convolutions, attention, einsum, and our packed products.
+"""Rules of linear layers, matmuls, convolutions and einsum, also with packed trits.
 
 Weights that are known become parameters in the form that the op takes, or trits; a product of a
 spike train is `spike.linear` on the whole train.

@@ -1,4 +1,4 @@
-"""Rules of views, joins, cuts, padding and lookups of ATen."""
+"""Rules of views, concatenation, slices, padding, gathers and scatters of ATen."""
 
 from __future__ import annotations
 

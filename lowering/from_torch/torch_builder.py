@@ -1,4 +1,4 @@
-"""The values of a graph while it is read: SSA values, and tensors that are known already.
+"""The builder of ops from a PyTorch graph: what its nodes stand for, weights, and constants.
 
 A tensor that depends on parameters alone is computed by PyTorch and becomes a constant where it is
 used. `Known` may have free sizes: then the tensor has one element there, which stands for all.

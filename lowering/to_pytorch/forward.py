@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import AnyFloat, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import spike, tensor, ternary
 from ...dialects.elements import numpy_dtype
@@ -419,11 +419,6 @@ def _number(op: tensor.ConstantOp) -> Expr:
     assert array is not None
     text = literal(array.reshape(-1)[0], array.dtype)
     return Expr(text, 90 if text.startswith("-") else 100, scalar=True)
-
-
-def is_float_element(element: Attribute) -> bool:
-    """Whether the element type is a floating-point number."""
-    return isinstance(element, AnyFloat)
 
 
 def dtype_of(value: SSAValue) -> str:

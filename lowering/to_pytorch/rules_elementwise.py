@@ -1,4 +1,4 @@
-"""PyTorch forms of element-wise arithmetic, activations and reductions."""
+"""PyTorch forms of element-wise functions, reductions, pooling and normalisation."""
 
 from __future__ import annotations
 
@@ -241,6 +241,13 @@ def symmetric(padding: tuple[int, ...]) -> bool:
     return padding[:spatial] == padding[spatial:]
 
 
+def padded(x: Expr, padding: tuple[int, ...], fill: str | None = None) -> tuple[Expr, str | None]:
+    """x with pads where the two sides differ, and the pads that are left to PyTorch's operator."""
+    if symmetric(padding):
+        return x, compact(padding[: len(padding) // 2]) if any(padding) else None
+    return call("F.pad", x, pads(padding), value=fill), None
+
+
 def max_pool(op: tensor.MaxPoolOp, e: Forward) -> Expr:
     """The maximum of each window."""
     floats, x = is_float(tensor_type(op.operand)), e.value(op.operand)
@@ -272,9 +279,7 @@ def maximum(
     least: str | None,
 ) -> Expr:
     """The maximum of each window of floats; pads that PyTorch's pooling lacks hold `least`."""
-    low = compact(padding[: len(kernel)]) if any(padding) else None
-    if not symmetric(padding):
-        x, low = call("F.pad", x, pads(padding), value=least), None
+    x, low = padded(x, padding, least)
     stride = None if strides == kernel else compact(strides)
     return call(f"F.max_pool{len(kernel)}d", x, compact(kernel), stride=stride, padding=low)
 

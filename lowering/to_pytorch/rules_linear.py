@@ -1,4 +1,4 @@
-"""PyTorch forms of products: matrices, convolutions, attention, with floats, integers and trits."""
+"""PyTorch forms of matmuls, convolutions and attention, of floats, integers and trits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...dialects.ternary.linear import FusedOp, accumulator
 from .expressions import Expr, binary, call, sequence
 from .forward import INLINE, Forward, bits_of, dtype_of
 from .literals import number
-from .rules_elementwise import compact, pads, symmetric
+from .rules_elementwise import compact, padded
 from .rules_quantization import along, count_thresholds, rescale
 
 
@@ -23,8 +23,8 @@ def matmul(op: tensor.MatmulOp, e: Forward) -> Expr:
 
 def linear(op: tensor.LinearOp, e: Forward) -> Expr:
     """x · W + b."""
-    product = call("torch.matmul", e.value(op.input), e.value(op.weight))
-    return product if op.bias is None else binary("+", product, e.value(op.bias))
+    result = call("torch.matmul", e.value(op.input), e.value(op.weight))
+    return result if op.bias is None else binary("+", result, e.value(op.bias))
 
 
 def conv(op: tensor.ConvOp, e: Forward) -> Expr:
@@ -60,15 +60,10 @@ def float_conv(
     """A convolution of floats with the window of `op`."""
     strides, padding = op.strides.get_values(), tuple(op.padding.get_values())
     dilation, groups = op.dilation.get_values(), op.groups.value.data
-    spatial = len(strides)
-    low: str | None = None
-    if not symmetric(padding):
-        x = call("F.pad", x, pads(padding))
-    elif any(padding):
-        low = compact(padding[:spatial])
+    x, low = padded(x, padding)
     biases = () if bias is None else (bias,)
     return call(
-        f"F.conv{spatial}d",
+        f"F.conv{len(strides)}d",
         x,
         weight,
         *biases,
@@ -106,12 +101,12 @@ def ternary_matmul(op: ternary.MatmulOp, e: Forward) -> Expr:
     """x · W with trits W."""
     if _by_kernels(op.input, op.weight, e) and _is_vector(op.scale, op.weight, 1):
         return _fused(op.input, op.weight, (op.scale, None), e)
-    product = _product(op.input, op.weight, e)
-    return product if op.scale is None else binary("*", product, e.operand(op.scale))
+    result = _matmul(op.input, op.weight, e)
+    return result if op.scale is None else binary("*", result, e.operand(op.scale))
 
 
 def _by_kernels(input: SSAValue, weight: SSAValue, e: Forward) -> bool:
-    """Whether the product is one of floats with a matrix in packed bytes."""
+    """Whether the matmul is one of floats with a matrix in packed bytes."""
     trits = e.packed(weight)
     return trits is not None and len(trits.shape) == 2 and is_float(tensor_type(input))
 
@@ -136,7 +131,7 @@ def _fused(
     return e.library("multiply_ternary", e.value(input), *place, scale=scale, bias=bias)
 
 
-def _product(input: SSAValue, weight: SSAValue, e: Forward) -> Expr:
+def _matmul(input: SSAValue, weight: SSAValue, e: Forward) -> Expr:
     if _by_kernels(input, weight, e):
         return _fused(input, weight, (None, None), e)
     if is_float(tensor_type(input)):
@@ -150,7 +145,7 @@ def _product(input: SSAValue, weight: SSAValue, e: Forward) -> Expr:
 
 
 def _integers(input: SSAValue, e: Forward) -> tuple[Expr, str]:
-    """Integers for a product with trits, and the type to multiply in; int64 where i64 sums them."""
+    """Integers for a matmul with trits, and the type to multiply in; int64 where i64 sums them."""
     x = e.value(input)
     if accumulator(tensor_type(input)) != i64:
         return x, "torch.float64"
@@ -162,9 +157,9 @@ def ternary_linear(op: ternary.LinearOp, e: Forward) -> Expr:
     e.local(op.input)
     vectors = (op.scale, op.bias)
     if _by_kernels(op.input, op.weight, e) and all(_is_vector(v, op.weight, 1) for v in vectors):
-        product = _fused(op.input, op.weight, vectors, e)
-        return _finish(op, product, e, bias_done=True, scale_done=True)
-    return _finish(op, _product(op.input, op.weight, e), e, bias_done=False)
+        result = _fused(op.input, op.weight, vectors, e)
+        return _finish(op, result, e, bias_done=True, scale_done=True)
+    return _finish(op, _matmul(op.input, op.weight, e), e, bias_done=False)
 
 
 def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
@@ -180,10 +175,10 @@ def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
     x, wide = _integers(op.input, e)
     weight, window = e.trits(op.weight, wide), _window(op)
     if wide == "torch.int64":
-        product = e.library("convolve_wrapping", x, weight, *window)
+        result = e.library("convolve_wrapping", x, weight, *window)
     else:
-        product = e.library("convolve_integers", x, weight, *window, "torch.int32")
-    return _finish(op, product, e, bias_done=False)
+        result = e.library("convolve_integers", x, weight, *window, "torch.int32")
+    return _finish(op, result, e, bias_done=False)
 
 
 def _packed_conv(op: ternary.ConvOp, e: Forward) -> Expr:
@@ -192,14 +187,14 @@ def _packed_conv(op: ternary.ConvOp, e: Forward) -> Expr:
     assert trits is not None
     place = (trits.source, sequence(trits.shape), *_window(op))
     if not is_float(tensor_type(op.input)):
-        product = e.library("convolve_ternary_integers", _integers(op.input, e)[0], *place)
-        return _finish(op, product, e, bias_done=False)
+        result = e.library("convolve_ternary_integers", _integers(op.input, e)[0], *place)
+        return _finish(op, result, e, bias_done=False)
     fused = all(_is_vector(value, op.weight, 0) for value in (op.scale, op.bias))
     scale, bias = (
         e.value(value) if fused and value is not None else None for value in (op.scale, op.bias)
     )
-    product = e.library("convolve_ternary", e.value(op.input), *place, scale=scale, bias=bias)
-    return _finish(op, product, e, bias_done=fused, scale_done=fused)
+    result = e.library("convolve_ternary", e.value(op.input), *place, scale=scale, bias=bias)
+    return _finish(op, result, e, bias_done=fused, scale_done=fused)
 
 
 def _finish(

@@ -1,4 +1,4 @@
-"""PyTorch forms of neurons, coding, delays, attention and normalisation; products in `synapses`."""
+"""PyTorch forms of spiking neurons, coding, delays, attention and normalisation."""
 
 from __future__ import annotations
 

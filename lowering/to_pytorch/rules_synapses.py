@@ -1,4 +1,4 @@
-"""PyTorch forms of synapses and pools of `spike`: products of all steps at once."""
+"""PyTorch forms of synapses and pools of `spike`: of all steps at once."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _HALVES = ("torch.float16", "torch.bfloat16")
 def linear(op: spike.LinearOp, e: Forward) -> Expr:
     """Spikes times a matrix, then scale and bias."""
     if _is_exact(op):
-        return _finish(op, _exact_product(op, e), "torch.int32", e)
+        return _finish(op, _exact_matmul(op, e), "torch.int32", e)
     kind = _sum_dtype(op)
     sums = call("torch.matmul", _signal(op, kind, e), _weight(op, kind, e))
     return _finish(op, sums, kind, e)
 
 
-def _exact_product(op: spike.LinearOp, e: Forward) -> Expr:
+def _exact_matmul(op: spike.LinearOp, e: Forward) -> Expr:
     """Sums of integers: as floats for a scale to multiply, where floats hold them, else i32."""
     trits = e.packed(op.weight)
     if is_train(op.input):
