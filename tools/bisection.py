@@ -35,7 +35,7 @@ def beginning(module: ModuleOp, count: int) -> ModuleOp:
     ops = body_ops(copy)
     if count >= len(ops):
         return copy
-    kept, rest = ops[:count], ops[count:]
+    prefix, rest = ops[:count], ops[count:]
     results = live_values(copy, count)
     end = block.last_op
     assert isinstance(end, ReturnOp)
@@ -43,7 +43,7 @@ def beginning(module: ModuleOp, count: int) -> ModuleOp:
         op.detach()
         op.erase(safe_erase=False)
     block.add_op(ReturnOp(*results))
-    _drop_unused(kept)
+    _drop_unused(prefix)
     function.function_type = FunctionType.from_lists(
         [argument.type for argument in block.args], [value.type for value in results]
     )

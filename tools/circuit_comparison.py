@@ -74,11 +74,11 @@ def compared(
         complaint = f"only {len(run.words):,} of {wanted:,} beats came"
     frames = len(run.words) // interface.beats_out
     words = run.words[: frames * interface.beats_out]
-    found = unpack(interface.outputs, [word or 0 for word in words])
+    outputs = unpack(interface.outputs, [word or 0 for word in words])
     holes = np.array([w is None for w in words], bool).reshape(frames, interface.beats_out)
     undefined: Array = holes.max(axis=1)
-    difference = _difference(interface, inputs, expected, found, undefined, random)
-    return Compared(run.engine, found, difference, complaint)
+    difference = _difference(interface, inputs, expected, outputs, undefined, random)
+    return Compared(run.engine, outputs, difference, complaint)
 
 
 def _quickest(cycles: int) -> str | None:
@@ -90,7 +90,7 @@ def _difference(
     interface: Interface,
     inputs: Sequence[Array],
     expected: Sequence[Array],
-    found: Sequence[Array],
+    outputs: Sequence[Array],
     undefined: Array,
     random: int,
 ) -> Difference | None:
@@ -99,7 +99,7 @@ def _difference(
     if not frames:
         return None
     wrong: list[Array] = [
-        undefined[:, None] | (y[:frames] != z) for y, z in zip(expected, found, strict=True)
+        undefined[:, None] | (y[:frames] != z) for y, z in zip(expected, outputs, strict=True)
     ]
     differs: Array = np.any([rows.any(axis=1) for rows in wrong], axis=0)
     if not differs.any():
@@ -115,7 +115,7 @@ def _difference(
         port.name,
         tuple(int(n) for n in np.unravel_index(element, port.shape)),
         int(expected[side][vector, element]),
-        None if undefined[vector] else int(found[side][vector, element]),
+        None if undefined[vector] else int(outputs[side][vector, element]),
         int(differs.sum()),
         tuple(tuple(x[vector].tolist()) for x in inputs) if shown else (),
     )

@@ -39,13 +39,13 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     from rich.text import Text
 
     cells = [[_cell(value) for value in row] for row in rows]
-    made = Table(title=Text(title), title_justify="left")
+    grid = Table(title=Text(title), title_justify="left")
     for index, column in enumerate(columns):
         numeric = index > 0 and all(_is_number(row[index]) for row in cells)
-        made.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        grid.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
-        made.add_row(*(Text(cell) for cell in row))
-    return made
+        grid.add_row(*(Text(cell) for cell in row))
+    return grid
 
 
 def _cell(value: object) -> str:

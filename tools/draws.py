@@ -166,8 +166,10 @@ def _bits(module: ModuleOp) -> list[int | None]:
     """For each argument how many bits of its bytes are used, where it says that not all are."""
     function = entry_function(module, "forward")
     bits = {format.shown: format.bits for format in FORMATS.values()}
-    given = [None] * len(function.args) if function.arg_attrs is None else function.arg_attrs.data
-    named = [None if entry is None else entry.data.get(FORMAT_ATTRIBUTE) for entry in given]
+    attributes = (
+        [None] * len(function.args) if function.arg_attrs is None else function.arg_attrs.data
+    )
+    named = [None if entry is None else entry.data.get(FORMAT_ATTRIBUTE) for entry in attributes]
     return [bits.get(name.data) if isinstance(name, StringAttr) else None for name in named]
 
 

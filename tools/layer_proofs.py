@@ -82,11 +82,11 @@ def prove_layer(circuit: LayerCircuit, seconds: float, time: Time = "function") 
         "sides.v": _sides(circuit, form, 0 if registers == "wires" else latency),
     }
     with TemporaryDirectory() as folder:
-        found = prove_equal(
+        outcome = prove_equal(
             files, ("plain", "circuit"), Path(folder), seconds=seconds, registers=registers
         )
-    reason = f"undecided in {seconds:g} s" if found.equal is None else ""
-    return Proof(found.equal, reason, round(found.seconds, 3))
+    reason = f"undecided in {seconds:g} s" if outcome.equal is None else ""
+    return Proof(outcome.equal, reason, round(outcome.seconds, 3))
 
 
 def is_pipeline(module: ModuleOp, name: str, latency: int) -> bool:
@@ -97,16 +97,16 @@ def is_pipeline(module: ModuleOp, name: str, latency: int) -> bool:
     block = core.body.block
     _, enable, *inputs = block.args
     depths: dict[SSAValue, int | None] = dict.fromkeys(inputs, 0)
-    kept: dict[Operation, SSAValue] = {}
+    next_values: dict[Operation, SSAValue] = {}
     for op in block.ops:
         if isinstance(op, comb.MuxOp) and op.cond is enable:
             users = [use.operation for use in op.result.uses]
             if len(users) != 1 or op.false_value.owner is not users[0]:
                 return False
-            kept[users[0]] = op.true_value
+            next_values[users[0]] = op.true_value
             continue
         if isinstance(op, seq.CompRegOp):
-            value = kept.get(op)
+            value = next_values.get(op)
             before = None if value is None else depths.get(value)
             if before is None:
                 return False
@@ -114,12 +114,12 @@ def is_pipeline(module: ModuleOp, name: str, latency: int) -> bool:
             continue
         if any(value not in depths for value in op.operands):
             return False
-        found = {depths[value] for value in op.operands} - {None}
+        operand_depths = {depths[value] for value in op.operands} - {None}
         if isinstance(op, hw.OutputOp):
-            return found <= {latency}
-        if len(found) > 1:
+            return operand_depths <= {latency}
+        if len(operand_depths) > 1:
             return False
-        depths |= dict.fromkeys(op.results, found.pop() if found else None)
+        depths |= dict.fromkeys(op.results, operand_depths.pop() if operand_depths else None)
     return False
 
 

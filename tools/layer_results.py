@@ -101,7 +101,7 @@ class LayerResult:
     seconds: float
 
     @property
-    def found(self) -> str:
+    def fault(self) -> str:
         """What is wrong, in words; empty if nothing is."""
         wrong = [str(each) for each in (self.difference, self.complaint) if each is not None]
         if not wrong and not self.agrees:

@@ -77,26 +77,26 @@ def verify_layers(
         OptionError: an option is out of its range.
         UnsupportedError: ops that cannot become hardware.
     """
-    given = checks or LayerChecks()
-    if given.simulator is None and not any(map(which, SIMULATORS)):
+    settings = checks or LayerChecks()
+    if settings.simulator is None and not any(map(which, SIMULATORS)):
         raise BackendError(
             "a Verilog simulator is missing: install iverilog or verilator, on Debian "
             "'apt-get install iverilog'"
         )
-    if given.prove is not None:
+    if settings.prove is not None:
         check_provers()
-    made = LayerCircuits(module, options or VerilogOptions())
-    values = Values(made, samples)
+    layer_circuits = LayerCircuits(module, options or VerilogOptions())
+    values = Values(layer_circuits, samples)
 
     def circuits() -> Iterable[LayerCircuit]:
-        for circuit in made:
-            on_layer(circuit.layer.name, len(made.layers))
+        for circuit in layer_circuits:
+            on_layer(circuit.layer.name, len(layer_circuits.layers))
             yield circuit
 
-    results = check_circuits(circuits(), values, given)
-    chain = values.agree_with(module, made.results)
-    on_layer(WHOLE, len(made.layers) + 1)
-    whole = check_whole(module, samples, options or VerilogOptions(), given)
+    results = check_circuits(circuits(), values, settings)
+    chain = values.agree_with(module, layer_circuits.results)
+    on_layer(WHOLE, len(layer_circuits.layers) + 1)
+    whole = check_whole(module, samples, options or VerilogOptions(), settings)
     return LayerReport(tuple(results), chain, values.samples, whole)
 
 
@@ -126,11 +126,11 @@ class Values:
         Layers come in the order of the program.
         """
         layer = circuit.layer
-        taken = [self._frames[number] for number in layer.takes]
-        given = golden(layer.module, circuit.interface, taken)
+        inputs = [self._frames[number] for number in layer.takes]
+        outputs = golden(layer.module, circuit.interface, inputs)
         self._ports |= dict(zip(layer.gives, circuit.interface.outputs, strict=True))
-        self._frames |= dict(zip(layer.gives, given, strict=True))
-        return taken
+        self._frames |= dict(zip(layer.gives, outputs, strict=True))
+        return inputs
 
     def agree_with(self, module: ModuleOp, results: Sequence[int]) -> bool:
         """Whether the last values are what the whole program gives for the samples.
@@ -138,9 +138,9 @@ class Values:
         Bit for bit, or within the tolerances of `verify` for a program of floats.
         """
         expected = run_module(module, self._samples)
-        found = [dequantized(self._ports[number], self._frames[number]) for number in results]
+        outputs = [dequantized(self._ports[number], self._frames[number]) for number in results]
         exact = is_integer_program(module)
-        return compare("layers", "interpreter", expected, found, exact, 0).agrees
+        return compare("layers", "interpreter", expected, outputs, exact, 0).agrees
 
 
 def check_circuits(
@@ -183,7 +183,7 @@ def check_circuit(
     inputs = random_inputs(interface, count, [checks.seed, index])
     if checks.with_samples:
         inputs = [np.concatenate(pair) for pair in zip(inputs, samples, strict=True)]
-    found = compared(
+    comparison = compared(
         circuit.rtl,
         interface,
         inputs,
@@ -198,9 +198,9 @@ def check_circuit(
         len(inputs[0]) - count,
         interface.beats_in,
         interface.latency,
-        found.engine,
-        found.difference,
-        found.complaint,
+        comparison.engine,
+        comparison.difference,
+        comparison.complaint,
         None,
         round(perf_counter() - start, 3),
     )

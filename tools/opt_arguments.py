@@ -175,9 +175,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
     def error(message: str) -> NoReturn:
-        found = re.fullmatch(r"unrecognized arguments: (-\S+)(.*)", message, re.DOTALL)
-        if found:
-            name = found[1].split("=", 1)[0]
+        unknown = re.fullmatch(r"unrecognized arguments: (-\S+)(.*)", message, re.DOTALL)
+        if unknown:
+            name = unknown[1].split("=", 1)[0]
             message += did_you_mean(name, list(parser._option_string_actions))  # pyright: ignore[reportPrivateUsage]
         parser.exit(2, f"triton-opt: error: {message} (--help lists the options)\n")
 

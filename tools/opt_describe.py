@@ -52,14 +52,14 @@ def describe_pass(universe: Universe, name: str, *, json: bool) -> None:
     """
     if name not in universe.all_passes:
         raise OptionError(f"unknown pass '{name}'{did_you_mean(name, universe.all_passes)}")
-    found = _describe_pass(name, universe.all_passes[name])
+    entry = _describe_pass(name, universe.all_passes[name])
     if json:
-        print_json(found)
+        print_json(entry)
         return
-    print(f"{name} (from {found['package']})\n\n{found['description'] or 'No description.'}")
-    if found["options"]:
+    print(f"{name} (from {entry['package']})\n\n{entry['description'] or 'No description.'}")
+    if entry["options"]:
         print("\nOptions:")
-    for option in found["options"]:
+    for option in entry["options"]:
         default = option["default"]
         suffix = "required" if option["required"] else f"default: {_shown(default)}"
         print(f"  {option['name']}: {option['type']} ({suffix})")
@@ -78,16 +78,16 @@ def describe_dialect(universe: Universe, name: str, *, json: bool) -> None:
         raise OptionError(f"unknown dialect '{name}'{hint}")
     getter = universe.all_dialects[name]
     dialect = getter()
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "name": name,
         "package": getter.__module__.split(".")[0],
         "operations": [_entry(op.name, op) for op in _operations(dialect)],
         "attributes": [_entry(a.name, a) for a in sorted(dialect.attributes, key=lambda a: a.name)],
     }
     if json:
-        print_json(found)
+        print_json(entry)
         return
-    for title, rows in (("Operations", found["operations"]), ("Types", found["attributes"])):
+    for title, rows in (("Operations", entry["operations"]), ("Types", entry["attributes"])):
         if rows:
             shown = [(row["name"], row["summary"]) for row in rows]
             show(table(f"{title} of '{name}'", ["name", "meaning"], shown))

@@ -52,8 +52,8 @@ def is_comment(text: str) -> bool:
 
 def without_reproducer(text: str) -> tuple[str, str | None]:
     """The text with a reproducer's resource blanked out, lines kept; the pipeline it holds."""
-    found = _REPRODUCER.search(text)
-    pipeline = found and _PIPELINE.search(found[0])
+    reproducer = _REPRODUCER.search(text)
+    pipeline = reproducer and _PIPELINE.search(reproducer[0])
     rest = _REPRODUCER.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), text)
     return rest, re.sub(r"\\(.)", r"\1", pipeline[1]) if pipeline else None
 
@@ -61,10 +61,10 @@ def without_reproducer(text: str) -> tuple[str, str | None]:
 def with_hint(message: str, context: Context) -> str:
     """The message about an unknown op or type, and which name may be meant; any other as it is."""
     first, line_break, rest = message.partition("\n")
-    found = _UNREGISTERED.search(first)
-    if found is None:
+    match = _UNREGISTERED.search(first)
+    if match is None:
         return message
-    written = found[2] + (found[3] or "")
+    written = match[2] + (match[3] or "")
     dialect, dot, _ = our_name(written).partition(".")
     known = list(context.registered_dialect_names)
     if dialect not in known:
@@ -72,7 +72,7 @@ def with_hint(message: str, context: Context) -> str:
         first += f": unknown dialect '{dialect}'{hint}; --allow-unregistered-dialect accepts it"
     elif dot:
         found_in = context.get_dialect(dialect)
-        members = found_in.operations if found[1] else found_in.attributes
+        members = found_in.operations if match[1] else found_in.attributes
         names = [member.name for member in members]
         foreign = our_name(written) != written
         first += did_you_mean(written, [*map(upstream_name, names)] if foreign else names)

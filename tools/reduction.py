@@ -168,15 +168,15 @@ def _tidy(whole: Runnable, module: ModuleOp, function: FuncOp, inputs: Sequence[
     for op in reversed(list(block.ops)):
         if not isinstance(op, ReturnOp) and not any(result.uses for result in op.results):
             Rewriter.erase_op(op)
-    kept = [index for index, argument in enumerate(block.args) if argument.uses] or [0]
+    used = [index for index, argument in enumerate(block.args) if argument.uses] or [0]
     attributes = function.arg_attrs
     if attributes is not None:
-        function.properties["arg_attrs"] = ArrayAttr([attributes.data[i] for i in kept])
+        function.properties["arg_attrs"] = ArrayAttr([attributes.data[i] for i in used])
     for index in reversed(range(len(block.args))):
-        if index not in kept:
+        if index not in used:
             block.erase_arg(block.args[index])
     _state_type(function)
-    return Runnable(module, tuple(inputs[i] for i in kept), whole.function)
+    return Runnable(module, tuple(inputs[i] for i in used), whole.function)
 
 
 def _state_type(function: FuncOp) -> None:

@@ -62,7 +62,7 @@ def carried(
         bounds: for each result the difference from which on an element counts.
         seed: of the noise.
     """
-    found = [Carried(0.0, 0.0) for _ in exact]
+    worst = [Carried(0.0, 0.0) for _ in exact]
     for run in range(RUNS):
         noisy = run_module(module, inputs, observer=_Noise(np.random.default_rng([seed, run])))
         for index, (want, got) in enumerate(zip(exact, noisy, strict=True)):
@@ -73,9 +73,9 @@ def carried(
             one = Carried(
                 float(gap.max(initial=0.0)), float((gap > bounds[index]).sum() / want.size)
             )
-            old = found[index]
-            found[index] = Carried(max(old.largest, one.largest), max(old.share, one.share))
-    return found
+            old = worst[index]
+            worst[index] = Carried(max(old.largest, one.largest), max(old.share, one.share))
+    return worst
 
 
 class _Noise:

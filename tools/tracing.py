@@ -65,9 +65,9 @@ class FirstDifference:
     unseen: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        taken = ", ".join(self.operands) or "nothing"
+        operands = ", ".join(self.operands) or "nothing"
         text = (
-            f"first difference at '{self.op}' of {self.place}: takes {taken}; element "
+            f"first difference at '{self.op}' of {self.place}: takes {operands}; element "
             f"{list(self.index)} of {self.result} is {self.actual:.9g} ({self.actual_by}) and not "
             f"{self.expected:.9g} ({self.expected_by}); largest difference {self.max_abs:.4g}"
         )
@@ -100,19 +100,19 @@ def against_source(
     Raises:
         TritonError: the source does not tell its values.
     """
-    given = source.values(inputs)
-    order = {place: number for number, place in enumerate(given)}
+    source_values = source.values(inputs)
+    order = {place: number for number, place in enumerate(source_values)}
     agreed: set[tuple[str, int]] = set()
     worst: dict[tuple[str, int], FirstDifference] = {}
 
     def observe(op: Operation, operands: Sequence[Any], results: Sequence[Any]) -> None:
         place = place_of(op.location)
-        if place is None or place not in given or place in agreed:
+        if place is None or place not in source_values or place in agreed:
             return
         for value, result in zip(op.results, results, strict=True):
             if all(place_of(use.operation.location) == place for use in value.uses):
                 continue
-            for want in _comparable(given[place][-1:], result):
+            for want in _comparable(source_values[place][-1:], result):
                 if agree(module, want, _as_wide(result, want)):
                     agreed.add(place)
                     return
@@ -121,13 +121,13 @@ def against_source(
                     worst[place] = shown
 
     run_module(module, inputs, observer=observe)
-    wrong = [place for place in given if place in worst and place not in agreed]
+    wrong = [place for place in source_values if place in worst and place not in agreed]
     if not wrong:
         return None
     first = wrong[0]
     before = [place for place in agreed if order[place] < order[first]]
     last = max((order[place] for place in before), default=-1)
-    unseen = [f"'{place[0]}'" for place in given if last < order[place] < order[first]]
+    unseen = [f"'{place[0]}'" for place in source_values if last < order[place] < order[first]]
     return replace(worst[first], unseen=tuple(unseen[:_SHOWN]))
 
 
@@ -155,14 +155,14 @@ def on_target(
             return None  # the engine has no such results
 
     def is_wrong(count: int) -> bool | None:
-        found = compared(count)
-        return None if found is None else _first_off(*found, agree) is not None
+        comparison = compared(count)
+        return None if comparison is None else _first_off(*comparison, agree) is not None
 
     count = first_wrong(len(ops), is_wrong)
-    found = compared(count)
-    if found is None or (number := _first_off(*found, agree)) is None:
+    comparison = compared(count)
+    if comparison is None or (number := _first_off(*comparison, agree)) is None:
         return None
-    _, expected, actual = found
+    _, expected, actual = comparison
     op: Operation = ops[count - 1]
     if count < len(ops):
         owner = live_values(module, count)[number].owner
@@ -190,25 +190,25 @@ def _first_off(
 
 def _operands_of(module: ModuleOp, op: Operation, inputs: Sequence[Array]) -> Sequence[Any]:
     """What an op takes in a run."""
-    taken: list[Any] = []
+    values: list[Any] = []
 
     def observe(seen: Operation, operands: Sequence[Any], results: Sequence[Any]) -> None:
         if seen is op:
-            taken.extend(operands)
+            values.extend(operands)
 
     run_module(module, inputs, observer=observe)
-    return taken
+    return values
 
 
-def _comparable(given: Sequence[Array], result: Any) -> list[Array]:
+def _comparable(candidates: Sequence[Array], result: Any) -> list[Array]:
     """The given values that a result may be, turned as it is."""
-    found: list[Array] = []
-    for want in given:
+    matches: list[Array] = []
+    for want in candidates:
         if _kind(want) != _kind(result):
             continue
         turned = [want, np.moveaxis(want, -1, 1)] if want.ndim > 2 else [want]
-        found += [laid for laid in turned if laid.shape == result.shape]
-    return found
+        matches += [laid for laid in turned if laid.shape == result.shape]
+    return matches
 
 
 def _kind(array: Any) -> str:
@@ -218,9 +218,9 @@ def _kind(array: Any) -> str:
 def _as_wide(result: Array, want: Array) -> Array:
     """`result` in the type of `want` where that holds all its values, as it is elsewhere."""
     with np.errstate(all="ignore"):
-        made = result.astype(want.dtype)
-    same = np.array_equal(made, result, equal_nan=_kind(want) == "f")
-    return made if same else result
+        cast = result.astype(want.dtype)
+    same = np.array_equal(cast, result, equal_nan=_kind(want) == "f")
+    return cast if same else result
 
 
 def _told(

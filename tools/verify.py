@@ -167,7 +167,7 @@ class _Judge:
     def anchored(self, source: Source) -> list[Comparison]:
         """Rows of the source and of the interpreter; the source's values are expected then."""
         try:
-            given = [source.run(inputs) for inputs in self.draws]
+            from_source = [source.run(inputs) for inputs in self.draws]
         except BackendError as error:
             nan = float("nan")
             return [Comparison(SOURCE, "none", nan, nan, None, False, self.exact, True,
@@ -176,7 +176,7 @@ class _Judge:
             [_as_spikes(value, like) for value, like in zip(g, i, strict=True)]
             if len(g) == len(i)
             else g
-            for g, i in zip(given, self.interpreted, strict=True)
+            for g, i in zip(from_source, self.interpreted, strict=True)
         ]
         self.expected_by = source.engine
         itself = self._compared(SOURCE, source.engine, self.expected, source.size)
@@ -209,14 +209,14 @@ class _Judge:
         if self._compared(target, engine.name, actual, 0, self.interpreted).agrees:
             return replace(row, first_difference=self.import_fault)
         inputs = self.draws[self._first_off(self.interpreted, actual)]
-        found = on_target(
+        difference = on_target(
             self.module,
-            lambda part, given: engine_of(part, target).run(given),
+            lambda part, values: engine_of(part, target).run(values),
             inputs,
             self._close,
             (INTERPRETER, engine.name),
         )
-        return replace(row, first_difference=found)
+        return replace(row, first_difference=difference)
 
     def _compared(
         self,

@@ -64,12 +64,12 @@ def check_whole(
     """
     start = perf_counter()
     work, target = module.clone(), VerilogTarget()
-    made = replace(options, form="folder")
+    in_folder = replace(options, form="folder")
     try:
-        target.prepare(work, made)
-        run_stages(work, target.stages(made))
+        target.prepare(work, in_folder)
+        run_stages(work, target.stages(in_folder))
         interface = noted_interface(work)
-        files = target.emit(work, made).files
+        files = target.emit(work, in_folder).files
         rtl = {PurePath(n).name: t.decode() for n, t in files.items() if n.startswith("rtl/")}
         frames = _frames(interface, checks)
         result = _simulated(module, work, samples, rtl, frames, checks)
@@ -99,20 +99,20 @@ def _simulated(
     inputs = random_inputs(interface, frames, [checks.seed, 1 << 16])
     parts = list(_as_written(interface, inputs, samples))
     if checks.with_samples:
-        given = [
+        recorded = [
             frames_of(port, quantized(port, x))
             for port, x in zip(interface.inputs, samples, strict=True)
         ]
-        count = max((len(x) for x in given), default=1)
-        given = [np.broadcast_to(x, (count, x.shape[1])) for x in given]
-        inputs = [np.concatenate(pair) for pair in zip(inputs, given, strict=True)]
+        count = max((len(x) for x in recorded), default=1)
+        recorded = [np.broadcast_to(x, (count, x.shape[1])) for x in recorded]
+        inputs = [np.concatenate(pair) for pair in zip(inputs, recorded, strict=True)]
         parts.append((slice(frames, frames + count), list(samples)))
     total = len(inputs[0])
     expected = golden(work, interface, inputs)
-    found = compared(rtl, interface, inputs, expected, frames, checks.simulator)
-    complaint = found.complaint
-    if found.difference is None and complaint is None:
-        complaint = _unlike(module, work, found.outputs, parts)
+    comparison = compared(rtl, interface, inputs, expected, frames, checks.simulator)
+    complaint = comparison.complaint
+    if comparison.difference is None and complaint is None:
+        complaint = _unlike(module, work, comparison.outputs, parts)
     return LayerResult(
         WHOLE,
         (),
@@ -120,8 +120,8 @@ def _simulated(
         total - frames,
         interface.beats_in,
         interface.latency,
-        found.engine,
-        found.difference,
+        comparison.engine,
+        comparison.difference,
         complaint,
         None,
         0.0,

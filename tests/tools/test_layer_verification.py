@@ -142,8 +142,8 @@ def test_another_constant_in_the_verilog_names_the_layer(layer: str) -> None:
     found = wrong.difference
     assert found is not None
     assert found.kind == {0: "least", 1: "largest"}.get(found.vector, "random")
-    assert str(found) == wrong.found
-    assert f"expected {found.expected}, got {found.got}" in wrong.found
+    assert str(found) == wrong.fault
+    assert f"expected {found.expected}, got {found.got}" in wrong.fault
 
 
 def test_the_first_vector_that_differs_is_told() -> None:
@@ -165,7 +165,7 @@ def test_another_word_in_a_memory_names_the_layer() -> None:
     options = replace(OPTIONS, folding="fc2:pe=2,simd=3")
     rows = checked(module, options, samples, "fc2", r"3'd1: data <= 12'h35", "3'd1: data <= 12'h3a")
     assert [row.layer for row in rows if not row.agrees] == ["fc2"]
-    assert "expected" in rows[1].found
+    assert "expected" in rows[1].fault
 
 
 def test_a_circuit_that_stands_still_is_told() -> None:
@@ -179,7 +179,7 @@ def test_undefined_bits_differ() -> None:
     module, samples = network([4, 3, 2], 5, 1), inputs(4, 4, 3)
     rows = checked(module, OPTIONS, samples, "fc2", "assign h2 = .+;", "assign h2 = 'bx;")
     found = rows[1].difference
-    assert found is not None and found.got is None and "undefined bits" in rows[1].found
+    assert found is not None and found.got is None and "undefined bits" in rows[1].fault
 
 
 def test_verilog_that_is_none_is_an_error() -> None:
@@ -330,7 +330,7 @@ def test_a_proof_finds_what_no_vector_shows(require_tool: RequireTool) -> None:
     found = check_circuit(wrong, [np.zeros((0, 4), np.int64)], LayerChecks(vectors=20, prove=120))
     assert found.difference is None and not found.agrees
     assert found.proof is not None and found.proof.equal is False
-    assert found.found == "the proof found an input with another result"
+    assert found.fault == "the proof found an input with another result"
 
 
 @pytest.mark.parametrize(

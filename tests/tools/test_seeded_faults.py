@@ -336,7 +336,7 @@ def verified(text: str) -> LayerResult:
 def test_without_a_fault_it_agrees(text: str, require_tool: RequireTool) -> None:
     require_tool("iverilog", "apt-get install iverilog")
     found = verified(text)
-    assert found.agrees and found.samples == 3, found.found
+    assert found.agrees and found.samples == 3, found.fault
 
 
 @pytest.mark.parametrize(
@@ -355,4 +355,4 @@ def test_a_fault_is_caught(
 
     monkeypatch.setattr(VerilogTarget, "emit", emit_broken)
     found = verified(VECTORS if name in OF_VECTORS else NETWORK)
-    assert not found.agrees and found.found
+    assert not found.agrees and found.fault

@@ -9,10 +9,10 @@ from .options import Devices
 
 def devices(options: Devices) -> None:
     """List processors, GPUs and ONNX Runtime providers."""
-    found = list_devices()
+    processors = list_devices()
     providers = onnx_providers()
     if options.json:
-        print_json({"devices": [d.to_dict() for d in found], "onnx_providers": providers})
+        print_json({"devices": [d.to_dict() for d in processors], "onnx_providers": providers})
         return
     show(
         table(
@@ -28,7 +28,7 @@ def devices(options: Devices) -> None:
                         for k, v in d.properties.items()
                     ),
                 )
-                for d in found
+                for d in processors
             ],
         ),
         table("ONNX Runtime", ["provider"], [(p,) for p in providers] or [("not installed",)]),

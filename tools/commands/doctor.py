@@ -88,4 +88,4 @@ def _kernels() -> tuple[str, list[tuple[str, str, str | None, str]]]:
         inner = best_scheme(recipe.features, recipe.width)
         names = [*[recipe.name] * 3, inner.name, best_scheme(host.features).name]
         processor, chosen = host.cpu, dict(zip(KERNELS, names, strict=True))
-    return processor, [(*kernel, found, advice) for kernel, found in chosen.items()]
+    return processor, [(*kernel, recipe_name, advice) for kernel, recipe_name in chosen.items()]

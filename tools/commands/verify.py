@@ -60,12 +60,12 @@ def verify(options: Verify) -> None:
     with progress() as bar:
         bar.add_task(f"Verifying {file}", total=None)
         imported = import_model(file, weights=options.weights, layer=options.layer)
-        given = source_of(file)
+        file_source = source_of(file)
         if changes_results(options.passes):
             # What was imported is held against its source, what the passes made against itself.
-            rows = [*rows_of("", [], given), *rows_of(options.passes, options.target, None)]
+            rows = [*rows_of("", [], file_source), *rows_of(options.passes, options.target, None)]
         else:
-            rows = rows_of(options.passes, options.target, given)
+            rows = rows_of(options.passes, options.target, file_source)
     for text in refused:
         note("triton", text)
     if options.json:
@@ -146,7 +146,7 @@ def _verify_layers(options: Verify) -> None:
     wrong = report.first_wrong
     if wrong is not None:
         what = "the whole circuit" if wrong is report.whole else f"layer '{wrong.layer}'"
-        error("triton", f"{what} is not what the interpreter gives: {wrong.found}")
+        error("triton", f"{what} is not what the interpreter gives: {wrong.fault}")
     elif not report.chain:
         error("triton", "the layers together do not give what the program gives as it is written")
     if not report.agrees:
@@ -166,7 +166,7 @@ def layers_table(title: str, report: LayerReport) -> Table:
             row.latency,
             row.engine,
             row.seconds,
-            "equal" if row.difference is None and row.complaint is None else row.found,
+            "equal" if row.difference is None and row.complaint is None else row.fault,
             *([str(row.proof)] if proofs else []),
         ]
         for row in (*report.layers, report.whole)

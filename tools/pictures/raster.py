@@ -28,9 +28,9 @@ def raster_points(train: Array, sample: int = 0, neurons: int = 200) -> tuple[Ar
         OptionError: there is no such sample.
     """
     whole = of_sample(train, sample)
-    kept = np.asarray(chosen(whole.shape[1], neurons), np.int64)
-    steps, rows = np.nonzero(whole[:, kept])
-    return steps, kept[rows]
+    columns = np.asarray(chosen(whole.shape[1], neurons), np.int64)
+    steps, rows = np.nonzero(whole[:, columns])
+    return steps, columns[rows]
 
 
 def raster(

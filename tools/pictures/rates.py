@@ -38,12 +38,12 @@ def rates(source: Source, *, bins: int = BINS) -> Figure:
     figure, axes = panels(len(layers), 1.3)
     with plain_style():
         for axis, layer in zip(axes, layers, strict=True):
-            found = neuron_rates(layer.output)
-            counts, edges = np.histogram(found, bins, (0.0, 1.0))
+            firing = neuron_rates(layer.output)
+            counts, edges = np.histogram(firing, bins, (0.0, 1.0))
             bars = axis.bar(edges[:-1], counts, np.diff(edges), align="edge", edgecolor="white")
             for index, bar in enumerate(bars.patches):
                 bar.set_gid(f"rate.{layer.name}.{index}")
-            mean = float(found.mean()) if found.size else 0.0
+            mean = float(firing.mean()) if firing.size else 0.0
             axis.set_title(f"{layer.name}: mean rate {mean:.3g}", loc="left")
             axis.set_ylabel("neurons")
             count_upwards(axis)

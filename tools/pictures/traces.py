@@ -33,8 +33,8 @@ def traces(source: Source, *, sample: int = 0, neurons: int = 4, dt: float | Non
         for axis, layer in zip(axes, layers, strict=True):
             assert layer.potential is not None
             potential = of_sample(layer.potential, sample)
-            kept = _kept(of_sample(layer.output, sample), neurons)
-            for neuron in kept:
+            shown = _kept(of_sample(layer.output, sample), neurons)
+            for neuron in shown:
                 (line,) = axis.plot(
                     np.arange(layer.steps) * unit,
                     potential[:, neuron],

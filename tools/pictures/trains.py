@@ -39,8 +39,8 @@ def layers_of(source: Source, potentials: bool = False) -> list[LayerActivity]:
         return [x for x in source.layers if (x.potential is not None if potentials else x.fires)]
     named = source if isinstance(source, Mapping) else {"spikes": source}
     layers: list[LayerActivity] = []
-    for name, given in named.items():
-        array = _array(given)
+    for name, spikes in named.items():
+        array = _array(spikes)
         if array.ndim < 2 or array.dtype.kind not in "biuf":
             raise OptionError(
                 f"'{name}': expected numbers [T, N, …], got {array.dtype}{list(array.shape)}"
@@ -50,10 +50,10 @@ def layers_of(source: Source, potentials: bool = False) -> list[LayerActivity]:
     return layers
 
 
-def _array(given: Any) -> Array:
-    if hasattr(given, "to_train"):  # a SpikeTensor: [batch, time, …]
-        return np.swapaxes(given.data.cpu().numpy(), 0, 1)
-    return given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
+def _array(spikes: Any) -> Array:
+    if hasattr(spikes, "to_train"):  # a SpikeTensor: [batch, time, …]
+        return np.swapaxes(spikes.data.cpu().numpy(), 0, 1)
+    return spikes.detach().cpu().numpy() if hasattr(spikes, "detach") else np.asarray(spikes)
 
 
 def of_sample(array: Array, sample: int) -> Array:
