@@ -36,8 +36,8 @@ class Reported:
     def of(message: str, kind: str = "error") -> Reported:
         """The message in the form `file:line:col: error: text`, or without a place."""
         first = message.split("\n", 1)[0]
-        if found := _PLACED.match(first):
-            return Reported(found["kind"] or kind, first[found.end() :], int(found["line"]))
+        if placed := _PLACED.match(first):
+            return Reported(placed["kind"] or kind, first[placed.end() :], int(placed["line"]))
         first = re.sub(r"^(?:[^\s:]+: )?(?:error|warning): ", "", first)
         return Reported(kind, first, None)
 
@@ -61,7 +61,7 @@ def expectations(text: str, *, first_line: int = 1) -> list[Expectation]:
     Raises:
         OptionError: a comment begins as an expectation and is none.
     """
-    found: list[Expectation] = []
+    expected: list[Expectation] = []
     for number, content in enumerate(text.split("\n"), first_line):
         comment = content.find("//")
         if comment < 0:
@@ -76,8 +76,8 @@ def expectations(text: str, *, first_line: int = 1) -> list[Expectation]:
                 )
             shown, end = _balanced(content, match.start("text"))
             position = end
-            found.append(_expectation(match, shown, number, text, first_line))
-    return found
+            expected.append(_expectation(match, shown, number, text, first_line))
+    return expected
 
 
 def _balanced(content: str, start: int) -> tuple[str, int]:

@@ -113,13 +113,13 @@ def entry_function(module: ModuleOp, name: str) -> FuncOp:
     Raises:
         TritonError: there is none; the message lists those that exist.
     """
-    found = SymbolTable.lookup_symbol(module, name)
-    if not isinstance(found, FuncOp):
+    symbol = SymbolTable.lookup_symbol(module, name)
+    if not isinstance(symbol, FuncOp):
         names = ", ".join(f"'{f.sym_name.data}'" for f in module.ops if isinstance(f, FuncOp))
         raise TritonError(f"the module has no function '{name}'; it has {names or 'none'}")
-    if found.is_declaration:
-        raise TritonError(error_at(found, f"function '{name}' is declared but has no body"))
-    return found
+    if symbol.is_declaration:
+        raise TritonError(error_at(symbol, f"function '{name}' is declared but has no body"))
+    return symbol
 
 
 def check_supported(

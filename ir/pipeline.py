@@ -195,16 +195,16 @@ class _PipelineParser:
             options[key] = tuple(words)
 
     def word(self) -> Word:
-        if found := _STRING.match(self.text, self.position):
-            self.position = found.end()
-            unescape = re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), found[1], flags=re.S)
+        if quoted := _STRING.match(self.text, self.position):
+            self.position = quoted.end()
+            unescape = re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), quoted[1], flags=re.S)
             return Word(unescape, quoted=True)
         return Word(self.match(_BARE, "expected a value"))
 
     def skip_space(self) -> None:
-        found = _SPACE.match(self.text, self.position)
-        assert found is not None
-        self.position = found.end()
+        space = _SPACE.match(self.text, self.position)
+        assert space is not None
+        self.position = space.end()
 
     def accept(self, character: str) -> bool:
         if self.text.startswith(character, self.position):
@@ -213,11 +213,11 @@ class _PipelineParser:
         return False
 
     def match(self, pattern: re.Pattern[str], problem: str) -> str:
-        found = pattern.match(self.text, self.position)
-        if found is None:
+        token = pattern.match(self.text, self.position)
+        if token is None:
             self.fail(problem)
-        self.position = found.end()
-        return found[0]
+        self.position = token.end()
+        return token[0]
 
     def fail(self, problem: str, position: int | None = None) -> NoReturn:
         at = self.position if position is None else position
@@ -262,8 +262,8 @@ def _convert_word(word: Word, hint: Any) -> ParameterType | None:
     if get_origin(hint) is Literal:
         return next((choice for choice in get_args(hint) if str(choice) == text), None)
     if get_origin(hint) in (Union, UnionType):
-        found = (_convert_word(word, member) for member in get_args(hint))
-        return next((value for value in found if value is not None), None)
+        readings = (_convert_word(word, member) for member in get_args(hint))
+        return next((value for value in readings if value is not None), None)
     if hint is str:
         return text
     if word.quoted:

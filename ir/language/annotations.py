@@ -122,9 +122,9 @@ class Annotations(Session):
         if name == "spike" and not shape:
             self.error("a SpikeTensor needs a time axis", span)
             return None
-        found = TensorType(name, element, tuple(shape))  # pyright: ignore[reportArgumentType]
-        self.check_size(found, span)
-        return found
+        tensor = TensorType(name, element, tuple(shape))  # pyright: ignore[reportArgumentType]
+        self.check_size(tensor, span)
+        return tensor
 
     def _bound_pack(self, dimension: Dimension, frame: Frame) -> tuple[Dim, ...] | None:
         if isinstance(dimension, Name) and is_pack(dimension.identifier):
@@ -267,11 +267,11 @@ class Annotations(Session):
         return self._not_convertible(value, name, span, what)
 
     def _not_convertible(self, value: object, name: str, span: Span, what: str) -> Poison:
-        found = describe(value)
+        description = describe(value)
         hint = None
         if isinstance(value, float) and value.is_integer() and name in ("int", *INTEGERS):
             hint = f"write {int(value)}"
-        self.error(f"{what} needs {name}, found {found}", span, suggestion=hint)
+        self.error(f"{what} needs {name}, found {description}", span, suggestion=hint)
         return POISON
 
     def trit(self, number: int, span: Span) -> object:
@@ -330,54 +330,54 @@ class Annotations(Session):
         return self._convert_tensor(value, declared, span, what)
 
     def _convert_tensor(self, value: Value, declared: TensorType, span: Span, what: str) -> object:
-        found = value.type
-        if found.kind != declared.kind:
+        actual = value.type
+        if actual.kind != declared.kind:
             if declared.kind == "ternary":
                 self.error(
-                    f"{what} needs {declared}, found {found}: {TERNARIZE_RULE}",
+                    f"{what} needs {declared}, found {actual}: {TERNARIZE_RULE}",
                     span,
                     suggestion="write ternarize(…)",
                 )
                 return POISON
-            if found.kind == "spike":
+            if actual.kind == "spike":
                 self.error(
-                    f"{what} needs {declared}, found {found}: {DECODE_RULE}",
+                    f"{what} needs {declared}, found {actual}: {DECODE_RULE}",
                     span,
                     suggestion="write decode(…)",
                 )
                 return POISON
             if declared.kind == "spike":
                 self.error(
-                    f"{what} needs {declared}, found {found}",
+                    f"{what} needs {declared}, found {actual}",
                     span,
                     suggestion="make spikes with encode(…) or a neuron such as lif(…)",
                 )
                 return POISON
-        elif found.element != declared.element:
+        elif actual.element != declared.element:
             self.error(
-                f"{what} needs {declared}, found {found}",
+                f"{what} needs {declared}, found {actual}",
                 span,
                 suggestion=f'write cast(…, dtype="{declared.element}")',
             )
             return POISON
-        if not shapes_equal(found.shape, declared.shape, self.assumptions):
+        if not shapes_equal(actual.shape, declared.shape, self.assumptions):
             self.error(
-                f"{what} needs {declared}, found {found}{self._difference(found, declared)}", span
+                f"{what} needs {declared}, found {actual}{self._difference(actual, declared)}", span
             )
             return POISON
-        if found.kind != declared.kind:
+        if actual.kind != declared.kind:
             if declared.element == "bool":
-                self.error(f"{what} needs {declared}, found {found}", span)
+                self.error(f"{what} needs {declared}, found {actual}", span)
                 return POISON
             return self.cast(value, declared.element, span)
         return value
 
-    def _difference(self, found: TensorType, declared: TensorType) -> str:
-        if found.rank != declared.rank:
-            return f" ({found.rank} axes, not {declared.rank})"
-        for axis, (a, b) in enumerate(zip(found.shape, declared.shape, strict=True)):
+    def _difference(self, actual: TensorType, declared: TensorType) -> str:
+        if actual.rank != declared.rank:
+            return f" ({actual.rank} axes, not {declared.rank})"
+        for axis, (a, b) in enumerate(zip(actual.shape, declared.shape, strict=True)):
             if not self.assumptions.equal(a, b):
-                return f" (axis {axis} is {a}, not {b})" if found.rank > 1 else ""
+                return f" (axis {axis} is {a}, not {b})" if actual.rank > 1 else ""
         return ""
 
     def tensor_constant(
@@ -463,14 +463,14 @@ def _list_shape(items: object) -> list[int]:
 
 def dimension_names(dimension: Dimension) -> list[Name]:
     """The names in a dimension, from left to right."""
-    found: list[Name] = []
+    names: list[Name] = []
     stack: list[Expression | UnknownDimension] = [dimension]
     while stack:
         node = stack.pop()
         if isinstance(node, Name):
-            found.append(node)
+            names.append(node)
         elif isinstance(node, Binary):
             stack.extend((node.right, node.left))
         elif isinstance(node, Unary):
             stack.append(node.operand)
-    return found
+    return names

@@ -42,14 +42,14 @@ class BuiltinCalls(Expressions):
         ]
 
     def assign_arguments(
-        self, given: Sequence[Given], names: Sequence[str], what: str
+        self, arguments: Sequence[Given], names: Sequence[str], what: str
     ) -> dict[str, Given] | None:
         """Arguments by parameter name; `None` after an error."""
         assigned: dict[str, Given] = {}
         position = 0
         named = False
         fine = True
-        for item in given:
+        for item in arguments:
             name = item.argument.name
             if name is None:
                 if named:
@@ -57,7 +57,7 @@ class BuiltinCalls(Expressions):
                     return None
                 if position >= len(names):
                     takes = f"{len(names)} argument{'s' if len(names) != 1 else ''}"
-                    self.error(f"{what} takes {takes}, found {len(given)}", item.argument.span)
+                    self.error(f"{what} takes {takes}, found {len(arguments)}", item.argument.span)
                     return None
                 name = names[position]
                 position += 1
@@ -80,13 +80,13 @@ class BuiltinCalls(Expressions):
 
     def call_range(self, expression: Call, frame: Frame) -> object:
         """`range(stop)`, `range(start, stop)` or `range(start, stop, step)`."""
-        given = self.evaluate_arguments(expression, frame, True)
-        if not 1 <= len(given) <= 3 or any(g.argument.name is not None for g in given):
+        arguments = self.evaluate_arguments(expression, frame, True)
+        if not 1 <= len(arguments) <= 3 or any(g.argument.name is not None for g in arguments):
             self.error("range(…) takes one to three numbers", expression.span)
             return POISON
         numbers: list[int] = []
         is_symbolic = False
-        for item in given:
+        for item in arguments:
             value = item.value
             if isinstance(value, Dim):
                 value = self.unknown_number(value, "int", item.span)
@@ -102,16 +102,16 @@ class BuiltinCalls(Expressions):
         if is_symbolic:
             return SymbolicRange()
         if len(numbers) == 3 and numbers[2] == 0:
-            self.error("the step of range(…) must not be 0", given[2].span)
+            self.error("the step of range(…) must not be 0", arguments[2].span)
             return POISON
         return Range(range(*numbers))
 
     def call_builtin(self, builtin: Builtin, expression: Call, frame: Frame) -> object:
         """The result of a built-in function."""
-        given = self.evaluate_arguments(expression, frame, False)
+        arguments = self.evaluate_arguments(expression, frame, False)
         what = f"{builtin.name}(…)"
-        grouped = self._group_tensors(builtin, given)
-        if any(isinstance(g.value, Poison) for g in given):
+        grouped = self._group_tensors(builtin, arguments)
+        if any(isinstance(g.value, Poison) for g in arguments):
             return POISON
         assigned = self.assign_arguments(grouped, [p.name for p in builtin.parameters], what)
         if assigned is None:
@@ -129,22 +129,22 @@ class BuiltinCalls(Expressions):
             return folded
         return self._apply(builtin, assigned, expression)
 
-    def _group_tensors(self, builtin: Builtin, given: list[Given]) -> list[Given]:
+    def _group_tensors(self, builtin: Builtin, arguments: list[Given]) -> list[Given]:
         """The arguments with the run of tensors that a `tensors` parameter takes made one."""
         index = next((i for i, p in enumerate(builtin.parameters) if p.kind == "tensors"), None)
-        if index is None or index >= len(given) or given[index].argument.name is not None:
-            return given
-        if not isinstance(given[index].value, Value):
-            return given
+        if index is None or index >= len(arguments) or arguments[index].argument.name is not None:
+            return arguments
+        if not isinstance(arguments[index].value, Value):
+            return arguments
         stop = index
         while (
-            stop < len(given)
-            and given[stop].argument.name is None
-            and isinstance(given[stop].value, Value)
+            stop < len(arguments)
+            and arguments[stop].argument.name is None
+            and isinstance(arguments[stop].value, Value)
         ):
             stop += 1
-        items = tuple(g.value for g in given[index:stop])
-        return [*given[:index], Given(given[index].argument, items), *given[stop:]]
+        items = tuple(g.value for g in arguments[index:stop])
+        return [*arguments[:index], Given(arguments[index].argument, items), *arguments[stop:]]
 
     def _fold(self, builtin: Builtin, assigned: dict[str, Given], span: Span) -> object | None:
         if builtin.fold is None:
@@ -231,7 +231,8 @@ class BuiltinCalls(Expressions):
         operation = self.operation(builtin.name, operands, result, span, call.attributes)
         if is_list(result):
             return tuple(
-                Projection(found, operation.span, operation, i) for i, found in enumerate(result)
+                Projection(result_type, operation.span, operation, i)
+                for i, result_type in enumerate(result)
             )
         return operation
 
@@ -264,9 +265,9 @@ class BuiltinCalls(Expressions):
             if not isinstance(number, bool | int | float):
                 continue
             beside = promote_number(element, number) if element != "bool" else element
-            made = self.number_operand(number, beside, builtin.name, assigned[name].span)
-            if made is not None:
-                values[name] = made
+            operand = self.number_operand(number, beside, builtin.name, assigned[name].span)
+            if operand is not None:
+                values[name] = operand
 
     def _assign(
         self,

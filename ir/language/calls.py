@@ -60,9 +60,9 @@ class Calls(BuiltinCalls):
 
     def module_constant(self, name: str, frame: Frame) -> object:
         """The value of a top-level constant; evaluated once."""
-        found = frame.module.find(name)
-        assert found is not None
-        module, definition = found
+        constant = frame.module.find(name)
+        assert constant is not None
+        module, definition = constant
         assert isinstance(definition, Const | Let)
         key = (id(module), name)
         if key in self._constants:
@@ -115,11 +115,11 @@ class Calls(BuiltinCalls):
             case BuiltinRef(builtin=builtin) if builtin is not None:
                 return self.call_builtin(builtin, expression, frame)
             case FunctionRef():
-                given = self.evaluate_arguments(expression, frame, compile_time)
-                return self.call_function(target, given, expression.span)
+                arguments = self.evaluate_arguments(expression, frame, compile_time)
+                return self.call_function(target, arguments, expression.span)
             case LayerInstance():
-                given = self.evaluate_arguments(expression, frame, compile_time)
-                return self.call_layer(target, given, expression.span)
+                arguments = self.evaluate_arguments(expression, frame, compile_time)
+                return self.call_layer(target, arguments, expression.span)
             case LayerRef():
                 self.evaluate_arguments(expression, frame, compile_time)
                 name = target.definition.name
@@ -148,7 +148,7 @@ class Calls(BuiltinCalls):
             self.evaluate(inner, frame, compile_time=True), "trit", inner.span, "trit(…)"
         )
 
-    def call_layer(self, instance: LayerInstance, given: Sequence[Given], span: Span) -> object:
+    def call_layer(self, instance: LayerInstance, arguments: Sequence[Given], span: Span) -> object:
         """The result of a layer's `forward`."""
         forward = instance.members.get("forward")
         if not isinstance(forward, FunctionRef):
@@ -159,9 +159,9 @@ class Calls(BuiltinCalls):
                     notes=[("it is declared here", instance.definition.name_span)],
                 )
             return POISON
-        return self.call_function(forward, given, span)
+        return self.call_function(forward, arguments, span)
 
-    def call_function(self, target: FunctionRef, given: Sequence[Given], span: Span) -> object:
+    def call_function(self, target: FunctionRef, arguments: Sequence[Given], span: Span) -> object:
         """The result of a function for evaluated arguments."""
         function = target.definition
         what = self._title(target)
@@ -170,7 +170,7 @@ class Calls(BuiltinCalls):
                 self.error(f"{what} calls itself", span)
                 return POISON
         names = [a.name for a in function.arguments]
-        assigned = self.assign_arguments(given, names, what)
+        assigned = self.assign_arguments(arguments, names, what)
         if assigned is None:
             return POISON
         missing = [n for n in names if n not in assigned]
@@ -181,7 +181,7 @@ class Calls(BuiltinCalls):
                 notes=[(f"{what} is declared here", function.name_span)],
             )
             return POISON
-        if any(isinstance(g.value, Poison) for g in given):
+        if any(isinstance(g.value, Poison) for g in arguments):
             return self._stand_in(target, span)
         frame = Frame(target.module, target.instance, function)
         known = self.known_names(frame)
@@ -213,8 +213,12 @@ class Calls(BuiltinCalls):
         names = {n.identifier for d in node.dimensions for n in dimension_names(d)}
         if names - known:
             return POISON
-        found = self.run_time_type(node, frame)
-        return InputValue(found, span, "") if isinstance(found, TensorType) else POISON
+        parameter_type = self.run_time_type(node, frame)
+        return (
+            InputValue(parameter_type, span, "")
+            if isinstance(parameter_type, TensorType)
+            else POISON
+        )
 
     def _match_argument(
         self, argument: ArgumentDef, item: Given, frame: Frame, known: set[str], what: str

@@ -69,11 +69,11 @@ class TypedProgram:
             CompilationError: there is no such layer, or its arguments break a rule.
         """
         bag = DiagnosticBag()
-        found = self.entry() if layer is None else None
+        chosen = self.entry() if layer is None else None
         if layer is not None:
             definition = self.module.find(layer)
             if definition is not None and isinstance(definition[1], LayerDef):
-                found = definition[1]
+                chosen = definition[1]
                 module = definition[0]
             else:
                 names = [d.name for d in self.layers]
@@ -82,7 +82,7 @@ class TypedProgram:
                 raise AssertionError
         else:
             module = self.module
-        if found is None:
+        if chosen is None:
             bag.error("no layer has a fn forward and defaults for all its arguments", None)
             bag.raise_if_errors(self.sources)
             raise AssertionError
@@ -90,13 +90,13 @@ class TypedProgram:
         result: list[Elaborated | None] = [None]
 
         def run() -> None:
-            result[0] = elaborator.elaborate(found, module, generics or {})
+            result[0] = elaborator.elaborate(chosen, module, generics or {})
 
-        guarded(run, elaborator, found)
+        guarded(run, elaborator, chosen)
         bag.raise_if_errors(self.sources)
         graph = result[0]
         if graph is None:
-            bag.error(f"{found.name} cannot be elaborated", found.name_span)
+            bag.error(f"{chosen.name} cannot be elaborated", chosen.name_span)
             bag.raise_if_errors(self.sources)
             raise AssertionError
         return graph

@@ -65,8 +65,8 @@ def _multiply_monomials(a: Monomial, b: Monomial) -> Monomial:
     exponents: dict[Atom, int] = dict(a)
     for atom, exponent in b:
         exponents[atom] = exponents.get(atom, 0) + exponent
-    kept = [(atom, exponent) for atom, exponent in exponents.items() if exponent]
-    return tuple(sorted(kept, key=lambda item: str(item[0])))
+    factors = [(atom, exponent) for atom, exponent in exponents.items() if exponent]
+    return tuple(sorted(factors, key=lambda item: str(item[0])))
 
 
 @dataclass(frozen=True)
@@ -230,14 +230,14 @@ def _from_terms(terms: list[tuple[Monomial, Fraction]]) -> Dim:
     sums: dict[Monomial, Fraction] = {}
     for monomial, coefficient in terms:
         sums[monomial] = sums.get(monomial, Fraction(0)) + coefficient
-    kept = [(monomial, coefficient) for monomial, coefficient in sums.items() if coefficient]
-    if len(kept) > MAX_TERMS:
+    nonzero = [(monomial, coefficient) for monomial, coefficient in sums.items() if coefficient]
+    if len(nonzero) > MAX_TERMS:
         raise DimError("the dimension has too many terms")
     if any(
-        abs(c.numerator) >= MAX_MAGNITUDE or c.denominator >= MAX_MAGNITUDE for _, c in kept
-    ) or any(abs(exponent) > MAX_TERMS for monomial, _ in kept for _, exponent in monomial):
+        abs(c.numerator) >= MAX_MAGNITUDE or c.denominator >= MAX_MAGNITUDE for _, c in nonzero
+    ) or any(abs(exponent) > MAX_TERMS for monomial, _ in nonzero for _, exponent in monomial):
         raise DimError("the dimension does not fit in 64 bits")
-    return Dim(tuple(sorted(kept, key=lambda term: _monomial_key(term[0]))))
+    return Dim(tuple(sorted(nonzero, key=lambda term: _monomial_key(term[0]))))
 
 
 def divide(a: Dim, b: Dim) -> Dim:

@@ -183,12 +183,12 @@ class Elaborator(Layers):
         return _GOES_ON
 
     def _branch(
-        self, body: Sequence[Statement], condition: Opaque, taken: bool, frame: Frame
+        self, body: Sequence[Statement], condition: Opaque, runs: bool, frame: Frame
     ) -> Flow:
         assumptions = self.assumptions
         doubt, values = assumptions.doubt, assumptions.values
         if isinstance(condition, Condition):
-            if condition.is_equal == taken:
+            if condition.is_equal == runs:
                 assumptions.values = {**values, condition.symbol: condition.value}
         else:
             assumptions.doubt += 1
@@ -200,9 +200,11 @@ class Elaborator(Layers):
     def _join(self, blocks: list[dict[str, Local]], others: list[dict[str, Local]]) -> None:
         for block, other in zip(blocks, others, strict=True):
             for name, local in block.items():
-                found = other.get(name, local)
-                if found.value is not local.value:
-                    block[name] = Local(_joined(local.value, found.value), local.type, local.span)
+                counterpart = other.get(name, local)
+                if counterpart.value is not local.value:
+                    block[name] = Local(
+                        _joined(local.value, counterpart.value), local.type, local.span
+                    )
 
     def _for(self, statement: For, frame: Frame) -> Flow:
         items = self.evaluate(statement.iterable, frame, compile_time=True)
@@ -358,16 +360,16 @@ class Elaborator(Layers):
         data: ConstantData
         match item:
             case Trit(value=value):
-                data, found = value, TensorType("ternary", "trit", ())
+                data, constant_type = value, TensorType("ternary", "trit", ())
             case bool():
-                data, found = item, TensorType("dense", "bool", ())
+                data, constant_type = item, TensorType("dense", "bool", ())
             case int():
-                data, found = item, TensorType("dense", "int64", ())
+                data, constant_type = item, TensorType("dense", "int64", ())
             case float():
-                data, found = item, TensorType("dense", "float32", ())
+                data, constant_type = item, TensorType("dense", "float32", ())
             case _:
                 return None
-        return ConstantValue(found, forward.definition.span, data)
+        return ConstantValue(constant_type, forward.definition.span, data)
 
 
 def _first(bound: Dim | tuple[Dim, ...]) -> Dim:

@@ -167,9 +167,9 @@ class Expressions(Indexing):
 
     def _global_name(self, expression: Name, frame: Frame) -> object:
         name = expression.identifier
-        found = frame.module.find(name)
-        if found is not None:
-            module, definition = found
+        declaration = frame.module.find(name)
+        if declaration is not None:
+            module, definition = declaration
             if isinstance(definition, LayerDef):
                 return LayerRef(definition, module)
             if isinstance(definition, FunctionDef):
@@ -299,8 +299,8 @@ class Expressions(Indexing):
                 return left if right == is_and else right
             if isinstance(right, Opaque) and right.kind == "bool":
                 return Opaque("bool")
-        found = f"{describe(left)} and {describe(right)}"
-        self.error(f"'{node.operator}' needs two bools, found {found}", node.span)
+        operands = f"{describe(left)} and {describe(right)}"
+        self.error(f"'{node.operator}' needs two bools, found {operands}", node.span)
         return POISON
 
     def _binary(self, node: Binary, left: object, right: object) -> object:
@@ -312,8 +312,8 @@ class Expressions(Indexing):
                 return self.tensor_product(node, left, right)
             return self.tensor_operator(node, left, right)
         if symbol == "@":
-            found = f"{describe(left)} and {describe(right)}"
-            self.error(f"'@' needs two tensors, found {found}", node.span)
+            operands = f"{describe(left)} and {describe(right)}"
+            self.error(f"'@' needs two tensors, found {operands}", node.span)
             return POISON
         if symbol in COMPARISONS:
             return self._compare(node, left, right)
@@ -326,8 +326,8 @@ class Expressions(Indexing):
         for value in (a, b):
             bad = isinstance(value, bool) or not isinstance(value, int | float | Dim | Opaque)
             if bad or (isinstance(value, Opaque) and value.kind not in ("int", "float", "trit")):
-                found = f"{describe(left)} and {describe(right)}"
-                self.error(f"'{symbol}' needs two numbers, found {found}", span)
+                operands = f"{describe(left)} and {describe(right)}"
+                self.error(f"'{symbol}' needs two numbers, found {operands}", span)
                 return POISON
         if isinstance(a, Opaque) or isinstance(b, Opaque):
             kinds = {v.kind if isinstance(v, Opaque) else describe(v) for v in (a, b)}
@@ -405,8 +405,8 @@ class Expressions(Indexing):
             ]
             if all(good):
                 return Opaque("bool")
-        found = f"{describe(left)} and {describe(right)}"
-        self.error(f"'{symbol}' cannot compare {found}", span)
+        operands = f"{describe(left)} and {describe(right)}"
+        self.error(f"'{symbol}' cannot compare {operands}", span)
         return POISON
 
     def _compare_sizes(self, node: Binary, a: object, b: object) -> object:

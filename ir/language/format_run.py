@@ -203,15 +203,15 @@ class Run:
 
     def _loosest(self, start: int, stop: int) -> int:
         """The precedence of the loosest binary operator between brackets."""
-        found: list[int] = []
+        candidates: list[int] = []
         index = start
         while index < stop:
             if self._tokens[index].type in _CLOSER:
                 index = self._partner[index]
             elif self._precedence(index):
-                found.append(self._precedence(index))
+                candidates.append(self._precedence(index))
             index += 1
-        return min(found, default=0)
+        return min(candidates, default=0)
 
     def _bracket(self, opener: int, closer: int) -> Document:
         items = self._split(opener + 1, closer)

@@ -87,17 +87,17 @@ class Indexing(TensorOperators):
                     return None
                 stop = number
         if node.step is not None:
-            found = self._index_number(node.step, frame)
-            if found is None:
+            stride = self._index_number(node.step, frame)
+            if stride is None:
                 return None
-            step = found
+            step = stride
         return start, stop, step
 
     def _index_tensor(self, base: Value, expression: Index, frame: Frame) -> object:
-        found = base.type
-        if len(expression.indices) > found.rank:
+        tensor = base.type
+        if len(expression.indices) > tensor.rank:
             self.error(
-                f"{len(expression.indices)} indices for {found}, which has {found.rank} axes",
+                f"{len(expression.indices)} indices for {tensor}, which has {tensor.rank} axes",
                 expression.span,
             )
             return POISON
@@ -106,8 +106,8 @@ class Indexing(TensorOperators):
         steps: list[int] = []
         sizes: list[Dim] = []
         dropped: list[int] = []
-        call = RuleCall("slice", {"x": found}, {}, {}, self.assumptions)
-        for axis, size in enumerate(found.shape):
+        call = RuleCall("slice", {"x": tensor}, {}, {}, self.assumptions)
+        for axis, size in enumerate(tensor.shape):
             item = expression.indices[axis] if axis < len(expression.indices) else None
             try:
                 if item is None:
@@ -124,7 +124,7 @@ class Indexing(TensorOperators):
                     known = size.constant()
                     if known is not None and not -known <= number < known:
                         self.error(
-                            f"index {number} is out of range for axis {axis} of {found}", item.span
+                            f"index {number} is out of range for axis {axis} of {tensor}", item.span
                         )
                         return POISON
                     bounds = (number, number + 1 if number != -1 else None, 1)
@@ -139,28 +139,28 @@ class Indexing(TensorOperators):
             stops.append(stop)
             steps.append(bounds[2])
             sizes.append(Dim.of(1) if axis in dropped else length)
-        if found.kind == "spike" and 0 in dropped:
+        if tensor.kind == "spike" and 0 in dropped:
             self.error(
-                f"an index takes the time axis of {found} away: {DECODE_RULE}",
+                f"an index takes the time axis of {tensor} away: {DECODE_RULE}",
                 expression.span,
                 suggestion="write decode(…)",
             )
             return POISON
         value: Value = base
-        if tuple(sizes) != found.shape or any(s != 1 for s in steps):
+        if tuple(sizes) != tensor.shape or any(s != 1 for s in steps):
             value = self.operation(
                 "slice",
                 (base,),
-                found.with_shape(sizes),
+                tensor.with_shape(sizes),
                 expression.span,
                 {"starts": tuple(starts), "stops": tuple(stops), "steps": tuple(steps)},
             )
         if dropped:
-            kept = [d for i, d in enumerate(sizes) if i not in dropped]
+            shape = [d for i, d in enumerate(sizes) if i not in dropped]
             value = self.operation(
                 "squeeze",
                 (value,),
-                found.with_shape(kept),
+                tensor.with_shape(shape),
                 expression.span,
                 {"axes": tuple(dropped)},
             )

@@ -32,7 +32,7 @@ class Layers(Calls):
     """Makes layers and declares their members."""
 
     def make_layer(
-        self, target: LayerRef, given: Sequence[Given], span: Span, path: str
+        self, target: LayerRef, arguments: Sequence[Given], span: Span, path: str
     ) -> LayerInstance | Poison:
         """A layer with its generic arguments; poison after an error."""
         definition = target.definition
@@ -42,7 +42,7 @@ class Layers(Calls):
             self.error(f"a layer contains itself: {' -> '.join(names)}", span)
             return POISON
         names = [g.name for g in definition.generics]
-        assigned = self.assign_arguments(given, names, definition.name)
+        assigned = self.assign_arguments(arguments, names, definition.name)
         if assigned is None:
             return POISON
         for generic in definition.generics:
@@ -206,17 +206,17 @@ class Layers(Calls):
             return POISON if any(isinstance(i, Poison) for i in items) else items
         if isinstance(expression, Call) and isinstance(expression.callee, Name):
             name = expression.callee.identifier
-            found = None
+            declaration = None
             if name not in frame.dims and not (
                 frame.instance is not None
                 and (name in frame.instance.members or name in frame.instance.generics)
             ):
-                found = frame.module.find(name)
-            if found is not None and isinstance(found[1], LayerDef):
+                declaration = frame.module.find(name)
+            if declaration is not None and isinstance(declaration[1], LayerDef):
                 self.step(expression.span)
-                given = self.evaluate_arguments(expression, frame, True)
-                if any(isinstance(g.value, Poison) for g in given):
+                arguments = self.evaluate_arguments(expression, frame, True)
+                if any(isinstance(g.value, Poison) for g in arguments):
                     return POISON
-                target = LayerRef(found[1], found[0])
-                return self.make_layer(target, given, expression.span, path)
+                target = LayerRef(declaration[1], declaration[0])
+                return self.make_layer(target, arguments, expression.span, path)
         return self.evaluate(expression, frame, compile_time=True)

@@ -191,9 +191,9 @@ class Loader:
                 names = [p.name for p in (folder / wanted).parent.glob("*.tri")]
             except (OSError, ValueError):
                 continue
-            found = suggest(wanted.name, names)
-            if found is not None:
-                return found
+            nearest = suggest(wanted.name, names)
+            if nearest is not None:
+                return nearest
         return None
 
     def _read(self, path: Path, declaration: Import) -> Module | None:

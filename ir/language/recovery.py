@@ -355,8 +355,8 @@ class Recovery:
         elif token.type == "ELSE":
             self._report("'else' without an 'if' before it", token)
         else:
-            found = found_text(token)
-            self._report(f"expected {expected}, found {found}", token, suggestion, notes)
+            token_text = found_text(token)
+            self._report(f"expected {expected}, found {token_text}", token, suggestion, notes)
 
     def _open_bracket(self, start: int, position: int) -> int | None:
         """The innermost `(` or `[` that is open at `position`."""

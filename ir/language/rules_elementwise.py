@@ -26,9 +26,9 @@ def floating(call: RuleCall) -> Result:
 
 def along_axis(call: RuleCall) -> Result:
     """`x` converted to floats, worked on along `axis`."""
-    found = call.floating("x")
-    call.axis("axis", found.rank)
-    return found
+    x = call.floating("x")
+    call.axis("axis", x.rank)
+    return x
 
 
 def arithmetic(call: RuleCall) -> Result:
@@ -43,13 +43,13 @@ def arithmetic(call: RuleCall) -> Result:
 
 def ordered_range(call: RuleCall) -> Result:
     """`x` of numbers held between `min` and `max`, of which one may be absent."""
-    found = call.numeric("x")
+    x = call.numeric("x")
     low, high = call.attributes["min"], call.attributes["max"]
     if low is None and high is None:
         call.fail("needs 'min' or 'max'")
     if isinstance(low, float) and isinstance(high, float) and low > high:
         call.fail(f"'min' ({low}) is above 'max' ({high})", "min")
-    return found
+    return x
 
 
 def where(call: RuleCall) -> Result:
@@ -66,59 +66,59 @@ def where(call: RuleCall) -> Result:
 
 def cast(call: RuleCall) -> Result:
     """`x` with the element type `dtype`."""
-    found = call.types["x"]
-    if found.kind == "spike":
+    x = call.types["x"]
+    if x.kind == "spike":
         call.dense("x")
-    return found.with_element(str(call.number("dtype")))
+    return x.with_element(str(call.number("dtype")))
 
 
 def sign(call: RuleCall) -> Result:
     """The trit of each number."""
-    found = call.types["x"]
-    if found.kind == "ternary":
-        return found
+    x = call.types["x"]
+    if x.kind == "ternary":
+        return x
     return TensorType("ternary", "trit", call.numeric("x").shape)
 
 
 def ternarize(call: RuleCall) -> Result:
     """Trits, or their dense product with the scale."""
-    found = call.floating("x")
+    x = call.floating("x")
     threshold = call.attributes["threshold"]
     if isinstance(threshold, float) and threshold < 0:
         call.fail(f"'threshold' must not be negative, found {threshold}", "threshold")
     if call.attributes["axis"] is None:
-        call.attributes["axis"] = 0 if found.rank > 2 else max(found.rank - 1, 0)
-    elif found.rank:
-        call.axis("axis", found.rank)
+        call.attributes["axis"] = 0 if x.rank > 2 else max(x.rank - 1, 0)
+    elif x.rank:
+        call.axis("axis", x.rank)
     scale = call.number("scale")
     if scale == "none":
-        return TensorType("ternary", "trit", found.shape)
-    if scale == "channel" and found.rank == 0:
+        return TensorType("ternary", "trit", x.shape)
+    if scale == "channel" and x.rank == 0:
         call.fail('scale="channel" needs at least one axis', "scale")
-    return found
+    return x
 
 
 def pack(call: RuleCall) -> Result:
     """Four trits to a byte."""
-    found = call.ternary("x")
+    x = call.ternary("x")
     count = Dim.of(1)
-    for dim in found.shape:
+    for dim in x.shape:
         count = count * dim
     return dense("int8", call.assumptions.floor_divide(count + 3, Dim.of(4)))
 
 
 def unpack(call: RuleCall) -> Result:
     """Trits of the given shape from packed bytes."""
-    found = call.rank("x", 1, like="Tensor<int8>[bytes]")
-    if found.kind != "dense" or found.element != "int8":
-        call.fail(f"needs 'x' of the form Tensor<int8>[bytes], found {found}", "x")
+    x = call.rank("x", 1, like="Tensor<int8>[bytes]")
+    if x.kind != "dense" or x.element != "int8":
+        call.fail(f"needs 'x' of the form Tensor<int8>[bytes], found {x}", "x")
     shape = checked_shape(call)
     count = Dim.of(1)
     for dim in shape:
         count = count * dim
     size = call.assumptions.floor_divide(count + 3, Dim.of(4))
-    if not call.same(size, found.shape[0]):
-        call.fail(f"{count} trits take {size} bytes, found {found.shape[0]}", "shape")
+    if not call.same(size, x.shape[0]):
+        call.fail(f"{count} trits take {size} bytes, found {x.shape[0]}", "shape")
     return TensorType("ternary", "trit", shape)
 
 
@@ -141,23 +141,23 @@ def checked_shape(call: RuleCall) -> tuple[Dim, ...]:
     return shape
 
 
-def _per_channel(call: RuleCall, found: TensorType) -> None:
+def _per_channel(call: RuleCall, x: TensorType) -> None:
     names = [name for name in ("scale", "zero_point") if name in call.types]
     axis = call.attributes["axis"]
     if axis is None:
         if any(call.types[name].rank for name in names):
             call.fail("needs 'axis' where 'scale' or 'zero_point' is one number per channel")
         return
-    size = found.shape[call.axis("axis", found.rank)]
+    size = x.shape[call.axis("axis", x.rank)]
     for name in names:
-        given = call.types[name]
-        if given.rank != 1 or not call.same(given.shape[0], size):
-            call.fail(f"needs '{name}' of shape [{size}], found {given}", name)
+        vector = call.types[name]
+        if vector.rank != 1 or not call.same(vector.shape[0], size):
+            call.fail(f"needs '{name}' of shape [{size}], found {vector}", name)
 
 
 def quantize(call: RuleCall) -> Result:
     """Integers of the smallest type with `bits`."""
-    found = call.floating("x")
+    x = call.floating("x")
     bits = call.number("bits")
     if not 2 <= bits <= 32:
         call.fail(f"'bits' must be between 2 and 32, found {bits}", "bits")
@@ -165,20 +165,20 @@ def quantize(call: RuleCall) -> Result:
         call.floating("scale")
     elif isinstance(call.attributes["scale"], float) and call.attributes["scale"] <= 0:
         call.fail(f"'scale' must be positive, found {call.attributes['scale']}", "scale")
-    _per_channel(call, found)
-    return found.with_element("int8" if bits <= 8 else "int16" if bits <= 16 else "int32")
+    _per_channel(call, x)
+    return x.with_element("int8" if bits <= 8 else "int16" if bits <= 16 else "int32")
 
 
 def dequantize(call: RuleCall) -> Result:
     """`float32` numbers from integers."""
-    found = call.numeric("x")
-    if not found.is_integer or found.element == "int64":
-        hint = "convert it with cast(…, int32)" if found.is_integer else None
-        call.fail(f"needs integers of at most 32 bits, found {found}", "x", hint)
+    x = call.numeric("x")
+    if not x.is_integer or x.element == "int64":
+        hint = "convert it with cast(…, int32)" if x.is_integer else None
+        call.fail(f"needs integers of at most 32 bits, found {x}", "x", hint)
     if "scale" in call.types:
         call.floating("scale")
-    _per_channel(call, found)
-    return found.with_element("float32")
+    _per_channel(call, x)
+    return x.with_element("float32")
 
 
 def whole_root(value: int | float) -> float:

@@ -168,23 +168,23 @@ def einsum(call: RuleCall) -> Result:
     if len(terms) != len(tensors):
         call.fail(f"the equation has {len(terms)} terms for {len(tensors)} tensors", "equation")
     sizes: dict[str, Dim] = {}
-    for number, (term, found) in enumerate(zip(terms, tensors, strict=True)):
-        if found.kind == "spike":
-            call.fail(f"needs dense tensors, found {found}", None, "use decode(…) first")
-        if found.element == "bool":
-            call.fail(f"needs numbers, found {found}")
+    for number, (term, operand) in enumerate(zip(terms, tensors, strict=True)):
+        if operand.kind == "spike":
+            call.fail(f"needs dense tensors, found {operand}", None, "use decode(…) first")
+        if operand.element == "bool":
+            call.fail(f"needs numbers, found {operand}")
         if len(set(term)) != len(term):
             call.fail(f"the term '{term}' repeats a letter", "equation")
-        if len(term) != found.rank:
-            call.fail(f"the term '{term}' does not fit {found}", "equation")
-        for letter, size in zip(term, found.shape, strict=True):
+        if len(term) != operand.rank:
+            call.fail(f"the term '{term}' does not fit {operand}", "equation")
+        for letter, size in zip(term, operand.shape, strict=True):
             if not call.same(sizes.setdefault(letter, size), size):
                 call.fail(f"'{letter}' is {sizes[letter]} and, in tensor {number + 1}, {size}")
     if len(set(output)) != len(output) or set(output) - sizes.keys():
         call.fail(f"the result '{output}' must name letters of the terms, each once", "equation")
     element = "int8"
-    for found in tensors:
-        element = promote(element, found.element)
+    for operand in tensors:
+        element = promote(element, operand.element)
     element = accumulator(element, element)
     call.attributes["equation"] = equation
     call.casts["tensors"] = element
@@ -215,12 +215,12 @@ def layer_norm(call: RuleCall) -> Result:
     for name in ("weight", "bias"):
         if name not in call.types:
             continue
-        found = call.floating(name)
-        if found.rank != len(shape) or not all(
-            call.same(a, b) for a, b in zip(found.shape, shape, strict=True)
+        parameter = call.floating(name)
+        if parameter.rank != len(shape) or not all(
+            call.same(a, b) for a, b in zip(parameter.shape, shape, strict=True)
         ):
             wanted = ", ".join(str(d) for d in shape)
-            call.fail(f"needs '{name}' of shape [{wanted}], found {found}", name)
+            call.fail(f"needs '{name}' of shape [{wanted}], found {parameter}", name)
     _positive_eps(call)
     return x
 

@@ -13,13 +13,13 @@ RESETS = ("subtract", "to_value", "none")
 
 def driven(call: RuleCall) -> TensorType:
     """The type of `x`, a train or a current with time as its first axis."""
-    found = call.types["x"]
-    if found.kind == "spike":
-        return found
-    found = call.floating("x")
-    if not found.rank:
-        call.fail(f"needs a current with time as its first axis, found {found}", "x")
-    return found
+    x = call.types["x"]
+    if x.kind == "spike":
+        return x
+    x = call.floating("x")
+    if not x.rank:
+        call.fail(f"needs a current with time as its first axis, found {x}", "x")
+    return x
 
 
 def check_positive(call: RuleCall, *names: str) -> None:
@@ -30,16 +30,16 @@ def check_positive(call: RuleCall, *names: str) -> None:
             call.fail(f"'{name}' must be positive, found {value}", name)
 
 
-def _settings(call: RuleCall, found: TensorType, *names: str) -> None:
+def _settings(call: RuleCall, x: TensorType, *names: str) -> None:
     """Check settings: numbers above 0 or, for `kappa`, from 0; tensors that fit a step."""
     for name in names:
         if name in call.types:
-            given = call.floating(name)
-            shape = call.broadcast(found.shape[1:], given.shape)
-            if len(shape) != found.rank - 1 or not all(
-                call.same(a, b) for a, b in zip(shape, found.shape[1:], strict=True)
+            setting = call.floating(name)
+            shape = call.broadcast(x.shape[1:], setting.shape)
+            if len(shape) != x.rank - 1 or not all(
+                call.same(a, b) for a, b in zip(shape, x.shape[1:], strict=True)
             ):
-                call.fail(f"'{name}' ({given}) does not fit a step of {found}", name)
+                call.fail(f"'{name}' ({setting}) does not fit a step of {x}", name)
             continue
         value = call.attributes[name]
         if name == "kappa":
@@ -55,16 +55,16 @@ def _is_euler(call: RuleCall, name: str) -> bool:
     return name.startswith("tau") and call.attributes.get("decay") == "euler"
 
 
-def _initial(call: RuleCall, found: TensorType) -> None:
+def _initial(call: RuleCall, x: TensorType) -> None:
     if "initial" not in call.types:
         return
-    given = call.floating("initial")
-    step = found.shape[1:]
-    if given.rank != len(step) or not all(
-        call.same(a, b) for a, b in zip(given.shape, step, strict=True)
+    initial = call.floating("initial")
+    step = x.shape[1:]
+    if initial.rank != len(step) or not all(
+        call.same(a, b) for a, b in zip(initial.shape, step, strict=True)
     ):
         wanted = ", ".join(str(d) for d in step)
-        call.fail(f"needs 'initial' of shape [{wanted}], found {given}", "initial")
+        call.fail(f"needs 'initial' of shape [{wanted}], found {initial}", "initial")
 
 
 def _reset(call: RuleCall) -> None:
@@ -79,21 +79,21 @@ def _reset(call: RuleCall) -> None:
 
 def _fires(*settings: str) -> Rule:
     def rule(call: RuleCall) -> Result:
-        found = driven(call)
-        _settings(call, found, *settings)
-        _initial(call, found)
+        x = driven(call)
+        _settings(call, x, *settings)
+        _initial(call, x)
         _reset(call)
-        return TensorType("spike", "bool", found.shape)
+        return TensorType("spike", "bool", x.shape)
 
     return rule
 
 
 def _trace(*settings: str) -> Rule:
     def rule(call: RuleCall) -> Result:
-        found = driven(call)
-        _settings(call, found, *settings)
-        _initial(call, found)
-        return TensorType("dense", found.element if found.is_float else "float32", found.shape)
+        x = driven(call)
+        _settings(call, x, *settings)
+        _initial(call, x)
+        return TensorType("dense", x.element if x.is_float else "float32", x.shape)
 
     return rule
 

@@ -17,78 +17,78 @@ def count(dims: tuple[Dim, ...]) -> Dim:
     return product
 
 
-def _keeps_time(call: RuleCall, kept: bool) -> None:
-    found = call.types["x"]
-    if found.kind == "spike" and not kept:
-        call.fail(f"would move the time axis of {found}", "x", "use decode(…) first")
+def _keeps_time(call: RuleCall, keeps: bool) -> None:
+    x = call.types["x"]
+    if x.kind == "spike" and not keeps:
+        call.fail(f"would move the time axis of {x}", "x", "use decode(…) first")
 
 
 def reshape(call: RuleCall) -> Result:
     """The same elements in another shape; one size may be -1."""
-    found = call.types["x"]
-    given: list[Dim | None] = []
+    x = call.types["x"]
+    sizes: list[Dim | None] = []
     for size in call.attributes["shape"]:
         if size == -1:
-            given.append(None)
+            sizes.append(None)
         elif isinstance(size, int) and size < 1:
             call.fail(f"a size must be at least 1, or -1 to be inferred, found {size}", "shape")
         else:
-            given.append(Dim.lift(size))
-    if given.count(None) > 1:
+            sizes.append(Dim.lift(size))
+    if sizes.count(None) > 1:
         call.fail("only one size may be -1", "shape")
-    total = count(found.shape)
-    rest = count(tuple(d for d in given if d is not None))
-    if None in given:
+    total = count(x.shape)
+    rest = count(tuple(d for d in sizes if d is not None))
+    if None in sizes:
         try:
             inferred = total / rest
         except DimError:
-            call.fail(f"{total} elements of {found} do not fill rows of {rest}", "shape")
+            call.fail(f"{total} elements of {x} do not fill rows of {rest}", "shape")
         if not inferred.is_unknown:
             call.assumptions.assume_whole(inferred)
-        shape = tuple(inferred if d is None else d for d in given)
+        shape = tuple(inferred if d is None else d for d in sizes)
     else:
         if not call.same(total, rest):
-            wanted = ", ".join(str(d) for d in given)
-            call.fail(f"{found} has {total} elements but [{wanted}] has {rest}", "shape")
-        shape = tuple(d for d in given if d is not None)
-    _keeps_time(call, bool(shape) and bool(found.shape) and call.same(shape[0], found.shape[0]))
+            wanted = ", ".join(str(d) for d in sizes)
+            call.fail(f"{x} has {total} elements but [{wanted}] has {rest}", "shape")
+        shape = tuple(d for d in sizes if d is not None)
+    _keeps_time(call, bool(shape) and bool(x.shape) and call.same(shape[0], x.shape[0]))
     call.attributes["shape"] = tuple(d.simplified() for d in shape)
-    return found.with_shape(shape)
+    return x.with_shape(shape)
 
 
 def flatten(call: RuleCall) -> Result:
     """Axes `start` to `end`, both included, made one."""
-    found = call.types["x"]
-    if not found.rank:
-        call.fail(f"needs at least one axis, found {found}", "x")
-    start, end = call.axis("start", found.rank), call.axis("end", found.rank)
+    x = call.types["x"]
+    if not x.rank:
+        call.fail(f"needs at least one axis, found {x}", "x")
+    start, end = call.axis("start", x.rank), call.axis("end", x.rank)
     if start > end:
         call.fail(f"'start' ({start}) is after 'end' ({end})", "start")
     _keeps_time(call, start > 0 or end == 0)
-    shape = found.shape
-    return found.with_shape((*shape[:start], count(shape[start : end + 1]), *shape[end + 1 :]))
+    shape = x.shape
+    return x.with_shape((*shape[:start], count(shape[start : end + 1]), *shape[end + 1 :]))
 
 
 def transpose(call: RuleCall) -> Result:
     """Two axes swapped."""
-    found = call.types["x"]
-    a, b = call.axis("axis0", found.rank), call.axis("axis1", found.rank)
-    axes = list(range(found.rank))
+    x = call.types["x"]
+    a, b = call.axis("axis0", x.rank), call.axis("axis1", x.rank)
+    axes = list(range(x.rank))
     axes[a], axes[b] = b, a
     _keeps_time(call, axes[0] == 0)
     call.attributes.clear()
     call.attributes["axes"] = tuple(axes)
-    return found.with_shape([found.shape[i] for i in axes])
+    return x.with_shape([x.shape[i] for i in axes])
 
 
 def permute(call: RuleCall) -> Result:
     """Axes in another order."""
-    found = call.types["x"]
-    axes = call.axes("axes", found.rank)
-    if len(axes) != found.rank:
-        call.fail(f"needs {found.rank} axes for {found}, found {len(axes)}", "axes")
+    x = call.types["x"]
+    axes = call.axes("axes", x.rank)
+    if len(axes) != x.rank:
+        call.fail(f"needs {x.rank} axes for {x}, found {len(axes)}", "axes")
     _keeps_time(call, axes[:1] == (0,))
-    return found.with_shape([found.shape[i] for i in axes])
+    return x.with_shape([x.shape[i] for i in axes])
 
 
 def _joined(call: RuleCall) -> tuple[TensorType, tuple[TensorType, ...]]:
@@ -99,10 +99,10 @@ def _joined(call: RuleCall) -> tuple[TensorType, tuple[TensorType, ...]]:
     if len(kinds) == 1 and tensors[0].kind != "dense":
         return tensors[0], tensors
     element = tensors[0].element
-    for found in tensors:
-        if found.kind == "spike":
+    for operand in tensors:
+        if operand.kind == "spike":
             call.fail("cannot join a SpikeTensor with dense tensors", "tensors", "use decode(…)")
-        element = promote(element, found.element)
+        element = promote(element, operand.element)
     call.casts["tensors"] = element
     return tensors[0].with_element(element), tensors
 
@@ -142,10 +142,10 @@ def stack(call: RuleCall) -> Result:
 
 def split(call: RuleCall) -> Result:
     """Parts along an axis: a number of equal ones, or a list of sizes."""
-    found = call.types["x"]
-    axis = call.axis("axis", found.rank)
+    x = call.types["x"]
+    axis = call.axis("axis", x.rank)
     _keeps_time(call, axis > 0)
-    size = found.shape[axis]
+    size = x.shape[axis]
     sections = call.attributes["sections"]
     if isinstance(sections, tuple):
         listed = as_tuple(sections)
@@ -168,8 +168,8 @@ def split(call: RuleCall) -> Result:
         call.assumptions.assume_whole(part)
         sizes = (part,) * number
     call.attributes["sections"] = tuple(s.simplified() for s in sizes)
-    shape = found.shape
-    return tuple(found.with_shape((*shape[:axis], s, *shape[axis + 1 :])) for s in sizes)
+    shape = x.shape
+    return tuple(x.with_shape((*shape[:axis], s, *shape[axis + 1 :])) for s in sizes)
 
 
 def slice_size(
@@ -212,81 +212,79 @@ def slice_size(
 
 def slice_axis(call: RuleCall) -> Result:
     """One axis cut to `start:stop:step`."""
-    found = call.types["x"]
-    axis = call.axis("axis", found.rank)
+    x = call.types["x"]
+    axis = call.axis("axis", x.rank)
     stop = call.attributes["stop"]
     start, end, size = slice_size(
-        call, found.shape[axis], call.number("start"), stop, call.number("step")
+        call, x.shape[axis], call.number("start"), stop, call.number("step")
     )
     step = call.attributes["step"]
-    rank = found.rank
+    rank = x.rank
     call.attributes.clear()
-    full = [found.shape[i].constant() for i in range(rank)]
+    full = [x.shape[i].constant() for i in range(rank)]
     call.attributes["starts"] = tuple(start if i == axis else 0 for i in range(rank))
     call.attributes["stops"] = tuple(end if i == axis else full[i] for i in range(rank))
     call.attributes["steps"] = tuple(step if i == axis else 1 for i in range(rank))
-    return found.with_shape((*found.shape[:axis], size, *found.shape[axis + 1 :]))
+    return x.with_shape((*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
 def pad(call: RuleCall) -> Result:
     """Padding by pairs from the last axis backwards, as in PyTorch."""
-    found = call.numeric("x")
+    x = call.numeric("x")
     padding = call.attributes["padding"]
     amounts = [call.known(p) for p in as_tuple(padding)]
-    if len(amounts) % 2 or len(amounts) > 2 * found.rank:
-        call.fail(f"'padding' needs pairs for at most {found.rank} axes", "padding")
+    if len(amounts) % 2 or len(amounts) > 2 * x.rank:
+        call.fail(f"'padding' needs pairs for at most {x.rank} axes", "padding")
     if any(p < 0 for p in amounts):
         call.fail("'padding' must not be negative", "padding", "use slice(…) to cut")
-    low, high = [0] * found.rank, [0] * found.rank
+    low, high = [0] * x.rank, [0] * x.rank
     for i in range(len(amounts) // 2):
-        low[found.rank - 1 - i] = amounts[2 * i]
-        high[found.rank - 1 - i] = amounts[2 * i + 1]
+        low[x.rank - 1 - i] = amounts[2 * i]
+        high[x.rank - 1 - i] = amounts[2 * i + 1]
     del call.attributes["padding"]
     call.attributes["low"], call.attributes["high"] = tuple(low), tuple(high)
     value = call.attributes["value"]
-    if isinstance(value, float) and found.is_integer and not value.is_integer():
-        call.fail(f"'value' {value} does not fit {found}", "value")
-    sizes = [d + (a + b) for d, a, b in zip(found.shape, low, high, strict=True)]
-    return found.with_shape(sizes)
+    if isinstance(value, float) and x.is_integer and not value.is_integer():
+        call.fail(f"'value' {value} does not fit {x}", "value")
+    sizes = [d + (a + b) for d, a, b in zip(x.shape, low, high, strict=True)]
+    return x.with_shape(sizes)
 
 
 def squeeze(call: RuleCall) -> Result:
     """Axes of size 1 removed."""
-    found = call.types["x"]
-    axes = call.axes("axis", found.rank)
+    x = call.types["x"]
+    axes = call.axes("axis", x.rank)
     _keeps_time(call, 0 not in axes)
     for axis in axes:
-        if found.shape[axis].constant() not in (1, None) or not call.same(
-            found.shape[axis], Dim.of(1)
-        ):
-            call.fail(f"axis {axis} of {found} is not 1", "axis")
+        if x.shape[axis].constant() not in (1, None) or not call.same(x.shape[axis], Dim.of(1)):
+            call.fail(f"axis {axis} of {x} is not 1", "axis")
     call.attributes["axes"] = call.attributes.pop("axis")
-    return found.with_shape([d for i, d in enumerate(found.shape) if i not in axes])
+    return x.with_shape([d for i, d in enumerate(x.shape) if i not in axes])
 
 
 def unsqueeze(call: RuleCall) -> Result:
     """An axis of size 1 added."""
-    found = call.types["x"]
-    given = call.attributes["axis"]
-    extra = len(as_tuple(given))
-    axes = call.axes("axis", found.rank + extra)
+    x = call.types["x"]
+    axis = call.attributes["axis"]
+    extra = len(as_tuple(axis))
+    axes = call.axes("axis", x.rank + extra)
     _keeps_time(call, 0 not in axes)
-    dims = iter(found.shape)
+    dims = iter(x.shape)
     call.attributes["axes"] = tuple(sorted(call.attributes.pop("axis")))
-    rank = found.rank + extra
-    return found.with_shape([Dim.of(1) if i in axes else next(dims) for i in range(rank)])
+    rank = x.rank + extra
+    return x.with_shape([Dim.of(1) if i in axes else next(dims) for i in range(rank)])
 
 
 def expand(call: RuleCall) -> Result:
     """Axes of size 1 repeated; -1 keeps a size."""
-    found = call.types["x"]
-    given = call.attributes["shape"]
-    offset = len(given) - found.rank
+    x = call.types["x"]
+    sizes = call.attributes["shape"]
+    offset = len(sizes) - x.rank
     if offset < 0:
-        call.fail(f"the new shape has fewer axes than {found}", "shape")
+        call.fail(f"the new shape has fewer axes than {x}", "shape")
     shape: list[Dim] = []
-    for i, size in enumerate(given):
-        old = found.shape[i - offset] if i >= offset else Dim.of(1)
+    for i, size in enumerate(sizes):
+        old = x.shape[i - offset] if i >= offset else Dim.of(1)
         if size == -1:
             if i < offset:
                 call.fail("a new axis needs a size", "shape")
@@ -300,18 +298,18 @@ def expand(call: RuleCall) -> Result:
         shape.append(new)
     _keeps_time(call, offset == 0)
     call.attributes["shape"] = tuple(d.simplified() for d in shape)
-    return found.with_shape(shape)
+    return x.with_shape(shape)
 
 
 def gather(call: RuleCall) -> Result:
     """Entries of `x` along an axis at integer indices (NumPy's `take`)."""
-    found = call.types["x"]
+    x = call.types["x"]
     indices = call.dense("indices")
     if not indices.is_integer:
         call.fail(f"needs integer indices, found {indices}", "indices")
-    axis = call.axis("axis", found.rank)
+    axis = call.axis("axis", x.rank)
     _keeps_time(call, axis > 0)
-    return found.with_shape((*found.shape[:axis], *indices.shape, *found.shape[axis + 1 :]))
+    return x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 
 def _pool(call: RuleCall) -> Result:
@@ -360,22 +358,22 @@ def global_avg_pool2d(call: RuleCall) -> Result:
     return x.with_shape((*x.shape[:-2], Dim.of(1), Dim.of(1)))
 
 
-def _reduced(call: RuleCall, found: TensorType) -> TensorType:
-    axes = call.axes("axis", found.rank)
+def _reduced(call: RuleCall, x: TensorType) -> TensorType:
+    axes = call.axes("axis", x.rank)
     keep = call.number("keepdims")
     call.attributes["axes"] = tuple(sorted(call.attributes.pop("axis")))
     if keep:
-        return found.with_shape([Dim.of(1) if i in axes else d for i, d in enumerate(found.shape)])
-    return found.with_shape([d for i, d in enumerate(found.shape) if i not in axes])
+        return x.with_shape([Dim.of(1) if i in axes else d for i, d in enumerate(x.shape)])
+    return x.with_shape([d for i, d in enumerate(x.shape) if i not in axes])
 
 
 def total(call: RuleCall) -> Result:
     """Sum; integers and trits add up in `int64`."""
-    found = call.dense("x")
-    if not found.is_float:
+    x = call.dense("x")
+    if not x.is_float:
         call.casts["x"] = "int64"
-        found = found.with_element("int64")
-    return _reduced(call, found)
+        x = x.with_element("int64")
+    return _reduced(call, x)
 
 
 def mean(call: RuleCall) -> Result:
@@ -390,12 +388,12 @@ def extreme(call: RuleCall) -> Result:
 
 def argmax(call: RuleCall) -> Result:
     """Index of the largest, the first among equals."""
-    found = call.numeric("x")
-    if not found.rank:
+    x = call.numeric("x")
+    if not x.rank:
         call.fail("needs at least one axis", "x")
-    axis = call.axis("axis", found.rank)
+    axis = call.axis("axis", x.rank)
     size = (Dim.of(1),) if call.number("keepdims") else ()
-    shape = (*found.shape[:axis], *size, *found.shape[axis + 1 :])
+    shape = (*x.shape[:axis], *size, *x.shape[axis + 1 :])
     return TensorType("dense", "int64", shape)
 
 

@@ -43,62 +43,60 @@ def encode(call: RuleCall) -> Result:
     time = Dim.lift(call.attributes["timesteps"])
     if scheme == "direct" and call.types["x"].element == "bool":
         return TensorType("spike", "bool", (time, *call.dense("x").shape))
-    found = call.floating("x")
+    x = call.floating("x")
     if scheme == "delta":
-        if not found.rank or not call.same(found.shape[0], time):
-            call.fail(f'scheme "delta" needs x of shape [{time}, ..], found {found}', "x")
-        return TensorType("spike", "bool", found.shape)
+        if not x.rank or not call.same(x.shape[0], time):
+            call.fail(f'scheme "delta" needs x of shape [{time}, ..], found {x}', "x")
+        return TensorType("spike", "bool", x.shape)
     if scheme == "direct":
-        return TensorType("dense", found.element, (time, *found.shape))
-    return TensorType("spike", "bool", (time, *found.shape))
+        return TensorType("dense", x.element, (time, *x.shape))
+    return TensorType("spike", "bool", (time, *x.shape))
 
 
 def _check_encoding(call: RuleCall, scheme: str) -> None:
-    given = call.attributes
+    values = call.attributes
     for name, schemes in (("period", ("latency", "phase")), ("threshold", ("latency", "delta"))):
-        if given[name] is not None and scheme not in schemes:
+        if values[name] is not None and scheme not in schemes:
             wanted = " or ".join(f'"{s}"' for s in schemes)
             call.fail(f"'{name}' needs the scheme {wanted}, found \"{scheme}\"", name)
-    if scheme == "delta" and given["threshold"] is None:
-        given["threshold"] = RISE
-    if given["period"] is not None:
+    if scheme == "delta" and values["threshold"] is None:
+        values["threshold"] = RISE
+    if values["period"] is not None:
         _check_count(call, "period", 1)
-    name = "timesteps" if given["period"] is None else "period"
-    if scheme == "phase" and isinstance(given[name], int) and given[name] > MAX_PHASE_PERIOD:
+    name = "timesteps" if values["period"] is None else "period"
+    steps = values[name]
+    if scheme == "phase" and isinstance(steps, int) and steps > MAX_PHASE_PERIOD:
         hint = None if name == "period" else "give a shorter period=…"
-        call.fail(
-            f'scheme "phase" has at most {MAX_PHASE_PERIOD} steps in a period, found {given[name]}',
-            name,
-            hint,
-        )
-    if isinstance(given["seed"], int) and not 0 <= given["seed"] < 2**63:
-        call.fail(f"'seed' must be from 0 to 2^63 - 1, found {given['seed']}", "seed")
-    if isinstance(given["dt"], float) and given["dt"] <= 0:
-        call.fail(f"'dt' must be positive, found {given['dt']}", "dt")
+        limit = f'scheme "phase" has at most {MAX_PHASE_PERIOD} steps in a period'
+        call.fail(f"{limit}, found {steps}", name, hint)
+    if isinstance(values["seed"], int) and not 0 <= values["seed"] < 2**63:
+        call.fail(f"'seed' must be from 0 to 2^63 - 1, found {values['seed']}", "seed")
+    if isinstance(values["dt"], float) and values["dt"] <= 0:
+        call.fail(f"'dt' must be positive, found {values['dt']}", "dt")
 
 
 def decode(call: RuleCall) -> Result:
     """Numbers from a train; `membrane` reads the trace of a leaky integrator."""
-    found = call.types["s"]
+    s = call.types["s"]
     scheme = call.number("scheme")
     if scheme == "membrane":
-        found = found if found.kind == "spike" else call.floating("s")
+        s = s if s.kind == "spike" else call.floating("s")
     elif call.attributes["readout"] not in (None, "last"):
         call.fail(f'\'readout\' needs the scheme "membrane", found "{scheme}"', "readout")
-    elif found.kind != "spike":
-        call.fail(f"needs a SpikeTensor, found {found}", "s", "make one with encode(…) or lif(…)")
-    if not found.rank:
+    elif s.kind != "spike":
+        call.fail(f"needs a SpikeTensor, found {s}", "s", "make one with encode(…) or lif(…)")
+    if not s.rank:
         call.fail("needs a time axis", "s")
-    element = found.element if found.is_float else "float32"
-    return TensorType("dense", element, found.shape[1:])
+    element = s.element if s.is_float else "float32"
+    return TensorType("dense", element, s.shape[1:])
 
 
 def spiking_attention(call: RuleCall) -> Result:
     """Trains of shape [T, N, tokens, channels]; keys and values may have other tokens (`ssa`)."""
     trains = [call.types[name] for name in ("query", "key", "value")]
-    for name, found in zip(("query", "key", "value"), trains, strict=True):
-        if found.kind != "spike" or found.rank != 4:
-            call.fail(f"needs '{name}' of the form SpikeTensor[T, N, L, D], found {found}", name)
+    for name, train in zip(("query", "key", "value"), trains, strict=True):
+        if train.kind != "spike" or train.rank != 4:
+            call.fail(f"needs '{name}' of the form SpikeTensor[T, N, L, D], found {train}", name)
     query, key, value = trains
     for other in (key, value):
         if not all(call.same(a, b) for a, b in zip(query.shape[:2], other.shape[:2], strict=True)):
@@ -121,23 +119,23 @@ def spiking_attention(call: RuleCall) -> Result:
 
 def temporal_batch_norm(call: RuleCall) -> Result:
     """Statistics shared over batch and time; a train is normalised as numbers."""
-    found = driven(call)
-    axis = call.axis("axis", found.rank)
+    x = driven(call)
+    axis = call.axis("axis", x.rank)
     if axis == 0:
         call.fail("needs the channels on another axis than time", "axis")
     for name in ("running_mean", "running_var", "weight", "bias"):
-        call.vector(name, found.shape[axis], "one per channel")
+        call.vector(name, x.shape[axis], "one per channel")
     check_positive(call, "threshold", "alpha", "eps")
-    return TensorType("dense", found.element if found.is_float else "float32", found.shape)
+    return TensorType("dense", x.element if x.is_float else "float32", x.shape)
 
 
 def delay(call: RuleCall) -> Result:
     """The train or trace, later by whole steps."""
-    found = call.types["x"]
-    if found.kind == "ternary" or not found.rank:
-        call.fail(f"needs a spike train or a trace with time first, found {found}", "x")
+    x = call.types["x"]
+    if x.kind == "ternary" or not x.rank:
+        call.fail(f"needs a spike train or a trace with time first, found {x}", "x")
     _check_count(call, "steps", 0)
-    return found
+    return x
 
 
 _SCHEMES = ("rate", "regular", "latency", "direct", "delta", "phase")

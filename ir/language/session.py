@@ -186,8 +186,8 @@ class Session:
         if self.budget.operations > self.limits.operations:
             self.exhaust(f"the program makes more than {self.limits.operations:,} operations", span)
         types = result if isinstance(result, tuple) else (result,)
-        for found in types:
-            self.check_size(found, span)
+        for result_type in types:
+            self.check_size(result_type, span)
         return Operation(
             types[0], self.place(span), function, tuple(operands), dict(attributes or {}), types
         )
@@ -203,20 +203,20 @@ class Session:
 
     def cast(self, value: Value, element: str, span: Span) -> Value:
         """`value` as a dense tensor of `element`; itself where it is one."""
-        found = value.type
-        if found.kind == "dense" and found.element == element:
+        source_type = value.type
+        if source_type.kind == "dense" and source_type.element == element:
             return value
-        if isinstance(value, ConstantValue) and not found.shape:
+        if isinstance(value, ConstantValue) and not source_type.shape:
             number = value.value
             assert not isinstance(number, tuple)
-            made = (
+            converted = (
                 float(number)
                 if element in ("float16", "bfloat16", "float32", "float64")
                 else (number if element == "bool" else int(number))
             )
-            return self.constant(made, found.with_element(element), span)
+            return self.constant(converted, source_type.with_element(element), span)
         return self.operation(
-            "cast", (value,), found.with_element(element), span, {"dtype": element}
+            "cast", (value,), source_type.with_element(element), span, {"dtype": element}
         )
 
     def origin(self, expression: Expression, value: object) -> list[Note]:

@@ -119,43 +119,43 @@ class RuleCall:
 
     def dense(self, name: str) -> TensorType:
         """The type of a tensor that must not be a spike train; a trit tensor reads as `int8`."""
-        found = self.types[name]
-        if found.kind == "spike":
+        tensor = self.types[name]
+        if tensor.kind == "spike":
             self.fail(
-                f"needs a dense tensor but '{name}' is {found}",
+                f"needs a dense tensor but '{name}' is {tensor}",
                 name,
                 "turn spikes into numbers with decode(…)",
             )
-        if found.kind == "ternary":
+        if tensor.kind == "ternary":
             self.casts[name] = "int8"
-            return found.with_element("int8")
-        return found
+            return tensor.with_element("int8")
+        return tensor
 
     def floating(self, name: str) -> TensorType:
         """The type of a dense tensor after conversion to floats; integers become `float32`."""
-        found = self.dense(name)
-        if not found.is_float:
+        tensor = self.dense(name)
+        if not tensor.is_float:
             self.casts[name] = "float32"
-            return found.with_element("float32")
-        return found
+            return tensor.with_element("float32")
+        return tensor
 
     def numeric(self, name: str) -> TensorType:
         """The type of a dense tensor of numbers; `bool` is refused."""
-        found = self.dense(name)
-        if found.element == "bool":
-            self.fail(f"needs numbers but '{name}' is {found}", name)
-        return found
+        tensor = self.dense(name)
+        if tensor.element == "bool":
+            self.fail(f"needs numbers but '{name}' is {tensor}", name)
+        return tensor
 
     def ternary(self, name: str) -> TensorType:
         """The type of a tensor that must be ternary."""
-        found = self.types[name]
-        if found.kind != "ternary":
+        tensor = self.types[name]
+        if tensor.kind != "ternary":
             self.fail(
-                f"needs a TernaryTensor but '{name}' is {found}",
+                f"needs a TernaryTensor but '{name}' is {tensor}",
                 name,
                 "convert it with ternarize(…)",
             )
-        return found
+        return tensor
 
     def unify_elements(self, names: Sequence[str]) -> str:
         """The common element type of several tensors; those that differ are cast to it."""
@@ -184,10 +184,10 @@ class RuleCall:
 
     def rank(self, name: str, *allowed: int, like: str) -> TensorType:
         """The type of `name`, which must have one of the ranks; `like` shows the layout."""
-        found = self.types[name]
-        if found.rank not in allowed:
-            self.fail(f"needs '{name}' of the form {like}, found {found}", name)
-        return found
+        tensor = self.types[name]
+        if tensor.rank not in allowed:
+            self.fail(f"needs '{name}' of the form {like}, found {tensor}", name)
+        return tensor
 
     def number(self, name: str) -> Any:
         """A compile-time argument that must be known."""
@@ -222,11 +222,11 @@ class RuleCall:
 
     def axes(self, name: str, rank: int) -> tuple[int, ...]:
         """A list of axes, made non-negative, checked for repeats and stored back; `None` is all."""
-        given = self.attributes[name]
-        if given is None:
+        value = self.attributes[name]
+        if value is None:
             axes = tuple(range(rank))
         else:
-            listed = as_tuple(given)
+            listed = as_tuple(value)
             axes = tuple(self.normal_axis(self.known(a), rank, name) for a in listed)
             if len(set(axes)) != len(axes):
                 self.fail("an axis is given twice", name)
@@ -235,8 +235,8 @@ class RuleCall:
 
     def pair(self, name: str, count: int = 2, least: int = 1) -> tuple[Dim, ...]:
         """An `ints` argument as `count` sizes of at least `least`, stored back."""
-        given = self.attributes[name]
-        values = as_tuple(given) if isinstance(given, tuple) else (given,) * count
+        entry = self.attributes[name]
+        values = as_tuple(entry) if isinstance(entry, tuple) else (entry,) * count
         if len(values) != count:
             self.fail(f"'{name}' needs {count} numbers, found {len(values)}", name)
         for value in values:
@@ -253,9 +253,9 @@ class RuleCall:
         """Check that an optional float tensor has shape `[size]`."""
         if name not in self.types:
             return
-        found = self.floating(name)
-        if found.rank != 1 or not self.same(found.shape[0], size):
-            self.fail(f"needs '{name}' of shape [{size}] ({what}), found {found}", name)
+        tensor = self.floating(name)
+        if tensor.rank != 1 or not self.same(tensor.shape[0], size):
+            self.fail(f"needs '{name}' of shape [{size}] ({what}), found {tensor}", name)
 
 
 Rule = Callable[[RuleCall], Result]

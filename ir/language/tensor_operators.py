@@ -80,11 +80,11 @@ class TensorOperators(Annotations):
                 suggestion=hint if is_list(number) else None,
             )
             return None
-        made = self.number_operand(number, tensor.type.element, symbol, span)
-        if made is None:
+        operand = self.number_operand(number, tensor.type.element, symbol, span)
+        if operand is None:
             return None
-        tensor = self.cast(tensor, made.type.element, span)
-        return (tensor, made) if isinstance(left, Value) else (made, tensor)
+        tensor = self.cast(tensor, operand.type.element, span)
+        return (tensor, operand) if isinstance(left, Value) else (operand, tensor)
 
     def number_operand(
         self, number: bool | int | float, beside: str, symbol: str, span: Span
@@ -123,13 +123,13 @@ class TensorOperators(Annotations):
                 notes=[*self.origin(node.left, a), *self.origin(node.right, b)],
             )
             return POISON
-        found = TensorType("dense", element, shape)
-        return self.operation(function, (a, b), found, node.span, attributes)
+        result_type = TensorType("dense", element, shape)
+        return self.operation(function, (a, b), result_type, node.span, attributes)
 
     def tensor_product(self, node: Binary, left: object, right: object) -> object:
         if not isinstance(left, Value) or not isinstance(right, Value):
-            found = f"{describe(left)} and {describe(right)}"
-            self.error(f"'@' needs two tensors, found {found}", node.span)
+            described = f"{describe(left)} and {describe(right)}"
+            self.error(f"'@' needs two tensors, found {described}", node.span)
             return POISON
         call = RuleCall("matmul", {"x": left.type, "y": right.type}, {}, {}, self.assumptions)
         try:
