@@ -52,11 +52,11 @@ def resolve_torch_device(backend: str = "auto") -> torch.device:
         if has_gpu:
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    found = "cuda" if torch.version.hip is None else "rocm"
+    available = "cuda" if torch.version.hip is None else "rocm"
     if torch.version.cuda is None and torch.version.hip is None:
         raise BackendError(f"this PyTorch has no {backend}: it is built for the processor alone")
-    if found != backend:
-        raise BackendError(f"this PyTorch is built for {found}, not for {backend}")
+    if available != backend:
+        raise BackendError(f"this PyTorch is built for {available}, not for {backend}")
     if not has_gpu:
         raise BackendError(f"no device for {backend}: PyTorch finds none; see `triton devices`")
     return torch.device("cuda")

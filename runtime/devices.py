@@ -84,12 +84,12 @@ def _cpuinfo() -> dict[str, str]:
     path = Path("/proc/cpuinfo")
     if not path.is_file():
         return {}
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         name, colon, value = line.partition(":")
         if colon:
-            found.setdefault(name.strip(), value.strip())
-    return found
+            fields.setdefault(name.strip(), value.strip())
+    return fields
 
 
 def _memory() -> int:
@@ -105,12 +105,12 @@ def _gpus() -> list[DeviceInfo]:
     import torch as installed
 
     torch: Any = installed
-    found: list[DeviceInfo] = []
+    gpus: list[DeviceInfo] = []
     if torch.cuda.is_available():
         rocm = torch.version.hip
         for index in range(torch.cuda.device_count()):
             properties: Any = torch.cuda.get_device_properties(index)
-            found.append(
+            gpus.append(
                 DeviceInfo(
                     backend="amd" if rocm else "nvidia",
                     device_type=f"cuda:{index}",
@@ -124,8 +124,8 @@ def _gpus() -> list[DeviceInfo]:
                 )
             )
     if torch.backends.mps.is_available():
-        found.append(DeviceInfo("apple", "mps", 0, platform.machine(), None, _memory(), None, True))
-    return found
+        gpus.append(DeviceInfo("apple", "mps", 0, platform.machine(), None, _memory(), None, True))
+    return gpus
 
 
 def onnx_providers() -> list[str]:

@@ -182,9 +182,9 @@ def difference(before: Results, after: Results, tolerance: Tolerance | None) -> 
         what = f"result {index}"
         if old.shape != new.shape:
             return f"{what} has shape {list(new.shape)} instead of {list(old.shape)}"
-        made = np.isnan(_wide(new)) & ~np.isnan(_wide(old))
-        if made.any():
-            return f"{what} is NaN at {_position(made)} instead of {_shown(old, made)}"
+        new_nans = np.isnan(_wide(new)) & ~np.isnan(_wide(old))
+        if new_nans.any():
+            return f"{what} is NaN at {_position(new_nans)} instead of {_shown(old, new_nans)}"
         if tolerance is None:
             continue
         if old.dtype != new.dtype:

@@ -198,14 +198,14 @@ class TernaryLinear(TernaryLayer):
 
     def to_packed(self) -> PackedTernaryLinear:
         """The same layer with packed trits, for use only."""
-        made = PackedTernaryLinear(
+        packed = PackedTernaryLinear(
             self.in_features,
             self.out_features,
             bias=self.bias is not None,
             scale=self.scale_kind != "none",
         )
         bytes = pack_unchecked(self.get_ternary_weights().T)
-        return made.fill(bytes, self._scale_vector(), self.bias)
+        return packed.fill(bytes, self._scale_vector(), self.bias)
 
     def extra_repr(self) -> str:
         """The settings, for `repr`."""
@@ -279,7 +279,7 @@ class TernaryConv2d(TernaryLayer):
 
     def to_packed(self) -> PackedTernaryConv2d:
         """The same layer with packed trits, for use only."""
-        made = PackedTernaryConv2d(
+        packed = PackedTernaryConv2d(
             tuple(self.weight.shape),
             self.stride,
             self.padding,
@@ -289,7 +289,7 @@ class TernaryConv2d(TernaryLayer):
             scale=self.scale_kind != "none",
         )
         bytes = pack_unchecked(self.get_ternary_weights())
-        return made.fill(bytes, self._scale_vector(), self.bias)
+        return packed.fill(bytes, self._scale_vector(), self.bias)
 
     def extra_repr(self) -> str:
         """The settings, for `repr`."""

@@ -151,14 +151,14 @@ def pack_model(model: nn.Module) -> nn.Module:
     weights, and goes through `torch.compile` and `torch.export`. `model` stays as it is.
     """
     packed = copy.deepcopy(model)
-    made: dict[int, nn.Module] = {}
+    replacements: dict[int, nn.Module] = {}
     # A list: layers are replaced on the way.
     for name, layer in list(named_layers(packed, remove_duplicate=False)):
         to_packed: Any = getattr(layer, "to_packed", None)
         if to_packed is None:
             continue
         # A layer used at two places stays one layer.
-        replacement = made.setdefault(id(layer), to_packed())
+        replacement = replacements.setdefault(id(layer), to_packed())
         if not name:
             return replacement.eval()
         parent, _, own = name.rpartition(".")

@@ -175,7 +175,7 @@ def _count_operations(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str,
     handles: list[Any] = []
     for name, layer in _leaves(model):
 
-        def after(layer: nn.Module, given: object, output: object, name: str = name) -> None:
+        def after(layer: nn.Module, arguments: object, output: object, name: str = name) -> None:
             row = rows.setdefault(name, _new_row(layer))
             row["calls"] += 1
             if isinstance(output, Tensor):
@@ -206,11 +206,11 @@ def _time_layers(
     handles: list[Any] = []
     for name, layer in _leaves(model):
 
-        def before(layer: nn.Module, given: object, name: str = name) -> None:
+        def before(layer: nn.Module, arguments: object, name: str = name) -> None:
             _synchronize(device)
             started[name] = time.perf_counter()
 
-        def after(layer: nn.Module, given: object, output: object, name: str = name) -> None:
+        def after(layer: nn.Module, arguments: object, output: object, name: str = name) -> None:
             _synchronize(device)
             rows[name]["time_ms"] += (time.perf_counter() - started[name]) * 1000 / runs
 
@@ -274,16 +274,16 @@ class _PeakMemory(TorchDispatchMode):
         self, func: Any, types: object, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         result: Any = func(*args, **(kwargs or {}))
-        given = {_storage(a)[0] for a in tree_leaves(args) if isinstance(a, Tensor)}
+        inputs = {_storage(a)[0] for a in tree_leaves(args) if isinstance(a, Tensor)}
         for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
-                self._hold(tensor, given)
+                self._hold(tensor, inputs)
         return result
 
-    def _hold(self, tensor: Tensor, given: set[int]) -> None:
+    def _hold(self, tensor: Tensor, inputs: set[int]) -> None:
         key, size = _storage(tensor)
         # A view of what was there before, such as a weight, is not new.
-        if key in given and key not in self._users:
+        if key in inputs and key not in self._users:
             return
         if not self._users[key]:
             self._live += size

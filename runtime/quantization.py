@@ -92,9 +92,9 @@ def ternarize_largest(tensor: Tensor, count: int, *, axis: int = 0) -> Tensor:
         raise OptionError(f"expected a count from 1 to {rest}, got {count}")
     rows = tensor.detach().movedim(axis, 0)
     flat = rows.reshape(len(rows), rest)
-    kept = flat.abs().topk(count, dim=1, sorted=False).indices
-    signs = torch.where(flat.gather(1, kept) < 0, -1, 1).to(flat.dtype)
-    trits = torch.zeros_like(flat).scatter_(1, kept, signs).reshape(rows.shape)
+    largest = flat.abs().topk(count, dim=1, sorted=False).indices
+    signs = torch.where(flat.gather(1, largest) < 0, -1, 1).to(flat.dtype)
+    trits = torch.zeros_like(flat).scatter_(1, largest, signs).reshape(rows.shape)
     return _straight_through(tensor, trits.movedim(0, axis))
 
 
@@ -144,12 +144,12 @@ def ternary_scale(x: Tensor, trits: Tensor, axis: int | None = None) -> Tensor:
     A scalar, or a vector with one value for each position on `axis`; 0 where nothing is kept
     (Li & Liu 2016, eq. 5). Without gradient.
     """
-    kept = trits.detach() != 0
-    total = torch.where(kept, x.detach().abs(), 0)
+    nonzero = trits.detach() != 0
+    total = torch.where(nonzero, x.detach().abs(), 0)
     rest = _other_axes(x, axis)
     if rest:
-        total, kept = total.sum(dim=rest, dtype=_wide(x)), kept.sum(dim=rest)
-    return (total / kept.clamp(min=1)).to(x.dtype)
+        total, nonzero = total.sum(dim=rest, dtype=_wide(x)), nonzero.sum(dim=rest)
+    return (total / nonzero.clamp(min=1)).to(x.dtype)
 
 
 def _wide(x: Tensor) -> torch.dtype:

@@ -162,9 +162,9 @@ class TernaryTensor:
 
     @classmethod
     def _of(cls, packed: Tensor, shape: torch.Size, scale: Tensor | None) -> TernaryTensor:
-        made = cls.__new__(cls)
-        made._packed, made._shape, made._scale = packed, shape, scale
-        return made
+        tensor = cls.__new__(cls)
+        tensor._packed, tensor._shape, tensor._scale = packed, shape, scale
+        return tensor
 
     @property
     def shape(self) -> torch.Size:

@@ -94,12 +94,12 @@ def prove_equal(
     said = _run(
         ["yosys-abc", "-c", "; ".join([*commands, f"{prove} {' '.join(graphs)}"])], folder, left
     )
-    found = None
+    equal = None
     if said is not None and "Networks are equivalent" in said:
-        found = True
+        equal = True
     elif said is not None and "NOT EQUIVALENT" in said:
-        found = False
-    return Verdict(found, gates, perf_counter() - start)
+        equal = False
+    return Verdict(equal, gates, perf_counter() - start)
 
 
 _CONFLICTS = 1_000_000_000

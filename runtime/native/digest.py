@@ -77,14 +77,14 @@ def _module() -> str:
         b.cbranch(b.icmp_signed("<", start, end), inside, behind)
         b.position_at_end(inside)
         phis = [b.phi(value.type) for value in (start, *carried)]
-        made = [b.add(phis[0], word(step)), *body(*phis)]
-        for phi, first, following in zip(phis, (start, *carried), made, strict=True):
+        next_values = [b.add(phis[0], word(step)), *body(*phis)]
+        for phi, first, following in zip(phis, (start, *carried), next_values, strict=True):
             phi.add_incoming(first, before)
             phi.add_incoming(following, inside)
-        b.cbranch(b.icmp_signed("<", made[0], end), inside, behind)
+        b.cbranch(b.icmp_signed("<", next_values[0], end), inside, behind)
         b.position_at_end(behind)
         results = [b.phi(value.type) for value in carried]
-        for result, first, following in zip(results, carried, made[1:], strict=True):
+        for result, first, following in zip(results, carried, next_values[1:], strict=True):
             result.add_incoming(first, before)
             result.add_incoming(following, inside)
         return results
@@ -93,15 +93,15 @@ def _module() -> str:
         return vector([value] * _LANES)
 
     def rows(at: Any, key: Any, *sums: Any) -> list[Any]:
-        made = [b.add(key, all_lanes(_STEP))]
+        next_sums = [b.add(key, all_lanes(_STEP))]
         for n in range(_VECTORS):
             place = b.inttoptr(b.add(at, word(n * _LANES * _WORD)), vector.as_pointer())
             words = b.load(place, align=1)
             keyed = b.add(words, key)
             low = b.and_(keyed, all_lanes(0xFFFFFFFF))
-            made.append(b.add(sums[2 * n], words))
-            made.append(b.add(sums[2 * n + 1], b.mul(low, b.lshr(keyed, all_lanes(32)))))
-        return made
+            next_sums.append(b.add(sums[2 * n], words))
+            next_sums.append(b.add(sums[2 * n + 1], b.mul(low, b.lshr(keyed, all_lanes(32)))))
+        return next_sums
 
     def mixed(state: Any, value: Any) -> Any:
         state = b.mul(b.xor(state, value), word(_FACTORS[0]))

@@ -48,14 +48,14 @@ class Held(Generic[_T]):
         reference: to the tensor.
         digest: of its bytes, taken before the rest was made.
         taken: what takes it.
-        made: what was made.
+        value: what was made.
         key: what it was made for, if that matters.
     """
 
-    __slots__ = ("constant", "digest", "key", "made", "reference", "taken")
+    __slots__ = ("constant", "digest", "key", "reference", "taken", "value")
 
     def __init__(
-        self, tensor: Tensor, digest: int, made: _T, table: dict[int, Any], key: Hashable = None
+        self, tensor: Tensor, digest: int, value: _T, table: dict[int, Any], key: Hashable = None
     ) -> None:
         """Hold until the tensor is gone; the caller enters this under its `id` into the table."""
         name = id(tensor)
@@ -69,7 +69,7 @@ class Held(Generic[_T]):
         self.constant: tuple[int, int] | None = None
         self.digest = digest
         self.taken: Digest = digest_function()
-        self.made = made
+        self.value = value
         self.key = key
 
     def holds(self, tensor: Tensor) -> bool:
@@ -97,16 +97,16 @@ class Contents(Generic[_T]):
         known = self._known.get(place)
         if known is not None and known[0] == digest:
             return known[1]
-        made = make()
+        value = make()
         if place in self._seen:
             self._known.pop(place, None)
-            self._known[place] = (digest, made)
+            self._known[place] = (digest, value)
             _shorten(self._known)
         self._seen[place] = None
         _shorten(self._seen)
-        return made
+        return value
 
 
-def _shorten(kept: dict[Any, Any]) -> None:
-    while len(kept) > _MOST_ALIASES:
-        del kept[next(iter(kept))]
+def _shorten(table: dict[Any, Any]) -> None:
+    while len(table) > _MOST_ALIASES:
+        del table[next(iter(table))]

@@ -87,7 +87,7 @@ class PackedWeights:
         """The bytes of one layout; made on the first call."""
         known = self._layouts.get(name)
         if known is None:
-            made = weights_in(name, self.trits())
-            known = self._layouts[name] = aligned(made.size)
-            known[...] = made
+            content = weights_in(name, self.trits())
+            known = self._layouts[name] = aligned(content.size)
+            known[...] = content
         return known

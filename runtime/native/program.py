@@ -260,7 +260,7 @@ class NativeProgram:
         plan = self._planned(_several(inputs))
         outputs = self._outputs(plan) if out is None else _several(out)
         if [(y.shape, y.dtype) for y in outputs] != list(plan.outputs):
-            raise BackendError(_given("gives", self.interface.outputs, outputs))
+            raise BackendError(_mismatch("gives", self.interface.outputs, outputs))
         check_bound(inputs, outputs)
         tensors = [*inputs, *outputs]
         if plan.parts:
@@ -359,11 +359,11 @@ class NativeProgram:
         return 1
 
     def _refusal(self, inputs: Sequence[Array]) -> str:
-        return _given("takes", self.interface.inputs, inputs)
+        return _mismatch("takes", self.interface.inputs, inputs)
 
 
-def _several(given: Array | Sequence[Array]) -> list[Array]:
-    arrays = [given] if _is_array(given) else list(given)
+def _several(results: Array | Sequence[Array]) -> list[Array]:
+    arrays = [results] if _is_array(results) else list(results)
     if not all(map(_is_array, arrays)):
         raise BackendError("a compiled program takes NumPy arrays")
     return arrays
@@ -373,11 +373,11 @@ def _is_array(value: object) -> TypeIs[Array]:
     return isinstance(value, np.ndarray)
 
 
-def _given(verb: str, tensors: Sequence[TensorInterface], arrays: Sequence[Array]) -> str:
+def _mismatch(verb: str, tensors: Sequence[TensorInterface], arrays: Sequence[Array]) -> str:
     """What a program takes or gives, and what was given instead."""
     wanted = ", ".join(f"{t.name}: {t.dtype} {t.shown()}" for t in tensors)
-    given = ", ".join(f"{x.dtype} {list(x.shape)}" for x in arrays)
-    return f"the program {verb} {wanted or 'nothing'}; got {given or 'none'}"
+    shown = ", ".join(f"{x.dtype} {list(x.shape)}" for x in arrays)
+    return f"the program {verb} {wanted or 'nothing'}; got {shown or 'none'}"
 
 
 def _dtype(name: str) -> np.dtype[Any]:

@@ -61,8 +61,8 @@ def team() -> Start | None:
             if not _CHOSEN:
                 start = _openmp() if "torch" in sys.modules else None
                 _CHOSEN.append((start or start_team(processors()), start is not None))
-    found, is_pytorch = _CHOSEN[0]
-    return None if is_pytorch and _FORKED else found
+    chosen, is_pytorch = _CHOSEN[0]
+    return None if is_pytorch and _FORKED else chosen
 
 
 _CHOSEN: list[tuple[Start | None, bool]] = []
@@ -77,11 +77,11 @@ def _openmp() -> Start | None:
         # A search in this library also finds what it is linked with: the very runtime it uses.
         library = ctypes.CDLL(str(path))
         start: Any = getattr(library, START)
-        found = {name: getattr(library, name) for name in (BARRIER, THREAD_NUMBER, TEAM_SIZE)}
+        functions = {name: getattr(library, name) for name in (BARRIER, THREAD_NUMBER, TEAM_SIZE)}
     except (OSError, AttributeError):
         return None
     with suppress(BackendError):  # without llvmlite, no module is loaded
-        for name, function in found.items():
+        for name, function in functions.items():
             llvm_binding().add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
     start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
     start.restype = None

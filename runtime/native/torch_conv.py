@@ -208,7 +208,7 @@ def _geometry(images: Ints, shape: Ints, window: _Window) -> ConvGeometry:
 def _find(tensor: Tensor, shape: tuple[int, ...], groups: int) -> _Filters:
     known = _HELD.get(id(tensor))
     if known is not None and known.holds(tensor) and known.key == (shape, groups):
-        return known.made
+        return known.value
     with _LOCK:
         key = (shape, groups)
         digest = digest_of(tensor)
@@ -221,7 +221,7 @@ def _filters(tensor: Tensor, shape: tuple[int, ...], groups: int) -> _Filters:
     trits = unpack_unchecked(tensor, shape, torch.int8).numpy()
     # The layout is the same for images of any size.
     window = _Window((1, 1), (0, 0, 0, 0), (1, 1), groups)
-    made = conv_weights(_geometry((1, groups * shape[1], 1, 1), shape, window), trits)
-    weights = aligned(made.size)
-    weights[...] = made
+    content = conv_weights(_geometry((1, groups * shape[1], 1, 1), shape, window), trits)
+    weights = aligned(content.size)
+    weights[...] = content
     return _Filters(weights, shape[0])

@@ -67,8 +67,8 @@ class _Engine:
         if dtype not in self._known:
             provider = LINEAR.get()
             activations = "i8" if dtype is torch.int8 else PRECISIONS[self.precision]
-            made = None if provider is None else _Kernels(provider, activations)
-            self._known[dtype] = made
+            kernels_of_type = None if provider is None else _Kernels(provider, activations)
+            self._known[dtype] = kernels_of_type
         return self._known[dtype]
 
 
@@ -220,10 +220,10 @@ def _watcher(path: str) -> Callable[[], Any]:
 
     Where a version of PyTorch has it no more, something always seems to be.
     """
-    found: Any = torch
+    function: Any = torch
     for name in path.split("."):
-        found = getattr(found, name, None)
-    return found if found is not None else lambda: True
+        function = getattr(function, name, None)
+    return function if function is not None else lambda: True
 
 
 _function_modes = _watcher("_C._len_torch_function_stack")

@@ -106,12 +106,12 @@ class SigmaDeltaNeuron(Neuron):
         cumulative: bool = False,
         surrogate: SurrogateGradient | str = "fast_sigmoid",
     ) -> None:
-        for what, found, allowed in (
+        for what, value, allowed in (
             ("compare", compare, COMPARISONS),
             ("activation", activation, ACTIVATIONS),
         ):
-            if found not in allowed:
-                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {found!r}")
+            if value not in allowed:
+                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {value!r}")
         super().__init__({"gain": gain, "bias": bias, "threshold": threshold})
         self.compare, self.activation, self.cumulative = compare, activation, cumulative
         self.surrogate = SurrogateGradient(surrogate) if isinstance(surrogate, str) else surrogate

@@ -38,11 +38,11 @@ def answers(module: ModuleOp, inputs: Sequence[Array], function: str = "forward"
     """
     block = entry_function(module, function).body.block
     decoders, after = _decoders(block)
-    kept = {operand for op in (*decoders, *after) for operand in op.operands}
+    needed = {operand for op in (*decoders, *after) for operand in op.operands}
     values: dict[SSAValue, Array] = dict(zip(block.args, inputs, strict=True))
 
     def keep(op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
-        values.update((v, r) for v, r in zip(op.results, results, strict=True) if v in kept)
+        values.update((v, r) for v, r in zip(op.results, results, strict=True) if v in needed)
 
     output = run_module(module, inputs, function, keep)[0]
     if not decoders:
@@ -83,10 +83,10 @@ def _after(
     for op in decoders:
         (known[op.result],) = evaluate(op, [known[op.operand][:steps]])
     for op in after:
-        given = [known[operand] for operand in op.operands]
+        operands = [known[operand] for operand in op.operands]
         if isinstance(op, ReturnOp):
-            return given[0]
-        known.update(zip(op.results, evaluate(op, given), strict=True))
+            return operands[0]
+        known.update(zip(op.results, evaluate(op, operands), strict=True))
     raise AssertionError("a function ends in its return")
 
 

@@ -59,13 +59,13 @@ class SpikingAttention(nn.Module):
         surrogate: SurrogateGradient | str = "fast_sigmoid",
     ) -> None:
         super().__init__()
-        for what, found, allowed in (
+        for what, value, allowed in (
             ("kind", kind, KINDS),
             ("compare", compare, COMPARISONS),
             ("reset", reset, RESETS),
         ):
-            if found not in allowed:
-                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {found!r}")
+            if value not in allowed:
+                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {value!r}")
         if heads < 1:
             raise OptionError(f"heads: expected at least 1, got {heads}")
         if not 1 <= tau < math.inf:
@@ -212,15 +212,15 @@ class SpikingSelfAttention(nn.Module):
         Raises:
             OptionError: a shape or type that does not fit.
         """
-        given = (None,) * 5 if state is None else state
-        if len(given) != 5:
-            raise OptionError(f"expected the states of 5 layers, got {len(given)}")
-        query, after_query = self._project("query", x, given[0])
-        key, after_key = self._project("key", x, given[1])
-        value, after_value = self._project("value", x, given[2])
-        before = None if given[3] is None else given[3][0]
+        states = (None,) * 5 if state is None else state
+        if len(states) != 5:
+            raise OptionError(f"expected the states of 5 layers, got {len(states)}")
+        query, after_query = self._project("query", x, states[0])
+        key, after_key = self._project("key", x, states[1])
+        value, after_value = self._project("value", x, states[2])
+        before = None if states[3] is None else states[3][0]
         mixed, potential = self.attention(query, key, value, before)
-        output, after_output = self._project("output", mixed, given[4])
+        output, after_output = self._project("output", mixed, states[4])
         return output, (after_query, after_key, after_value, (potential,), after_output)
 
     def _project(self, name: str, x: Tensor, state: State | None) -> tuple[Tensor, State]:

@@ -57,10 +57,14 @@ class SpikingMLP(nn.Module):
             norm: nn.Module = nn.Identity()
             if normalize and not is_trace:
                 norm = TemporalBatchNorm(outputs, threshold=config.threshold)
-            made: Neuron = make_neuron(config, **(neuron or {}))
+            neuron_of_layer: Neuron = make_neuron(config, **(neuron or {}))
             self.layers.append(layer(features[index], outputs, bias=bias))
             self.norms.append(norm)
-            self.neurons.append(LeakyIntegrator(getattr(made, "beta", 1.0)) if is_trace else made)
+            self.neurons.append(
+                LeakyIntegrator(getattr(neuron_of_layer, "beta", 1.0))
+                if is_trace
+                else neuron_of_layer
+            )
 
     def forward(
         self, x: Tensor, state: tuple[State, ...] | None = None
@@ -76,12 +80,12 @@ class SpikingMLP(nn.Module):
         """
         if x.dim() != 3 or x.shape[-1] != self.features[0]:
             raise OptionError(f"expected [T, N, {self.features[0]}], got {list(x.shape)}")
-        given = (None,) * len(self.layers) if state is None else state
-        if len(given) != len(self.layers):
-            raise OptionError(f"expected states of {len(self.layers)} layers, got {len(given)}")
+        states = (None,) * len(self.layers) if state is None else state
+        if len(states) != len(self.layers):
+            raise OptionError(f"expected states of {len(self.layers)} layers, got {len(states)}")
         after: list[State] = []
         for layer, norm, neuron, before in zip(
-            self.layers, self.norms, self.neurons, given, strict=True
+            self.layers, self.norms, self.neurons, states, strict=True
         ):
             x, last = neuron(norm(layer(x)), before)
             after.append(last)

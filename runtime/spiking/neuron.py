@@ -64,8 +64,8 @@ class Neuron(nn.Module, ABC):
     def __init__(self, parameters: Mapping[str, Value | None]) -> None:
         super().__init__()
         for name, spec in self.PARAMETERS.items():
-            given = parameters[name]
-            value = spec.default if given is None else given
+            argument = parameters[name]
+            value = spec.default if argument is None else argument
             if value is None:
                 raise OptionError(f"{name}: expected a number or a tensor, got none")
             _check_bounds(name, value, spec)
@@ -179,9 +179,9 @@ class FiringNeuron(Neuron, ABC):
         surrogate: SurrogateGradient | str,
         detach_reset: bool,
     ) -> None:
-        for what, found, allowed in (("compare", compare, COMPARISONS), ("reset", reset, RESETS)):
-            if found not in allowed:
-                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {found!r}")
+        for what, value, allowed in (("compare", compare, COMPARISONS), ("reset", reset, RESETS)):
+            if value not in allowed:
+                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {value!r}")
         if reset != "to_value" and parameters["v_reset"] is not None:
             raise OptionError(f"v_reset belongs to the reset to_value alone, got {reset!r}")
         super().__init__(parameters)
@@ -284,10 +284,10 @@ def _check_bounds(name: str, value: Value, spec: Spec) -> None:
         if value.is_meta or value.numel() == 0:
             return
         fits = bool((value.isfinite() & (value >= spec.low) & (value <= spec.high)).all())
-        found = f"values from {value.min():g} to {value.max():g}"
+        shown = f"values from {value.min():g} to {value.max():g}"
     else:
         fits = math.isfinite(value) and spec.low <= value <= spec.high
-        found = f"{value}"
+        shown = f"{value}"
     if not fits:
         bounds = "" if math.isinf(spec.high) else f" from {spec.low:g} to {spec.high:g}"
-        raise OptionError(f"{name}: expected finite numbers{bounds}, got {found}")
+        raise OptionError(f"{name}: expected finite numbers{bounds}, got {shown}")

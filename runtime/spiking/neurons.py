@@ -218,7 +218,7 @@ def make_neuron(config: SpikingConfig, **parameters: Value) -> FiringNeuron:
             f"the neuron {config.neuron_model} has no {', '.join(unknown)}; "
             f"expected some of {', '.join(kind.PARAMETERS)}"
         )
-    given: dict[str, Value] = {
+    arguments: dict[str, Value] = {
         "threshold": config.threshold,
         **DEFAULTS[config.neuron_model],
         **parameters,
@@ -226,4 +226,4 @@ def make_neuron(config: SpikingConfig, **parameters: Value) -> FiringNeuron:
     reset = "to_value" if "v_reset" in parameters else "subtract"
     surrogate = SurrogateGradient(config.surrogate_gradient)
     build: type = kind
-    return build(**given, reset=reset, surrogate=surrogate)
+    return build(**arguments, reset=reset, surrogate=surrogate)

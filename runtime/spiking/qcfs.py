@@ -92,13 +92,13 @@ def replace_relus(
         hook.remove()
     if not seen or any(len(levels_seen) > 1 for levels_seen in seen.values()):
         raise OptionError("replace_relus expects ReLU modules, each used once")
-    made: list[QcfsActivation] = []
+    activations: list[QcfsActivation] = []
     for relu, (level,) in seen.items():
         activation = QcfsActivation(level, levels).to(sample.device)
         parent, _, last = names[relu].rpartition(".")
         setattr(module.get_submodule(parent), last, activation)
-        made.append(activation)
-    return made
+        activations.append(activation)
+    return activations
 
 
 def fine_tune(
@@ -125,11 +125,11 @@ def fine_tune(
         module.train()
         losses: list[float] = []
         for inputs, targets in batches():
-            found = loss(module(inputs), targets)
+            error = loss(module(inputs), targets)
             optimizer.zero_grad()
-            found.backward()
+            error.backward()
             optimizer.step()
-            losses.append(float(found.detach()))
+            losses.append(float(error.detach()))
         schedule.step()
         means.append(float(np.mean(losses)) if losses else 0.0)
     module.eval()

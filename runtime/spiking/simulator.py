@@ -160,9 +160,11 @@ class Simulator:
         steps = self.signature.steps if steps is None else steps
         if not self.state:
             self.state = self._zeros(1 if batch is None else batch)
-        given = self._state_batch()
-        if batch is not None and given is not None and batch != given:
-            raise BackendError(f"the state is of {given} sample(s), the inputs of {batch}; reset()")
+        stored = self._state_batch()
+        if batch is not None and stored is not None and batch != stored:
+            raise BackendError(
+                f"the state is of {stored} sample(s), the inputs of {batch}; reset()"
+            )
         parts: list[list[Array]] = []
         for first, end in self._slices(steps, slice_steps):
             cut = [_cut(x, port.time, first, end) for x, port in zip(inputs, ports, strict=True)]
@@ -188,18 +190,18 @@ class Simulator:
         names = [port.name for port in self.signature.states]
         if set(store.names()) != {*names, "steps"}:
             raise ParameterError(f"'{path}' holds {store.names()}, expected {[*names, 'steps']}")
-        found = {name: np.array(store.read(name)) for name in names}
-        ports = zip(self.signature.states, found.values(), strict=True)
+        states = {name: np.array(store.read(name)) for name in names}
+        ports = zip(self.signature.states, states.values(), strict=True)
         sizes = {x.shape[p.batch] for p, x in ports if p.batch is not None and x.ndim > p.batch}
         wanted = self._zeros(next(iter(sizes), 1))
-        for name, array in found.items():
+        for name, array in states.items():
             like = wanted[name]
             if (array.shape, array.dtype) != (like.shape, like.dtype):
                 raise ParameterError(
                     f"'{path}' holds '{name}' as {array.dtype} {list(array.shape)}, expected "
                     f"{like.dtype} {list(like.shape)}"
                 )
-        self.state, self.steps = found, int(store.read("steps"))
+        self.state, self.steps = states, int(store.read("steps"))
 
     # Shapes
 
@@ -319,10 +321,10 @@ class Simulator:
     ) -> list[Array]:
         """Run a slice of all samples, some in each thread, and keep the state after it."""
         ports = (*self.signature.inputs, *self.signature.states)
-        given = [*inputs, *(self.state[port.name] for port in self.signature.states)]
+        arrays = [*inputs, *(self.state[port.name] for port in self.signature.states)]
         together = not self.signature.apart or all(port.batch is None for port in ports)
         if together or samples == 0:
-            results = program.run(given)
+            results = program.run(arrays)
             return self._kept(results)
         after = (*self._outputs, *self.signature.states)
         single = self.signature.free and length is None
@@ -340,7 +342,7 @@ class Simulator:
         def work(_: int, __: int) -> None:
             # Whoever is ready takes the next part: threads may get unequal shares of a processor.
             for at, stop in parts:
-                cut = [_cut(x, p.batch, at, stop) for x, p in zip(given, ports, strict=True)]
+                cut = [_cut(x, p.batch, at, stop) for x, p in zip(arrays, ports, strict=True)]
                 for port, part, whole in zip(after, program.run(cut), results, strict=True):
                     if port.batch is not None:
                         _part(whole, port.batch, at, stop)[...] = part

@@ -131,9 +131,9 @@ class SpikeTensor:
 
     @classmethod
     def _of(cls, stored: Tensor, shape: torch.Size, dt: float, metadata: str) -> SpikeTensor:
-        made = cls.__new__(cls)
-        made._stored, made._shape, made._dt, made._metadata = stored, shape, dt, metadata
-        return made
+        tensor = cls.__new__(cls)
+        tensor._stored, tensor._shape, tensor._dt, tensor._metadata = stored, shape, dt, metadata
+        return tensor
 
     def _like(self, stored: Tensor, shape: torch.Size | None = None) -> SpikeTensor:
         return self._of(stored, self._shape if shape is None else shape, self._dt, self._metadata)
@@ -230,9 +230,9 @@ class SpikeTensor:
             self._stored // (step * self.timesteps),
             self._stored % (step * self.timesteps),
         )
-        kept = (inside >= begin * step) & (inside < end * step)
+        chosen = (inside >= begin * step) & (inside < end * step)
         moved = item * (step * (end - begin)) + inside - begin * step
-        return self._like(moved[kept], shape)
+        return self._like(moved[chosen], shape)
 
     def count(self) -> int:
         """The number of spikes."""
@@ -249,14 +249,14 @@ class SpikeTensor:
         """
         if len(set(axes)) != len(axes) or not set(axes) <= set(AXES):
             raise OptionError(f"expected different axes of {', '.join(AXES)}, got {list(axes)}")
-        kept = [index for index, name in enumerate(AXES) if name in axes]
+        axes_kept = [index for index, name in enumerate(AXES) if name in axes]
         if self.layout == "dense":
-            rest = [index for index in range(len(AXES)) if index not in kept]
+            rest = [index for index in range(len(AXES)) if index not in axes_kept]
             return self._stored.sum(rest) if rest else self._stored.to(torch.int64)
-        sizes = torch.Size([self._shape[index] for index in kept])
+        sizes = torch.Size([self._shape[index] for index in axes_kept])
         places = torch.unravel_index(self._stored, self._shape)
         flat = torch.zeros_like(self._stored)
-        for index in kept:
+        for index in axes_kept:
             flat = flat * self._shape[index] + places[index]
         return torch.bincount(flat, minlength=sizes.numel()).reshape(sizes)
 
@@ -306,11 +306,11 @@ class SpikeTensor:
             raise ParameterError(f"spike tensor '{path}': {error}") from None
 
     @classmethod
-    def _restore(cls, entries: Mapping[str, Tensor], given: Any) -> SpikeTensor:
-        if not isinstance(given, dict) or set(cast(Any, given)) != {"shape", "dt", "metadata"}:
+    def _restore(cls, entries: Mapping[str, Tensor], content: Any) -> SpikeTensor:
+        if not isinstance(content, dict) or set(cast(Any, content)) != {"shape", "dt", "metadata"}:
             raise ParameterError("expected shape, dt and metadata")
-        sizes = check_shape(given["shape"])
-        facts = (sizes, check_dt(given["dt"]), text_of(cast(Any, given["metadata"])))
+        sizes = check_shape(content["shape"])
+        facts = (sizes, check_dt(content["dt"]), text_of(cast(Any, content["metadata"])))
         if set(entries) == {"spikes"}:
             return cls._of(unpack(entries["spikes"], sizes), *facts)
         if set(entries) != {"events"}:

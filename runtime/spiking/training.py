@@ -72,9 +72,9 @@ def run_in_chunks(
         raise OptionError(f"reduce: expected one of {', '.join(REDUCTIONS)}, got {reduce!r}")
     _check_network(network)
 
-    def run(start: int, given: Tensor | None, shape: Any, *values: Tensor) -> tuple[Tensor, Any]:
+    def run(start: int, part: Tensor | None, shape: Any, *values: Tensor) -> tuple[Tensor, Any]:
         steps = min(size, total - start)
-        x = inputs(start, steps) if given is None and callable(inputs) else given
+        x = inputs(start, steps) if part is None and callable(inputs) else part
         assert isinstance(x, Tensor)
         output, state = network(x, _with_tensors(shape, iter(values)))
         if reduce == "last":
@@ -84,9 +84,9 @@ def run_in_chunks(
     library: Any = checkpointing
     outputs: list[Tensor] = []
     for start in range(0, total, size):
-        given = inputs[start : start + size] if isinstance(inputs, Tensor) else None
+        part = inputs[start : start + size] if isinstance(inputs, Tensor) else None
         # Tensors that are arguments themselves are seen by autograd's hooks, inside of others not.
-        arguments = (start, given, _with_tensors(state, None), *_tensors(state))
+        arguments = (start, part, _with_tensors(state, None), *_tensors(state))
         if checkpoint and torch.is_grad_enabled():
             output, state = library.checkpoint(run, *arguments, use_reentrant=False)
         else:

@@ -176,8 +176,8 @@ def _check_real(name: str, value: Any, low: float, high: float, is_open: bool) -
         raise OptionError(f"{name}: expected a finite number {start} {low:g}{below}, got {value!r}")
 
 
-def _check_loggers(given: Any) -> None:
-    is_list = isinstance(given, tuple | list)
-    names: list[Any] = list(given) if is_list else []  # pyright: ignore[reportUnknownArgumentType]
+def _check_loggers(loggers: Any) -> None:
+    is_list = isinstance(loggers, tuple | list)
+    names: list[Any] = list(loggers) if is_list else []  # pyright: ignore[reportUnknownArgumentType]
     if not is_list or len(set(map(str, names))) != len(names) or set(names) - set(LOGGERS):
-        raise OptionError(f"log_to: expected some of {', '.join(LOGGERS)}, got {given!r}")
+        raise OptionError(f"log_to: expected some of {', '.join(LOGGERS)}, got {loggers!r}")

@@ -137,12 +137,12 @@ class Batches:
         assert self._dataset is not None
         options: dict[str, Any] = {}
         if self._loader is not None:
-            given: Any = self._loader
+            source: Any = self._loader
             names = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn",
                      "multiprocessing_context")  # fmt: skip
-            options = {name: getattr(given, name) for name in names}
-            if given.num_workers:
-                options["prefetch_factor"] = given.prefetch_factor
+            options = {name: getattr(source, name) for name in names}
+            if source.num_workers:
+                options["prefetch_factor"] = source.prefetch_factor
         # Its own generator: without one it would draw from PyTorch's, when resumed once more.
         generator = torch.Generator().manual_seed(seed)
         loader: Any = DataLoader(
@@ -188,16 +188,16 @@ def _drawn(loader: DataLoader[Any], seed: int) -> list[list[int]]:
 
 
 def _pair_of_arrays(data: Any) -> tuple[Tensor, Tensor]:
-    given: list[Any] = [*cast(Any, data)] if isinstance(data, tuple | list) else []
-    if len(given) != 2 or not all(isinstance(part, np.ndarray | Tensor) for part in given):
+    arrays: list[Any] = [*cast(Any, data)] if isinstance(data, tuple | list) else []
+    if len(arrays) != 2 or not all(isinstance(part, np.ndarray | Tensor) for part in arrays):
         raise OptionError(
             "expected a DataLoader, a Dataset with a length, or a pair of arrays (inputs, "
             f"targets), got {type(cast(Any, data)).__name__}"
         )
     try:
-        inputs, targets = (torch.as_tensor(part) for part in given)
+        inputs, targets = (torch.as_tensor(part) for part in arrays)
     except TypeError:
-        types = " and ".join(str(part.dtype) for part in given)
+        types = " and ".join(str(part.dtype) for part in arrays)
         raise OptionError(f"expected arrays of numbers, got {types}") from None
     if inputs.dim() < 1 or targets.dim() < 1 or len(inputs) != len(targets):
         raise OptionError(

@@ -186,7 +186,7 @@ class Distillation(Objective):
         self.teacher.to(device)
 
     def _noting(self, name: str) -> Any:
-        def note(layer: nn.Module, given: Any, result: Any) -> None:
+        def note(layer: nn.Module, arguments: Any, result: Any) -> None:
             if not self._is_watching:
                 return
             train = _first(result)
@@ -202,17 +202,19 @@ class Distillation(Objective):
 @contextmanager
 def _recording(module: nn.Module, names: Any) -> Generator[dict[str, Tensor]]:
     """A block that collects what layers of `module` give."""
-    found: dict[str, Tensor] = {}
+    outputs: dict[str, Tensor] = {}
     handles: list[Any] = []
     try:
         for name in set(names):
             layer = _layer(module, name, "teacher")
             handles.append(
                 layer.register_forward_hook(
-                    lambda layer, given, result, name=name: found.update({name: _first(result)})
+                    lambda layer, arguments, result, name=name: outputs.update(
+                        {name: _first(result)}
+                    )
                 )
             )
-        yield found
+        yield outputs
     finally:
         for handle in handles:
             handle.remove()

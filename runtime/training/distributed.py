@@ -51,9 +51,9 @@ class Processes:
         if self.world == 1:
             return [values]
         mine = values.to(self.device)
-        found = [torch.empty_like(mine) for _ in range(self.world)]
-        _library().all_gather(found, mine)
-        return [value.cpu() for value in found]
+        parts = [torch.empty_like(mine) for _ in range(self.world)]
+        _library().all_gather(parts, mine)
+        return [value.cpu() for value in parts]
 
     def share(self, module: nn.Module) -> None:
         """Give all processes the parameters and buffers of the first one."""
@@ -103,12 +103,12 @@ def join_processes(device: str, environment: Mapping[str, str] | None = None) ->
     Raises:
         BackendError: no such device, or the group cannot be made.
     """
-    found = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     place = resolve_torch_device(device)
     library = _library()
     is_group = bool(library.is_available()) and bool(library.is_initialized())
     try:
-        world, local = int(found.get("WORLD_SIZE", "1")), int(found.get("LOCAL_RANK", "0"))
+        world, local = int(variables.get("WORLD_SIZE", "1")), int(variables.get("LOCAL_RANK", "0"))
     except ValueError as error:
         raise BackendError(f"WORLD_SIZE and LOCAL_RANK have to be numbers: {error}") from None
     if world == 1 and not is_group:

@@ -111,11 +111,11 @@ class Engine:
     def predict(self, x: Tensor, size: int) -> Tensor:
         """The outputs for `x` in evaluation, `size` rows at a time, on the processor."""
         with torch.no_grad(), evaluating(self.module), self.autocast():
-            found = [
+            outputs = [
                 self.forward(rows.to(self.device), self.evaluation_seed(index)).cpu()
                 for index, rows in enumerate(cast(Any, x).split(size))
             ]
-        return torch.cat(found)
+        return torch.cat(outputs)
 
     def evaluation_seed(self, batch: int) -> int:
         """The seed of rate coding for a batch of an evaluation."""

@@ -96,17 +96,17 @@ def as_classes(outputs: Tensor, targets: Tensor) -> Tensor:
     return targets.to(torch.int64)
 
 
-def make_objective(given: Objective | Loss | None, smoothing: float) -> Objective:
-    """`given` as an objective; `None` is cross-entropy.
+def make_objective(objective: Objective | Loss | None, smoothing: float) -> Objective:
+    """`objective` as an objective; `None` is cross-entropy.
 
     Raises:
         OptionError: smoothing belongs to cross-entropy alone.
     """
-    if given is None:
+    if objective is None:
         return CrossEntropy(smoothing)
     if smoothing:
         raise OptionError("label_smoothing belongs to the trainer's own loss, cross-entropy")
-    return given if isinstance(given, Objective) else LossObjective(given)
+    return objective if isinstance(objective, Objective) else LossObjective(objective)
 
 
 def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -136,9 +136,9 @@ def sum_type(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def metrics_of(given: Mapping[str, Metric] | None, targets: Tensor) -> Mapping[str, Metric]:
+def metrics_of(metrics: Mapping[str, Metric] | None, targets: Tensor) -> Mapping[str, Metric]:
     """The metrics that were asked for; `None` is `accuracy` where targets are classes."""
-    if given is not None:
-        return given
+    if metrics is not None:
+        return metrics
     is_classes = not targets.is_floating_point() and not targets.is_complex()
     return cast("Mapping[str, Metric]", {"accuracy": accuracy} if is_classes else {})

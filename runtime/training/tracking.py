@@ -36,11 +36,11 @@ class History:
         Raises:
             OptionError: no epoch has it.
         """
-        found = [record[name] for record in self.records if name in record]
-        if not found:
+        values = [record[name] for record in self.records if name in record]
+        if not values:
             known = sorted({name for record in self.records for name in record})
             raise OptionError(f"no {name!r} in the history; it has {', '.join(known) or 'nothing'}")
-        return found
+        return values
 
 
 class Tracker(ABC):
@@ -99,9 +99,9 @@ class MlflowTracker(Tracker):
             place = f"sqlite:///{(folder / 'mlflow.db').resolve()}"
         # A client of its own leaves the caller's active run alone.
         client: Any = library.MlflowClient(place)
-        found: Any = client.get_experiment_by_name("triton_dsl")
+        known: Any = client.get_experiment_by_name("triton_dsl")
         create: Any = client.create_experiment
-        experiment: str = create("triton_dsl") if found is None else found.experiment_id
+        experiment: str = create("triton_dsl") if known is None else known.experiment_id
         self._client = client
         self._run: str = client.create_run(experiment).info.run_id
         for name, value in settings.items():

@@ -23,9 +23,9 @@ def weights_in(layout: Layout, trits: Array) -> Bytes:
     outs, ins = trits.shape
     if layout == "sparse":
         return sparse_panels(trits)
-    made = _panels(trits) if layout == "panels" else _rows(trits, biased=layout == "rows")
-    assert made.size == weight_bytes(layout, ins, outs)
-    return made
+    content = _panels(trits) if layout == "panels" else _rows(trits, biased=layout == "rows")
+    assert content.size == weight_bytes(layout, ins, outs)
+    return content
 
 
 def _codes(trits: Array, rows: int, columns: int, *, biased: bool) -> Bytes:

@@ -54,15 +54,15 @@ def sparse_panels(trits: Array) -> Bytes:
     groups, steps = round_up(outs, GROUP) // GROUP, round_up(ins, STEP) // STEP
     codes = np.ones((groups * GROUP, steps * STEP), np.uint8)
     codes[:outs, :ins] = trits + 1
-    kept = kept_blocks(trits)
-    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.int32)
+    blocks_of_groups = kept_blocks(trits)
+    starts = np.concatenate([[0], np.cumsum(blocks_of_groups.sum(axis=1))]).astype(np.int32)
     # [group, panel, p, row, step, t] to [group, panel, step, row, t, p]
     quarter = PANEL // 4
     split = codes.reshape(groups, GROUP // PANEL, 4, quarter, steps, STEP)
     fields = split.transpose(0, 1, 4, 3, 5, 2) << _SHIFTS
     packed = np.bitwise_or.reduce(fields, axis=-1)
-    panels = [packed[g][:, blocks].reshape(-1) for g, blocks in enumerate(kept)]
-    offsets = (np.nonzero(kept)[1] * STEP).astype(np.int32)
+    panels = [packed[g][:, blocks].reshape(-1) for g, blocks in enumerate(blocks_of_groups)]
+    offsets = (np.nonzero(blocks_of_groups)[1] * STEP).astype(np.int32)
     return np.concatenate([_filled(starts), _filled(offsets), *panels])
 
 
