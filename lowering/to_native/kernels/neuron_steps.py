@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
 from xdsl.ir import Attribute, SSAValue
 
 from ....dialects.neuron_equations import STEPS, Arithmetic, Options
-from ..llvm.types import lanes, like, suffix
+from ..llvm.types import like
 from .code import Code
 
 Number = float | int
@@ -134,14 +134,7 @@ class _Registers(Arithmetic[SSAValue]):
         return self.code.bits(a, like(a.type, IntegerType(8 * self.neuron.bytes)))
 
     def choose(self, where: SSAValue, chosen: SSAValue, other: SSAValue) -> SSAValue:
-        """By bits: xDSL's selection takes no vectors."""
-        code = self.code
-        if lanes(chosen.type) is None:
-            return code.select(where, chosen, other)
-        bits, others = self._bits(chosen), self._bits(other)
-        mask = code.resize(where, bits.type)
-        rest = code.xor(mask, -1)
-        return code.bits(code.or_(code.and_(bits, mask), code.and_(others, rest)), chosen.type)
+        return self.code.select(where, chosen, other)
 
     def gated(self, where: SSAValue, a: SSAValue) -> SSAValue:
         return self.choose(where, a, self._number(0.0))
@@ -154,7 +147,7 @@ class _Registers(Arithmetic[SSAValue]):
         return self.code.overloaded("maximum", a, self._number(0.0))
 
     def magnitude(self, a: SSAValue) -> SSAValue:
-        return self.code.intrinsic(f"llvm.fabs.{suffix(a.type)}", [a], a.type)
+        return self.code.fabs(a)
 
     def as_number(self, where: SSAValue) -> SSAValue:
         return self.choose(where, self._number(1.0), self._number(0.0))
