@@ -58,13 +58,13 @@ def simulate(
         (folder / file).write_text(content, encoding="utf-8")
     sources = [file for file in files if file.endswith(".v")]
     if name == "iverilog":
-        engine = _run(["iverilog", "-V"], folder).splitlines()[0]
-        _run(["iverilog", "-g2001", "-s", top, "-o", "simulation", *sources], folder)
-        return Simulation(_version(engine), _run(["vvp", "-N", "simulation"], folder))
-    engine = _run(["verilator", "--version"], folder).splitlines()[0]
+        engine = run_tool(["iverilog", "-V"], folder).splitlines()[0]
+        run_tool(["iverilog", "-g2001", "-s", top, "-o", "simulation", *sources], folder)
+        return Simulation(_version(engine), run_tool(["vvp", "-N", "simulation"], folder))
+    engine = run_tool(["verilator", "--version"], folder).splitlines()[0]
     build = ["verilator", "--binary", "-Wno-fatal", "--top-module", top, "-o", "simulation"]
-    _run([*build, *_EXACT, *sources], folder)
-    return Simulation(_version(engine), _run([str(folder / "obj_dir" / "simulation")], folder))
+    run_tool([*build, *_EXACT, *sources], folder)
+    return Simulation(_version(engine), run_tool([str(folder / "obj_dir" / "simulation")], folder))
 
 
 def _version(line: str) -> str:
@@ -72,7 +72,21 @@ def _version(line: str) -> str:
     return line.partition("(")[0].strip().replace(" version", "")
 
 
-def _run(command: Sequence[str], folder: Path) -> str:
+def run_tool(
+    command: Sequence[str], folder: Path, *, seconds: float | None = None, last: bool = False
+) -> str:
+    """What a tool for Verilog prints.
+
+    Args:
+        command: its name and arguments.
+        folder: where it runs.
+        seconds: that it may take; any number by default.
+        last: whether the last lines say what is wrong, not the first.
+
+    Raises:
+        BackendError: it is missing, or refuses the Verilog.
+        subprocess.TimeoutExpired: it takes too long.
+    """
     try:
         done = subprocess.run(
             command,
@@ -81,11 +95,13 @@ def _run(command: Sequence[str], folder: Path) -> str:
             encoding="utf-8",
             errors="replace",
             check=False,
+            timeout=seconds,
         )
     except OSError as error:
         raise BackendError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
     if done.returncode:
         message = (done.stderr or done.stdout).strip().splitlines()
-        shown = "\n".join(message[:5]) or f"exit status {done.returncode}"
+        lines = message[-5:] if last else message[:5]
+        shown = "\n".join(lines) or f"exit status {done.returncode}"
         raise BackendError(f"'{command[0]}' refuses the Verilog: {shown}")
     return done.stdout

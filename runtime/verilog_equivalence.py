@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Literal
 
 from ..ir.errors import BackendError
+from .verilog import run_tool
 
 TOOLS = ("yosys", "yosys-abc")
 
@@ -143,21 +144,6 @@ def _gates(graph: Path) -> int:
 def _run(command: Sequence[str], folder: Path, seconds: float) -> str | None:
     """What a tool said; `None` if it took too long."""
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=max(0.1, seconds),
-        )
+        return run_tool(command, folder, seconds=max(0.1, seconds), last=True)
     except subprocess.TimeoutExpired:
         return None
-    except OSError as error:
-        raise BackendError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
-    if done.returncode:
-        message = (done.stderr or done.stdout).strip().splitlines()
-        shown = "\n".join(message[-5:]) or f"exit status {done.returncode}"
-        raise BackendError(f"'{command[0]}' refuses the Verilog: {shown}")
-    return done.stdout

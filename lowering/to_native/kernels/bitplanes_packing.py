@@ -116,7 +116,7 @@ def write_pack_columns(scheme: Scheme, name: str) -> llvm.FuncOp:
         full = code.icmp("eq", columns, PANEL)
         target = code.at(codes, code.mul(p, size))
         start = code.at(x, column)
-        safe = code.select(full, whole_groups, code.constant(0))
+        safe = code.select(full, whole_groups, 0)
         with code.each(0, safe) as g:
             row = code.at(start, code.mul(code.mul(g, group), outs))
             sources = [code.at(row, code.mul(outs, t)) for t in range(group)]

@@ -34,7 +34,7 @@ from ....runtime.native.abi.conv import ConvGeometry
 from ....runtime.native.abi.linear import Kind
 from ..llvm.types import vector
 from . import depthwise
-from .code import POINTER, Code
+from .code import POINTER, Code, Index
 from .conv_memory import ConvMemory
 from .conv_planes import fill, pad_of, write_grid, write_pads, write_plane
 from .conv_prepare import write_prepare, write_scale
@@ -139,8 +139,8 @@ class _Layer(ABC):
         stride: int,
         first: SSAValue,
         outs: int,
-        place: SSAValue,
-        count: SSAValue,
+        place: Index,
+        count: Index,
     ) -> None:
         """Bring products of some outputs, `count` places from `place` on, to the result."""
         start = code.add(code.mul(first, self.memory.geometry.places), place)
@@ -174,8 +174,7 @@ class _Depthwise(_Layer):
                 weights = code.at(arguments["weights"], code.mul(n, taps))
                 code.call(f"{self.name}_products", weights, scratch)
                 products = code.at(scratch, depthwise.products_at(memory))
-                none, all_ = code.constant(0), code.constant(g.places)
-                self.finish(code, arguments, products, g.places, n, 1, none, all_)
+                self.finish(code, arguments, products, g.places, n, 1, 0, g.places)
 
 
 class _Tiled(_Layer):
@@ -203,23 +202,22 @@ class _Tiled(_Layer):
         kind = vector(i32, memory.recipe.lanes)
         code = Code(f"{self.name}_arrange", [POINTER] + [i64] * 4)
         scratch, low, high, first, end = code.arguments
-        rows, start, stop = (first, end), first, end
+        images, rows, start, stop = (low, high), (first, end), first, end
         if memory.by_columns:
-            low, high = code.constant(0), code.constant(1)
-            rows = low, high
+            images = rows = (0, 1)
         else:
-            pitch = code.constant(memory.sums.pitch)
+            pitch = memory.sums.pitch
             start, stop = code.mul(first, pitch), code.mul(end, pitch)
-            stop = code.sub(stop, memory.sums.pitch - g.out_width)
+            stop = code.sub(stop, pitch - g.out_width)
         if not memory.plane_in_place:
-            write_plane(code, memory, scratch, low, high)
+            write_plane(code, memory, scratch, *images)
         if memory.single:
             return code.finish()
         for d in range(memory.kind.digits):
             grid = code.at(scratch, memory.sums_at + d * memory.sums_size)
             if not memory.grid_in_place:
                 loose = code.at(scratch, memory.loose_sums_at + d * memory.loose_sums_size)
-                write_grid(code, memory.sums, loose, grid, kind, self._pad(d), low, high)
+                write_grid(code, memory.sums, loose, grid, kind, self._pad(d), *images)
             spans = code.at(scratch, memory.spans_at + d * memory.spans_size)
             write_windows(code, memory.sums, grid, spans, kind, start, stop)
             if not memory.sums.packed:
@@ -245,7 +243,7 @@ class _Tiled(_Layer):
         inputs = self._inputs(code, *bounds)
         if memory.kind.floating:
             code.call(f"{self.name}_scale", x, scratch)
-        channels = code.constant(g.group_channels * g.pixels * memory.kind.bytes)
+        channels = g.group_channels * g.pixels * memory.kind.bytes
         with code.each(0, g.groups) as index:
             here = code.at(x, code.mul(index, channels))
             code.call(f"{self.name}_prepare", here, scratch, *inputs)
@@ -257,18 +255,17 @@ class _Tiled(_Layer):
     def _bounds(self, code: Code, arguments: dict[str, SSAValue]) -> tuple[SSAValue, SSAValue]:
         """The rows of the result, or columns, that are in the units to do."""
         g = self.memory.geometry
-        unit, size = code.constant(g.unit), g.out_width if self.memory.by_columns else g.out_height
-        end = code.minimum(code.mul(arguments["end"], unit), size)
-        return code.mul(arguments["first"], unit), end
+        end = code.mul(arguments["end"], g.unit)
+        end = code.minimum(end, g.out_width if self.memory.by_columns else g.out_height)
+        return code.mul(arguments["first"], g.unit), end
 
     def _inputs(self, code: Code, first: SSAValue, end: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The rows of the image, or columns, that these see."""
         g, axis = self.memory.geometry, int(self.memory.by_columns)
-        stride, before = code.constant(g.strides[axis]), code.constant(g.before[axis])
+        stride, before = g.strides[axis], g.before[axis]
         span = g.dilation[axis] * (g.kernel[axis] - 1) + 1
         low = code.maximum(code.sub(code.mul(first, stride), before), 0)
-        high = code.sub(code.mul(end, stride), before)
-        high = code.add(high, span - g.strides[axis])
+        high = code.add(code.sub(code.mul(end, stride), before), span - stride)
         return low, code.minimum(high, self.memory.input_size)
 
     def _blocks(
@@ -281,7 +278,7 @@ class _Tiled(_Layer):
         end: SSAValue,
     ) -> None:
         """The results of one group, whose first output is `output`: rows or columns."""
-        memory, scratch, zero = self.memory, arguments["scratch"], code.constant(0)
+        memory, scratch = self.memory, arguments["scratch"]
         g = memory.geometry
         height, width = memory.block
         turned = code.at(scratch, memory.turned_at)
@@ -292,24 +289,24 @@ class _Tiled(_Layer):
                 code, arguments, turned, memory.turned_stride, output, g.group_outs, place, count
             )
 
-        def pieces(r: SSAValue, start: SSAValue, stop: SSAValue) -> None:
+        def pieces(r: Index, start: Index, stop: Index) -> None:
             with code.each(start, stop, width) as column:
                 count = code.minimum(width, code.sub(stop, column))
-                code.call(f"{self.name}_strip", weights, scratch, r, column, count, zero)
+                code.call(f"{self.name}_strip", weights, scratch, r, column, count, 0)
                 finish(code.add(code.mul(r, g.out_width), column), count)
 
         if memory.by_columns:
-            pieces(zero, first, end)
+            pieces(0, first, end)
             return
         if width < g.out_width:
             with code.each(first, end, height) as r:
-                pieces(r, zero, code.constant(g.out_width))
+                pieces(r, 0, g.out_width)
             return
         with code.each(first, end, height) as start:
             stop = code.minimum(code.add(start, height), end)
             with code.each(start, stop) as r:
                 place = code.mul(code.sub(r, start), g.out_width)
-                code.call(f"{self.name}_strip", weights, scratch, r, zero, g.out_width, place)
+                code.call(f"{self.name}_strip", weights, scratch, r, 0, g.out_width, place)
             rows = code.mul(code.sub(stop, start), g.out_width)
             finish(code.mul(start, g.out_width), rows)
 

@@ -100,7 +100,7 @@ def write_finish_rows(
     element = f32 if kind.floating else i32
     code = Code(name, [POINTER] * 6 + [i64] * 4)
     arguments: dict[str, SSAValue] = dict(zip(FINISH_ROWS_ARGUMENTS, code.arguments, strict=True))
-    steps = Steps(code, kind, epilogue, arguments, code.constant(outs))
+    steps = Steps(code, kind, epilogue, arguments, outs)
     count, none = arguments["count"], code.constant(0)
     last = code.sub(count, recipe.lanes)
     enough = code.icmp("sge", last, none)

@@ -85,16 +85,13 @@ def write_products(memory: ConvMemory, name: str) -> llvm.FuncOp:
     factors: list[SSAValue] = []
     for tap in range(g.kernel[0] * g.kernel[1]):
         trit = code.resize(code.load(code.at(weights, tap), i8), i32)
-        if element == f32:
-            factors.append(code.to_float(trit))
-        else:
-            factors.append(trit if element == i32 else code.resize(trit, element))
+        factors.append(code.to_float(trit) if element == f32 else code.resize(trit, element))
     source, target = code.at(scratch, memory.values_at), code.at(scratch, memory.spans_at)
-    none, wide = code.constant(0), vector(element, memory.lanes)
-    write_windows(code, grid, source, target, wide, none, code.constant(grid.span), factors)
+    wide = vector(element, memory.lanes)
+    write_windows(code, grid, source, target, wide, 0, grid.span, factors)
     if not grid.packed:
-        packed, rows = code.at(scratch, memory.results_at), code.constant(g.out_height)
-        write_packed(code, grid, target, packed, memory.recipe.lanes, none, rows)
+        packed = code.at(scratch, memory.results_at)
+        write_packed(code, grid, target, packed, memory.recipe.lanes, 0, g.out_height)
     return code.finish()
 
 

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 from ....ir.errors import OptionError
 from ....runtime.native.abi.linear import DIGIT_BASE, Kind
 from ..llvm.types import vector
-from .code import POINTER, Code
+from .code import POINTER, Code, Index
 from .recipes import Recipe
 
 Spread = Literal["all", "channel"]
@@ -127,98 +127,80 @@ def write_finish(recipe: Recipe, kind: Kind, epilogue: Epilogue, name: str) -> l
     """The function that turns raw results of a tile into results, see `FINISH_ARGUMENTS`."""
     epilogue.check(kind)
     code = Code(name, [POINTER] * 8 + [i64] * 5)
-    _Finish(code, recipe, kind, epilogue, dict(zip(FINISH_ARGUMENTS, code.arguments, strict=True)))
+    arguments: dict[str, SSAValue] = dict(zip(FINISH_ARGUMENTS, code.arguments, strict=True))
+    first, end = arguments["n0"], arguments["n1"]
+    whole = code.sub(end, code.and_(code.sub(end, first), recipe.lanes - 1))
+    with code.each(0, arguments["rows"]) as m:
+        digit = code.mul(m, kind.digits)
+        for start, stop, wide in (first, whole, recipe.lanes), (whole, end, 1):
+            _write_columns(Lanes(code, wide), kind, epilogue, arguments, (m, digit), (start, stop))
     return code.finish()
 
 
-class _Finish:
-    """Writes `finish`."""
-
-    def __init__(
-        self,
-        code: Code,
-        recipe: Recipe,
-        kind: Kind,
-        epilogue: Epilogue,
-        arguments: dict[str, SSAValue],
-    ) -> None:
-        self._code = code
-        self._kind = kind
-        self._epilogue = epilogue
-        self._arguments = arguments
-        self._steps = Steps(code, kind, epilogue, arguments, arguments["outs"])
-        first, end = arguments["n0"], arguments["n1"]
-        rest = code.and_(code.sub(end, first), recipe.lanes - 1)
-        whole = code.sub(end, rest)
-        with code.each(0, arguments["rows"]) as m:
-            digit = code.mul(m, kind.digits)
-            self._columns(m, digit, first, whole, recipe.lanes)
-            self._columns(m, digit, whole, end, 1)
-
-    def _columns(
-        self, m: SSAValue, digit: SSAValue, first: SSAValue, end: SSAValue, wide: int
-    ) -> None:
-        """Outputs of row `m`, the digits of which start at `digit`, `wide` of them at a time."""
-        code, kind, arguments = self._code, self._kind, self._arguments
-        lanes = Lanes(code, wide)
-        stride = arguments["raw_stride"]
-        raws = [
-            code.at(arguments["raw"], code.mul(code.add(digit, d), stride), i32)
-            for d in range(kind.digits)
+def _write_columns(
+    lanes: Lanes,
+    kind: Kind,
+    epilogue: Epilogue,
+    arguments: Mapping[str, SSAValue],
+    row: tuple[SSAValue, SSAValue],
+    outputs: tuple[SSAValue, SSAValue],
+) -> None:
+    """A range of outputs of a row, which is told by its number and that of its first digit."""
+    code, (m, digit) = lanes.code, row
+    steps = Steps(code, kind, epilogue, arguments, arguments["outs"])
+    raws = [
+        code.at(arguments["raw"], code.mul(code.add(digit, d), arguments["raw_stride"]), i32)
+        for d in range(kind.digits)
+    ]
+    sums = [
+        lanes.spread(code.load(code.at(code.at(arguments["sums"], digit, i32), d, i32), i32))
+        for d in range(kind.digits)
+    ]
+    scale = None
+    if kind.floating:
+        scale = lanes.spread(code.load(code.at(arguments["scales"], m, f32), f32))
+    width = epilogue.result(kind).size
+    line = code.at(arguments["y"], code.mul(code.mul(m, arguments["outs"]), width))
+    with code.each(*outputs, lanes.wide) as n:
+        values = [
+            code.sub(lanes.load(raw, n, i32), total) for raw, total in zip(raws, sums, strict=True)
         ]
-        sums = [
-            lanes.spread(code.load(code.at(code.at(arguments["sums"], digit, i32), d, i32), i32))
-            for d in range(kind.digits)
-        ]
-        scale = None
-        if kind.floating:
-            scale = lanes.spread(code.load(code.at(arguments["scales"], m, f32), f32))
-        width = self._epilogue.result(kind).size
-        line = code.at(arguments["y"], code.mul(code.mul(m, arguments["outs"]), width))
-        with code.each(first, end, wide) as n:
-            values = [
-                code.sub(lanes.load(raw, n, i32), total)
-                for raw, total in zip(raws, sums, strict=True)
-            ]
-            value = lanes.integers(values) if scale is None else lanes.floats(values, scale)
-            code.store(self._steps.apply(lanes, value, n), code.at(line, code.mul(n, width)))
+        value = lanes.integers(values) if scale is None else lanes.floats(values, scale)
+        code.store(steps.apply(lanes, value, n), code.at(line, code.mul(n, width)))
 
 
+@dataclass(frozen=True)
 class Steps:
-    """Writes the steps of an epilogue, given the addresses of its tables."""
+    """Writes the steps of an epilogue.
 
-    def __init__(
-        self,
-        code: Code,
-        kind: Kind,
-        epilogue: Epilogue,
-        tables: Mapping[str, SSAValue],
-        outs: SSAValue,
-    ) -> None:
-        self._code = code
-        self._kind = kind
-        self._epilogue = epilogue
-        self._tables = tables
-        self._outs = outs
+    Attributes:
+        code: where to.
+        kind: of the activations.
+        epilogue: the steps.
+        tables: their addresses.
+        outs: how many outputs there are.
+    """
+
+    code: Code
+    kind: Kind
+    epilogue: Epilogue
+    tables: Mapping[str, SSAValue]
+    outs: Index
 
     def apply(self, lanes: Lanes, value: SSAValue, n: SSAValue) -> SSAValue:
         """The results for products of the outputs from `n`, or of output `n` alone."""
-        code, steps, tables = self._code, self._epilogue, self._tables
-        element = f32 if self._kind.floating else i32
+        code, steps, tables = self.code, self.epilogue, self.tables
+        element = f32 if self.kind.floating else i32
         if steps.scale is not None:
             value = code.fmul(value, lanes.parameter(tables["scale"], n, f32, steps.scale))
         if steps.bias:
             offset = lanes.parameter(tables["bias"], n, element, "channel")
             value = code.fadd(value, offset) if element == f32 else code.add(value, offset)
         if steps.activation != "none":
-            zero = code.constant(0, lanes.of(element))
-            value = (
-                code.overloaded("maximum", value, zero)
-                if element == f32
-                else code.maximum(value, zero)
-            )
+            maximum = "maximum" if element == f32 else "smax"
+            value = code.overloaded(maximum, *code.pair(value, 0))
         if steps.activation == "relu6":
-            value = code.overloaded("minimum", value, code.constant(6.0, value.type))
+            value = code.overloaded("minimum", *code.pair(value, 6.0))
         if isinstance(steps.then, Thresholds):
             return self._count(lanes, steps.then, value, n)
         if isinstance(steps.then, Requantize):
@@ -227,35 +209,27 @@ class Steps:
 
     def _count(self, lanes: Lanes, then: Thresholds, value: SSAValue, n: SSAValue) -> SSAValue:
         """The number of thresholds ≤ value: min(t, v) is t just then."""
-        code, table = self._code, self._tables["table"]
-        integers = lanes.of(i32)
-        key = lanes.key(value) if self._kind.floating else value
-        one = code.constant(1, integers)
-        channels = self._outs if then.spread == "channel" else code.constant(1)
-        count = code.constant(then.count)
-        with code.loop(0, count, 1, [code.constant(0, integers)]) as threshold:
+        code, table = self.code, self.tables["table"]
+        key = lanes.key(value) if self.kind.floating else value
+        channels = self.outs if then.spread == "channel" else 1
+        with code.loop(0, then.count, 1, [code.constant(0, lanes.of(i32))]) as threshold:
             line = code.at(table, code.mul(threshold.index, channels), i32)
             limit = lanes.parameter(line, n, i32, then.spread)
             differs = code.xor(code.minimum(limit, key), limit)
-            threshold.values = [
-                code.add(threshold.values[0], code.overloaded("umin", differs, one))
-            ]
-        above = threshold.values[0]
-        reached = code.sub(then.count, above)
-        return lanes.narrow(reached, then.width)
+            above = code.overloaded("umin", *code.pair(differs, 1))
+            threshold.values = [code.add(threshold.values[0], above)]
+        return lanes.narrow(code.sub(then.count, threshold.values[0]), then.width)
 
     def _requantize(self, lanes: Lanes, then: Requantize, value: SSAValue, n: SSAValue) -> SSAValue:
-        code, tables = self._code, self._tables
+        code, tables = self.code, self.tables
         wide = lanes.of(i64)
         factor = lanes.parameter(tables["table"], n, i32, then.multiplier)
         bits = code.resize(lanes.parameter(tables["shift"], n, i32, then.shift), wide)
-        one = code.constant(1, wide)
-        half = code.shl(one, code.sub(bits, one))
+        half = code.shl(1, code.sub(bits, 1))
         product = code.mul(code.resize(value, wide), code.resize(factor, wide))
         scaled = code.ashr(code.add(product, half), bits)
         moved = code.add(scaled, then.zero_point)
-        low, high = code.constant(then.low, wide), code.constant(then.high, wide)
-        return lanes.narrow(code.minimum(code.maximum(moved, low), high), then.width)
+        return lanes.narrow(code.minimum(code.maximum(moved, then.low), then.high), then.width)
 
 
 @dataclass(frozen=True)
@@ -315,11 +289,9 @@ class Lanes:
         code, kind = self.code, self.of(i32)
         # Adding 0 turns -0 into 0.
         bits = code.bits(code.fadd(value, 0.0), kind)
-        magnitude_bits = code.constant(_MAGNITUDE_BITS, kind)
-        ordered = code.xor(bits, code.and_(code.ashr(bits, 31), magnitude_bits))
-        magnitude = code.and_(bits, magnitude_bits)
+        ordered = code.xor(bits, code.and_(code.ashr(bits, 31), _MAGNITUDE_BITS))
+        magnitude = code.and_(bits, _MAGNITUDE_BITS)
         # All ones for a NaN, whose magnitude is above that of infinity.
         nan = code.ashr(code.sub(_INFINITE, magnitude), 31)
-        least = code.constant(-(1 << 31), kind)
         numbers = code.and_(ordered, code.xor(nan, -1))
-        return code.or_(numbers, code.and_(nan, least))
+        return code.or_(numbers, code.and_(nan, -(1 << 31)))

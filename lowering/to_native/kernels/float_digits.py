@@ -31,11 +31,10 @@ def float_scale(code: Code, bits: SSAValue, digits: int) -> tuple[SSAValue, SSAV
     stays an int8, so that integers up to 127, spikes and bits above all, have no remainder and are
     multiplied exactly. Below 2^-118 both are 0; with infinity or NaN the scale is NaN.
     """
-    magnitude, limit = code.bits(bits, f32), code.constant(127.0, f32)
+    magnitude = code.bits(bits, f32)
     small = code.icmp("slt", bits, _SMALLEST)
     finite = code.icmp("slt", bits, _INFINITE)
     nan = code.bits(code.constant(0x7FC00000, i32), f32)
-    zero = code.constant(0.0, f32)
     if digits > 1:
         raised = code.add(bits, _TO_NEXT_POWER)
         exponent = code.and_(raised, _INFINITE)
@@ -43,9 +42,9 @@ def float_scale(code: Code, bits: SSAValue, digits: int) -> tuple[SSAValue, SSAV
         scale = code.bits(power, f32)
         inverse = code.bits(code.sub(254 << 23, power), f32)
     else:
-        scale, inverse = code.fdiv(magnitude, limit), code.fdiv(limit, magnitude)
+        scale, inverse = code.fdiv(magnitude, 127.0), code.fdiv(127.0, magnitude)
     scale = code.select(finite, scale, nan)
-    return code.select(small, zero, scale), code.select(small, zero, inverse)
+    return code.select(small, 0.0, scale), code.select(small, 0.0, inverse)
 
 
 def float_digits(code: Code, scaled: SSAValue, digits: int) -> list[SSAValue]:

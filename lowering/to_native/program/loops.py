@@ -230,17 +230,14 @@ class LoopWriter:
 
     def address(self, a: Access, j: int | None, c: int | None) -> SSAValue:
         """Where a part of the tile starts in an operand."""
-        terms: list[tuple[SSAValue, Size]] = []
+        place, distances = self._places[a], list[Size]()
         if j and self.plan.rows is not None:
-            terms.append((self.writer.constant(1), a.strides[self.plan.rows] * Size.of(j)))
+            distances.append(a.strides[self.plan.rows] * Size.of(j))
         if c is not None and self.plan.vector is not None and self.pieces[c].start:
-            start = Size.of(self.pieces[c].start)
-            terms.append((self.writer.constant(1), a.strides[self.plan.vector] * start))
-        place = self._places[a]
-        kind = stored(a.view.element)
-        for _, stride in terms:
-            if stride != ZERO:
-                place = self.writer.at(place, self.writer.size(stride), kind)
+            distances.append(a.strides[self.plan.vector] * Size.of(self.pieces[c].start))
+        for distance in distances:
+            if distance != ZERO:
+                place = self.writer.at(place, self.writer.size(distance), stored(a.view.element))
         return place
 
     def _load(self, value: SSAValue, a: Access, j: int | None, c: int | None) -> None:
