@@ -33,10 +33,6 @@ from .bitplanes_schemes import Scheme
 from .bitplanes_tile import COUNTER_BYTES
 from .code import POINTER, Code, lanes
 
-FINISH_ARGUMENTS = ("counters", "base", "y", "factor", "rows", "outs", "columns", "first")
-"""`finish`: three pointers, five int64: y = factor · count + base for one octet and panel, or plus
-what stands in y already if `first` is 0."""
-
 _ROW = 2 * PANEL
 """Bytes of a row of counters as numbers of 16 bits, low bytes before high ones."""
 
@@ -219,7 +215,11 @@ class _Product:
 
 
 def write_finish(scheme: Scheme, name: str) -> llvm.FuncOp:
-    """`finish`, see `FINISH_ARGUMENTS`."""
+    """`finish(counters, base, y, factor, rows, outs, columns, first)`, three pointers, five int64.
+
+    y = factor · count + base for one octet and panel, or plus what stands in y already if `first`
+    is 0.
+    """
     width, count = scheme.width, scheme.width // 4
     sums = vector(i32, count)
     code = Code(name, [POINTER] * 3 + [i64] * 5)

@@ -19,9 +19,6 @@ from ..llvm.types import vector
 from .bitplanes_schemes import Scheme
 from .code import POINTER, Code
 
-TABLES_ARGUMENTS = ("planes", "stride", "tables", "groups")
-"""`tables`: a pointer, an int64, a pointer, an int64: the tables of so many groups of an octet."""
-
 
 def words_of(operand: Operand, group: int) -> int:
     """How many bits the biased sum of a group has; bit j is word j."""
@@ -75,7 +72,7 @@ def _count(code: Code, scheme: Scheme, words: Sequence[SSAValue]) -> list[SSAVal
 
 
 def write_tables(scheme: Scheme, operand: Operand, name: str) -> llvm.FuncOp:
-    """`tables`, see `TABLES_ARGUMENTS`.
+    """`tables(planes, stride, tables, groups)`: the tables of so many groups of an octet.
 
     As many groups as fit a register are made together: the tables of a word lie side by side, then
     follow those of the next word.

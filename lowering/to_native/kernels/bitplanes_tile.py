@@ -21,10 +21,6 @@ from .bitplanes_schemes import Scheme
 from .bitplanes_tables import sum_words, table_place, words_of
 from .code import POINTER, Code
 
-TILE_ARGUMENTS = ("tables", "stride", "codes", "panel_stride", "counters", "steps")
-"""`tile_N`: adds up to `CHUNK_STEPS` steps of one octet and N panels into their counters. Without
-lookups, `tables` are the planes of the octet, `stride` bytes each."""
-
 COUNTER_BYTES = COUNT_BITS * PANEL
 _HELD = 7
 """Planes of a counter that stay in registers in the loop: 16 groups add less than 2^7."""
@@ -67,7 +63,12 @@ class Counter:
 
 
 def write_tile(scheme: Scheme, operand: Operand, panels: int, name: str) -> llvm.FuncOp:
-    """`tile_N`, see `TILE_ARGUMENTS`. Registers narrower than a panel take it part by part."""
+    """`tile_N(tables, stride, codes, panel_stride, counters, steps)`.
+
+    Adds up to `CHUNK_STEPS` steps of one octet and N panels into their counters. Without lookups,
+    `tables` are the planes of the octet, `stride` bytes each. Registers narrower than a panel take
+    it part by part.
+    """
     code = Code(name, [POINTER, i64, POINTER, i64, POINTER, i64])
     tables, stride, codes, panel_stride, counters, steps = code.arguments
     sides = [code.mul(panel_stride, n) for n in range(panels)]

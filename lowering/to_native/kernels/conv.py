@@ -31,7 +31,7 @@ from xdsl.ir import SSAValue
 
 from ....ir.errors import OptionError
 from ....runtime.native.abi.conv import ConvGeometry
-from ....runtime.native.abi.linear import Kind
+from ....runtime.native.abi.linear import TABLES, Kind
 from ..llvm.types import vector
 from . import depthwise
 from .code import POINTER, Code, Index
@@ -44,17 +44,7 @@ from .conv_windows import write_packed, write_windows
 from .epilogue import Epilogue
 from .recipes import Recipe
 
-CONV_ARGUMENTS = (
-    "x",
-    "weights",
-    "y",
-    "scratch",
-    "scale",
-    "bias",
-    "table",
-    "shift",
-    "batch",
-)
+CONV_ARGUMENTS = ("x", "weights", "y", "scratch", *TABLES, "batch")
 """`<name>`: eight pointers, one int64."""
 IMAGE_ARGUMENTS = (*CONV_ARGUMENTS[:-1], "first", "end")
 """`<name>_image`: the same pointers, for one image; two int64, the units to do. Call
@@ -145,7 +135,7 @@ class _Layer(ABC):
         """Bring products of some outputs, `count` places from `place` on, to the result."""
         start = code.add(code.mul(first, self.memory.geometry.places), place)
         target = code.at(arguments["y"], code.mul(start, self._result))
-        tables = [arguments[name] for name in ("scale", "bias", "table", "shift")]
+        tables = [arguments[name] for name in TABLES]
         code.call(f"{self.name}_finish", products, target, *tables, first, outs, count, stride)
 
 

@@ -9,7 +9,7 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IntegerType, f32, i32, i64
 from xdsl.ir import SSAValue
 
-from ....runtime.native.abi.linear import Kind, round_up
+from ....runtime.native.abi.linear import TABLES, Kind, round_up
 from ..llvm.types import vector
 from .code import POINTER, Code
 from .conv_memory import ConvMemory
@@ -17,28 +17,17 @@ from .conv_prepare import transpose
 from .epilogue import Epilogue, Lanes, Steps
 from .recipes import Recipe
 
-TURN_ARGUMENTS = ("scratch", "sums", "count")
-"""`turn`: two pointers, one int64. The raw sums of `count` places, whose Σx start at `sums`, become
-products in the rows of turned results."""
-
-FINISH_ROWS_ARGUMENTS = (
-    "products",
-    "y",
-    "scale",
-    "bias",
-    "table",
-    "shift",
-    "first",
-    "outs",
-    "count",
-    "stride",
-)
+FINISH_ROWS_ARGUMENTS = ("products", "y", *TABLES, "first", "outs", "count", "stride")
 """`finish`: six pointers, four int64. `products` [outs, stride] and `y` start at output `first` and
 at the same place, of `count`."""
 
 
 def write_turn(memory: ConvMemory, name: str) -> llvm.FuncOp:
-    """The function `name`, see `TURN_ARGUMENTS`."""
+    """`name(scratch, sums, count)`, two pointers, one int64.
+
+    The raw sums of `count` places, whose Σx start at `sums`, become products in the rows of turned
+    results.
+    """
     g, kind, wide = memory.geometry, memory.kind, memory.recipe.lanes
     apart = memory.turned_stride
     code = Code(name, [POINTER] * 2 + [i64])

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import Float32Type, IntegerType, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ....ir.errors import OptionError
-from ....runtime.native.abi.linear import DIGIT_BASE, Kind
+from ....runtime.native.abi.linear import DIGIT_BASE, TABLES, Kind
 from ..llvm.types import vector
 from .code import POINTER, Code, Index
 from .recipes import Recipe
@@ -104,21 +104,7 @@ class Epilogue:
         return f32 if kind.floating else i32
 
 
-FINISH_ARGUMENTS = (
-    "raw",
-    "y",
-    "sums",
-    "scales",
-    "scale",
-    "bias",
-    "table",
-    "shift",
-    "raw_stride",
-    "rows",
-    "outs",
-    "n0",
-    "n1",
-)
+FINISH_ARGUMENTS = ("raw", "y", "sums", "scales", *TABLES, "raw_stride", "rows", "outs", "n0", "n1")
 """`finish`: eight pointers, five int64. `raw` [rows · digits, raw_stride] and `y` [rows, outs]
 start at output 0 of the first row, `sums` (of digit rows) and `scales` at the first row."""
 

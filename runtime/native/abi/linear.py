@@ -44,13 +44,14 @@ Order = Literal["planar", "natural"]
 Activations = Literal["i8", "u8", "i16", "i32", "f32", "f32x3"]
 LAYOUTS: tuple[Layout, ...] = ("rows", "stored", "panels", "sparse")
 
-_TABLES = ("scale", "bias", "table", "shift")
-LINEAR_ARGUMENTS = ("x", "weights", "y", "scratch", *_TABLES, "rows", "ins", "outs")
+TABLES = ("scale", "bias", "table", "shift")
+"""What steps after a product read."""
+LINEAR_ARGUMENTS = ("x", "weights", "y", "scratch", *TABLES, "rows", "ins", "outs")
 """`linear`: eight pointers, three int64. What stands in `scale`, `bias`, `table` and `shift`, if
 anything, is told by `to_native.kernels.epilogue.Epilogue`."""
 PREPARE_ARGUMENTS = ("x", "scratch", "rows", "ins", "first", "end")
 """`prepare`: two pointers, four int64; handles the rows from `first` to `end`."""
-COMPUTE_ARGUMENTS = ("weights", "y", "scratch", *_TABLES, "rows", "ins", "outs", "n0", "n1")
+COMPUTE_ARGUMENTS = ("weights", "y", "scratch", *TABLES, "rows", "ins", "outs", "n0", "n1")
 """`compute`: seven pointers, five int64; writes the outputs from `n0`, a multiple of `PANEL`, to
 `n1`."""
 
