@@ -1,4 +1,4 @@
-"""Whether a program computes each row of the batch apart, and about how much work a row is.
+"""Row-wise programs: whether each row of the batch is computed apart, and how much work it is.
 
 A value is "rows" when its leading axis is k times the batch, outermost, and each block of k depends
 on one row of the inputs alone. An op that this file does not know makes the answer no, which costs

@@ -1,4 +1,4 @@
-"""What kept objects are named after: a digest of the source that made them.
+"""Cache keys of compiled code: a digest of the source that makes it.
 
 An object that was compiled by other code is then never loaded. Not here: where objects are kept
 (`runtime.native.cache`).

@@ -1,4 +1,4 @@
-"""What is made once of a tensor and kept as long as it: weights in the layout of kernels.
+"""A cache of weights in the layout of kernels: made once of a tensor, and kept as long as it.
 
 It holds as long as the tensor's bytes are those that it was made of. PyTorch's counter of changes
 does not see writes through `tensor.data` or by other libraries, so the bytes are read each time

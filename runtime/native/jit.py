@@ -1,4 +1,4 @@
-"""Object files into this process, by way of llvmlite.
+"""Loads object files into this process, by way of llvmlite.
 
 What was compiled once is kept on disk (`cache`) under the caller's fingerprint of the module, the
 processor's name, what it has and lacks, and the versions of LLVM, llvmlite and this package; then

@@ -1,4 +1,4 @@
-"""The first half of a kernel: activations to padded int8 rows, their sums and their scales.
+"""Activations to padded int8 rows, with their sums and their scales: the first half of a kernel.
 
 A row is handled in pieces: of a register of bytes where the order stays (`natural`), of 256 values
 where value 4j + p goes to 64p + j (`planar`, see `abi.linear`). The last piece, if not full,

@@ -1,4 +1,4 @@
-"""Where a convolution keeps its images, sums and results: sizes and places in scratch memory.
+"""Scratch memory of a convolution: sizes and places of its images, sums and results.
 
 An image is prepared twice over. Its values lie in a *plane* of places with their channels together,
 which tiles read; the sums of these channels lie in a *grid*, from which the sums of windows are

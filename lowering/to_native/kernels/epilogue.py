@@ -1,4 +1,4 @@
-"""What follows a product with trits, fused into its kernel: the optional steps of `ternary.linear`.
+"""Epilogues of kernels: scale, bias, activation, thresholds or requantisation after a product.
 
 Raw sums of biased codes become the product (Σ u·x - Σ x is that with trits, exactly), digits are
 joined, and the steps of an `Epilogue` follow in vectors. Not here: the sums (`gemv`, `panel`).

@@ -1,4 +1,4 @@
-"""Matrix times vector on row-major weights: four rows at a time, one field of each byte at a time.
+"""GEMV, a matrix times a vector, on row-major weights: four rows, one field of a byte, at a time.
 
 A field is cut out in place, without a shift: field p counts 4^p-fold, so its sums go to an
 accumulator of their own, which is divided exactly in the end. Not here: more than a few rows of

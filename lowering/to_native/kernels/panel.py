@@ -1,4 +1,4 @@
-"""Matrix times matrix on panels of 64 weight rows: each lane sums its own row, no sum across lanes.
+"""GEMM, a matrix times a matrix, on panels of 64 rows of weights: each lane sums its own row.
 
 A byte of weights holds one value of four rows, which are 16 rows apart. They are cut out by masks,
 without a shift, into sums of their own: those of field p count 4^p-fold and are divided exactly in

@@ -1,4 +1,4 @@
-"""Building tensor computations from `linalg`, and from the ops of `tensor` that MLIR has too.
+"""The builder of `linalg` ops, and of the ops of `tensor` that MLIR has too.
 
 `LinalgBuilder` inserts before the op that is being lowered, with its location. Sizes are integers
 where they are known, else values of type `index` (`Size`). Not here: what an op of ours means.

@@ -1,4 +1,4 @@
-"""The walk of a conversion: one rule for each kind of op, casts at the borders, one error for all.
+"""Dialect conversion: one rule for each kind of op, casts at the borders, one error for all.
 
 A value whose type changes is cast back for its users that are not converted yet, with
 `builtin.unrealized_conversion_cast`; the next conversion looks through the casts, and casts that

@@ -1,4 +1,4 @@
-"""Where temporary buffers stand in the workspace: those that are not needed at once share memory.
+"""Memory planning: temporary buffers that are not needed at once share the workspace.
 
 Offsets are polynomials in the batch with coefficients that are multiples of 64. Buffers of
 k·batch^p bytes are packed beside each other for each power p; those of several powers get slots.

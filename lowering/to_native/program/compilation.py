@@ -1,4 +1,4 @@
-"""One module through the rules: what must be inlined, fused and planned before code is written.
+"""Compiles the function of a module: calls are inlined, every op is planned, code is written.
 
 Works on a copy, so that a module that is refused stays as it is. Not here: the rules.
 """

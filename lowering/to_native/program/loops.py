@@ -1,4 +1,4 @@
-"""Nests of loops as code: a function for each nest, its innermost work in vectors and registers.
+"""Code of loop nests: a function for each, its innermost work in vectors and registers.
 
 The parallel loops of a nest stand outside, then the tile (vectors of one loop, a few iterations of
 another, unrolled), then the reductions, whose results so far stay in registers. What does not

@@ -1,4 +1,4 @@
-"""The loops of a tile that add up: results so far go from iteration to iteration in registers.
+"""Code of reductions: results so far go from iteration to iteration of a loop in registers.
 
 Either the tile's own loop runs in vectors, each lane being a result of its own, or the innermost
 reduction does, and the lanes are added up at the end. Not here: the loops around (`loops`).

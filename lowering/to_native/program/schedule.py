@@ -1,4 +1,4 @@
-"""Which loop of a nest runs in vectors, and how many results stay in registers at once.
+"""Scheduling of loop nests: which loop runs in vectors, how many results stay in registers.
 
 A rough count of instructions for each choice; the cheapest is taken. Not here: the code (`loops`).
 """
