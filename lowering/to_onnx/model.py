@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from .graph import (
     element_of_array,
 )
 from .threefry import threefry_nodes
+
+if TYPE_CHECKING:
+    import onnx
 
 IR_VERSIONS = {
     13: 7,
@@ -115,7 +118,7 @@ def _places(graph: Graph) -> dict[str, int]:
 
 def _joined(graph: Graph, places: Mapping[str, int]) -> bytes:
     """The file beside the model; values are copied once."""
-    parts: list[Any] = []
+    parts: list[bytes | memoryview] = []
     end = 0
     for name, start in places.items():
         array = np.ascontiguousarray(graph.initializers[name])
@@ -124,7 +127,7 @@ def _joined(graph: Graph, places: Mapping[str, int]) -> bytes:
     return b"".join(parts)
 
 
-def check(model: Any) -> None:
+def check(model: onnx.ModelProto) -> None:
     """Run `onnx.checker` with strict shape inference.
 
     Raises:
@@ -142,7 +145,7 @@ def _total(graph: Graph) -> int:
     return sum(array.nbytes for array in graph.initializers.values())
 
 
-def _without_large_values(graph: Graph, info: ModelInfo) -> Any:
+def _without_large_values(graph: Graph, info: ModelInfo) -> onnx.ModelProto:
     """The model with large initialisers as inputs: the same graph to check, without the bytes."""
     small = {n: a for n, a in graph.initializers.items() if a.nbytes < _LARGE}
     ports = [
@@ -169,9 +172,8 @@ class _Beside:
     places: Mapping[str, int]
 
 
-def _model(graph: Graph, info: ModelInfo, beside: _Beside | None = None) -> Any:
-    onnx = require_onnx()
-    helper = onnx.helper
+def _model(graph: Graph, info: ModelInfo, beside: _Beside | None = None) -> onnx.ModelProto:
+    helper = require_onnx().helper
     proto = _graph(graph, info.name, graph.initializers, beside)
     opsets = [helper.make_opsetid("", graph.opset)]
     if graph.functions:
@@ -193,7 +195,7 @@ def _model(graph: Graph, info: ModelInfo, beside: _Beside | None = None) -> Any:
 
 def _graph(
     graph: Graph, name: str, initializers: Mapping[str, Array], beside: _Beside | None = None
-) -> Any:
+) -> onnx.GraphProto:
     return require_onnx().helper.make_graph(
         [_node(node) for node in graph.nodes],
         name,
@@ -203,47 +205,48 @@ def _graph(
     )
 
 
-def _port(port: Port) -> Any:
+def _port(port: Port) -> onnx.ValueInfoProto:
     shape = None if port.shape is None else list(port.shape)
     return require_onnx().helper.make_tensor_value_info(port.name, int(port.element), shape)
 
 
-def _tensor(name: str, array: Array, beside: _Beside | None = None) -> Any:
-    onnx = require_onnx()
+def _tensor(name: str, array: Array, beside: _Beside | None = None) -> onnx.TensorProto:
+    from onnx import TensorProto
+
     element = int(element_of_array(array))
-    tensor = onnx.TensorProto(name=name, dims=array.shape, data_type=element)
+    tensor = TensorProto(name=name, dims=array.shape, data_type=element)
     if beside is None or name not in beside.places:
         tensor.raw_data = np.ascontiguousarray(array).tobytes()
         return tensor
-    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.data_location = TensorProto.EXTERNAL
     place = {"offset": beside.places[name], "length": array.nbytes}
     for key, value in {"location": beside.file, **place}.items():
         tensor.external_data.add(key=key, value=str(value))
     return tensor
 
 
-def _node(node: Node) -> Any:
-    onnx = require_onnx()
-    proto = onnx.helper.make_node(
+def _node(node: Node) -> onnx.NodeProto:
+    helper = require_onnx().helper
+    proto: onnx.NodeProto = helper.make_node(
         node.op_type, node.inputs, node.outputs, name=node.outputs[0], domain=node.domain
     )
     for name in sorted(node.attributes):
         proto.attribute.append(_attribute(name, node.attributes[name]))
     if node.body is not None:
         body = _graph(node.body, f"{node.outputs[0]}.body", {})
-        proto.attribute.append(onnx.helper.make_attribute("body", body))
+        proto.attribute.append(helper.make_attribute("body", body))
     return proto
 
 
-def _attribute(name: str, value: AttributeValue) -> Any:
-    onnx = require_onnx()
+def _attribute(name: str, value: AttributeValue) -> onnx.AttributeProto:
+    from onnx import AttributeProto, helper
+
     if isinstance(value, int | float | str):
-        return onnx.helper.make_attribute(name, value)
-    kind = onnx.AttributeProto.INTS
-    return onnx.helper.make_attribute(name, list(value), attr_type=kind)
+        return helper.make_attribute(name, value)
+    return helper.make_attribute(name, list(value), attr_type=AttributeProto.INTS)
 
 
-def _function(name: str, opset: int) -> Any:
+def _function(name: str, opset: int) -> onnx.FunctionProto:
     """A model-local function.
 
     `ternary.unpack(packed){shape, count, to}`: trits, four to a byte, as numbers of type `to`.
@@ -253,38 +256,41 @@ def _function(name: str, opset: int) -> Any:
     `ternary.matmul(x, packed){shape, count, to}`: the product of x with such a matrix.
     `spike.threefry(t, j){key}`: random words, see `threefry`.
     """
-    onnx = require_onnx()
-    make = onnx.helper.make_node
-    ints, integer = onnx.AttributeProto.INTS, onnx.AttributeProto.INT
+    from onnx import AttributeProto, TensorProto, helper
+
+    make = helper.make_node
+    ints, integer = AttributeProto.INTS, AttributeProto.INT
     attributes = ["shape", "count", "to"]
 
-    def from_attribute(op_type: str, inputs: Sequence[str], out: str, name: str, of: str) -> Any:
+    def from_attribute(
+        op_type: str, inputs: Sequence[str], out: str, name: str, of: str
+    ) -> onnx.NodeProto:
         node = make(op_type, inputs, [out])
         kind = integer if of == "to" else ints
-        node.attribute.append(onnx.AttributeProto(name=name, ref_attr_name=of, type=kind))
+        node.attribute.append(AttributeProto(name=name, ref_attr_name=of, type=kind))
         return node
 
-    def stored(out: str, values: Sequence[int], kind: int) -> Any:
-        array = np.array(values, np.uint8 if kind == onnx.TensorProto.UINT8 else np.int64)
+    def stored(out: str, values: Sequence[int], kind: int) -> onnx.NodeProto:
+        array = np.array(values, np.uint8 if kind == TensorProto.UINT8 else np.int64)
         return make("Constant", [], [out], value=_tensor(out, array))
 
-    def shift(x: str, by: str, out: str, direction: str) -> Any:
+    def shift(x: str, by: str, out: str, direction: str) -> onnx.NodeProto:
         return make("BitShift", [x, by], [out], direction=direction)
 
     if name == "spike.threefry":
-        nodes, attributes = threefry_nodes(onnx), ["key"]
+        nodes, attributes = threefry_nodes(require_onnx()), ["key"]
         inputs, outputs = ["t", "j"], ["words"]
     elif name == "ternary.matmul":
         call = make("ternary.unpack", ["packed"], ["weight"], domain=DOMAIN)
         for attribute in attributes:
             kind = integer if attribute == "to" else ints
             call.attribute.append(
-                onnx.AttributeProto(name=attribute, ref_attr_name=attribute, type=kind)
+                AttributeProto(name=attribute, ref_attr_name=attribute, type=kind)
             )
         nodes = [call, make("MatMul", ["x", "weight"], ["y"])]
         inputs, outputs = ["x", "packed"], ["y"]
     else:
-        u8, i64 = onnx.TensorProto.UINT8, onnx.TensorProto.INT64
+        u8, i64 = TensorProto.UINT8, TensorProto.INT64
         nodes = [
             stored("plus_shifts", [7, 5, 3, 1], u8),
             stored("minus_shifts", [6, 4, 2, 0], u8),
@@ -299,8 +305,8 @@ def _function(name: str, opset: int) -> Any:
             shift("plus_top", "seven", "plus_bit", "RIGHT"),
             shift("bytes", "minus_shifts", "minus_top", "LEFT"),
             shift("minus_top", "seven", "minus_bit", "RIGHT"),
-            make("Cast", ["plus_bit"], ["plus"], to=onnx.TensorProto.FLOAT),
-            make("Cast", ["minus_bit"], ["minus"], to=onnx.TensorProto.FLOAT),
+            make("Cast", ["plus_bit"], ["plus"], to=TensorProto.FLOAT),
+            make("Cast", ["minus_bit"], ["minus"], to=TensorProto.FLOAT),
             make("Sub", ["plus", "minus"], ["quads"]),
             make("Reshape", ["quads", "flat"], ["padded"]),
             make("Slice", ["padded", "start", "end"], ["all"]),
@@ -308,7 +314,7 @@ def _function(name: str, opset: int) -> Any:
             from_attribute("Cast", ["numbers"], "trits", "to", "to"),
         ]
         inputs, outputs = ["packed"], ["trits"]
-    opsets = [onnx.helper.make_opsetid("", opset)]
+    opsets = [helper.make_opsetid("", opset)]
     if name == "ternary.matmul":
-        opsets.append(onnx.helper.make_opsetid(DOMAIN, 1))
-    return onnx.helper.make_function(DOMAIN, name, inputs, outputs, nodes, opsets, attributes)
+        opsets.append(helper.make_opsetid(DOMAIN, 1))
+    return helper.make_function(DOMAIN, name, inputs, outputs, nodes, opsets, attributes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ...ir.errors import BackendError, LoweringError
 from .graph import Array, Graph, Operator, Tensor
 from .kernels import OPTIONS
 from .versions import runtime, version
+
+SchemaObject: TypeAlias = Any
+"""An object of a table of the schema: `ai-edge-litert` brings their classes without types."""
 
 ALIGNMENT = 16
 """What kernels and memory-mapping expect of stored values."""
@@ -118,9 +121,9 @@ class _Writer:
         model.buffers = [_AlignedBuffer(schema, content) for content in self.contents]
         return self._pack(model)
 
-    def _tensors(self, tensors: list[Tensor]) -> list[Any]:
+    def _tensors(self, tensors: list[Tensor]) -> list[SchemaObject]:
         used: set[str] = set()
-        tables: list[Any] = []
+        tables: list[SchemaObject] = []
         ports = dict(zip(self.graph.inputs, self.graph.input_names, strict=True))
         ports |= dict(zip(self.graph.outputs, self.graph.output_names, strict=True))
         used.update(ports.values())
@@ -132,7 +135,7 @@ class _Writer:
             tables.append(self._tensor(tensor, ports.get(tensor, name)))
         return tables
 
-    def _tensor(self, tensor: Tensor, name: str) -> Any:
+    def _tensor(self, tensor: Tensor, name: str) -> SchemaObject:
         table = self.schema.TensorT()
         table.name, table.type = name, int(tensor.element)
         table.shape = [1 if size == DYNAMIC else size for size in tensor.shape]
@@ -155,7 +158,7 @@ class _Writer:
             self.contents.append(content)
         return self.known[content]
 
-    def _operator(self, op: Operator, index: Mapping[Tensor, int]) -> Any:
+    def _operator(self, op: Operator, index: Mapping[Tensor, int]) -> SchemaObject:
         schema = self.schema
         entry = schema.OperatorT()
         entry.opcodeIndex = self.codes.setdefault((op.kind, version(op)), len(self.codes))
@@ -170,16 +173,16 @@ class _Writer:
             entry.builtinOptions = options
         return entry
 
-    def _code(self, kind: str, number: int) -> Any:
+    def _code(self, kind: str, number: int) -> SchemaObject:
         code = self.schema.OperatorCodeT()
         code.builtinCode = getattr(self.schema.BuiltinOperator, kind)
         code.deprecatedBuiltinCode = min(code.builtinCode, 127)
         code.version = number
         return code
 
-    def _signature(self, index: Mapping[Tensor, int]) -> Any:
-        def maps(tensors: list[Tensor], names: list[str]) -> list[Any]:
-            tables: list[Any] = []
+    def _signature(self, index: Mapping[Tensor, int]) -> SchemaObject:
+        def maps(tensors: list[Tensor], names: list[str]) -> list[SchemaObject]:
+            tables: list[SchemaObject] = []
             for tensor, name in zip(tensors, names, strict=True):
                 entry = self.schema.TensorMapT()
                 entry.name, entry.tensorIndex = name, index[tensor]
@@ -192,18 +195,18 @@ class _Writer:
         signature.outputs = maps(self.graph.outputs, self.graph.output_names)
         return signature
 
-    def _metadata(self) -> list[Any]:
+    def _metadata(self) -> list[SchemaObject]:
         oldest = runtime(self.graph.operators).encode()
         entries = {"min_runtime_version": oldest + bytes(max(16 - len(oldest), 0))}
         entries |= {name: text.encode() for name, text in sorted(self.info.metadata.items())}
-        tables: list[Any] = []
+        tables: list[SchemaObject] = []
         for name, content in entries.items():
             entry = self.schema.MetadataT()
             entry.name, entry.buffer = name, self._buffer(content)
             tables.append(entry)
         return tables
 
-    def _pack(self, model: Any) -> bytes:
+    def _pack(self, model: SchemaObject) -> bytes:
         import flatbuffers  # pyright: ignore[reportMissingImports]
 
         total = sum(len(content) for content in self.contents)
@@ -224,7 +227,7 @@ class _AlignedBuffer:
         self.schema = schema
         self.content = content
 
-    def Pack(self, builder: Any) -> Any:
+    def Pack(self, builder: Any) -> int:
         """Write the buffer; its place in the file."""
         schema, content = self.schema, self.content
         data = None

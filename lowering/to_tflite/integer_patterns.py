@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import i8, i32
@@ -281,7 +280,10 @@ def _single(array: Array | None) -> int | None:
     return None if array is None or array.size != 1 else int(array.reshape(-1)[0])
 
 
-def _window(sums: SSAValue) -> tuple[Any, ...] | None:
+_Pair = tuple[int, int]
+
+
+def _window(sums: SSAValue) -> tuple[SSAValue, _Pair, _Pair, _Pair, _Pair] | None:
     """The image of bytes whose windows are summed; kernel, strides and pads."""
     op = sums.owner
     if isinstance(op, tensor.ReduceSumOp):
@@ -291,7 +293,7 @@ def _window(sums: SSAValue) -> tuple[Any, ...] | None:
             return None
         if not op.keepdims.value.data:
             return None
-        return inner[0], shape[2:], (1, 1), (0, 0), (0, 0)
+        return inner[0], (shape[2], shape[3]), (1, 1), (0, 0), (0, 0)
     kernel, strides = [1, 1], [1, 1]
     for axis in (3, 2):
         terms = _sum_along(sums, axis)
@@ -303,11 +305,12 @@ def _window(sums: SSAValue) -> tuple[Any, ...] | None:
         pads = [tuple(p.get_values()) for p in (sums.owner.low, sums.owner.high)]
         if sums.owner.value.value.data or any((*p[:2], len(p) != 4) != (0, 0, False) for p in pads):
             return None
-        low, high, sums = pads[0][2:], pads[1][2:], sums.owner.operand
+        low, high = ((p[2], p[3]) for p in pads)
+        sums = sums.owner.operand
     inner = centred(sums)
     if inner is None or inner[1] or min(tensor_type(inner[0]).get_shape()[2:]) < 1:
         return None
-    return inner[0], tuple(kernel), tuple(strides), low, high
+    return inner[0], (kernel[0], kernel[1]), (strides[0], strides[1]), low, high
 
 
 def _sum_along(value: SSAValue, axis: int) -> tuple[SSAValue, int, int] | None:

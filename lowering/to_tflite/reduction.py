@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from xdsl.ir import Operation
 
@@ -18,6 +16,8 @@ from .products import FLOAT_EXACT
 from .shape import pad
 from .tflite_writer import Inexpressible, Rule, Writer
 from .window import Window, lift, unlift, window_of
+
+_Pool = tensor.MaxPoolOp | tensor.AvgPoolOp
 
 _REDUCE = {
     tensor.ReduceSumOp: "SUM",
@@ -112,18 +112,25 @@ def avg_pool(e: Writer, op: tensor.AvgPoolOp) -> None:
     _pooled(e, op, e.cast(out, element))
 
 
-def _image(e: Writer, op: Any) -> Tensor:
+def _image(e: Writer, op: _Pool) -> Tensor:
     """The operand as N, H, W, C."""
     rank = tensor_type(op.operand).get_num_dims()
     return lift(e, e.laid(op.operand, channels_last(rank)))
 
 
-def _pooled(e: Writer, op: Any, out: Tensor) -> None:
+def _pooled(e: Writer, op: _Pool, out: Tensor) -> None:
     rank = tensor_type(op.operand).get_num_dims()
     e.bind(op.result, unlift(e, out, rank), channels_last(rank))
 
 
-def _pool(e: Writer, kind: str, x: Tensor, window: Window, same: bool, op: Any) -> Tensor:
+def _pool(
+    e: Writer,
+    kind: str,
+    x: Tensor,
+    window: Window,
+    same: bool,
+    op: _Pool,
+) -> Tensor:
     shape: Shape = channels_last(tensor_type(op.result).get_num_dims()).stored(
         tensor_type(op.result).get_shape()
     )

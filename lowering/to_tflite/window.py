@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
+from ...dialects import tensor, ternary
 from ...dialects.shapes import DYNAMIC, window_output
 from .graph import Array, OptionValue, Tensor
 from .shape import pad, without
 from .tflite_writer import Inexpressible, Writer
+
+Windowed: TypeAlias = tensor.ConvOp | ternary.ConvOp | tensor.MaxPoolOp | tensor.AvgPoolOp
+"""Ops that slide a window."""
 
 SAME, VALID = 0, 1
 """The kinds of pads by their number in the schema."""
@@ -136,11 +140,12 @@ class Window:
         return (total / counts).astype(np.float32)[None, :, :, None]
 
 
-def window_of(op: Any, kernel: Sequence[int]) -> Window:
+def window_of(op: Windowed, kernel: Sequence[int]) -> Window:
     """The window of a convolution or pool; a missing first axis has size 1."""
     spatial = len(kernel)
     strides, pads = op.strides.get_values(), op.padding.get_values()
-    dilation = op.dilation.get_values() if hasattr(op, "dilation") else [1] * spatial
+    pools = isinstance(op, tensor.MaxPoolOp | tensor.AvgPoolOp)
+    dilation = [1] * spatial if pools else op.dilation.get_values()
 
     def both(values: Sequence[int], default: int) -> tuple[int, int]:
         return (values[0], values[1]) if spatial == 2 else (default, values[0])
