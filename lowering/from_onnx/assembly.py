@@ -1,4 +1,4 @@
-"""The module around what an `Builder` has written: `@forward`, its names, its parameters."""
+"""The module around what a `Builder` has written: `@forward`, its names, its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of all rules, and the operators that are refused, each with its reason."""
+"""The table of ONNX operators: their rules, and those that are refused, each with its reason."""
 
 from __future__ import annotations
 

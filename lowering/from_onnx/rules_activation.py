@@ -1,4 +1,4 @@
-"""Rules of activations."""
+"""ONNX import of activations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of bits: shifts, logic, and, by arithmetic, floats as integers and back."""
+"""ONNX import of bits: shifts, logic, and, by arithmetic, floats as integers and back."""
 
 from __future__ import annotations
 

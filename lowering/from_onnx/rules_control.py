@@ -1,4 +1,4 @@
-"""Rules of graphs in attributes, unrolled, and of sequences and optional values.
+"""ONNX import of graphs in attributes, unrolled, and of sequences and optional values.
 
 How often a loop runs must be known, and which branch is taken. A sequence is a list of values.
 """

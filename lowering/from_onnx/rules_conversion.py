@@ -1,4 +1,4 @@
-"""Rules of conversions between element types, also to and from those that the IR holds in bytes."""
+"""ONNX import of casts between element types, also those that the IR holds in bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of arithmetic, comparisons and logic.
+"""ONNX import of arithmetic, comparisons and logic.
 
 Not here: activations (`rules_activation`), bits (`rules_bits`), conversions (`rules_conversion`).
 """

@@ -1,4 +1,4 @@
-"""Rules of tensors that are made up, of triangles of matrices, and of blocks and cuts of images."""
+"""ONNX import of made-up tensors, triangles of matrices, and blocks and cuts of images."""
 
 from __future__ import annotations
 

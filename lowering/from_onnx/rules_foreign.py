@@ -1,4 +1,4 @@
-"""Rules of operators of other domains: ONNX Runtime's packed products, and tables of others'."""
+"""ONNX import of operators of other domains: packed products of ONNX Runtime, others' tables."""
 
 from __future__ import annotations
 

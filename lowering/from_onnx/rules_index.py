@@ -1,4 +1,4 @@
-"""Rules that pick, place and order elements: gathers, scatters, one-hot, running sums, sorting.
+"""ONNX import of gathers, scatters, one-hot, running sums, sorting: what places elements.
 
 A scatter becomes gathers, so its places must be known; sorting counts for each element how many
 stand before it.

@@ -1,4 +1,4 @@
-"""Rules of matrix products: floats, trits where the values are, integers with zero points."""
+"""ONNX import of matrix products: floats, trits where the values are, integers with zero points."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _before_shift(e: Builder, x: SSAValue, zero: SSAValue | None) -> SSAValue | 
     return added.lhs if fits and tensor_type(added.lhs).element_type == i32 else None
 
 
-def integer_product(e: Builder, x: SSAValue, weight: SSAValue) -> SSAValue:
+def integer_matmul(e: Builder, x: SSAValue, weight: SSAValue) -> SSAValue:
     """x · W of i32, exact modulo 2^32."""
     known = trits_of(e, weight, 1) if e.rank(weight) == 2 else None
     if known is None or e.is_known(x):
@@ -194,12 +194,12 @@ def integer_product(e: Builder, x: SSAValue, weight: SSAValue) -> SSAValue:
 def _matmul_integer(e: Builder, call: Call) -> SSAValue:
     lhs = centred(e, call[0], call.optional(2), -2 if e.rank(call[0]) > 1 else None)
     rhs = centred(e, call[1], call.optional(3), -1)
-    return integer_product(e, lhs, rhs)
+    return integer_matmul(e, lhs, rhs)
 
 
 def _qlinear_matmul(e: Builder, call: Call) -> SSAValue:
     lhs = centred(e, call[0], call[2], -2 if e.rank(call[0]) > 1 else None)
-    sums = integer_product(e, lhs, centred(e, call[3], call[5], -1))
+    sums = integer_matmul(e, lhs, centred(e, call[3], call[5], -1))
     scales: list[SSAValue] = []
     for index, axis in ((1, -2), (4, -1)):
         scale = call[index]

@@ -1,4 +1,4 @@
-"""Rules of pooling, with 1 to 3 and more spatial axes."""
+"""ONNX import of pooling, with 1 to 3 and more spatial axes."""
 
 from __future__ import annotations
 

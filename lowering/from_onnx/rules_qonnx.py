@@ -1,4 +1,4 @@
-"""Rules of qonnx's and Brevitas' quantisers: numbers rounded to what few bits hold."""
+"""ONNX import of qonnx's and Brevitas' quantisers: numbers rounded to what few bits hold."""
 
 from __future__ import annotations
 

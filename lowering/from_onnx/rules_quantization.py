@@ -1,4 +1,4 @@
-"""Rules of the standard's quantisation. Not here: that of qonnx and Brevitas (`rules_qonnx`)."""
+"""ONNX import of the standard's quantisation. Not here: qonnx and Brevitas (`rules_qonnx`)."""
 
 from __future__ import annotations
 

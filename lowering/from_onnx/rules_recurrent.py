@@ -1,4 +1,4 @@
-"""Rules of recurrent cells, unrolled over their steps: `RNN`, `GRU`, `LSTM`.
+"""ONNX import of recurrent cells, unrolled over their steps: `RNN`, `GRU`, `LSTM`.
 
 The equations are those of the standard, version 14. How many steps there are must be known.
 """

@@ -1,4 +1,4 @@
-"""Rules of reductions and normalisations."""
+"""ONNX import of reductions and normalisations."""
 
 from __future__ import annotations
 

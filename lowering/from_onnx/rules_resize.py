@@ -1,4 +1,4 @@
-"""Rules of new sizes of images: along each axis the product with a known matrix.
+"""ONNX import of new sizes of images: along each axis the product with a known matrix.
 
 The matrices follow the definition of `Resize` in the standard (version 19).
 """

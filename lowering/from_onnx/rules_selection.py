@@ -1,4 +1,4 @@
-"""Rules whose results have sizes that depend on values, which must be known: what differs from 0,
+"""ONNX import of what has sizes that depend on values, which must be known: what differs from 0,
 what a condition keeps, unique elements, boxes that overlap none with a higher score.
 """
 

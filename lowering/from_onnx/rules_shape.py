@@ -1,4 +1,4 @@
-"""Rules of shapes: views, joins, cuts, padding, and tensors of sizes.
+"""ONNX import of shapes: views, joins, cuts, padding, and tensors of sizes.
 
 Not here: picking elements by index (`rules_index`), new sizes of images (`rules_resize`), tensors
 that are made up and blocks of images (`rules_filling`).

@@ -1,4 +1,4 @@
-"""Rules of spectra: Fourier transforms as products with cosines and sines, and mel bands."""
+"""ONNX import of spectra: Fourier transforms as products with cosines and sines, and mel bands."""
 
 from __future__ import annotations
 

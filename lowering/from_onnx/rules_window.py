@@ -1,4 +1,4 @@
-"""Rules of convolutions, with 1 to 3 and more spatial axes. Not here: pooling (`rules_pooling`)."""
+"""ONNX import of convolutions, with 1 to 3 and more spatial axes. Not here: `rules_pooling`."""
 
 from __future__ import annotations
 

@@ -53,12 +53,12 @@ def _body(schema: Any, node: NodeProto, opset: int, types: Sequence[TypeProto]) 
     if not schema.has_context_dependent_function:
         return None
 
-    def made(version: int) -> bytes:
+    def body_at(version: int) -> bytes:
         return schema.get_context_dependent_function_with_opset_version(
             version, node.SerializeToString(), [type.SerializeToString() for type in types]
         )
 
-    return _newest(made, schema.context_dependent_function_opset_versions, opset)
+    return _newest(body_at, schema.context_dependent_function_opset_versions, opset)
 
 
 def _newest(body: Callable[[int], bytes], versions: Sequence[int], opset: int) -> bytes | None:

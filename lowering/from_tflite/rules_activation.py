@@ -1,4 +1,4 @@
-"""Rules of activations, and those that other operators have fused."""
+"""TFLite import of activations, and those that other operators have fused."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def tabulated(rule: Rule) -> Rule:
     16 bits have no table: they go through floats.
     """
 
-    def made(e: Builder, node: Node) -> Results:
+    def on_integers(e: Builder, node: Node) -> Results:
         element = tensor_type(node[0]).element_type
         low, high = grid_range(element)
         if high - low != 255:
@@ -138,13 +138,13 @@ def tabulated(rule: Rule) -> Rule:
             places = e.add(tensor.SubOp(places, e.number(low, i32)))
         return e.add(shapes.GatherRowsOp(table, places))
 
-    return made
+    return on_integers
 
 
 def through_floats(rule: Rule) -> Rule:
     """A rule on integers that stand for real numbers, by the real numbers."""
 
-    def made(e: Builder, node: Node) -> Results:
+    def on_integers(e: Builder, node: Node) -> Results:
         inputs = [
             value
             if value is None or index >= len(node.stored) or is_real(value)
@@ -161,7 +161,7 @@ def through_floats(rule: Rule) -> Rule:
         )
         return narrowed if isinstance(results, tuple) else narrowed[0]
 
-    return made
+    return on_integers
 
 
 def _as_real(e: Builder, node: Node, index: int, value: SSAValue) -> SSAValue:

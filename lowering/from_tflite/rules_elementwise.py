@@ -1,4 +1,4 @@
-"""Rules of arithmetic, comparisons, logic and conversions."""
+"""TFLite import of arithmetic, comparisons, logic and conversions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of pads, and of blocks of an image that become samples."""
+"""TFLite import of pads, and of blocks of an image that become samples."""
 
 from __future__ import annotations
 

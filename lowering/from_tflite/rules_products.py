@@ -1,4 +1,4 @@
-"""Rules of products: fully connected layers, convolutions, products of matrices.
+"""TFLite import of products: fully connected layers, convolutions, products of matrices.
 
 Each is floats, integers on grids (sums of i32, then one rescaling), or floats by stored integers,
 for which LiteRT rounds the activations in each run (`dynamic_range`).
@@ -17,7 +17,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array
 from ..from_onnx.calls import AttributeValue, Call
-from ..from_onnx.rules_linear import integer_product, linear
+from ..from_onnx.rules_linear import integer_matmul, linear
 from ..from_onnx.rules_window import Window, convolution
 from ..from_onnx.sizes import Free, Size, product
 from ..from_torch.sizes import ProblemError
@@ -59,7 +59,7 @@ class Product:
     axis: int
     multiply: Callable[[SSAValue, SSAValue, SSAValue | None], SSAValue]
 
-    def made(self, e: Builder, node: Node) -> SSAValue:
+    def result(self, e: Builder, node: Node) -> SSAValue:
         """The result, activation included."""
         if not is_real(self.x):
             return self._integers(e, node)
@@ -174,9 +174,9 @@ def _fully_connected(e: Builder, node: Node) -> SSAValue:
     def multiply(x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
         if is_real(x) or tensor_type(x).element_type == i64:
             return linear(e, x, weight, bias)
-        return integer_product(e, x, weight)
+        return integer_matmul(e, x, weight)
 
-    return Product(x, weight, (0, 1, 2), 1, -1, multiply).made(e, node)
+    return Product(x, weight, (0, 1, 2), 1, -1, multiply).result(e, node)
 
 
 def _quotient(whole: Size, part: Size) -> Size:
@@ -250,7 +250,7 @@ def _conv(e: Builder, node: Node) -> SSAValue:
         place = window(e, node, x, _kernel(e, weight))
         return convolution(e, x, weight, bias, place, groups)
 
-    return e.last(Product(x, weight, (0, 1, 2), 0, 1, multiply).made(e, node))
+    return e.last(Product(x, weight, (0, 1, 2), 0, 1, multiply).result(e, node))
 
 
 def _transpose_conv(e: Builder, node: Node) -> SSAValue:
@@ -268,7 +268,7 @@ def _transpose_conv(e: Builder, node: Node) -> SSAValue:
             auto_pad="SAME_UPPER", strides=strides, output_shape=sizes,
         )  # fmt: skip
 
-    return e.last(Product(x, weight, (2, 1, 3), 1, 1, multiply).made(e, node))
+    return e.last(Product(x, weight, (2, 1, 3), 1, 1, multiply).result(e, node))
 
 
 # Products of matrices.

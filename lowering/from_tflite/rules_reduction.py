@@ -1,4 +1,4 @@
-"""Rules of reductions, along the axes that the operand had before a permutation."""
+"""TFLite import of reductions, along the axes that the operand had before a permutation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of new shapes, parts, and orders: what moves values and computes none."""
+"""TFLite import of new shapes, parts, and orders: what moves values and computes none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of pooling, of new sizes of images, and of what normalises over channels."""
+"""TFLite import of pooling, of new sizes of images, and of what normalises over channels."""
 
 from __future__ import annotations
 

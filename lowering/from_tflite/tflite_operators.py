@@ -1,4 +1,4 @@
-"""The table of all rules, the integer forms, and the operators that are refused, with reasons."""
+"""The table of TFLite operators: rules, integer forms, and those that are refused, with reasons."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class _Writer:
         self.crossing: dict[str, tuple[set[Edge], set[Edge]]] = {}
         self.converted: dict[str, list[Node] | None] = {}
         self.refused: set[Operation] = set()
-        self.taken = {_name(op) for op in ops}
+        self.names = {_name(op) for op in ops}
 
     def closes_cycle(self, op: ProjectionOp) -> bool:
         """Whether the source of a projection can be reached from its target."""
@@ -103,7 +103,7 @@ class _Writer:
 
     def fresh(self, wish: str, nodes: dict[str, Node]) -> str:
         name, number = wish, 1
-        while name in nodes or name in self.taken:
+        while name in nodes or name in self.names:
             name, number = f"{wish}.{number}", number + 1
         return name
 

@@ -66,7 +66,7 @@ class _Integers:
         self.graph = graph
         self.how = how
         self.ranges = ranges
-        self.made: list[Operator] = []
+        self.operators: list[Operator] = []
         self.integers: dict[Tensor, Tensor] = {}
         self.floats: dict[Tensor, Tensor] = {}
         self.producers = graph.producers()
@@ -81,7 +81,7 @@ class _Integers:
             else:
                 self._float_operator(op)
         graph.outputs = [self._output(tensor, types[1]) for tensor in graph.outputs]
-        graph.operators = self.made
+        graph.operators = self.operators
         graph.drop_unused()
 
     def _has_kernel(self, op: Operator) -> bool:
@@ -140,7 +140,7 @@ class _Integers:
         if op.kind in ("ADD", "SUB") and self.how.element is Element.INT16:
             options["potScaleInt16"] = False
         result = Tensor(output.name, self.how.element, output.shape, None, grid)
-        self.made.append(Operator(op.kind, list(inputs), [result], options))
+        self.operators.append(Operator(op.kind, list(inputs), [result], options))
         self.integers[output] = result
 
     def _fill(self, value: Tensor | None, padded: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ class _Integers:
 
     def _float_operator(self, op: Operator) -> None:
         op.inputs = [None if t is None else self._float(t) for t in op.inputs]
-        self.made.append(op)
+        self.operators.append(op)
         self.floats |= {output: output for output in op.outputs}
 
     def _grid(self, tensor: Tensor) -> Quantization:
@@ -219,20 +219,20 @@ class _Integers:
                 name = f"{tensor.name}.{self.how.element.name.lower()}"
                 result = Tensor(name, self.how.element, tensor.shape)
                 result.quantization = self._grid(tensor)
-                self.made.append(Operator("QUANTIZE", [self._float(tensor)], [result]))
+                self.operators.append(Operator("QUANTIZE", [self._float(tensor)], [result]))
             self.integers[tensor] = result
         return self.integers[tensor]
 
     def _on(self, tensor: Tensor, grid: Quantization | None) -> Tensor:
         """A tensor of integers on another grid."""
         result = Tensor(f"{tensor.name}.regrid", self.how.element, tensor.shape, None, grid)
-        self.made.append(Operator("QUANTIZE", [tensor], [result]))
+        self.operators.append(Operator("QUANTIZE", [tensor], [result]))
         return result
 
     def _float(self, tensor: Tensor) -> Tensor:
         if tensor not in self.floats and tensor in self.integers:
             result = Tensor(f"{tensor.name}.float", Element.FLOAT32, tensor.shape)
-            self.made.append(Operator("DEQUANTIZE", [self.integers[tensor]], [result]))
+            self.operators.append(Operator("DEQUANTIZE", [self.integers[tensor]], [result]))
             self.floats[tensor] = result
         return self.floats.get(tensor, tensor)
 
@@ -256,7 +256,7 @@ class _Integers:
         how = Quantization(tensor.quantization.scale, tensor.quantization.zero_point + 128)
         port = Tensor(f"{tensor.name}.uint8", Element.UINT8, tensor.shape, None, how)
         pair = ([port], [tensor]) if is_input else ([tensor], [port])
-        self.made.append(Operator("QUANTIZE", list(pair[0]), pair[1]))
+        self.operators.append(Operator("QUANTIZE", list(pair[0]), pair[1]))
         return port
 
 

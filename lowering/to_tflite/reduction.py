@@ -62,8 +62,8 @@ def cumsum(e: Writer, op: tensor.CumsumOp) -> None:
 
 def top_k(e: Writer, op: tensor.TopKOp) -> None:
     """TOPK_V2, along the last axis; the smallest are the largest of -x, or of ¬x for integers."""
-    given, layout = last(e, op.operand, op.position)
-    element = given.element
+    operand, layout = last(e, op.operand, op.position)
+    element = operand.element
     wide = compute_type("TOPK_V2", element)
     if wide is None:
         raise Inexpressible(f"LiteRT sorts no {element.name}; convert to float32")
@@ -73,7 +73,7 @@ def top_k(e: Writer, op: tensor.TopKOp) -> None:
             return x
         return e.binary("SUB", e.scalar(0 if wide.is_float else -1, wide), x)
 
-    x, k = turned(e.cast(given, wide)), op.k.value.data
+    x, k = turned(e.cast(operand, wide)), op.k.value.data
     shape = (*x.shape[:-1], k)
     values, places = (
         Tensor(f"{e.hint}.{name}", type, shape)
