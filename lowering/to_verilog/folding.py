@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 
 from .choose_folding import FOLDING
 from .interface import json_data
+from .report import markdown_table
 
 
 class ProductForm(TypedDict):
@@ -82,8 +83,4 @@ def folding_markdown(folding: Folding | None) -> str:
     if folding is None:
         return ""
     lines = ["", f"## {folding_title(folding)}", "", "Areas are those that the choice was made by."]
-    lines += ["", f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}"]
-    for row in folding_rows(folding):
-        cells = [f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *markdown_table(COLUMNS, folding_rows(folding)), ""])

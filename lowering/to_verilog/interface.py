@@ -5,8 +5,9 @@ Not here: quantisation and simulation, which are the caller's (`to_verilog.simul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import Any, cast
 
@@ -72,35 +73,13 @@ class Port:
     def to_dict(self) -> Record:
         """JSON data."""
         widths = self.widths
-        offsets = [sum(widths[:i]) for i in range(len(widths))] if len(widths) <= 4096 else []
-        return {
-            "name": self.name,
-            "shape": list(self.shape),
-            "batch": self.free,
-            "dtype": self.dtype,
-            "low": list(self.low),
-            "high": list(self.high),
-            "widths": widths,
-            "first_bits": offsets,
-            "quantized": None if self.quantized is None else dict(self.quantized),
-            "beat_axes": list(self.axes),
-            "batch_axis": self.frame_axis,
-        }
+        offsets = [*accumulate(widths[:-1], initial=0)] if len(widths) <= 4096 else []
+        return _record(self, _PORT) | {"widths": widths, "first_bits": offsets}
 
     @staticmethod
     def from_dict(data: Record) -> Port:
         """The inverse of `to_dict`."""
-        return Port(
-            data["name"],
-            tuple(data["shape"]),
-            data["batch"],
-            tuple(data["low"]),
-            tuple(data["high"]),
-            data["dtype"],
-            data["quantized"],
-            tuple(data["beat_axes"]),
-            data["batch_axis"],
-        )
+        return Port(**{field: _frozen(data[key]) for field, key in _PORT.items()})
 
     def beats(self, frames: Array) -> Array:
         """Frames [frames, elements] as beats [frames · beats, elements of a beat]."""
@@ -176,36 +155,54 @@ class Interface:
 
     def to_dict(self) -> Record:
         """JSON data."""
-        return {
-            "name": self.name,
-            "latency_cycles": self.latency,
-            "initiation_interval": self.interval,
-            "beats_in": self.beats_in,
-            "beats_out": self.beats_out,
-            "staged": self.staged,
-            "pipeline": self.pipeline,
+        return _record(self, _INTERFACE) | {
             "s_axis_tdata_bits": self.input_width,
             "m_axis_tdata_bits": self.output_width,
             "inputs": [port.to_dict() for port in self.inputs],
             "outputs": [port.to_dict() for port in self.outputs],
-            "layers": [dict(layer) for layer in self.layers],
         }
 
     @staticmethod
     def from_dict(data: Record) -> Interface:
         """The inverse of `to_dict`; other entries are left out."""
-        return Interface(
-            data["name"],
-            data["latency_cycles"],
-            data["initiation_interval"],
-            data["beats_in"],
-            data["beats_out"],
-            data["staged"],
-            data["pipeline"],
-            tuple(Port.from_dict(port) for port in data["inputs"]),
-            tuple(Port.from_dict(port) for port in data["outputs"]),
-            tuple(data["layers"]),
-        )
+        own: Record = {field: _frozen(data[key]) for field, key in _INTERFACE.items()}
+        own |= {side: tuple(map(Port.from_dict, data[side])) for side in ("inputs", "outputs")}
+        return Interface(**own)
+
+
+_PORT = {
+    "name": "name",
+    "shape": "shape",
+    "free": "batch",
+    "low": "low",
+    "high": "high",
+    "dtype": "dtype",
+    "quantized": "quantized",
+    "axes": "beat_axes",
+    "frame_axis": "batch_axis",
+}
+"""For each field of a port its key in JSON data."""
+
+_INTERFACE = {
+    "name": "name",
+    "latency": "latency_cycles",
+    "interval": "initiation_interval",
+    "beats_in": "beats_in",
+    "beats_out": "beats_out",
+    "staged": "staged",
+    "pipeline": "pipeline",
+    "layers": "layers",
+}
+"""The same of an interface, but for its ports."""
+
+
+def _record(of: Port | Interface, keys: Mapping[str, str]) -> Record:
+    values = {key: getattr(of, field) for field, key in keys.items()}
+    return {key: [*v] if isinstance(v, tuple) else v for key, v in values.items()}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def noted_interface(module: ModuleOp) -> Interface:
@@ -219,40 +216,24 @@ def noted_interface(module: ModuleOp) -> Interface:
         raise LoweringError(
             f"the module has no attribute '{INTERFACE}'; run convert-ternary-to-hw first"
         )
-    entries = {key: json_data(value) for key, value in noted.data.items()}
-    ports = {
-        side: tuple(port_of(port) for port in cast("ArrayAttr[DictionaryAttr]", noted.data[side]))
-        for side in ("inputs", "outputs")
-    }
-    layers = tuple(entries["layers"])
-    beats_in, beats_out = entries["beats"]
-    return Interface(
-        entries["name"],
-        entries["latency"],
-        entries["interval"],
-        beats_in,
-        beats_out,
-        bool(entries["staged"]),
-        entries["pipeline"],
-        **ports,
-        layers=layers,
-    )
+    entries = {key: _frozen(json_data(value)) for key, value in noted.data.items()}
+    for side in ("inputs", "outputs"):
+        ports = cast("ArrayAttr[DictionaryAttr]", noted.data[side])
+        entries[side] = tuple(port_of(port) for port in ports)
+    entries["staged"] = bool(entries["staged"])
+    beats_in, beats_out = entries.pop("beats")
+    return Interface(**entries, beats_in=beats_in, beats_out=beats_out)
 
 
 def port_of(noted: DictionaryAttr) -> Port:
     """A port as `convert-ternary-to-hw` notes it."""
-    data = {key: json_data(value) for key, value in noted.data.items()}
-    return Port(
-        data["name"],
-        tuple(data["shape"]),
-        bool(data["free"]),
-        tuple(data["low"]),
-        tuple(data["high"]),
-        numpy_dtype(noted.data["element"]).name,
-        data.get("quantized"),
-        tuple(data["axes"]),
-        data["frame_axis"],
+    entries = {key: _frozen(json_data(value)) for key, value in noted.data.items()}
+    entries["free"], entries["dtype"] = (
+        bool(entries["free"]),
+        numpy_dtype(entries.pop("element")).name,
     )
+    entries.setdefault("quantized", None)
+    return Port(**entries)
 
 
 def json_data(value: Attribute) -> Any:

@@ -158,10 +158,11 @@ def _keeps_time(operands: Sequence[SSAValue], result: SSAValue) -> bool:
     return any(len(each) == len(shape) and each[:1] == shape[:1] for each in shapes)
 
 
+@dataclass
 class _Cutting:
     """Makes one layer of some ops.
 
-    Args:
+    Attributes:
         module: of the function.
         function: that is cut.
         ops: of the layer, in order.
@@ -170,17 +171,12 @@ class _Cutting:
         timed: those whose first axis is time.
     """
 
-    def __init__(
-        self,
-        module: ModuleOp,
-        function: FuncOp,
-        ops: Sequence[Operation],
-        returned: ReturnOp,
-        values: list[SSAValue],
-        timed: set[SSAValue],
-    ) -> None:
-        self.module, self.function, self.ops = module, function, ops
-        self.returned, self.values, self.timed = returned, values, timed
+    module: ModuleOp
+    function: FuncOp
+    ops: Sequence[Operation]
+    returned: ReturnOp
+    values: list[SSAValue]
+    timed: set[SSAValue]
 
     def layer(self, names: set[str]) -> Layer:
         """The layer; its name is like no other one in `names`, which it joins."""

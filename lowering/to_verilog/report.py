@@ -6,6 +6,7 @@ Not here: the estimate itself (`to_verilog.estimate`).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 
 from .estimate.devices import Device, needs
 from .estimate.elaborate import Part
@@ -142,27 +143,38 @@ def _left_out(data: Record) -> list[str]:
     ]
 
 
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a table; integers with their thousands set apart."""
+    shown = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *shown)]
+
+
 def _table(
     first: tuple[str, ...], names: tuple[str, ...], rows: list[tuple[str, str, Record]]
 ) -> list[str]:
-    clock = "clock_mhz" if "luts" in names and len(first) > 1 else None
+    clock = "luts" in names and len(first) > 1
     head = [*first, *(name.replace("_", " ") for name in names), *(["MHz"] if clock else [])]
-    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    for name, source, values in rows:
-        cells = [name, source][: len(first)] + [f"{values[key]:,}" for key in names]
-        cells += [str(values[clock] or "")] if clock else []
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    cells = [
+        [*texts[: len(first)], *(values[key] for key in names)]
+        + ([str(values["clock_mhz"] or "")] if clock else [])
+        for *texts, values in rows
+    ]
+    return markdown_table(head, cells)
 
 
 def _device_table(device: Record | None) -> list[str]:
     if device is None:
         return []
-    lines = [f"| {device['part']} | needs | has | share |", "| --- | --- | --- | --- |"]
-    for need in device["resources"]:
-        share = f"{100 * need['needs'] / need['has']:.1f} %" if need["has"] else ""
-        lines.append(f"| {need['name']} | {need['needs']:,} | {need['has']:,} | {share} |")
-    return [*lines, ""]
+    rows = [
+        (
+            need["name"],
+            need["needs"],
+            need["has"],
+            f"{100 * need['needs'] / need['has']:.1f} %" if need["has"] else "",
+        )
+        for need in device["resources"]
+    ]
+    return [*markdown_table((device["part"], "needs", "has", "share"), rows), ""]
 
 
 def _port_row(port: Record, side: str) -> str:

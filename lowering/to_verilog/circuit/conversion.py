@@ -156,7 +156,7 @@ class Conversion:
         quantized = attributes.get(QUANTIZED)
         noted = noted_bounds(argument)
         is_quantized = isinstance(quantized, DictionaryAttr)
-        range = _quantized_range(quantized) if is_quantized else input_range(argument)
+        range = quantized_range(quantized) if is_quantized else input_range(argument)
         if self.input_bits is not None and not is_quantized and noted is None:
             type = tensor_type(argument).element_type
             if self.input_bits > width_of(range.low, range.high):
@@ -265,7 +265,8 @@ def distinct(ports: list[Port], taken: set[str]) -> list[Port]:
     return result
 
 
-def _quantized_range(quantized: DictionaryAttr) -> InputRange:
+def quantized_range(quantized: DictionaryAttr) -> InputRange:
+    """The integers that the caller makes of an argument, as `expose-integers` noted."""
     low, high = (cast("IntegerAttr", quantized.data[key]) for key in ("low", "high"))
     return InputRange(low.value.data, high.value.data)
 

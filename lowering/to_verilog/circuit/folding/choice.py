@@ -181,12 +181,11 @@ def chosen(layers: Sequence[FoldableLayer], forms: Mapping[str, Form], goal: Goa
     return search.within(goal.luts, goal.cycles)
 
 
+@dataclass(frozen=True)
 class _Search:
-    def __init__(
-        self, layers: Sequence[FoldableLayer], forms: Mapping[str, Form], goal: Goal
-    ) -> None:
-        self.layers, self.goal = layers, goal
-        self.given = {name: form for name, form in forms.items()}
+    layers: Sequence[FoldableLayer]
+    given: Mapping[str, Form]
+    goal: Goal
 
     def at(self, cycles: int | None) -> list[Choice]:
         """Each layer's smallest choice of at most so many cycles; unrolled without a number."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
-from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -30,6 +29,7 @@ from .....passes.adder_graph.optimize_adder_graph import Product as MatrixOp
 from .....passes.analysis.compile_time import literal_value
 from .....passes.analysis.layers import input_of, weight_of
 from .....passes.quantize_activations.expose_integers import QUANTIZED
+from ..conversion import quantized_range
 from ..evaluation import layer_identifier
 from ..stages.splitting import split_convolutions
 from .channel_functions import Staircase, channel_function, following
@@ -144,8 +144,7 @@ def _argument_range(value: SSAValue, input_bits: int | None) -> InputRange | Non
     if function.arg_attrs is not None:
         quantized = function.arg_attrs.data[value.index].data.get(QUANTIZED)
         if isinstance(quantized, DictionaryAttr):
-            low, high = (cast("IntegerAttr", quantized.data[key]) for key in ("low", "high"))
-            return InputRange(low.value.data, high.value.data)
+            return quantized_range(quantized)
     if input_bits is None:
         return None
     return InputRange.of_bits(input_bits, signed=input_range(value).low < 0)

@@ -7,7 +7,7 @@ that of its products alone. Not here: the choice (`choice`), and what is built (
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from .....ir.errors import OptionError
 from .choice import Choice, FoldableLayer, Goal, area_of, chosen
@@ -41,16 +41,15 @@ def reached(
     return _Reaching(layers, forms, goal, build).found()
 
 
+@dataclass
 class _Reaching:
-    def __init__(
-        self,
-        layers: Sequence[FoldableLayer],
-        forms: Mapping[str, Form],
-        goal: Goal,
-        build: Build,
-    ) -> None:
-        self.layers, self.given, self.goal, self.build = layers, forms, goal, build
-        self._built: dict[tuple[Form, ...], Measured] = {}
+    layers: Sequence[FoldableLayer]
+    given: Mapping[str, Form]
+    goal: Goal
+    build: Build
+    _built: dict[tuple[Form, ...], Measured] = field(
+        default_factory=dict[tuple[Form, ...], Measured], init=False
+    )
 
     def found(self) -> Found:
         if self.goal.luts is None:

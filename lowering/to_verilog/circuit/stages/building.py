@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 
 import numpy as np
@@ -81,13 +82,9 @@ class Building:
         self.options = options
         self._channels: dict[tuple[Part, Part], tuple[int, Elements]] = {}
         first = self.parts[0]
-        elements: Elements = {}
-        bounds: list[tuple[int, int]] = []
-        for value, of in inputs.items():
-            elements[value] = list(range(len(bounds), len(bounds) + len(of)))
-            bounds += of
-        self.network = Network(modules, Layout(tuple(bounds), first.beats), options.pacing)
-        self._give(first, 0, elements)
+        bounds = tuple(ends for of in inputs.values() for ends in of)
+        self.network = Network(modules, Layout(bounds, first.beats), options.pacing)
+        self._give(first, 0, _side_by_side({value: len(of) for value, of in inputs.items()}))
 
     def build(self) -> tuple[BuiltNetwork, Elements]:
         """The network, and where the returned values are in its results."""
@@ -145,11 +142,7 @@ class Building:
         places = [[place for value in values for place in elements[value]] for values in wanted]
         outputs = self.network.add(fork_stage(self._unique("fork"), layout, places), [channel])
         for user, values, output in zip(users, wanted, outputs, strict=True):
-            own: Elements = {}
-            start = 0
-            for value in values:
-                own[value] = list(range(start, start + len(elements[value])))
-                start += len(elements[value])
+            own = _side_by_side({value: len(elements[value]) for value in values})
             self._channels[part, user] = output, own
 
     def _stage(self, part: Part, layout: Layout, elements: Elements) -> tuple[Stage, Elements]:
@@ -240,12 +233,8 @@ class Building:
                 op.results, self._evaluated(writer, op, values, windows, part), strict=True
             ):
                 values[result] = signals
-        flat: list[Signal] = []
-        places: Elements = {}
-        for value in part.exports:
-            own = list(values[value].reshape(-1))
-            places[value] = list(range(len(flat), len(flat) + len(own)))
-            flat += own
+        flat = [signal for value in part.exports for signal in values[value].reshape(-1)]
+        places = _side_by_side({value: values[value].size for value in part.exports})
         return writer.finish(flat, part.beats), places
 
     def _shape(self, value: SSAValue, part: Part) -> tuple[int, ...]:
@@ -272,6 +261,13 @@ class Building:
             values[value] if value in values else _literal(value, axes) for value in op.operands
         ]
         return evaluate(writer.circuit, op, operands, self.names)
+
+
+def _side_by_side(sizes: Mapping[SSAValue, int]) -> Elements:
+    """The places of values of so many elements each, in one beat after another."""
+    starts = accumulate(sizes.values(), initial=0)
+    pairs = zip(sizes.items(), starts, strict=False)
+    return {value: list(range(start, start + size)) for (value, size), start in pairs}
 
 
 def _is_prompt(part: Part) -> bool:
