@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, Float64Type, FloatAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import BoolAttr, StringAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
     prop_def,
-    var_operand_def,
 )
 
-from ...ir.definition import irdl_op_definition
-from ..inference import Value, fail
+from ..inference import fail
 from ..shapes import AnyTensor
 from .neuron import (
     COMPARISONS,
@@ -26,15 +21,14 @@ from .neuron import (
     THRESHOLD,
     FiringOp,
     NeuronOp,
-    Parameter,
     ParameterSpec,
-    neuron_format,
+    neuron_definition,
 )
 
 ACTIVATIONS = ("none", "relu")
 
 
-@irdl_op_definition
+@neuron_definition
 class AdaptiveLifOp(FiringOp):
     """A leaky neuron whose threshold rises with its own spikes.
 
@@ -59,54 +53,8 @@ class AdaptiveLifOp(FiringOp):
     }
     STATES: ClassVar[tuple[str, ...]] = ("v", "a")
 
-    input = operand_def(TensorType)
-    initial = var_operand_def(TensorType)
-    beta_values = opt_operand_def(TensorType)
-    rho_values = opt_operand_def(TensorType)
-    kappa_values = opt_operand_def(TensorType)
-    v_leak_values = opt_operand_def(TensorType)
-    gain_values = opt_operand_def(TensorType)
-    threshold_values = opt_operand_def(TensorType)
-    v_reset_values = opt_operand_def(TensorType)
-    beta = opt_prop_def(FloatAttr[Float64Type])
-    rho = opt_prop_def(FloatAttr[Float64Type])
-    kappa = opt_prop_def(FloatAttr[Float64Type])
-    v_leak = opt_prop_def(FloatAttr[Float64Type])
-    gain = opt_prop_def(FloatAttr[Float64Type])
-    threshold = opt_prop_def(FloatAttr[Float64Type])
-    v_reset = opt_prop_def(FloatAttr[Float64Type])
 
-    assembly_format = neuron_format(*PARAMETERS)
-
-    def __init__(
-        self,
-        input: Value,
-        beta: Parameter,
-        rho: Parameter,
-        kappa: Parameter,
-        *,
-        v_leak: Parameter | None = None,
-        gain: Parameter | None = None,
-        threshold: Parameter | None = None,
-        v_reset: Parameter | None = None,
-        compare: str = "ge",
-        reset: str = "subtract",
-        initial: Sequence[Value] = (),
-        final: bool = False,
-    ) -> None:
-        parameters = {
-            "beta": beta,
-            "rho": rho,
-            "kappa": kappa,
-            "v_leak": v_leak,
-            "gain": gain,
-            "threshold": threshold,
-            "v_reset": v_reset,
-        }
-        self.build_firing(input, parameters, initial, final, compare, reset)
-
-
-@irdl_op_definition
+@neuron_definition
 class SigmaDeltaOp(NeuronOp):
     """Sums what it receives and sends what changed, as graded spikes (Lava's SigmaDelta).
 
@@ -129,44 +77,9 @@ class SigmaDeltaOp(NeuronOp):
     }
     STATES: ClassVar[tuple[str, ...]] = ("sigma", "y", "r", "e")
 
-    input = operand_def(TensorType)
-    initial = var_operand_def(TensorType)
-    gain_values = opt_operand_def(TensorType)
-    bias_values = opt_operand_def(TensorType)
-    threshold_values = opt_operand_def(TensorType)
-    gain = opt_prop_def(FloatAttr[Float64Type])
-    bias = opt_prop_def(FloatAttr[Float64Type])
-    threshold = opt_prop_def(FloatAttr[Float64Type])
     compare = prop_def(StringAttr, default_value=StringAttr("ge"))
     activation = prop_def(StringAttr, default_value=StringAttr("relu"))
     cumulative = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-
-    assembly_format = neuron_format(*PARAMETERS)
-
-    def __init__(
-        self,
-        input: Value,
-        *,
-        gain: Parameter | None = None,
-        bias: Parameter | None = None,
-        threshold: Parameter | None = None,
-        compare: str = "ge",
-        activation: str = "relu",
-        cumulative: bool = False,
-        initial: Sequence[Value] = (),
-        final: bool = False,
-    ) -> None:
-        self.build_neuron(
-            input,
-            {"gain": gain, "bias": bias, "threshold": threshold},
-            initial,
-            final,
-            {
-                "compare": StringAttr(compare),
-                "activation": StringAttr(activation),
-                "cumulative": BoolAttr.from_bool(cumulative),
-            },
-        )
 
     def infer(self) -> Sequence[Attribute]:
         for what, value, allowed in (

@@ -6,38 +6,28 @@ Floats leak in `neurons`; `spike.integrate_fire` there is defined on integers as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
-    Float64Type,
-    FloatAttr,
     IntegerAttr,
     IntegerType,
-    StringAttr,
-    TensorType,
     i8,
     i16,
     i32,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
     prop_def,
-    var_operand_def,
 )
 
-from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail, tensor_type
-from ..shapes import integer
-from .neuron import GAIN, LEVEL, THRESHOLD, FiringOp, Parameter, ParameterSpec, neuron_format
+from .neuron import GAIN, LEVEL, THRESHOLD, FiringOp, Parameter, ParameterSpec, neuron_definition
 
 MOST_SHIFT = {i8: 6, i16: 14, i32: 15}
 """The most places that a decay is shifted by: the decay fits the type, its products an i64."""
 
 
-@irdl_op_definition
+@neuron_definition
 class IntegerLifOp(FiringOp):
     """Leaky integrate-and-fire on integers: v ← ⌊d·v / 2^shift⌋ + g·i; s = [v ≥ θ]; then reset.
 
@@ -62,41 +52,10 @@ class IntegerLifOp(FiringOp):
     STATES: ClassVar[tuple[str, ...]] = ("v",)
     ON_INTEGERS: ClassVar[bool] = True
 
-    input = operand_def(TensorType)
-    initial = var_operand_def(TensorType)
-    decay_values = opt_operand_def(TensorType)
-    gain_values = opt_operand_def(TensorType)
-    threshold_values = opt_operand_def(TensorType)
-    v_reset_values = opt_operand_def(TensorType)
-    decay = opt_prop_def(FloatAttr[Float64Type])
-    gain = opt_prop_def(FloatAttr[Float64Type])
-    threshold = opt_prop_def(FloatAttr[Float64Type])
-    v_reset = opt_prop_def(FloatAttr[Float64Type])
     shift = prop_def(IntegerAttr[IntegerType])
 
-    assembly_format = neuron_format(*PARAMETERS)
-
-    def __init__(
-        self,
-        input: Value,
-        decay: Parameter,
-        shift: int,
-        *,
-        gain: Parameter | None = None,
-        threshold: Parameter | None = None,
-        v_reset: Parameter | None = None,
-        compare: str = "ge",
-        reset: str = "subtract",
-        initial: Sequence[Value] = (),
-        final: bool = False,
-    ) -> None:
-        parameters = {"decay": decay, "gain": gain, "threshold": threshold, "v_reset": v_reset}
-        properties: dict[str, Attribute] = {
-            "compare": StringAttr(compare),
-            "reset": StringAttr(reset),
-            "shift": integer(shift),
-        }
-        self.build_neuron(input, parameters, initial, final, properties)
+    def __init__(self, input: Value, decay: Parameter, shift: int, **others: Any) -> None:
+        super().__init__(input, decay, shift=shift, **others)
 
     def infer(self) -> Sequence[Attribute]:
         type, shift = tensor_type(self.input), self.shift.value.data
@@ -105,6 +64,7 @@ class IntegerLifOp(FiringOp):
             fail(f"expects a current of i8, i16 or i32, got {type}")
         if not 0 <= shift <= most:
             fail(f"expects a shift from 0 to {most} for {type}, got {shift}")
-        if self.decay is not None and self.decay.value.data > 2**shift:
-            fail(f"expects a decay of at most 2^{shift}, got {self.decay.value.data:g}")
+        decay = self.parameter("decay")
+        if isinstance(decay, float) and decay > 2**shift:
+            fail(f"expects a decay of at most 2^{shift}, got {decay:g}")
         return super().infer()

@@ -9,15 +9,28 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
-from xdsl.dialects.builtin import StringAttr, TensorType, i8, i16, i32, i64
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    Float64Type,
+    FloatAttr,
+    StringAttr,
+    TensorType,
+    i8,
+    i16,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
     ParsePropInAttrDict,
+    PropertyDef,
     operand_def,
+    opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -26,8 +39,17 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail, tensor_type
-from ..shapes import AnyTensor, ShapeError, broadcasts_to, compatible, is_float, show_shape
+from ..shapes import (
+    AnyTensor,
+    ShapeError,
+    broadcasts_to,
+    compatible,
+    integer,
+    is_float,
+    show_shape,
+)
 from ..traits import CanonicalizableOp, HasSteps
 from .types import SpikeOp, TrainType, number, time_first
 
@@ -79,7 +101,6 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
     ON_INTEGERS: ClassVar[bool] = False
     """Whether the neuron is defined on integers too."""
 
-    # Each neuron states these two again, so that they come before its parameters.
     input = operand_def(TensorType)
     initial = var_operand_def(TensorType)
     output = result_def(BaseAttr(TrainType) | BaseAttr(TensorType))
@@ -88,23 +109,42 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
     traits = traits_def(Pure(), HasSteps())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
 
-    def build_neuron(
+    def __init__(
         self,
         input: Value,
-        parameters: Mapping[str, Parameter | None],
-        initial: Sequence[Value],
-        final: bool,
-        properties: Mapping[str, Attribute | None],
+        *required: Parameter,
+        initial: Sequence[Value] = (),
+        final: bool = False,
+        **others: Parameter | str | None,
     ) -> None:
-        """Initialise the op; for use in `__init__`."""
-        operands = {n: v for n, v in parameters.items() if isinstance(v, Operation | SSAValue)}
-        numbers = {
-            n: None if isinstance(v, Operation | SSAValue) else number(v)
-            for n, v in parameters.items()
-        }
+        """A neuron on a current.
+
+        Args:
+            input: the current [T, …].
+            required: the parameters without a default, in order.
+            initial: the states before the first step; zeros by default.
+            final: whether the states after the last step are results too.
+            others: parameters and options by name; `None` stands for the default.
+
+        Raises:
+            TypeError: names that the neuron does not have, or too many parameters.
+        """
+        names = [name for name, spec in self.PARAMETERS.items() if spec.default is None]
+        given = {**dict(zip(names, required, strict=False)), **others}
+        defined = self.get_irdl_definition().properties
+        if len(required) > len(names) or not given.keys() <= defined.keys():
+            raise TypeError(
+                f"{self.name} takes {', '.join(names) or 'none'} by position and "
+                f"{', '.join(defined)} by name, got {len(required)} and {', '.join(others)}"
+            )
+        values = [given.get(name) for name in self.PARAMETERS]
+        options = {name: spec for name, spec in defined.items() if name not in self.PARAMETERS}
         self.build_inferred(
-            [input, initial, *(operands.get(name) for name in self.PARAMETERS)],
-            {**properties, **numbers},
+            [input, initial, *map(_operand, values)],
+            {
+                **{name: _option(given.get(name), spec) for name, spec in options.items()},
+                **dict(zip(self.PARAMETERS, map(_number, values), strict=True)),
+            },
             results=[1, len(self.STATES) if final else 0],
         )
 
@@ -177,24 +217,6 @@ class FiringOp(NeuronOp, ABC):
     compare = prop_def(StringAttr, default_value=StringAttr("ge"))
     reset = prop_def(StringAttr, default_value=StringAttr("subtract"))
 
-    def build_firing(
-        self,
-        input: Value,
-        parameters: Mapping[str, Parameter | None],
-        initial: Sequence[Value],
-        final: bool,
-        compare: str,
-        reset: str,
-    ) -> None:
-        """Initialise the op; for use in `__init__`."""
-        self.build_neuron(
-            input,
-            parameters,
-            initial,
-            final,
-            {"compare": StringAttr(compare), "reset": StringAttr(reset)},
-        )
-
     def infer(self) -> Sequence[Attribute]:
         check_firing(self.compare.data, self.reset.data)
         if self.reset.data != "to_value" and (
@@ -215,6 +237,39 @@ def check_firing(compare: str, reset: str) -> None:
 def is_plain_integer(type: AnyTensor) -> bool:
     """Whether the elements are signed integers of 8 to 64 bits."""
     return type.element_type in (i8, i16, i32, i64)
+
+
+NeuronT = TypeVar("NeuronT", bound=NeuronOp)
+
+
+def neuron_definition(cls: type[NeuronT]) -> type[NeuronT]:
+    """Define a neuron: an operand and a property for each of its `PARAMETERS`, and its text."""
+    fields: dict[str, Any] = {
+        "input": operand_def(TensorType),
+        "initial": var_operand_def(TensorType),
+        **{f"{name}_values": opt_operand_def(TensorType) for name in cls.PARAMETERS},
+        **{name: opt_prop_def(FloatAttr[Float64Type]) for name in cls.PARAMETERS},
+    }
+    for name, field in fields.items():
+        setattr(cls, name, field)
+    cls.assembly_format = neuron_format(*cls.PARAMETERS)
+    return irdl_op_definition(cls)
+
+
+def _operand(value: Any) -> Value | None:
+    return cast("Value", value) if isinstance(value, Operation | SSAValue) else None
+
+
+def _number(value: Any) -> Attribute | None:
+    return None if isinstance(value, Operation | SSAValue) else number(value)
+
+
+def _option(value: Any, spec: PropertyDef) -> Attribute | None:
+    if value is None:
+        return spec.default_value
+    if isinstance(value, bool):
+        return BoolAttr.from_bool(value)
+    return integer(value) if isinstance(value, int) else StringAttr(value)
 
 
 def groups(*names: str) -> str:

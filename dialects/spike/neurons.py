@@ -6,20 +6,11 @@ reset. Neurons that adapt stand in `adaptive`; the shared rules in `neuron`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
-from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
 from xdsl.ir import Attribute
-from xdsl.irdl import (
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    var_operand_def,
-)
 
-from ...ir.definition import irdl_op_definition
-from ..inference import Value
 from ..shapes import AnyTensor
 from .neuron import (
     DECAY,
@@ -28,13 +19,12 @@ from .neuron import (
     THRESHOLD,
     FiringOp,
     NeuronOp,
-    Parameter,
     ParameterSpec,
-    neuron_format,
+    neuron_definition,
 )
 
 
-@irdl_op_definition
+@neuron_definition
 class LifOp(FiringOp):
     """Leaky integrate-and-fire: v ← β·v + (1-β)·v_leak + g·i; s = [v ≥ θ]; then reset.
 
@@ -59,46 +49,8 @@ class LifOp(FiringOp):
     }
     STATES: ClassVar[tuple[str, ...]] = ("v",)
 
-    input = operand_def(TensorType)
-    initial = var_operand_def(TensorType)
-    beta_values = opt_operand_def(TensorType)
-    v_leak_values = opt_operand_def(TensorType)
-    gain_values = opt_operand_def(TensorType)
-    threshold_values = opt_operand_def(TensorType)
-    v_reset_values = opt_operand_def(TensorType)
-    beta = opt_prop_def(FloatAttr[Float64Type])
-    v_leak = opt_prop_def(FloatAttr[Float64Type])
-    gain = opt_prop_def(FloatAttr[Float64Type])
-    threshold = opt_prop_def(FloatAttr[Float64Type])
-    v_reset = opt_prop_def(FloatAttr[Float64Type])
 
-    assembly_format = neuron_format(*PARAMETERS)
-
-    def __init__(
-        self,
-        input: Value,
-        beta: Parameter,
-        *,
-        v_leak: Parameter | None = None,
-        gain: Parameter | None = None,
-        threshold: Parameter | None = None,
-        v_reset: Parameter | None = None,
-        compare: str = "ge",
-        reset: str = "subtract",
-        initial: Sequence[Value] = (),
-        final: bool = False,
-    ) -> None:
-        parameters = {
-            "beta": beta,
-            "v_leak": v_leak,
-            "gain": gain,
-            "threshold": threshold,
-            "v_reset": v_reset,
-        }
-        self.build_firing(input, parameters, initial, final, compare, reset)
-
-
-@irdl_op_definition
+@neuron_definition
 class IntegrateFireOp(FiringOp):
     """Integrate-and-fire without leak: v ← v + g·i; s = [v ≥ θ]; then reset.
 
@@ -120,34 +72,8 @@ class IntegrateFireOp(FiringOp):
     STATES: ClassVar[tuple[str, ...]] = ("v",)
     ON_INTEGERS: ClassVar[bool] = True
 
-    input = operand_def(TensorType)
-    initial = var_operand_def(TensorType)
-    gain_values = opt_operand_def(TensorType)
-    threshold_values = opt_operand_def(TensorType)
-    v_reset_values = opt_operand_def(TensorType)
-    gain = opt_prop_def(FloatAttr[Float64Type])
-    threshold = opt_prop_def(FloatAttr[Float64Type])
-    v_reset = opt_prop_def(FloatAttr[Float64Type])
 
-    assembly_format = neuron_format(*PARAMETERS)
-
-    def __init__(
-        self,
-        input: Value,
-        *,
-        gain: Parameter | None = None,
-        threshold: Parameter | None = None,
-        v_reset: Parameter | None = None,
-        compare: str = "ge",
-        reset: str = "subtract",
-        initial: Sequence[Value] = (),
-        final: bool = False,
-    ) -> None:
-        parameters = {"gain": gain, "threshold": threshold, "v_reset": v_reset}
-        self.build_firing(input, parameters, initial, final, compare, reset)
-
-
-@irdl_op_definition
+@neuron_definition
 class CubaLifOp(FiringOp):
     """Leaky integrate-and-fire on a synaptic current that decays by itself.
 
@@ -173,54 +99,8 @@ class CubaLifOp(FiringOp):
     }
     STATES: ClassVar[tuple[str, ...]] = ("c", "v")
 
-    input = operand_def(TensorType)
-    initial = var_operand_def(TensorType)
-    alpha_values = opt_operand_def(TensorType)
-    beta_values = opt_operand_def(TensorType)
-    w_in_values = opt_operand_def(TensorType)
-    v_leak_values = opt_operand_def(TensorType)
-    gain_values = opt_operand_def(TensorType)
-    threshold_values = opt_operand_def(TensorType)
-    v_reset_values = opt_operand_def(TensorType)
-    alpha = opt_prop_def(FloatAttr[Float64Type])
-    beta = opt_prop_def(FloatAttr[Float64Type])
-    w_in = opt_prop_def(FloatAttr[Float64Type])
-    v_leak = opt_prop_def(FloatAttr[Float64Type])
-    gain = opt_prop_def(FloatAttr[Float64Type])
-    threshold = opt_prop_def(FloatAttr[Float64Type])
-    v_reset = opt_prop_def(FloatAttr[Float64Type])
 
-    assembly_format = neuron_format(*PARAMETERS)
-
-    def __init__(
-        self,
-        input: Value,
-        alpha: Parameter,
-        beta: Parameter,
-        *,
-        w_in: Parameter | None = None,
-        v_leak: Parameter | None = None,
-        gain: Parameter | None = None,
-        threshold: Parameter | None = None,
-        v_reset: Parameter | None = None,
-        compare: str = "ge",
-        reset: str = "subtract",
-        initial: Sequence[Value] = (),
-        final: bool = False,
-    ) -> None:
-        parameters = {
-            "alpha": alpha,
-            "beta": beta,
-            "w_in": w_in,
-            "v_leak": v_leak,
-            "gain": gain,
-            "threshold": threshold,
-            "v_reset": v_reset,
-        }
-        self.build_firing(input, parameters, initial, final, compare, reset)
-
-
-@irdl_op_definition
+@neuron_definition
 class LeakyIntegratorOp(NeuronOp):
     """A neuron that never fires: v ← β·v + (1-β)·v_leak + g·i; the result is v after each step.
 
@@ -239,29 +119,6 @@ class LeakyIntegratorOp(NeuronOp):
         "gain": GAIN,
     }
     STATES: ClassVar[tuple[str, ...]] = ("v",)
-
-    input = operand_def(TensorType)
-    initial = var_operand_def(TensorType)
-    beta_values = opt_operand_def(TensorType)
-    v_leak_values = opt_operand_def(TensorType)
-    gain_values = opt_operand_def(TensorType)
-    beta = opt_prop_def(FloatAttr[Float64Type])
-    v_leak = opt_prop_def(FloatAttr[Float64Type])
-    gain = opt_prop_def(FloatAttr[Float64Type])
-
-    assembly_format = neuron_format(*PARAMETERS)
-
-    def __init__(
-        self,
-        input: Value,
-        beta: Parameter,
-        *,
-        v_leak: Parameter | None = None,
-        gain: Parameter | None = None,
-        initial: Sequence[Value] = (),
-        final: bool = False,
-    ) -> None:
-        self.build_neuron(input, {"beta": beta, "v_leak": v_leak, "gain": gain}, initial, final, {})
 
     def output_type(self, input: AnyTensor) -> Attribute:
         return input
