@@ -1,8 +1,8 @@
 """The target `verilog`: a program as synthesisable Verilog-2001, with a test bench and a report.
 
 `circuit` makes a program a circuit, `estimate` counts its LUTs and delays. `printer` writes modules
-of `hw`, `comb` and `seq`, `expressions` the right sides, `interface` reads what goes in and out,
-`vectors` packs numbers for simulation, `testbench` writes the test, `report` the sizes, `target`
-puts the files together, `simulation` runs a program on them. Not here: running simulators
+of `hw`, `comb` and `seq`, `expressions` the right sides, `interface` reads what goes in and out and
+packs numbers for simulation, `testbench` writes the test, `report` the sizes, `target` puts the
+files together, `simulation` runs a program on them. Not here: running simulators
 (`runtime`).
 """

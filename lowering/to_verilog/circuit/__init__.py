@@ -1,8 +1,9 @@
 """The pass `convert-ternary-to-hw`: an integer program as a circuit of `hw`, `comb` and `seq`.
 
 `conversion` takes a function through it, `circuit_rules` has the ops. `signals` is what is known
-of a number, `arithmetic` computes with them, `rescaling` finds cheap multipliers, `circuit` writes
-bits and registers, `compressors` sums of single bits, `stream` the modules around them, `ports`
+of a number, `arrays` holds them in the shapes of tensors, `arithmetic` computes with them,
+`rescaling` finds cheap multipliers, `circuit` writes bits and registers, `compressors` sums of
+single bits, `modules` the modules of both, `stream` those with AXI4-Streams around them, `ports`
 what goes in and out, `memories` has RAMs and ROMs. Programs on images become networks of
 `stages`. Not here: Verilog (`lowering.to_verilog`), and how products become additions
 (`optimize-adder-graph`).
