@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from ctypes import c_int64, c_void_p
 from functools import cache
 from time import perf_counter
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, i8, i32, i64
-from xdsl.ir import SSAValue
 
-from triton_dsl.lowering.to_native.kernels.code import POINTER, Code, function, vector
+from triton_dsl.lowering.to_native.kernels.code import POINTER, Code
 from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
+from triton_dsl.lowering.to_native.llvm.types import vector
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.runtime.native.columns import aligned
 from triton_dsl.runtime.native.jit import Library
@@ -29,35 +29,29 @@ def _library() -> Library:
     bytes_, sums = vector(i8, recipe.width), vector(i32, recipe.lanes)
     across = _STREAMS * recipe.width
 
-    def read(code: Code, arguments: Sequence[SSAValue]) -> None:
-        source, size, target = arguments
-
-        def step(at: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
-            here = code.at(source, at)
-            code.prefetch(code.at(here, 4096))
-            loads = [code.load(code.at(here, i * recipe.width), bytes_) for i in range(_STREAMS)]
-            return [code.xor(total, load) for total, load in zip(totals, loads, strict=True)]
-
-        start = [code.constant(0, bytes_)] * _STREAMS
-        totals = code.loop(code.constant(0), size, across, step, start)
-        for i, total in enumerate(totals):
-            code.store(total, code.at(target, i * recipe.width))
-
-    def multiply(code: Code, arguments: Sequence[SSAValue]) -> None:
-        source, count, target = arguments
-        values = code.load(source, bytes_)
-
-        def step(_: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
-            return [recipe.dot(code, total, values, values) for total in totals]
-
-        start = [code.constant(i, sums) for i in range(_ACCUMULATORS)]
-        totals = code.loop(code.constant(0), count, 1, step, start)
-        for i, total in enumerate(totals):
-            code.store(total, code.at(target, i * recipe.width))
-
     kinds = [POINTER, i64, POINTER]
-    module = ModuleOp([function("read", kinds, read), function("multiply", kinds, multiply)])
-    return Library(compile_object(module))
+
+    read = Code("read", kinds)
+    source, size, target = read.arguments
+    start = [read.constant(0, bytes_)] * _STREAMS
+    with read.loop(0, size, across, start) as turn:
+        here = read.at(source, turn.index)
+        read.prefetch(read.at(here, 4096))
+        loads = [read.load(read.at(here, i * recipe.width), bytes_) for i in range(_STREAMS)]
+        turn.values = [read.xor(x, load) for x, load in zip(turn.values, loads, strict=True)]
+    for i, total in enumerate(turn.values):
+        read.store(total, read.at(target, i * recipe.width))
+
+    multiply = Code("multiply", kinds)
+    source, count, target = multiply.arguments
+    values = multiply.load(source, bytes_)
+    start = [multiply.constant(i, sums) for i in range(_ACCUMULATORS)]
+    with multiply.loop(0, count, 1, start) as turn:
+        turn.values = [recipe.dot(multiply, total, values, values) for total in turn.values]
+    for i, total in enumerate(turn.values):
+        multiply.store(total, multiply.at(target, i * recipe.width))
+
+    return Library(compile_object(ModuleOp([read.finish(), multiply.finish()])))
 
 
 def _fastest(run: Callable[[], None]) -> float:

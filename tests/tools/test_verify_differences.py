@@ -135,8 +135,8 @@ def test_a_fault_of_the_tflite_importer(monkeypatch: Patch) -> None:
             return rule
 
         def doubled(e: Any, node: Any) -> Any:
-            made = rule(e, node)
-            return e.add(tensor.AddOp(made, made))
+            result: Any = rule(e, node)
+            return e.add(tensor.AddOp(result, result))
 
         return doubled
 

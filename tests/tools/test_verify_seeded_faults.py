@@ -22,6 +22,7 @@ from triton_dsl.dialects import tensor
 from triton_dsl.dialects.canonicalization_patterns import tensor as canonicalize
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import TritonError
+from triton_dsl.lowering import torch_functions
 from triton_dsl.lowering.from_onnx.onnx_operators import RULES as FROM_ONNX
 from triton_dsl.lowering.from_tflite import fixed_point, from_tflite, importer
 from triton_dsl.lowering.from_torch.torch_operators import RULES as FROM_TORCH
@@ -234,7 +235,7 @@ def onnx_attribute(op: str, **changed: Any) -> Callable[[Patch], None]:
     return put
 
 
-def onnx_inputs(op: str, change: Callable[[Any, list[Any]], list[Any]]) -> Callable[[Patch], None]:
+def onnx_inputs(op: str, change: Callable[[Any, Any], list[Any]]) -> Callable[[Patch], None]:
     def put(patch: Patch) -> None:
         rule = FROM_ONNX[op]
         patch.setitem(
@@ -417,7 +418,7 @@ FAULTS = [
     Fault("pytorch: + for -", "arithmetic", ("pytorch",),
           entry(torch_elementwise.BINARY_OPERATORS, tensor.SubOp, tensor.AddOp)),
     Fault("pytorch: relu for abs", "arithmetic", ("pytorch",),
-          entry(torch_elementwise.UNARY_FUNCTIONS, tensor.AbsOp, tensor.ReluOp)),
+          entry(torch_functions.FUNCTIONS, tensor.AbsOp, tensor.ReluOp)),
     Fault("pytorch: <= for <", "arithmetic", ("pytorch",),
           entry(torch_elementwise.PREDICATES, "lt", "gt")),
     Fault("onnx: sigmoid for tanh", "arithmetic", ("onnx",),
