@@ -9,7 +9,7 @@ time (`spike.interpret_neurons`), and the parameters with their bounds (`spike.n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -126,6 +126,30 @@ class Arithmetic(ABC, Generic[Value]):
                 return spikes, self.choose(spikes, self.parameter("v_reset"), v)
             case _:
                 return spikes, v
+
+
+class ArrayArithmetic(Arithmetic[Value], ABC):
+    """Steps on values that have Python's operators: arrays and tensors.
+
+    Args:
+        options: see `Options`.
+        parameters: by name, in the type of computation.
+    """
+
+    def __init__(self, options: Options, parameters: Mapping[str, Value]) -> None:
+        self.options, self.parameters = options, parameters
+
+    def parameter(self, name: str) -> Value:
+        return self.parameters[name]
+
+    def add(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def sub(self, a: Any, b: Any) -> Any:
+        return a - b
+
+    def mul(self, a: Any, b: Any) -> Any:
+        return a * b
 
 
 Step = Callable[[Arithmetic[Any], Any, Sequence[Any]], tuple[Any, tuple[Any, ...]]]

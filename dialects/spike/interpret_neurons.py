@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -13,7 +12,7 @@ from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
 from ..neuron_equations import STEPS as OF_ALL
-from ..neuron_equations import Arithmetic, Options, model_of
+from ..neuron_equations import ArrayArithmetic, Options, model_of
 from . import adaptive, integer, neurons
 from .neuron import NeuronOp
 from .types import is_train
@@ -27,24 +26,8 @@ def named_operands(op: Operation, operands: Sequence[Array]) -> dict[SSAValue, A
     return dict(zip(op.operands, operands, strict=True))
 
 
-@dataclass(frozen=True)
-class NumpyArithmetic(Arithmetic[Array]):
+class NumpyArithmetic(ArrayArithmetic[Array]):
     """Steps on arrays."""
-
-    options: Options
-    parameters: Parameters
-
-    def parameter(self, name: str) -> Array:
-        return self.parameters[name]
-
-    def add(self, a: Array, b: Array) -> Array:
-        return a + b
-
-    def sub(self, a: Array, b: Array) -> Array:
-        return a - b
-
-    def mul(self, a: Array, b: Array) -> Array:
-        return a * b
 
     def complement(self, name: str) -> Array:
         value = self.parameters[name]

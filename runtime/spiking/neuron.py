@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...dialects.neuron_equations import STEPS, Arithmetic, Options
+from ...dialects.neuron_equations import STEPS, ArrayArithmetic, Options
 from ...ir.errors import OptionError
 from .recording import is_recorded, record_neuron
 from .surrogate import COMPARISONS, SurrogateGradient
@@ -199,7 +199,7 @@ class FiringNeuron(Neuron, ABC):
         )
 
 
-class TensorArithmetic(Arithmetic[Tensor]):
+class TensorArithmetic(ArrayArithmetic[Tensor]):
     """Steps on tensors: spikes are ones among zeros, with the gradients of the surrogate.
 
     Args:
@@ -208,23 +208,12 @@ class TensorArithmetic(Arithmetic[Tensor]):
     """
 
     def __init__(self, neuron: Neuron, parameters: Mapping[str, Tensor]) -> None:
-        self.neuron, self.parameters, self.options = neuron, parameters, neuron.options()
+        super().__init__(neuron.options(), parameters)
+        self.neuron = neuron
 
     def _is(self, name: str, number: float) -> bool:
         value: Value = getattr(self.neuron, name)
         return not isinstance(value, Tensor) and value == number
-
-    def parameter(self, name: str) -> Tensor:
-        return self.parameters[name]
-
-    def add(self, a: Tensor, b: Tensor) -> Tensor:
-        return a + b
-
-    def sub(self, a: Tensor, b: Tensor) -> Tensor:
-        return a - b
-
-    def mul(self, a: Tensor, b: Tensor) -> Tensor:
-        return a * b
 
     def complement(self, name: str) -> Tensor:
         return 1 - self.parameters[name]
