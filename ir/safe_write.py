@@ -84,8 +84,8 @@ class PendingFiles:
         place = os.path.realpath(path)
         mode = _existing_mode(place)
         os.chmod(temporary, _new_file_mode() if mode is None else stat.S_IMODE(mode))
+        self._staged.append((str(temporary), place))  # first: it is always in one of the lists
         self._unplaced.remove(str(temporary))
-        self._staged.append((str(temporary), place))
 
     def _commit(self) -> None:
         for path, content in self._direct:

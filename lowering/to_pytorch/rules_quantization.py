@@ -13,10 +13,10 @@ from .literals import number
 
 def along(expression: Expr, value: SSAValue, rank: int, axis: int) -> Expr:
     """A vector shaped to broadcast along `axis` of a tensor of `rank`; a scalar stays."""
-    behind = rank - 1 - axis % rank
-    if expression.scalar or not tensor_type(value).get_shape() or not behind:
+    if expression.scalar or not tensor_type(value).get_shape():
         return expression
-    return expression.method("reshape", -1, *[1] * behind)
+    behind = rank - 1 - axis % rank
+    return expression.method("reshape", -1, *[1] * behind) if behind else expression
 
 
 def quantize(op: tensor.QuantizeOp, e: Forward) -> Expr:

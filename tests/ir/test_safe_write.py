@@ -33,6 +33,22 @@ def test_an_exception_leaves_everything_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
+class Full(list[tuple[str, str]]):
+    """A list that cannot grow."""
+
+    def append(self, item: tuple[str, str], /) -> None:
+        raise MemoryError
+
+
+def test_a_file_that_is_not_placed_for_want_of_memory_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(MemoryError), PendingFiles() as pending:
+        monkeypatch.setattr(pending, "_staged", Full())
+        pending.add(tmp_path / "a", b"new")
+    assert names(tmp_path) == []
+
+
 def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
     def write(path: Path) -> None:
         path.write_bytes(b"half")

@@ -173,6 +173,11 @@ def test_halves_go_to_even(agree: Agree) -> None:
     agree(text, [x, np.array(1, np.float32), np.array(0, np.int8)])
 
 
+def test_one_number_is_quantised(agree: Agree) -> None:
+    text, _ = op_text("tensor.quantize : tensor<f32>, tensor<f32>, tensor<i8> -> tensor<i8>")
+    agree(text, [np.array(7.2, np.float32), np.array(0.5, np.float32), np.array(3, np.int8)])
+
+
 @pytest.mark.parametrize("channels", ["", "4x"])
 def test_requantize(channels: str, agree: Agree) -> None:
     vector = f"tensor<{channels}i32>"
