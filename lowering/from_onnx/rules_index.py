@@ -32,12 +32,13 @@ def _wrapped(e: Builder, places: SSAValue, *sizes: Size) -> SSAValue:
     known = e.array(places).astype(np.int64) if e.is_known(places) else None
     if known is not None and not (known < 0).any():
         return e.indices(known)
-    ends = np.array(static(sizes, "size along the axis of negative indices"))
+    counts = static(sizes, "size along the axis of negative indices")
+    ends = np.array(counts if len(counts) > 1 else counts[0])
     if known is not None:
         return e.indices(np.where(known < 0, known + ends, known))
     places = e.convert(places, i64)
     negative = e.add(tensor.CompareOp(places, e.number(0, i64), "lt"))
-    moved = e.add(tensor.AddOp(places, e.indices(ends if len(sizes) > 1 else ends[0])))
+    moved = e.add(tensor.AddOp(places, e.indices(ends)))
     return e.add(tensor.WhereOp(negative, moved, places))
 
 

@@ -64,6 +64,7 @@ ON_IMAGES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("Slice", {}, {"s": np.array([1, -1]), "e": np.array([9, -9]), "a": np.array([2, 3]),
                    "t": np.array([3, -2])}),
     ("Gather", {"axis": 2}, {"i": np.array([[0, -1], [3, 2]])}),
+    ("Gather", {"axis": 2}, {"i": np.array(-1)}),
     ("Resize", {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
      {"r": np.zeros(0, np.float32), "f": np.array([1, 1, 2, 1.5], np.float32)}),
     ("Resize", {"mode": "cubic"},
