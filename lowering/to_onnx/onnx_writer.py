@@ -414,8 +414,8 @@ class Writer:
 
     def along_axis(self, name: str, type: Shape, axis: int, rank: int) -> str:
         """A vector (or scalar) laid along `axis` of a tensor of `rank`, ready to broadcast."""
-        behind = rank - 1 - axis % rank
-        return self.unsqueeze(name, list(range(1, behind + 1))) if type and behind else name
+        behind = rank - 1 - axis % rank if type else 0
+        return self.unsqueeze(name, list(range(1, behind + 1))) if behind else name
 
     def dimension(self, name: str, axis: int, size: int) -> str:
         """The size of an axis as an INT64 vector of one element, known or not."""

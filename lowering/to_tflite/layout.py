@@ -46,8 +46,8 @@ class Layout:
         return len(self.order) >= 3 and self.order == channels_last(len(self.order)).order
 
     def axis(self, axis: int) -> int:
-        """Where the IR's axis stands in the stored tensor."""
-        return self.order.index(axis % len(self.order))
+        """Where the IR's axis stands in the stored tensor; 0 for a number, which has none."""
+        return self.order.index(axis % len(self.order)) if self.order else 0
 
     def stored(self, shape: Sequence[int]) -> Shape:
         """The IR's shape, or any list with an entry an axis, in stored order."""

@@ -367,10 +367,10 @@ class Writer:
 
     def along_axis(self, tensor: Tensor, axis: int, rank: int) -> Tensor:
         """A vector (or scalar) laid along `axis` of a tensor of `rank`, ready to broadcast."""
-        behind = rank - 1 - axis % rank
-        if not tensor.rank or not behind:
+        if not tensor.rank:
             return tensor
-        return self.reshape(tensor, (*tensor.shape, *[1] * behind))
+        behind = rank - 1 - axis % rank
+        return self.reshape(tensor, (*tensor.shape, *[1] * behind)) if behind else tensor
 
     def reduce(
         self, kind: str, tensor: Tensor, axes: Sequence[int], *, keepdims: bool = False

@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import dense_constant
-from triton_dsl.dialects.registry import verify_module
+from triton_dsl.dialects.registry import parse_module, verify_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx.calls import element_type
@@ -227,3 +227,20 @@ def test_floors_of_quotients_do_not_leave_the_type(dtype: torch.dtype) -> None:
     module = from_torch(Floor(), x)
     for target in ("interpreter", "native"):
         np.testing.assert_array_equal(run(target, module, x.numpy())[0], Floor()(x).numpy())
+
+
+ONE_NUMBER = """
+func.func @forward(%x: tensor<f32>, %s: tensor<f32>, %z: tensor<i8>) -> (tensor<i8>, tensor<f32>) {
+  %q = tensor.quantize %x, %s, %z : (tensor<f32>, tensor<f32>, tensor<i8>) -> tensor<i8>
+  %d = tensor.dequantize %q, %s, %z : (tensor<i8>, tensor<f32>, tensor<i8>) -> tensor<f32>
+  func.return %q, %d : tensor<i8>, tensor<f32>
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["pytorch", "onnx", "tflite", "native"])
+def test_one_number_is_quantised_and_back(target: str) -> None:
+    inputs = [np.array(7.2, np.float32), np.array(0.5, np.float32), np.array(3, np.int8)]
+    _, (quantised, back), _ = run_target(parse_module(ONE_NUMBER), target, inputs)
+    assert int(quantised) == 17  # round(7.2 / 0.5) + 3
+    assert float(back) == 7.0
