@@ -157,6 +157,11 @@ def axis_index(axis: int, rank: int, what: str = "axis") -> int:
     return axis % rank
 
 
+def axes_behind(axis: int, rank: int) -> int:
+    """How many axes stand behind one, which a vector along it broadcasts to; 0 for one number."""
+    return rank - 1 - axis % rank if rank else 0
+
+
 def element_count(shape: Shape) -> int | None:
     """The number of elements, or `None` with a dynamic dimension."""
     return None if DYNAMIC in shape else prod(shape)

@@ -24,7 +24,7 @@ from ...dialects.parameters import (
     parameter_value,
     store_of,
 )
-from ...dialects.shapes import DYNAMIC, Shape
+from ...dialects.shapes import DYNAMIC, Shape, axes_behind
 from ...dialects.spike.types import TrainType, dense_type
 from ...dialects.ternary.types import is_trit
 from ...ir.trits import pack_trits
@@ -414,7 +414,7 @@ class Writer:
 
     def along_axis(self, name: str, type: Shape, axis: int, rank: int) -> str:
         """A vector (or scalar) laid along `axis` of a tensor of `rank`, ready to broadcast."""
-        behind = rank - 1 - axis % rank if type else 0
+        behind = axes_behind(axis, rank) if type else 0
         return self.unsqueeze(name, list(range(1, behind + 1))) if behind else name
 
     def dimension(self, name: str, axis: int, size: int) -> str:

@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
+from ...dialects.shapes import axes_behind
 from .elementwise import clip
 from .graph import Array, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
@@ -129,7 +130,7 @@ def rescale(e: Writer, x: str, bound: int, to: Rescaling) -> str:
 
 def _rescale_double(e: Writer, x: str, factor: Array, to: Rescaling, element: Element) -> str:
     wide = Element.DOUBLE
-    laid = factor.reshape([-1] + [1] * (to.rank - 1 - to.axis % to.rank)) if factor.ndim else factor
+    laid = factor.reshape(-1, *[1] * axes_behind(to.axis, to.rank)) if factor.ndim else factor
     scaled = e.apply("Mul", [e.cast(x, wide), e.constant(laid, "rescale")])
     rounded = e.apply("Floor", [e.apply("Add", [scaled, e.scalar(0.5, wide)])])
     return _place(e, rounded, to, element)
@@ -156,8 +157,7 @@ def count_thresholds(e: Writer, x: str, thresholds: SSAValue, axis: int, rank: i
     if tensor_type(thresholds).get_shape()[1] == 0:
         nothing = e.apply("Less", [x, x], result=Element.BOOL)
         return e.cast(nothing, Element.INT32)
-    behind = rank - 1 - axis % rank
-    levels = e.unsqueeze(e.value(thresholds), list(range(1, behind + 1)))
+    levels = e.unsqueeze(e.value(thresholds), list(range(1, axes_behind(axis, rank) + 1)))
     passed = e.apply("LessOrEqual", [levels, e.unsqueeze(x, [rank])], result=Element.BOOL)
     counted = e.cast(passed, Element.INT32)
     return e.apply("ReduceSum", [counted], rest=[e.indices([rank], "axes")], keepdims=0)

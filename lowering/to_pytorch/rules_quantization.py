@@ -6,6 +6,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
+from ...dialects.shapes import axes_behind
 from .expressions import Expr, binary, sequence
 from .forward import Forward, Refusal, bits_of, dtype_of
 from .literals import number
@@ -13,9 +14,8 @@ from .literals import number
 
 def along(expression: Expr, value: SSAValue, rank: int, axis: int) -> Expr:
     """A vector shaped to broadcast along `axis` of a tensor of `rank`; a scalar stays."""
-    if expression.scalar or not tensor_type(value).get_shape():
-        return expression
-    behind = rank - 1 - axis % rank
+    scalar = expression.scalar or not tensor_type(value).get_shape()
+    behind = 0 if scalar else axes_behind(axis, rank)
     return expression.method("reshape", -1, *[1] * behind) if behind else expression
 
 

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects.elements import nearest
 from ...dialects.parameters import constant_value
-from ...dialects.shapes import DYNAMIC, Shape, broadcast
+from ...dialects.shapes import DYNAMIC, Shape, axes_behind, broadcast
 from ...dialects.spike.types import TrainType, dense_type
 from ...passes.analysis.magnitude import Magnitudes
 from ..emission import Inexpressible
@@ -367,9 +367,7 @@ class Writer:
 
     def along_axis(self, tensor: Tensor, axis: int, rank: int) -> Tensor:
         """A vector (or scalar) laid along `axis` of a tensor of `rank`, ready to broadcast."""
-        if not tensor.rank:
-            return tensor
-        behind = rank - 1 - axis % rank
+        behind = axes_behind(axis, rank) if tensor.rank else 0
         return self.reshape(tensor, (*tensor.shape, *[1] * behind)) if behind else tensor
 
     def reduce(

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import dense_constant
-from ...dialects.shapes import DYNAMIC
+from ...dialects.shapes import DYNAMIC, axes_behind
 from ...dialects.spike.types import dense_type, is_train
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
@@ -55,7 +55,7 @@ class Builder:
 
     def along(self, vector: SSAValue, rank: int, axis: int) -> SSAValue:
         """A vector of channels as a tensor that broadcasts along `axis` of others; scalars stay."""
-        after = rank - 1 - axis % rank
+        after = axes_behind(axis, rank)
         if tensor_type(vector).get_num_dims() == 0 or after == 0:
             return vector
         return self.add(tensor.ReshapeToOp(vector, [-1, *[1] * after]))

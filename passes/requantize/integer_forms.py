@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import DYNAMIC, axis_index
+from ...dialects.shapes import DYNAMIC, axes_behind, axis_index
 from ...dialects.traits import SelectsElements, has
 from ..analysis.compile_time import literal_value
 from ..analysis.magnitude import magnitude
@@ -161,7 +161,7 @@ def common_grid(combination: Combination, grid: Grid) -> tuple[Grid, int]:
 
 def shaped(values: NDArray[Any], axis: int, rank: int) -> NDArray[Any]:
     """A scalar or a vector along `axis`, shaped to broadcast to a tensor of `rank` axes."""
-    return values.reshape(-1, *[1] * (rank - 1 - axis % rank)) if values.ndim else values
+    return values.reshape(-1, *[1] * axes_behind(axis, rank)) if values.ndim else values
 
 
 def along_axis(values: NDArray[Any], rank: int) -> tuple[NDArray[Any], int]:

@@ -19,7 +19,7 @@ from ...dialects import interpret, tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
-from ...dialects.shapes import DYNAMIC, AnyTensor, ShapeError
+from ...dialects.shapes import DYNAMIC, AnyTensor, ShapeError, axes_behind
 from ...dialects.tensor.quantization import check_range
 from ...dialects.traits import Elementwise, Increasing
 from ..analysis.compile_time import literal, literal_value
@@ -155,7 +155,7 @@ class _Merging:
                     return None
                 rank = tensor_type(root).get_num_dims()
                 if multiplier.ndim:
-                    trailing = rank - 1 - op.axis.value.data % rank
+                    trailing = axes_behind(op.axis.value.data, rank)
                     multiplier = multiplier.reshape(-1, *[1] * trailing)
                 return self._signed(directions[0], multiplier, root)
             case _:

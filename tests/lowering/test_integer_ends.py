@@ -230,17 +230,29 @@ def test_floors_of_quotients_do_not_leave_the_type(dtype: torch.dtype) -> None:
 
 
 ONE_NUMBER = """
-func.func @forward(%x: tensor<f32>, %s: tensor<f32>, %z: tensor<i8>) -> (tensor<i8>, tensor<f32>) {
+func.func @forward(%x: tensor<f32>, %s: tensor<f32>, %z: tensor<i8>, %m: tensor<i32>
+                  ) -> (tensor<i8>, tensor<f32>, tensor<i8>) {
   %q = tensor.quantize %x, %s, %z : (tensor<f32>, tensor<f32>, tensor<i8>) -> tensor<i8>
   %d = tensor.dequantize %q, %s, %z : (tensor<i8>, tensor<f32>, tensor<i8>) -> tensor<f32>
-  func.return %q, %d : tensor<i8>, tensor<f32>
+  %f = tensor.constant dense<1048576> : tensor<i32>
+  %h = tensor.constant dense<34> : tensor<i32>
+  %c = tensor.constant dense<3> : tensor<i8>
+  %r = tensor.requantize %m, %f, %h, %c {low = -100 : i64, high = 127 : i64}
+    : (tensor<i32>, tensor<i32>, tensor<i32>, tensor<i8>) -> tensor<i8>
+  func.return %q, %d, %r : tensor<i8>, tensor<f32>, tensor<i8>
 }
 """
 
 
 @pytest.mark.parametrize("target", ["pytorch", "onnx", "tflite", "native"])
 def test_one_number_is_quantised_and_back(target: str) -> None:
-    inputs = [np.array(7.2, np.float32), np.array(0.5, np.float32), np.array(3, np.int8)]
-    _, (quantised, back), _ = run_target(parse_module(ONE_NUMBER), target, inputs)
+    inputs: list[Array] = [
+        np.array(7.2, np.float32),
+        np.array(0.5, np.float32),
+        np.array(3, np.int8),
+        np.array(1 << 20, np.int32),
+    ]
+    _, (quantised, back, scaled), _ = run_target(parse_module(ONE_NUMBER), target, inputs)
     assert int(quantised) == 17  # round(7.2 / 0.5) + 3
     assert float(back) == 7.0
+    assert int(scaled) == 67  # 2^40 / 2^34 + 3

@@ -16,6 +16,7 @@ from xdsl.ir.affine import AffineExpr
 
 from ....dialects import tensor, ternary
 from ....dialects.inference import tensor_type
+from ....dialects.shapes import axes_behind
 from .elementwise import softmax_along
 from .linalg_builder import (
     PARALLEL,
@@ -104,8 +105,7 @@ def along(builder: LinalgBuilder, vector: SSAValue, count: int, axis: int) -> SS
     """`vector` shaped to broadcast along `axis` of a tensor of rank `count`; a scalar stays."""
     if rank(vector) == 0:
         return vector
-    after = count - 1 - axis % count
-    return reshape(builder, vector, [builder.size(vector, 0), *[1] * after])
+    return reshape(builder, vector, [builder.size(vector, 0), *[1] * axes_behind(axis, count)])
 
 
 def add_along(builder: LinalgBuilder, x: SSAValue, vector: SSAValue, axis: int) -> SSAValue:
