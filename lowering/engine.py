@@ -12,8 +12,12 @@ from dataclasses import fields
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Self
 
+from ..dialects.registry import triton_context
 from ..ir.arrays import Array
 from ..ir.errors import OptionError
+from ..ir.interpreter import entry_function
+from ..passes.analysis.time_axis import has_time_first
+from ..passes.infer_shapes import InferShapesPass
 from .models import Model, import_for
 from .options import parse_target_spec
 from .targets import compile_to_target, get_target
@@ -85,6 +89,25 @@ def engine_type(target: Target) -> type[Engine]:
     return resolve_name(target.engine) if isinstance(target.engine, str) else target.engine
 
 
+def fit_steps(module: ModuleOp, target: str, inputs: Sequence[Array]) -> ModuleOp:
+    """A program with the steps of its inputs where it leaves them open and the target cannot.
+
+    Args:
+        module: which stays as it is; it is given back where there is nothing to fix.
+        target: with its options.
+        inputs: of `@forward`, in order.
+    """
+    if not get_target(parse_target_spec(target).name).known_steps:
+        return module
+    arguments = zip(entry_function(module, "forward").args, inputs, strict=False)
+    steps = {len(x) for a, x in arguments if has_time_first(a) and len(x)}
+    if len(steps) != 1:
+        return module
+    fitting = module.clone()
+    InferShapesPass(timesteps=steps.pop()).apply(triton_context(), fitting)
+    return fitting
+
+
 def engine_of(module: ModuleOp, target: str) -> Engine:
     """A program compiled to a target, given with its options, in the target's engine.
 
@@ -109,7 +132,7 @@ def run_target(module: Model, target: str, inputs: Sequence[Array]) -> tuple[str
         OptionError: no engine runs this target.
         TritonError: the program does not compile or run.
     """
-    engine = engine_of(import_for(module, inputs), target)
+    engine = engine_of(fit_steps(import_for(module, inputs), target, inputs), target)
     outputs = engine.run(inputs)
     return engine.name, outputs, engine.size
 

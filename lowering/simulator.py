@@ -22,6 +22,7 @@ from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.types import dense_type, is_train, like
 from ..ir.interpreter import entry_function
 from ..passes.analysis.event_products import event_kind
+from ..passes.analysis.time_axis import has_time_first
 from ..passes.expose_state import state_count
 from ..passes.infer_shapes import InferShapesPass
 from ..runtime.native.program import NativeProgram
@@ -151,16 +152,8 @@ def _field(op: Operation, name: str) -> Sequence[SSAValue]:
 
 def _timed(argument: SSAValue) -> bool:
     """Whether an input has its steps on the first axis."""
-    if is_train(argument):
-        return True
-    if dense_type(argument).get_shape()[:2] == (DYNAMIC, DYNAMIC):
-        return True
-    users = [use.operation for use in argument.uses]
-    return any(
-        op.dialect_name() == "spike"
-        and not (isinstance(op, spike.EncodeOp) and op.scheme.data != "delta")
-        for op in users
-    )
+    free = dense_type(argument).get_shape()[:2] == (DYNAMIC, DYNAMIC)
+    return free or has_time_first(argument)
 
 
 def _is_trace(value: SSAValue, steps: int | None) -> bool:

@@ -38,6 +38,8 @@ class Target(ABC, Generic[OptionsT]):
         Options: a frozen dataclass of the target's options, see `lowering.options`.
         engine_package: the module of Python that the engine needs, for a target that is compared
             with the others, where it is installed, without being asked for; else `None`.
+        known_steps: whether it runs neurons for a number of steps that the program says; who runs a
+            program with steps left open fixes those of the inputs.
         engine: what runs what it makes (`engine.Engine`), or where that stands,
             `package.module:Class`; `None` where nothing does.
     """
@@ -47,6 +49,7 @@ class Target(ABC, Generic[OptionsT]):
     Options: ClassVar[type[TargetOptions]] = TargetOptions
     engine: ClassVar[type[Engine] | str | None] = None
     engine_package: ClassVar[str | None] = None
+    known_steps: ClassVar[bool] = False
 
     def options_for(self, options: OptionsT, output: Path) -> OptionsT:
         """The options for an artefact that goes to `output`, whose suffix may say something.

@@ -1,4 +1,4 @@
-"""The pass `infer-shapes`: result types from operand types, and a fixed batch size on request."""
+"""The pass `infer-shapes`: result types from operand types; a batch and steps on request."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..dialects.spike import LayerOp, RecurrentOp, TrainType
 from ..dialects.spike.types import dense_type, like
 from ..ir.errors import OptionError, PassError
 from ..ir.locations import error_at
+from .analysis.time_axis import has_time_first
 from .expose_state import state_count
 
 
@@ -35,25 +36,29 @@ class InferShapesPass(ModulePass):
           %y = tensor.relu %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
 
     Raises:
-        OptionError: `batch` is below 1.
+        OptionError: `batch` or `timesteps` is below 1.
         PassError: a declared type contradicts the inferred one, or a call does not fit its callee.
     """
 
     name = "infer-shapes"
 
     batch: int | None = None
-    """The size of the batch: replaces the leading `?` of every function argument (of a spike train
-    that of the second axis, after time; of a state that `expose-state` added the first `?`)."""
+    """The size of the batch: replaces the leading `?` of every function argument (of one with time
+    first that of the second axis; of a state that `expose-state` added the first `?`)."""
+
+    timesteps: int | None = None
+    """The steps: replaces the leading `?` of every function argument with time first, which is a
+    spike train or goes to neurons, synapses or a network as one does."""
 
     def __post_init__(self) -> None:
-        if self.batch is not None and self.batch < 1:
-            raise OptionError(f"infer-shapes expects a batch of at least 1, got {self.batch}")
+        for name, size in (("a batch", self.batch), ("timesteps", self.timesteps)):
+            if size is not None and size < 1:
+                raise OptionError(f"infer-shapes expects {name} of at least 1, got {size}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = [f for f in op.walk() if isinstance(f, FuncOp) and not f.is_declaration]
         for function in functions:
-            if self.batch is not None:
-                _fix_batch(function, self.batch)
+            _fix_sizes(function, self.batch, self.timesteps)
             for inner in function.body.walk():
                 if isinstance(inner, RecurrentOp | LayerOp):
                     _refine_body(inner)
@@ -64,19 +69,26 @@ class InferShapesPass(ModulePass):
             _check_calls(op)
 
 
-def _fix_batch(function: FuncOp, batch: int) -> None:
+def _fix_sizes(function: FuncOp, batch: int | None, timesteps: int | None) -> None:
+    """Replace a `?` of each argument by the batch, and one by the steps where it has time."""
     states = len(function.args) - state_count(function)
     for index, argument in enumerate(function.args):
-        if isinstance(argument.type, TensorType):
-            type = tensor_type(argument)
-            shape = list(type.get_shape())
-            if DYNAMIC in (shape if index >= states else shape[:1]):
-                shape[shape.index(DYNAMIC)] = batch
-                _set_type(argument, with_shape(type, shape))
-        elif isinstance(argument.type, TrainType):
-            steps, *sizes = argument.type.get_shape()
-            if sizes[:1] == [DYNAMIC]:
-                _set_type(argument, argument.type.with_shape((steps, batch, *sizes[1:])))
+        if not isinstance(argument.type, TensorType | TrainType):
+            continue
+        shape = list(dense_type(argument).get_shape())
+        place = 0
+        if index >= states:
+            place = shape.index(DYNAMIC) if DYNAMIC in shape else 0
+        elif has_time_first(argument):
+            _fix(shape, 0, timesteps)
+            place = 1
+        _fix(shape, place, batch)
+        _set_type(argument, like(argument, tuple(shape)))
+
+
+def _fix(shape: list[int], place: int, size: int | None) -> None:
+    if size is not None and shape[place : place + 1] == [DYNAMIC]:
+        shape[place] = size
 
 
 def _refine_body(op: RecurrentOp | LayerOp) -> None:

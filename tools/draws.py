@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, FunctionType, StringAttr
 
-from ..dialects import spike, tensor, ternary
+from ..dialects import tensor, ternary
 from ..dialects.interpret import run_module
 from ..dialects.shapes import is_integer
 from ..dialects.spike.types import dense_type
@@ -24,11 +24,12 @@ from ..ir.errors import BackendError, TritonError
 from ..ir.interpreter import entry_function
 from ..lowering.from_onnx.formats import FORMAT_ATTRIBUTE, FORMATS
 from ..lowering.sources.source import Source
+from ..passes.analysis.time_axis import has_time_first
 from ..runtime.random_values import Make, edge_array, random_array, random_inputs, special_array
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute, Operation, SSAValue
+    from xdsl.ir import Attribute, Operation
 
 
 ORDINARY, EDGE, SPECIAL = "ordinary", "edge", "special"
@@ -156,7 +157,7 @@ def random_arrays(
     generator = np.random.default_rng(seed)
     arrays: list[Array] = []
     for argument in entry_function(module, "forward").body.block.args:
-        sizes = [timesteps, samples] if _has_time_first(argument) else [samples]
+        sizes = [timesteps, samples] if has_time_first(argument) else [samples]
         type = FunctionType.from_lists([argument.type], [])
         arrays += random_inputs(type, generator, sizes, make)
     return [_within(*pair) for pair in zip(_bits(module), arrays, strict=True)]
@@ -179,18 +180,3 @@ def _within(bits: int | None, array: Array) -> Array:
         return array
     spare = 8 - bits
     return (array << spare) >> spare
-
-
-def _has_time_first(argument: SSAValue) -> bool:
-    if spike.is_train(argument):
-        return True
-    for use in argument.uses:
-        op = use.operation
-        if isinstance(op, spike.EncodeOp):
-            if op.scheme.data == "delta":
-                return True
-        elif isinstance(op, spike.SimulateOp) or (
-            use.index == 0 and op.dialect_name() == spike.Spike.name
-        ):
-            return True
-    return False

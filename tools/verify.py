@@ -22,7 +22,7 @@ from ..dialects.traits import BitExact, has
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, LoweringError, PassError, TritonError
 from ..lowering.comparison import computed_types, has_steps
-from ..lowering.engine import engine_of
+from ..lowering.engine import engine_of, fit_steps
 from ..lowering.models import Model, import_for
 from ..lowering.sources.choice import source_of
 from ..lowering.sources.source import Source
@@ -194,11 +194,17 @@ class _Judge:
 
     def of_target(self, target: str) -> Comparison:
         """The row of a target."""
-        engine = engine_of(self.module, target)
-        actual, note = [engine.run(self.draws[0])], ""
+        module = fit_steps(self.module, target, self.draws[0])
+        engine = engine_of(module, target)
+        actual = [engine.run(self.draws[0])]
+        note = "" if module is self.module else "compiled for the steps of the inputs"
         for inputs in self.draws[1:]:
+            fits = module is self.module or len(inputs[0]) == len(self.draws[0][0])
             try:
-                actual.append(engine.run(inputs))
+                fitting = (
+                    engine if fits else engine_of(fit_steps(self.module, target, inputs), target)
+                )
+                actual.append(fitting.run(inputs))
             except LoweringError as error:  # outside the range that a circuit was asked for
                 note = f"not run on all inputs: {error}"
                 break
@@ -210,7 +216,7 @@ class _Judge:
             return replace(row, first_difference=self.import_fault)
         inputs = self.draws[self._first_off(self.interpreted, actual)]
         difference = on_target(
-            self.module,
+            module,
             lambda part, values: engine_of(part, target).run(values),
             inputs,
             self._close,

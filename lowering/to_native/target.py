@@ -85,6 +85,7 @@ class NativeTarget(Target[NativeOptions]):
     Options: ClassVar[type[TargetOptions]] = NativeOptions
     engine = f"{__package__}.engine:NativeEngine"
     engine_package = "llvmlite"
+    known_steps = True
 
     def options_for(self, options: NativeOptions, output: Path) -> NativeOptions:
         """The form follows from the suffix where it is not given.

@@ -118,6 +118,7 @@ class TFLiteTarget(Target):
     Options: ClassVar[type[TargetOptions]] = TFLiteOptions
     engine = f"{__package__}.engine:TFLiteEngine"
     engine_package = "ai_edge_litert"
+    known_steps = True
 
     def stages(self, options: TFLiteOptions) -> Sequence[Stage]:
         """Simplify, compute what is constant, fuse what follows a product; look at samples."""

@@ -89,6 +89,22 @@ def test_the_parameter_file_is_not_opened(
     assert "tensor<7x2xf32>" in apply_passes(module, "infer-shapes{batch=7}")
 
 
+def test_steps_and_batch_of_what_has_time_first(apply_passes: Apply) -> None:
+    text = (
+        "func.func @forward(%x: tensor<?x?x4xf32>, %w: tensor<?x4xf32>) -> !spike.train<?x?x4> {"
+        " %s = spike.lif %x {beta = 0.5 : f64} : (tensor<?x?x4xf32>) -> !spike.train<?x?x4>"
+        " func.return %s : !spike.train<?x?x4> }"
+    )
+    fixed = apply_passes(parse_module(text), "infer-shapes{timesteps=16}")
+    assert "(%x: tensor<16x?x4xf32>, %w: tensor<?x4xf32>) -> !spike.train<16x?x4>" in fixed
+    fixed = apply_passes(parse_module(text), "infer-shapes{batch=2}")
+    assert "(%x: tensor<?x2x4xf32>, %w: tensor<2x4xf32>) -> !spike.train<?x2x4>" in fixed
+    fixed = apply_passes(parse_module(text), "infer-shapes{timesteps=16 batch=2}")
+    assert "-> !spike.train<16x2x4>" in fixed
+    with pytest.raises(OptionError, match="timesteps of at least 1, got 0"):
+        apply_passes(parse_module(text), "infer-shapes{timesteps=0}")
+
+
 def test_a_call_that_no_longer_fits_is_refused(apply_passes: Apply) -> None:
     type = TensorType(f32, [DYNAMIC, 2])
     callee = FuncOp("inner", ([type], [type]))

@@ -14,6 +14,12 @@ pytest.importorskip("torch", reason="pip install 'triton-dsl[torch]'")
 pytest.importorskip("llvmlite", reason="pip install 'triton-dsl[native]'")
 
 TWO_FREE_SIZES = """
+func.func @forward(%x: tensor<?x?x4xf32>) -> tensor<?x?x4xf32> {
+  %y = tensor.relu %x : (tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  func.return %y : tensor<?x?x4xf32>
+}"""
+
+OPEN_STEPS = """
 func.func @forward(%x: tensor<?x?x4xf32>) -> !spike.train<?x?x4> {
   %s = spike.lif %x {beta = 0.5 : f64} : (tensor<?x?x4xf32>) -> !spike.train<?x?x4>
   func.return %s : !spike.train<?x?x4>
@@ -28,11 +34,31 @@ def test_a_default_target_that_cannot_is_left_out_and_named() -> None:
         inputs,
         on_refusal=lambda target, error: refused.append((target, error)),
     )
-    assert [row.target for row in rows] == ["pytorch", "onnx"]
+    # LiteRT may not be installed.
+    assert [row.target for row in rows if row.target != "tflite"] == ["pytorch", "onnx"]
     assert all(row.agrees for row in rows)
     reasons = {target: str(error) for target, error in refused}
-    assert set(reasons) - {"tflite"} == {"native"}  # LiteRT may not be installed
+    assert set(reasons) == {"native"}
     assert "several free sizes" in reasons["native"]
+
+
+def test_a_target_of_known_steps_gets_those_of_the_inputs() -> None:
+    rng = np.random.default_rng(0)
+    first, second = (
+        rng.uniform(0, 3, (steps, samples, 4)).astype(np.float32)
+        for steps, samples in ((5, 3), (7, 2))
+    )
+    rows = verify_module(
+        parse_module(OPEN_STEPS),
+        [first],
+        more_inputs=[[second]],
+        on_refusal=lambda target, error: pytest.fail(f"{target}: {error}"),
+    )
+    assert {"pytorch", "onnx", "native"} <= {row.target for row in rows}
+    assert all(row.bit_exact for row in rows)
+    notes = {row.target: row.note for row in rows}
+    assert notes["native"] == "compiled for the steps of the inputs"
+    assert notes["onnx"] == ""
 
 
 def test_a_target_that_is_asked_for_and_cannot_is_an_error() -> None:

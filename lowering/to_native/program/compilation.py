@@ -103,7 +103,7 @@ class Compilation:
             shown = ", ".join(names)
             reason = (
                 f"has several free sizes ({shown}), and only one, the batch, can stay free; give "
-                "the others with 'infer-shapes{…}'"
+                "the others with 'infer-shapes{timesteps=… batch=…}'"
             )
             problems.append((function.name, location_text(function), reason))
         for number, argument in enumerate(function.args):
