@@ -24,9 +24,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ..dialects import tensor
 from ..dialects.inference import tensor_type
 from ..dialects.shapes import DYNAMIC
+from ..dialects.tensor.formula import Formula
 from ..dialects.ternary.types import trit
 from ..ir.language import elaborated
 from ..ir.language.nodes import Span
@@ -93,6 +93,4 @@ def filled(builder: Builder, like: SSAValue, value: float) -> SSAValue:
     type = tensor_type(like)
     if DYNAMIC not in type.get_shape():
         return builder.numbers(np.full(type.get_shape(), value), type.element_type)
-    number = builder.number(value, type.element_type)
-    same = builder.add(tensor.CompareOp(like, like, predicate="eq"))
-    return builder.add(tensor.WhereOp(same, number, number))
+    return Formula(builder, like).filled(value).value

@@ -143,6 +143,11 @@ class Formula:
         values = (self.value, chosen.value, chosen._like(other).value)
         return Formula(self.writer, self.writer.add(elementwise.WhereOp(*values)))
 
+    def filled(self, value: Formula | float) -> Formula:
+        """`value` as often as there are elements here, whatever the sizes are."""
+        value = self._like(value)
+        return self.compare("eq", self).choose(value, value)
+
     def maximum(self, other: Formula | float) -> Formula:
         """The greater of both."""
         return self.of(elementwise.MaximumOp, other)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType, f64
 from xdsl.ir import Attribute
@@ -24,7 +25,7 @@ from ..traits import AddsUp, Affine, ChannelsFirst, TakesSamples
 from .elementwise import SqrtOp
 from .formula import Formula
 from .linear import check_vector, same_elements
-from .reduction import ReduceMeanOp, require_float
+from .reduction import ReduceMeanOp, ReduceVarianceOp, require_float
 
 _EPSILON = FloatAttr(1e-5, f64)
 
@@ -128,19 +129,11 @@ class LayerNormOp(InferredOp):
         return [input]
 
     def decompose(self, x: Formula, scale: Formula, *bias: Formula) -> Formula:
-        centred = x - _mean(x, scale.rank)
-        result = _over_rms(centred, scale.rank, self.epsilon.value.data) * scale
+        # `cse` computes the mean once.
+        options: Any = {"axes": list(range(-scale.rank, 0)), "keepdims": True}
+        centred, variance = x - x.of(ReduceMeanOp, **options), x.of(ReduceVarianceOp, **options)
+        result = centred / (variance + self.epsilon.value.data).of(SqrtOp) * scale
         return result + bias[0] if bias else result
-
-
-def _mean(x: Formula, rank: int) -> Formula:
-    """The mean over the last axes, which stay."""
-    return x.of(ReduceMeanOp, axes=list(range(-rank, 0)), keepdims=True)
-
-
-def _over_rms(x: Formula, rank: int, epsilon: float) -> Formula:
-    """x/√(mean(x²) + ε) over the last axes."""
-    return x / (_mean(x * x, rank) + epsilon).of(SqrtOp)
 
 
 def check_trailing(input: AnyTensor, type: AnyTensor, what: str) -> None:
@@ -183,4 +176,5 @@ class RmsNormOp(InferredOp):
         return [input]
 
     def decompose(self, x: Formula, scale: Formula) -> Formula:
-        return _over_rms(x, scale.rank, self.epsilon.value.data) * scale
+        square = (x * x).of(ReduceMeanOp, axes=list(range(-scale.rank, 0)), keepdims=True)
+        return x / (square + self.epsilon.value.data).of(SqrtOp) * scale

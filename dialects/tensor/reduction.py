@@ -10,9 +10,12 @@ import numpy as np
 from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
+    Float64Type,
+    FloatAttr,
     IntegerAttr,
     IntegerType,
     TensorType,
+    f64,
     i64,
 )
 from xdsl.ir import Attribute
@@ -236,6 +239,55 @@ class ReduceMeanOp(ReduceOp):
     def infer(self) -> Sequence[Attribute]:
         require_float(tensor_type(self.operand))
         return super().infer()
+
+
+@irdl_op_definition
+class ReduceVarianceOp(ReduceOp):
+    """y = Σ (x - μ)²/max(n - correction, 0) over the n elements along the axes, μ their mean.
+
+    `correction` is 0 for the biased variance, 1 for Bessel's. 0/0 is NaN, as in PyTorch.
+
+        %y = tensor.reduce_variance %x {axes = array<i64: 1>, correction = 1.000000e+00 : f64}
+             : (tensor<2x4xf32>) -> tensor<2xf32>
+    """
+
+    name = "tensor.reduce_variance"
+    traits = traits_def(AddsUp())
+
+    correction = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(0.0, f64))
+
+    def __init__(
+        self, operand: Value, axes: Sequence[int], *, keepdims: bool = False, correction: float = 0
+    ) -> None:
+        super().__init__(operand, axes, keepdims=keepdims)
+        self.correction = FloatAttr(float(correction), f64)
+
+    def infer(self) -> Sequence[Attribute]:
+        require_float(tensor_type(self.operand))
+        if not math.isfinite(self.correction.value.data):
+            fail(f"expects a finite correction, got {self.correction.value.data}")
+        return super().infer()
+
+    def compute(self, x: Array) -> Array:
+        # In f64: beside a large mean f32 loses what the elements differ by.
+        wide, axes = x.astype(np.float64), tuple(self.axes.get_values())
+        count = math.prod(x.shape[axis] for axis in axes)
+        centred = wide - wide.sum(axis=axes, keepdims=True) / count
+        total = np.square(centred).sum(axis=axes, keepdims=bool(self.keepdims.value.data))
+        return total / max(count - self.correction.value.data, 0)
+
+    def decompose(self, x: Formula) -> Formula:
+        axes, keepdims = self.axes.get_values(), bool(self.keepdims.value.data)
+        centred = x - x.of(ReduceMeanOp, axes=axes, keepdims=True)
+        biased = (centred * centred).of(ReduceMeanOp, axes=axes, keepdims=keepdims)
+        correction, sizes = self.correction.value.data, [x.size(axis) for axis in axes]
+        if not correction:
+            return biased
+        if None in sizes:
+            count = x.filled(1).of(ReduceSumOp, axes=axes, keepdims=keepdims)
+            return biased * (count / (count - correction).maximum(0))
+        known = math.prod(size or 0 for size in sizes)
+        return biased * (known / (known - correction) if known > correction else math.inf)
 
 
 @irdl_op_definition

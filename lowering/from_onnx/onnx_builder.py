@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.tensor.formula import Formula
 from ..from_torch.sizes import ProblemError
 from .calls import Call, Results, UnknownValueError, Value, element_type
 from .sizes import Free, Size, reshape_target, static
@@ -103,8 +104,7 @@ class Builder(Values):
 
     def _repeated(self, value: SSAValue, axis: int, size: Free) -> SSAValue:
         like = self._with_size(size, axis, self.rank(value))
-        truth = self.add(tensor.CompareOp(like, like, "eq"))
-        stretched = self.add(tensor.WhereOp(truth, value, value))
+        stretched = Formula(self, like).filled(Formula(self, value)).value
         sizes = list(self.sizes(value))
         sizes[axis] = size
         return self.refine(stretched, sizes)

@@ -123,8 +123,8 @@ def _batch_norm(e: Builder, call: Call) -> Results:
 
 def _batch_statistics(e: Builder, call: Call, epsilon: float) -> Results:
     x, scale, bias = call[0], call[1], call[2]
-    average, _, variance = _moments(e, x, [axis for axis in range(e.rank(x)) if axis != 1])
-    flat = [e.reshape(v, (e.sizes(x)[1],)) for v in (average, variance.value)]
+    average, variance = _moments(e, x, [axis for axis in range(e.rank(x)) if axis != 1])
+    flat = [e.reshape(v.value, (e.sizes(x)[1],)) for v in (average, variance)]
     result = e.add(tensor.BatchNormOp(x, scale, bias, flat[0], flat[1], epsilon))
     momentum = call.number("momentum", 0.9)
     statistics = [
@@ -134,17 +134,17 @@ def _batch_statistics(e: Builder, call: Call, epsilon: float) -> Results:
     return (result, *statistics)
 
 
-def _moments(e: Builder, x: SSAValue, axes: list[int]) -> tuple[SSAValue, Formula, Formula]:
-    """μ, x - μ and σ² over the axes, which stay."""
-    average = mean(e, x, axes, True)
-    centred = Formula(e, x) - Formula(e, average)
-    return average, centred, Formula(e, mean(e, (centred * centred).value, axes, True))
+def _moments(e: Builder, x: SSAValue, axes: list[int]) -> tuple[Formula, Formula]:
+    """μ and σ² over the axes, which stay."""
+    kinds = (tensor.ReduceMeanOp, tensor.ReduceVarianceOp)
+    average, variance = (Formula(e, x).of(kind, axes=axes, keepdims=True) for kind in kinds)
+    return average, variance
 
 
 def normalized(e: Builder, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
     """(x - μ)/√(σ² + ε) over the axes."""
-    _, centred, variance = _moments(e, x, axes)
-    return (centred / (variance + epsilon).of(tensor.SqrtOp)).value
+    average, variance = _moments(e, x, axes)
+    return ((Formula(e, x) - average) / (variance + epsilon).of(tensor.SqrtOp)).value
 
 
 def _instance_norm(e: Builder, call: Call) -> SSAValue:
@@ -181,11 +181,13 @@ def _layer_norm(e: Builder, call: Call) -> Results:
     scale, bias, epsilon = call[1], call.optional(2), call.number("epsilon", 1e-5)
     if call.outputs == 1 and e.rank(scale) == rank - axis:
         return e.add(tensor.LayerNormOp(x, scale, bias, epsilon))
-    average, centred, variance = _moments(e, e.convert(x, f32), list(range(axis, rank)))
+    wide = e.convert(x, f32)
+    average, variance = _moments(e, wide, list(range(axis, rank)))
     inverse = 1 / (variance + epsilon).of(tensor.SqrtOp)
-    result = e.add(tensor.MulOp(e.convert((centred * inverse).value, x), scale))
+    normal = ((Formula(e, wide) - average) * inverse).value
+    result = e.add(tensor.MulOp(e.convert(normal, x), scale))
     result = result if bias is None else e.add(tensor.AddOp(result, bias))
-    return (result, average, inverse.value)[: call.outputs]
+    return (result, average.value, inverse.value)[: call.outputs]
 
 
 def _rms_norm(e: Builder, call: Call) -> SSAValue:
@@ -213,8 +215,8 @@ def _lp_norm(e: Builder, call: Call) -> SSAValue:
 
 def _mean_variance(e: Builder, call: Call) -> SSAValue:
     axes = [axis % e.rank(call[0]) for axis in call.integers("axes", [0, 2, 3])]
-    _, centred, variance = _moments(e, call[0], axes)
-    return (centred / (variance.of(tensor.SqrtOp) + 1e-9)).value
+    average, variance = _moments(e, call[0], axes)
+    return ((Formula(e, call[0]) - average) / (variance.of(tensor.SqrtOp) + 1e-9)).value
 
 
 def _local_response(e: Builder, call: Call) -> SSAValue:

@@ -15,7 +15,7 @@ from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
 from .calls import Call
 from .rules_elementwise import first, pair
-from .sizes import ProblemError, is_free, static
+from .sizes import ProblemError, static
 from .torch_builder import Builder, Result, Rule, element_type
 
 
@@ -78,41 +78,22 @@ def _truth(kind: type[ReduceOp]) -> Rule:
     return rule
 
 
-def _variance(e: Builder, call: Call) -> tuple[SSAValue, SSAValue]:
-    """The variance and the mean."""
-    x, axes = e.value(call["self"]), _axes(e, call)
-    sizes = e.sizes(call["self"])
-    correction = float(
-        call.flag("unbiased") if "unbiased" in call else call.number("correction", 1)
-    )
-    keepdims = call.flag("keepdim")
-    mean = e.add(tensor.ReduceMeanOp(x, axes, keepdims=True))
-    rest = e.add(tensor.SubOp(x, mean))
-    squares = e.add(tensor.MulOp(rest, rest))
-    spread = e.add(tensor.ReduceMeanOp(squares, axes, keepdims=keepdims))
-    if correction and any(is_free(sizes[axis]) for axis in axes):
-        ones = e.add(tensor.CompareOp(squares, squares, "eq"))
-        one = e.number(1, tensor_type(x).element_type)
-        counted = e.add(tensor.WhereOp(ones, one, one))
-        count = Formula(e, e.add(tensor.ReduceSumOp(counted, axes, keepdims=keepdims)))
-        spread = (Formula(e, spread) * (count / (count - correction))).value
-    elif correction:
-        count = math.prod(static([sizes[axis] for axis in axes], "reduced sizes"))
-        if count <= correction:
-            raise ProblemError(f"the variance of {count} numbers has no value")
-        factor = count / (count - correction)
-        spread = e.add(tensor.MulOp(spread, e.number(factor, tensor_type(x).element_type)))
-    if not keepdims:
-        mean = e.add(tensor.SqueezeOp(mean, axes))
-    return spread, mean
-
-
 def _var(e: Builder, call: Call) -> SSAValue:
-    return _variance(e, call)[0]
+    x, axes, keepdims = e.value(call["self"]), _axes(e, call), call.flag("keepdim")
+    correction = call.flag("unbiased") if "unbiased" in call else call.number("correction", 1)
+    return e.add(tensor.ReduceVarianceOp(x, axes, keepdims=keepdims, correction=correction))
 
 
 def _std(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.SqrtOp(_var(e, call)))
+
+
+def _var_mean(e: Builder, call: Call) -> list[SSAValue]:
+    # With its axes: the mean from which a decomposed variance counts.
+    x, axes = e.value(call["self"]), _axes(e, call)
+    mean = e.add(tensor.ReduceMeanOp(x, axes, keepdims=True))
+    is_whole = call.flag("keepdim") or not axes
+    return [_var(e, call), mean if is_whole else e.add(tensor.SqueezeOp(mean, axes))]
 
 
 def _norm(e: Builder, call: Call) -> SSAValue:
@@ -279,6 +260,6 @@ RULES: dict[str, Rule] = {
     "sum": reduction(tensor.ReduceSumOp),
     "topk": _sorted,
     "var": _var,
-    "var_mean": _variance,
+    "var_mean": _var_mean,
 }
 """By the name of the operator in the namespace `aten`."""

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_integer
+from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.shape import SLICE_END
 from .calls import Call, fake_tensor
 from .sizes import ProblemError, Size, is_free, is_node, sizes_of, static
@@ -268,9 +269,8 @@ def _triangle(predicate: str) -> Rule:
         x, (rows, columns) = e.value(call["self"]), e.sizes(call["self"])[-2:]
         across = e.numbers(np.arange(static([columns], "columns")[0]), i32)
         if is_free(rows):
-            same = e.add(tensor.CompareOp(x, x, "eq"))
-            ones = e.add(tensor.WhereOp(same, *[e.number(1, i32)] * 2))
-            down = e.add(tensor.CumsumOp(ones, call.rank - 2))
+            ones = Formula(e, x).filled(Formula(e, e.number(1, i32)))
+            down = e.add(tensor.CumsumOp(ones.value, call.rank - 2))
             diagonal = call.integer("diagonal", 0) - 1
         else:
             down = e.numbers(np.arange(static([rows])[0])[:, None], i32)

@@ -157,20 +157,25 @@ REDUCTIONS: dict[type[Operation], str] = {
     tensor.ReduceMaxOp: "torch.amax",
     tensor.ReduceMinOp: "torch.amin",
     tensor.ReduceLogSumExpOp: "torch.logsumexp",
+    tensor.ReduceVarianceOp: "torch.var",
 }
 
 
 def reduce(op: ReduceOp, e: Forward) -> Expr:
-    """Sum, mean, maximum, minimum over axes."""
-    axes = op.axes.get_values()
+    """Sum, mean, variance, maximum, minimum over axes; without axes PyTorch would take them all."""
+    axes, keepdims = op.axes.get_values(), op.keepdims.value.data
     x = e.value(op.operand)
-    if not axes:
+    varies = isinstance(op, tensor.ReduceVarianceOp)
+    if not axes and not varies:
         return x
+    if not axes:
+        x, axes, keepdims = x.method("unsqueeze", 0), (0,), False
     return call(
         REDUCTIONS[type(op)],
         x,
         dim=axes[0] if len(axes) == 1 else sequence(axes),
-        keepdim="True" if op.keepdims.value.data else None,
+        correction=number(op.correction.value.data) if varies else None,
+        keepdim="True" if keepdims else None,
         dtype=_whole(op) if isinstance(op, tensor.ReduceSumOp) else None,
     )
 

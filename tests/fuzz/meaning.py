@@ -294,6 +294,13 @@ def reduced(function: Callable[..., Tensor]) -> Rule:
     return run
 
 
+def varying(op: Any, x: Tensor) -> Tensor:
+    axes, correction = property_of(op, "axes"), property_of(op, "correction")
+    if not axes:  # PyTorch would take them all
+        return torch.var(x[None], 0, correction=correction)
+    return torch.var(x, axes, correction=correction, keepdim=bool(property_of(op, "keepdims")))
+
+
 def extreme(name: str) -> Rule:
     return reduced(lambda x, axes, keepdim: getattr(torch, name)(x, axes, keepdim=keepdim))
 
@@ -534,6 +541,7 @@ MEANING: Mapping[type[Operation], Rule] = {
     tensor.HypotOp: lambda op, x, y: torch.hypot(x, y),
     tensor.ReduceLogSumExpOp: reduced(torch.logsumexp),
     tensor.ReduceProdOp: reduced(multiplied),
+    tensor.ReduceVarianceOp: varying,
     tensor.ScatterElementsOp: scattered,
     tensor.ShiftLeftOp: shifted,
     tensor.ShiftRightOp: shifted,

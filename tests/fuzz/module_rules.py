@@ -388,13 +388,22 @@ def pooling(b: Builder) -> Operation | None:
 
 def reduction(kind: type[ReduceOp]) -> Maker:
     def make(b: Builder) -> Operation | None:
-        floats = kind is tensor.ReduceMeanOp
+        floats = kind in (tensor.ReduceMeanOp, tensor.ReduceVarianceOp)
         x = b.pick(lambda v: (is_float(v) if floats else is_number(v)) and rank(v) >= 1)
         if x is None:
             return None
         axes = b.random.sample(range(rank(x)), b.random.randint(1, rank(x)))
         axes = [a - rank(x) if b.random.random() < 0.4 else a for a in axes]
-        return b.add(lambda: kind(x, axes, keepdims=b.random.random() < 0.5))
+        keepdims = b.random.random() < 0.5
+        if kind is not tensor.ReduceVarianceOp:
+            return b.add(lambda: kind(x, axes, keepdims=keepdims))
+        # Of so few elements that PyTorch divides by 0 it warns.
+        count = prod(b.dims(x)[a] for a in axes)
+        corrections = [c for c in (0, 0.5, 1) if c < count]
+        if not corrections:
+            return None
+        correction, variance = b.random.choice(corrections), tensor.ReduceVarianceOp
+        return b.add(lambda: variance(x, axes, keepdims=keepdims, correction=correction))
 
     return make
 

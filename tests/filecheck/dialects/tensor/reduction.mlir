@@ -81,3 +81,16 @@ func.func @f11(%x: tensor<2x4xi32>) {
   func.return
 }
 // CHECK: %y = tensor.argmax %x {axis = 0 : i64, keepdims = true} : (tensor<2x4xi32>) -> tensor<1x4xi64>
+
+func.func @f12(%x: tensor<?x4xf32>) {
+  %y = tensor.reduce_variance %x {axes = array<i64: 0>} : (tensor<?x4xf32>) -> tensor<4xf32>
+  func.return
+}
+// CHECK: %y = tensor.reduce_variance %x {axes = array<i64: 0>} : (tensor<?x4xf32>) -> tensor<4xf32>
+
+func.func @f13(%x: tensor<?x4xf16>) {
+  %y = tensor.reduce_variance %x {axes = array<i64: -1>, correction = 1.0 : f64, keepdims = true} :
+      (tensor<?x4xf16>) -> tensor<?x1xf16>
+  func.return
+}
+// CHECK: %y = tensor.reduce_variance %x {axes = array<i64: -1>, correction = 1.000000e+00 : f64, keepdims = true} : (tensor<?x4xf16>) -> tensor<?x1xf16>

@@ -120,3 +120,20 @@ func.func @f(%x: tensor<2x4xf32>) {
   %y = tensor.argmax %x : (tensor<2x4xf32>) -> tensor<2xi32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x4xi32>) {
+  // expected-error @+1 {{'tensor.reduce_variance' expects floating-point elements, got tensor<2x4xi32>}}
+  %y = tensor.reduce_variance %x {axes = array<i64: 1>} : (tensor<2x4xi32>) -> tensor<2xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32>) {
+  // expected-error @+1 {{'tensor.reduce_variance' expects a finite correction, got inf}}
+  %y = tensor.reduce_variance %x {axes = array<i64: 1>, correction = 0x7FF0000000000000 : f64} :
+      (tensor<2x4xf32>) -> tensor<2xf32>
+  func.return
+}
