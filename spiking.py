@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from .runtime.spiking.coding import decode as decode
     from .runtime.spiking.coding import encode as encode
     from .runtime.spiking.config import SpikingConfig as SpikingConfig
+    from .runtime.spiking.event_data import EventDataset as EventDataset
+    from .runtime.spiking.event_data import SpikingSpeech as SpikingSpeech
+    from .runtime.spiking.event_data import to_train as to_train
+    from .runtime.spiking.event_files import read_events as read_events
+    from .runtime.spiking.event_files import read_gestures as read_gestures
     from .runtime.spiking.mlp import SpikingMLP as SpikingMLP
     from .runtime.spiking.neurons import CubaLifNeuron as CubaLifNeuron
     from .runtime.spiking.neurons import IntegrateFireNeuron as IntegrateFireNeuron
@@ -56,6 +61,8 @@ else:
             "runtime.spiking.attention": "SpikingAttention SpikingSelfAttention",
             "runtime.spiking.coding": "decode encode",
             "runtime.spiking.config": "SpikingConfig",
+            "runtime.spiking.event_data": "EventDataset SpikingSpeech to_train",
+            "runtime.spiking.event_files": "read_events read_gestures",
             "runtime.spiking.mlp": "SpikingMLP",
             "runtime.spiking.neurons": "CubaLifNeuron IntegrateFireNeuron LeakyIntegrator "
             "LifNeuron",

@@ -26,6 +26,7 @@ ARROWS = {
 
 # Imported in the function that needs them: `triton-opt --help` costs no more than xdsl-opt's.
 HEAVY = {
+    "aedat",
     "ai_edge_litert",
     "huggingface_hub",
     "h5py",
@@ -37,6 +38,7 @@ HEAVY = {
     "pandas",
     "scipy",
     "sklearn",
+    "tonic",
     "torch",
     "triton",
 }
@@ -68,6 +70,7 @@ TORCH_MODULES = {
         "spiking.adaptive",
         "spiking.attention",
         "spiking.coding",
+        "spiking.event_data",
         "spiking.mlp",
         "spiking.neuron",
         "spiking.neurons",

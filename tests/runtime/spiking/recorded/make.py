@@ -1,0 +1,34 @@
+"""Makes the files of this folder with other programs, each in a virtual environment of its own.
+
+`python tests/runtime/spiking/recorded/make.py` installs them from PyPI and writes here what
+`test_event_files.py`, `test_stdp.py` and `test_delays.py` compare with. Needed only to renew them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+PROGRAMS = {
+    "aedat4.py": ["dv-processing==2.0.4"],
+}
+"""Which program needs which packages."""
+
+
+def main() -> None:
+    """Run each program with its packages, or those named on the command line."""
+    for name in sys.argv[1:] or PROGRAMS:
+        with tempfile.TemporaryDirectory() as folder:
+            venv.create(folder, with_pip=True)
+            python = str(Path(folder) / "bin" / "python")
+            subprocess.run([python, "-m", "pip", "install", "-q", *PROGRAMS[name]], check=True)
+            subprocess.run([python, str(HERE / name)], cwd=HERE, check=True)
+
+
+if __name__ == "__main__":
+    main()
