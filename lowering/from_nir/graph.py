@@ -40,6 +40,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 """The fields of each primitive of NIR 1.0, in its order."""
 
+RESET = "reset"
+"""The entry of a neuron's metadata that says what it does after a spike."""
+
 DEPTH_LIMIT = 32
 """How deep subgraphs may stand in each other."""
 
@@ -59,10 +62,15 @@ MODELS: dict[str, str] = {
 
 @dataclass
 class Node:
-    """A primitive: its kind and its fields."""
+    """A primitive: its kind and its fields; `metadata` is its own.
+
+    `reset` in the metadata of a neuron is what it does after a spike, `subtract` or, as without,
+    `to_value`: an agreement of this project, for NIR has no word for the first.
+    """
 
     kind: str
     values: dict[str, Value] = field(default_factory=dict[str, Value])
+    metadata: dict[str, str] = field(default_factory=dict[str, str])
 
     def array(self, name: str) -> Array:
         """A field of numbers."""
@@ -104,8 +112,9 @@ class Graph:
 def flat_graph(data: NirData, where: str) -> tuple[Graph, list[str]]:
     """The graph of a NIR dictionary, as `NIRGraph.to_dict` gives it, without subgraphs.
 
-    The nodes of a subgraph get its name and a dot before their own. Dangling and repeated edges
-    are left out, ends without an Input or Output get one.
+    The nodes of a subgraph get its name and a dot before their own. An edge at a subgraph means
+    its one Input or Output, that of several which has the name of the other end, or the one that
+    it names with a dot. Dangling and repeated edges are left out.
 
     Args:
         data: nested dictionaries of arrays and strings.
@@ -125,19 +134,25 @@ def flat_graph(data: NirData, where: str) -> tuple[Graph, list[str]]:
     graph = Graph(reader.nodes, reader.edges)
     if isinstance(metadata, dict):
         graph.metadata = cast("NirData", metadata)
-    _dissolve(graph, reader.inner, where)
+    _dissolve(graph, reader, where)
     return graph, reader.notes
 
 
 class _Reader:
-    """Gathers the nodes and edges of a graph and of the graphs in it."""
+    """Gathers the nodes and edges of a graph and of the graphs in it.
+
+    Attributes:
+        subgraphs: by name the names of their Inputs and Outputs.
+        dangling: by the end that is there, what is said of an edge whose other end is not.
+    """
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.nodes: dict[str, Node] = {}
         self.edges: list[Edge] = []
-        self.inner: list[str] = []
+        self.subgraphs: dict[str, list[str]] = {}
         self.notes: list[str] = []
+        self.dangling: dict[str, str] = {}
 
     def read(self, data: NirData, prefix: str, depth: int) -> None:
         raw = data.get("nodes")
@@ -151,40 +166,41 @@ class _Reader:
             if not isinstance(member, dict):
                 raise SourceError(f"{self.where}: '{name}' is no node")
             inner = cast("NirData", member)
+            if name in self.nodes or name in self.subgraphs:
+                raise SourceError(f"{self.where}: two nodes are called '{name}'; rename one")
             if inner.get("type") == "NIRGraph":
+                self.subgraphs[name] = []
                 self.read(inner, f"{name}.", depth + 1)
                 continue
-            if name in self.nodes:
-                raise SourceError(f"{self.where}: two nodes are called '{name}'; rename one")
             self.nodes[name] = node = _node(inner, name, self.where)
             if prefix and node.kind in ("Input", "Output"):
-                self.inner.append(name)
-        for source, target in self._edges(data, prefix):
-            absent = [end for end in (source, target) if end not in members]
+                self.subgraphs[prefix[:-1]].append(name)
+        for pair in self._edges(data, prefix):
+            source, target = (prefix + end for end in pair)
+            absent = [e for e in (source, target) if not (e in self.nodes or e in self.subgraphs)]
             if absent:
-                self.notes.append(
-                    f"edge '{prefix}{source}' -> '{prefix}{target}' is left out, for there is no "
-                    f"node '{prefix}{absent[0]}'"
+                note = (
+                    f"edge '{source}' -> '{target}' is left out, for there is no node '{absent[0]}'"
                 )
+                self.notes.append(note)
+                self.dangling |= {source: note, target: note}
                 continue
-            ends = self._end(prefix + source, "Output"), self._end(prefix + target, "Input")
+            ends = self._end(source, "Output", pair[1]), self._end(target, "Input", pair[0])
             self.edges.append(ends)
 
-    def _end(self, name: str, kind: str) -> str:
-        """The node that an edge means: of a subgraph its one output or input."""
-        if name in self.nodes:
+    def _end(self, name: str, kind: str, other: str) -> str:
+        """The node that an edge from or to `other` means by a name."""
+        if name not in self.subgraphs:
             return name
-        ends = [
-            other
-            for other, node in self.nodes.items()
-            if node.kind == kind and other.rpartition(".")[0] == name
-        ]
-        if len(ends) != 1:
+        ends = [end for end in self.subgraphs[name] if self.nodes[end].kind == kind]
+        named = [end for end in ends if end == f"{name}.{other}"]
+        if len(named or ends) != 1:
+            advice = f"name one of them, as in '{ends[0]}'" if ends else f"give it an {kind}"
             raise SourceError(
                 f"{self.where}: an edge at the subgraph '{name}' needs one {kind} in it, "
-                f"it has {len(ends)}"
+                f"it has {len(ends)}; {advice}"
             )
-        return ends[0]
+        return (named or ends)[0]
 
     def _edges(self, data: NirData, prefix: str) -> list[Edge]:
         """The edges as written, each once."""
@@ -230,7 +246,10 @@ def _node(data: NirData, name: str, where: str) -> Node:
         values["v_reset"] = np.zeros_like(values["v_threshold"])
     if kind in ("CubaLI", "CubaLIF") and "w_in" not in values:
         values["w_in"] = np.ones_like(values["v_leak"])
-    return Node(kind, values)
+    metadata = data.get("metadata")
+    stated = cast("NirData", metadata).get(RESET) if isinstance(metadata, dict) else None
+    firing = "v_reset" in values and isinstance(stated, str | bytes)
+    return Node(kind, values, {RESET: _text(stated)} if firing else {})
 
 
 def _numbers(value: object, what: str) -> Array:
@@ -242,10 +261,15 @@ def _numbers(value: object, what: str) -> Array:
     return array
 
 
-def _dissolve(graph: Graph, names: list[str], where: str) -> None:
+def _dissolve(graph: Graph, reader: _Reader, where: str) -> None:
     """Take out inputs and outputs of subgraphs that have edges on both sides."""
-    for name in names:
+    for name in (end for ends in reader.subgraphs.values() for end in ends):
         sources, targets = graph.sources()[name], graph.targets()[name]
+        inward = graph.nodes[name].kind == "Input"
+        if (sources and not targets) if inward else (targets and not sources):
+            way = "hands on to nothing" if inward else "receives nothing"
+            reason = reader.dangling.get(name, "no edge in its subgraph is at it")
+            raise SourceError(f"{where}: '{name}' {way}: {reason}; add that node or edge")
         if not sources or not targets:
             continue
         edges = [edge for edge in graph.edges if name not in edge]

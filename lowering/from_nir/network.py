@@ -37,9 +37,10 @@ from ...dialects.spike import (
     ProjectionOp,
     SimulateOp,
 )
+from ...dialects.spike.neuron import RESETS
 from ...ir.errors import SourceError
 from ...ir.locations import file_location
-from .graph import FIELDS, MODELS, Array, Graph, Node, unit_delays
+from .graph import FIELDS, MODELS, RESET, Array, Graph, Node, unit_delays
 from .shapes import Shape, flatten_axes, group_count, kernel, window
 from .values import floats, one_number, weights
 
@@ -253,7 +254,13 @@ class _Builder:
             number = one_number(values)
             parameters[key] = self.parameter(name, key, values) if number is None else number
         model, shape = MODELS[node.kind], self.shapes[name][0]
-        self.add(name, PopulationOp(name, model, shape, parameters))
+        reset = node.metadata.get(RESET, "to_value")
+        if reset not in RESETS:
+            raise SourceError(
+                f"{self.says(name)}: reset in its metadata is '{reset}'; expected "
+                f"{' or '.join(RESETS)}"
+            )
+        self.add(name, PopulationOp(name, model, shape, parameters, reset=reset))
 
     def add_identity(self, source: str, target: str, entry: str) -> None:
         name = self.fresh(f"{source}->{target}")

@@ -28,11 +28,12 @@ class Window:
     dilation: Shape
 
 
-def infer_shapes(graph: Graph, where: str) -> dict[str, tuple[Shape, Shape]]:
+def infer_shapes(graph: Graph, where: str, notes: list[str]) -> dict[str, tuple[Shape, Shape]]:
     """For each node the shape it takes and the shape it gives.
 
     Numbers without axes, as in a LIF with scalar parameters, take the shape of what they meet, or
-    [1].
+    [1]. An Input or Output that differs from all that it meets in axes of 1 alone takes their
+    shape, which `notes` is told.
 
     Raises:
         SourceError: fields that do not fit each other, edges between different shapes, or shapes
@@ -55,6 +56,7 @@ def infer_shapes(graph: Graph, where: str) -> dict[str, tuple[Shape, Shape]]:
             f"{where}: nothing states the shape at node '{unknown[0]}'; give its input_shape or "
             "the shape of an Input before it"
         )
+    _agree_on_ones(graph, takes, gives, notes)
     for source, target in sorted(graph.edges):
         if gives[source] != takes[target]:
             raise SourceError(
@@ -90,6 +92,25 @@ def _propagate(
         gives[name] = _output(node, takes[name], f"{where}: node '{name}' ({node.kind})")
         pending += targets[name]
         pending += [s for s in sources[name] if graph.nodes[s].kind == "Input"]
+
+
+def _agree_on_ones(
+    graph: Graph, takes: dict[str, Shape], gives: dict[str, Shape], notes: list[str]
+) -> None:
+    """Give Inputs and Outputs the one shape that they meet where axes of 1 are all the odds."""
+    sources, targets = graph.sources(), graph.targets()
+    for name, node in sorted(graph.nodes.items()):
+        if node.kind not in ("Input", "Output"):
+            continue
+        met = {gives[s] for s in sources[name]} | {takes[t] for t in targets[name]}
+        shape = min(met, default=takes[name])
+        bare = [[size for size in sizes if size != 1] for sizes in (shape, takes[name])]
+        if len(met) == 1 and shape != takes[name] and bare[0] == bare[1]:
+            notes.append(
+                f"{node.kind} '{name}' says {list(takes[name])} where its edges have "
+                f"{list(shape)}, which is taken"
+            )
+            takes[name] = gives[name] = shape
 
 
 def _scalar(node: Node) -> bool:

@@ -1,5 +1,6 @@
 """The NIR target: a `spike.network` as a graph of the Neuromorphic Intermediate Representation.
 
-`graph` makes NIR's nodes and edges of a network, `nodes` each node, `hdf5` the bytes of the file.
+`graph` makes NIR's nodes and edges of a network, `nodes` each node, `forms` says a graph in other
+words, `hdf5` writes the bytes of the file.
 Not here: the way back (`lowering.from_nir`).
 """

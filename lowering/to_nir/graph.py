@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
@@ -11,17 +12,23 @@ from xdsl.ir import Operation
 from ...dialects.spike import InputOp, NetworkOp, PopulationOp, ProbeOp, ProjectionOp
 from ..emission import UnsupportedOps
 from ..from_nir.graph import Edge, Graph, Node, unit_delays
+from .forms import with_reset_nodes
 from .nodes import Inexpressible, delay, marks, neuron, own_steps, plain, synapses
 
+Resets = Literal["refuse", "metadata", "nodes"]
+"""What becomes of neurons that do not reset to a value: see `NirOptions`."""
 
-def graph_of(network: NetworkOp, unsupported: UnsupportedOps) -> Graph:
+
+def graph_of(network: NetworkOp, unsupported: UnsupportedOps, resets: Resets = "refuse") -> Graph:
     """The NIR graph of a network; what NIR cannot hold goes to `unsupported`.
+
+    `resets` says what becomes of neurons that do not reset to a value.
 
     NIR states feedback without a delay, and every simulator adds a step. So the step of a
     projection that closes a cycle is left out where the importer would add the very same; else all
     delays become Delay nodes.
     """
-    writer = _Writer(network, unsupported)
+    writer = _Writer(network, unsupported, resets)
     feedback = [op for op in writer.projections if _steps(op) == 1 and writer.closes_cycle(op)]
     graph = writer.graph(feedback)
     if graph is None or not _same_steps(writer, graph, feedback):
@@ -42,7 +49,7 @@ def _same_steps(writer: _Writer, graph: Graph, feedback: list[ProjectionOp]) -> 
         for name, node in graph.nodes.items()
         if node.kind == "Delay" and node.array("delay").min() >= writer.dt / 2
     ]
-    closing = unit_delays(graph, waiting)
+    closing = unit_delays(graph, waiting) - writer.resetting
     for op in feedback:
         into, out = writer.crossing[op.sym_name.data]
         chained = bool(writer.chains[op.sym_name.data])
@@ -63,9 +70,11 @@ class _Writer:
         chains: by projection the nodes that it became.
         crossing: by projection the edges into those nodes and out of them; both the same where it
             became none.
+        resetting: the edges that close the cycle of a reset.
     """
 
-    def __init__(self, network: NetworkOp, unsupported: UnsupportedOps) -> None:
+    def __init__(self, network: NetworkOp, unsupported: UnsupportedOps, resets: Resets) -> None:
+        self.resets, self.resetting = resets, set[Edge]()
         ops = list(network.body.block.ops)
         self.network, self.unsupported, self.dt = network, unsupported, network.dt.value.data
         self.projections = [op for op in ops if isinstance(op, ProjectionOp)]
@@ -116,7 +125,7 @@ class _Writer:
                 nodes[name] = Node("Input", {"shape": np.array(op.shape.get_values(), np.int64)})
             elif name not in self.relays:
                 try:
-                    nodes[name] = neuron(op)
+                    nodes[name] = neuron(op, self.resets != "refuse")
                 except Inexpressible as reason:
                     self.refuse(op, str(reason))
         edges: set[Edge] = set()
@@ -130,7 +139,10 @@ class _Writer:
         metadata = {"dt": self.dt, "integration": self.network.integration.data}
         known = {(a, b) for a, b in edges if a in nodes and b in nodes}
         self.check_names(nodes)
-        return Graph(nodes, sorted(known), metadata)
+        graph = Graph(nodes, sorted(known), metadata)
+        if self.resets == "nodes":
+            self.resetting = with_reset_nodes(graph, self.fresh)
+        return graph
 
     def add_chain(
         self, op: ProjectionOp, feedback: bool, nodes: dict[str, Node], edges: set[Edge]

@@ -30,7 +30,10 @@ def write_hdf5(graph: Graph) -> bytes:
     """
     h5py = h5py_module()
     edges = np.array(sorted(graph.edges), dtype=object).reshape(-1, 2)
-    nodes = {name: {"type": n.kind, **n.values} for name, n in sorted(graph.nodes.items())}
+    nodes = {
+        name: {"type": n.kind, **n.values, **({"metadata": n.metadata} if n.metadata else {})}
+        for name, n in sorted(graph.nodes.items())
+    }
     content = {"edges": edges, "metadata": graph.metadata, "nodes": nodes, "type": "NIRGraph"}
     buffer = BytesIO()
     with h5py.File(buffer, "w") as file:

@@ -15,7 +15,7 @@ from ...dialects.spike.models import FIRING_MODELS
 from ...dialects.spike.models import MODELS as PARAMETERS
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError
-from ..from_nir.graph import FIELDS, MODELS, Node, Value
+from ..from_nir.graph import FIELDS, MODELS, RESET, Node, Value
 from ..from_nir.network import NODE
 from ..from_nir.shapes import named_padding
 
@@ -40,8 +40,8 @@ def values_of(value: SSAValue) -> Array:
     return known
 
 
-def neuron(op: PopulationOp) -> Node:
-    """The node of a population.
+def neuron(op: PopulationOp, other_resets: bool) -> Node:
+    """The node of a population; with `other_resets` its metadata says what NIR cannot.
 
     Raises:
         Inexpressible: no such model, comparison or reset.
@@ -56,10 +56,11 @@ def neuron(op: PopulationOp) -> Node:
             f'@{name}: NIR fires above the threshold; write compare "gt" and the next lower '
             "number as threshold"
         )
-    if model in FIRING_MODELS and op.reset.data != "to_value":
+    resets = model in FIRING_MODELS and op.reset.data != "to_value"
+    if resets and not other_resets:
         raise Inexpressible(
             f"@{name}: NIR resets to v_reset alone, not by '{op.reset.data}'; train with reset "
-            '"to_value"'
+            "\"to_value\", or write 'nir{resets=nodes}' or 'nir{resets=metadata}'"
         )
     each, shape = op.values_by_name(), op.shape.get_values()
     values: dict[str, Value] = {}
@@ -70,7 +71,7 @@ def neuron(op: PopulationOp) -> Node:
         if isinstance(number, FloatAttr):
             numbers = np.float64(number.value.data)
         values[key] = np.array(np.broadcast_to(numbers, shape))
-    return Node(KINDS[model], values)
+    return Node(KINDS[model], values, {RESET: op.reset.data} if resets else {})
 
 
 def marks(op: ProjectionOp) -> dict[str, Attribute]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from ...dialects.spike import AttentionOp, NetworkOp, SimulateOp
-from ...ir.errors import LoweringError
+from ...ir.errors import LoweringError, OptionError
 from ...passes.analysis.compile_time import is_literal
 from ..artifact import Artifact
 from ..emission import UnsupportedOps, identifier, require_values
-from ..options import TargetOptions
+from ..options import TargetOptions, option
 from ..target import Target
+from .forms import retimed
 from .graph import graph_of
 from .hdf5 import write_hdf5
 
@@ -31,25 +35,41 @@ _NO_NODE: dict[type[Operation], str] = {
 }
 
 
-class NirTarget(Target):
+@dataclass(frozen=True)
+class NirOptions(TargetOptions):
+    """What a file says of time and resets."""
+
+    dt: float | None = option(
+        None, "seconds in a step; time constants follow, so that a step does the same"
+    )
+    v_reset: bool = option(True, "state v_reset where it is 0 too, which nir before 1.0.5 refuses")
+    resets: Literal["refuse", "metadata", "nodes"] = option(
+        "refuse", "neurons that do not reset to a value: refuse, as nodes, or say it in metadata"
+    )
+
+
+class NirTarget(Target[NirOptions]):
     """A NIR graph of the one network of a module."""
 
     name = "nir"
     description = "NIR graph (HDF5) of a spiking network, for neuromorphic simulators and chips"
+    Options = NirOptions
 
-    def emit(self, module: ModuleOp, options: TargetOptions) -> Artifact:
+    def emit(self, module: ModuleOp, options: NirOptions) -> Artifact:
         """The `.nir` file.
 
         Raises:
             UnsupportedError: names everything that NIR cannot hold.
+            OptionError: `dt` is no time.
             LoweringError: not one network, or parameters without values.
             BackendError: the `h5py` package is missing.
         """
-        del options
+        if options.dt is not None and not 0 < options.dt < float("inf"):
+            raise OptionError(f"target 'nir': dt expects seconds above 0, got {options.dt:g}")
         networks = [op for op in module.body.block.ops if isinstance(op, NetworkOp)]
         unsupported = UnsupportedOps(self.name)
         require_values(module, "a NIR file")
-        graphs = [graph_of(network, unsupported) for network in networks]
+        graphs = [graph_of(network, unsupported, options.resets) for network in networks]
         for op in module.body.block.walk():
             if not (is_literal(op) or isinstance(op, _AROUND)) and not _within_network(op):
                 unsupported.add(op, _NO_NODE.get(type(op), _BESIDE))
@@ -59,7 +79,11 @@ class NirTarget(Target):
                 f"target 'nir' needs a module with one spike.network, got {len(graphs)}"
             )
         name = identifier(module.sym_name.data) if module.sym_name is not None else "network"
-        return Artifact(name, {f"{name}.nir": write_hdf5(graphs[0])})
+        graph = graphs[0] if options.dt is None else retimed(graphs[0], options.dt)
+        for node in graph.nodes.values():
+            if not options.v_reset and "v_reset" in node.values and not node.array("v_reset").any():
+                del node.values["v_reset"]
+        return Artifact(name, {f"{name}.nir": write_hdf5(graph)})
 
 
 def _hint(module: ModuleOp) -> str:

@@ -129,7 +129,7 @@ def test_shapes_of_convolutions(size: tuple[int, int], stride: int) -> None:
             graph({"i": nir.Input(np.array((2, 7, 9))), "n": node}, ("i", "n")).to_dict(), ""
         )
         close_ends(flat, "")
-        given = infer_shapes(flat, "")["n"][1]
+        given = infer_shapes(flat, "", [])["n"][1]
         if padding == "same":
             assert given == (4, -(-7 // stride), 9)
         else:
@@ -158,6 +158,99 @@ def test_subgraphs_become_dotted_names() -> None:
     module = import_nir(graph(nodes, ("a", "sub"), ("sub", "b")))
     assert list(ops(module, PopulationOp)) == ["sub.n"]
     assert ops(module, ProbeOp)["b"].target.string_value() == "sub.n"
+
+
+def inner(*edges: tuple[str, str], inputs: str = "i", outputs: str = "o", **nodes: Any) -> Any:
+    """A subgraph of two neurons an Input."""
+    ends: dict[str, Any] = {name: nir.Input(np.array([2])) for name in inputs.split()}
+    ends |= {name: nir.Output(np.array([2])) for name in outputs.split()}
+    return graph({**ends, **nodes}, *edges)
+
+
+def test_subgraphs_in_subgraphs_with_several_ends() -> None:
+    """What flows where, against the same graph without subgraphs."""
+    scale = {name: nir.Scale(np.full(2, number)) for name, number in (("s", 3.0), ("t", -5.0))}
+    deep = inner(("i", "s"), ("s", "o"), s=scale["s"])
+    middle = inner(
+        *(("a", "deep"), ("deep", "p"), ("b", "t"), ("t", "q"), ("b", "deep")),
+        inputs="a b", outputs="p q", deep=deep, t=scale["t"],
+    )  # fmt: skip
+    nodes = {"a": nir.Input(np.array([2])), "y": nir.Input(np.array([2])), "sub": middle}
+    nodes |= {"p": nir.Output(np.array([2])), "z": nir.Output(np.array([2]))}
+    # 'a' and 'p' are ends of the subgraph by name, the others are named with a dot.
+    edges = ("a", "sub"), ("y", "sub.b"), ("sub", "p"), ("sub.q", "z")
+    module = import_nir(graph(nodes, *edges))
+    a, y = RNG.standard_normal((2, 4, 3, 2)).astype(np.float32)
+    p, z = run_module(module, [a, y])
+    np.testing.assert_allclose(p, 3 * (a + y), rtol=1e-6)
+    np.testing.assert_allclose(z, -5 * y, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("subgraph", "edges", "message"),
+    [
+        (inner(("i", "gone"), ("gone", "o")), (("a", "sub"), ("sub", "b")),
+         r"'sub\.i' hands on to nothing: edge 'sub\.i' -> 'sub\.gone' is left out, for there is no "
+         r"node 'sub\.gone'; add that node or edge"),
+        (inner(("i", "n"), ("gone", "o"), n=lif()), (("a", "sub"), ("sub", "b")),
+         r"'sub\.o' receives nothing: edge 'sub\.gone' -> 'sub\.o' is left out"),
+        (inner(("i", "o"), inputs="i j"), (("a", "sub"), ("sub", "b")),
+         r"subgraph 'sub' needs one Input in it, it has 2; name one of them, as in 'sub\.i'"),
+        (inner(("i", "n"), outputs="", n=lif()), (("a", "sub"), ("sub", "b")),
+         r"subgraph 'sub' needs one Output in it, it has 0; give it an Output"),
+        (inner(("i", "o"), outputs="o p"), (("a", "sub"), ("sub.p", "b")),
+         r"'sub\.p' receives nothing: no edge in its subgraph is at it"),
+    ],
+)  # fmt: skip
+def test_subgraphs_that_lead_nowhere(subgraph: Any, edges: Any, message: str) -> None:
+    nodes = {"a": nir.Input(np.array([2])), "sub": subgraph, "b": nir.Output(np.array([2]))}
+    with pytest.raises(SourceError, match=message):
+        import_nir(graph(nodes, *edges))
+
+
+def test_axes_of_one_at_inputs_and_outputs() -> None:
+    with pytest.warns(NirWarning, match=r"Output 'o' says \[1, 1, 1\] where its edges have \[1\]"):
+        module = import_nir(around(lif(1), (1,), (1, 1, 1)))
+    assert run_module(module, [np.ones((3, 2, 1), np.float32)])[0].shape == (3, 2, 1)
+    with pytest.warns(NirWarning, match=r"Input 'i' says \[1, 2\] where its edges have \[2\]"):
+        import_nir(around(lif(), (1, 2), (2,)))
+    with pytest.raises(SourceError, match=r"brings \[2\], and 'o' takes \[1, 3\]"):
+        import_nir(around(lif(), (2,), (1, 3)))
+
+
+def step_of(module: ModuleOp) -> float:
+    (network,) = ops(module, NetworkOp).values()
+    return network.dt.value.data
+
+
+def integrate_fire(r: float = 1.0) -> Any:
+    return nir.IF(r=np.full(2, r), v_threshold=np.full(2, 1.0), v_reset=np.zeros(2))
+
+
+def test_integrators_alone_step_by_one() -> None:
+    """As in Norse, which gives these spikes for every dt; SpikingJelly for r = 1/dt."""
+    x = np.full((9, 1, 2), 0.6, np.float32)
+    x[:, :, 1] = 0.3
+    wanted = np.zeros((9, 1, 2), bool)
+    wanted[1::2, 0, 0] = wanted[3::4, 0, 1] = True
+    for r, dt in ((1.0, 1.0), (1e4, 1e-4)):
+        module = import_nir(around(integrate_fire(r), (2,), (2,)))
+        assert step_of(module) == dt
+        np.testing.assert_array_equal(run_module(module, [x])[0], wanted)
+    assert step_of(import_nir(around(nir.I(np.ones(2)), (2,), (2,)))) == 1.0
+    assert step_of(import_nir(around(integrate_fire(), (2,), (2,)), dt=1e-3)) == 1e-3
+    assert step_of(import_nir(around(lif(), (2,), (2,)))) == 1e-4
+
+
+def test_integrators_beside_time_constants_are_warned_of() -> None:
+    nodes = {"i": nir.Input(np.array([2])), "a": lif(), "b": integrate_fire()}
+    nodes["o"] = nir.Output(np.array([2]))
+    mixed = graph(nodes, ("i", "a"), ("a", "b"), ("b", "o"))
+    with pytest.warns(NirWarning, match=r"'b' \(IF\) adds r·dt = 0.0001 .* because 'a' has a time"):
+        assert step_of(import_nir(mixed)) == 1e-4
+    assert step_of(import_nir(mixed, dt=1e-3)) == 1e-3  # without a warning
+    nodes["b"] = integrate_fire(1e4)
+    assert step_of(import_nir(graph(nodes, ("i", "a"), ("a", "b"), ("b", "o")))) == 1e-4
 
 
 def test_repairs_are_named() -> None:
@@ -203,7 +296,8 @@ def test_what_is_refused(wrong: Any, message: str) -> None:
 
 
 def test_options_are_checked() -> None:
-    for options in ({"dt": 0.0}, {"dt": float("nan")}, {"integration": "heun"}):
+    wrong = {"dt": 0.0}, {"dt": float("nan")}, {"integration": "heun"}, {"reset": "half"}
+    for options in wrong:
         with pytest.raises(OptionError):
             import_nir(around(lif(), (2,), (2,)), **options)  # pyright: ignore[reportArgumentType]
 
@@ -296,6 +390,23 @@ def test_command_lines_read_nir(tmp_path: Path) -> None:
     assert import_model(path).sym_name == StringAttr("graph")
     with pytest.raises(OptionError, match="has its own weights"):
         import_model(path, weights=tmp_path / "weights.npz")
+
+
+def test_the_step_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from triton_dsl.tools.cli import main
+
+    path = stored(tmp_path / "graph.nir", lambda node: None)
+    assert step_of(import_model(path, dt=5e-3)) == 5e-3
+    written = tmp_path / "slow.nir"
+    compiled = ["compile", str(path), "-t", "nir", "-o", str(written), "--dt", "5e-3"]
+    assert main(compiled) in (0, None)
+    assert step_of(import_nir(written)) == 5e-3
+    assert main([*compiled[:3], "nir{dt=1e-3}", *compiled[4:]]) in (0, None)
+    assert step_of(import_nir(written)) == 1e-3
+    assert main(["run", str(path), "--dt", "-1"]) == 2
+    assert "dt expects seconds above 0" in capsys.readouterr().err
+    with pytest.raises(OptionError, match=r"takes no 'dt'; a \.nir graph does"):
+        import_model(tmp_path / "graph.onnx", dt=1e-3)
 
 
 def test_triton_opt_keeps_the_weights(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ class Graphs:
 @given(data=st.data())
 def test_generated_graphs_come_back(data: st.DataObject) -> None:
     graph = Graphs(data).graph()
-    module = import_nir(graph)
+    module = import_nir(graph, dt=1e-4)
     found, again = read_back(exported(module))
     assert_same_graph(found, graph)
     assert_same_module(again, module)
