@@ -33,7 +33,7 @@ class FrontEnd:
     Attributes:
         read: gives the model in a file as IR; called with its path and with `options` by name. Or
             where it stands: `package.module:function`.
-        options: which of `layer`, `weights` and `trainable` it takes.
+        options: which of `layer`, `weights`, `trainable` and `dt` it takes.
         reads_text: whether `read` takes the text of a file, a `str`, in place of its path too.
         source: an engine that is not ours for such files, called with the path; or where it stands.
             `None` where there is none.
@@ -61,6 +61,7 @@ BUILT_IN = {
     ".mlir": IR,
     ".nir": FrontEnd(
         f"{__package__}.from_nir:import_nir",
+        frozenset({"dt"}),
         source=f"{__package__}.sources.nir:NIRSource",
     ),
     ".onnx": FrontEnd(

@@ -36,6 +36,7 @@ def import_model(
     layer: str | None = None,
     weights: str | Weights | None = None,
     trainable: bool = False,
+    dt: float | None = None,
     example_inputs: ExampleInputs | None = None,
     input_shape: Sequence[int] | None = None,
     dynamic: DynamicSizes | None = None,
@@ -48,6 +49,7 @@ def import_model(
         layer: of a `.tri` program the entry layer.
         weights: of a `.tri` program or IR: a weights file or a `state_dict`.
         trainable: of a `.tri` program: keep float latents (see `from_tri.import_tri`).
+        dt: of a NIR graph: seconds in a step.
         example_inputs: of an `nn.Module` (see `from_torch.from_torch`).
         input_shape: in its place, of the one input, of floats.
         dynamic: the free sizes of an `nn.Module`; by default the first axis, the batch.
@@ -62,7 +64,7 @@ def import_model(
     """
     if isinstance(weights, str):
         weights = Path(weights)
-    wanted = {"layer": layer, "weights": weights, "trainable": trainable or None}
+    wanted = {"layer": layer, "weights": weights, "trainable": trainable or None, "dt": dt}
     options = {name: value for name, value in wanted.items() if value is not None}
     is_file = isinstance(model, str | Path)
     if is_file or isinstance(model, ModuleOp):
@@ -123,8 +125,9 @@ def _check(options: Iterable[str], taken: frozenset[str], what: str) -> None:
     wrong = sorted(set(options) - taken)
     if wrong:
         names = " or ".join(f"'{name}'" for name in wrong)
+        owner = "a .nir graph" if wrong == ["dt"] else "a .tri program"
         raise OptionError(
-            f"{what} takes no {names}; a .tri program does"
-            if taken
+            f"{what} takes no {names}; {owner} does"
+            if wrong == ["dt"] or "weights" in taken
             else f"{what} has its own weights and layers, and takes no {names}"
         )

@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-w", "--weights", type=Path, metavar="FILE", help="weights to fill in")
     parser.add_argument("--layer", metavar="NAME", help="entry layer of a .tri program")
+    parser.add_argument("--dt", type=float, metavar="SECONDS", help="step of a .nir graph")
     parser.add_argument(
         "-p", "--passes", default="", metavar="PIPELINE", help="passes to run first: 'free-batch'"
     )

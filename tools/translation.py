@@ -43,6 +43,7 @@ def run(arguments: Namespace) -> int:
         weights=arguments.weights,
         layer=arguments.layer,
         trainable=arguments.trainable,
+        dt=arguments.dt,
     )
     apply_passes(module, arguments.passes)
     if arguments.to_ir:

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def source_of(model: Source | str | Path | bytes | ModelProto | nn.Module) -> Source:
+def source_of(
+    model: Source | str | Path | bytes | ModelProto | nn.Module, *, dt: float | None = None
+) -> Source:
     """An engine for what a program was imported from.
 
     Args:
         given: a path; the bytes of an ONNX or TFLite file; an `onnx.ModelProto`; an `nn.Module`
             whose `forward` takes tensors; or a `Source`.
+        dt: of a NIR graph: seconds in a step.
 
     Raises:
         OptionError: none of these.
@@ -47,4 +50,4 @@ def source_of(model: Source | str | Path | bytes | ModelProto | nn.Module) -> So
     if home is None:
         return NoEngine(f"'{model}' has no other engine than the interpreter")
     source: Callable[..., Source] = resolve_name(home) if isinstance(home, str) else home
-    return source(model)
+    return source(model) if dt is None else source(model, dt=dt)

@@ -31,10 +31,11 @@ class NIRSource(Source):
 
     Args:
         path: of the file.
+        dt: seconds in a step; by default as the file says.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, dt: float | None = None) -> None:
+        self.path, self.dt = path, dt
         self.size = path.stat().st_size
         self.engine = "none"
 
@@ -53,6 +54,8 @@ class NIRSource(Source):
             with torch.no_grad(), warnings.catch_warnings(), redirect_stdout(StringIO()):
                 warnings.simplefilter("ignore")
                 graph = nir.read(self.path)
+                if self.dt is not None:
+                    graph.metadata["dt"] = self.dt
                 samples = from_array(inputs[0]).unbind(1)
                 outputs = [_simulated(PEERS[package](graph), sample) for sample in samples]
         except BackendError:
@@ -85,6 +88,8 @@ def _norse(graph: NIRGraph) -> nn.Module:
 def _snntorch(graph: NIRGraph) -> nn.Module:
     from snntorch.import_nir import import_from_nir  # pyright: ignore
 
+    if any(type(node).__name__ == "IF" for node in graph.nodes.values()):
+        raise BackendError("snnTorch reads IF as a leaky neuron that loses a tenth in a step")
     if _step(graph) != DEFAULT_DT:
         raise BackendError(f"snnTorch steps by {DEFAULT_DT:g} s, the graph by {_step(graph):g} s")
     return import_from_nir(graph)  # pyright: ignore

@@ -18,7 +18,11 @@ def compile(options: Compile) -> None:
     with progress() as bar:
         bar.add_task(f"Compiling {file}", total=None)
         module = import_model(
-            file, weights=options.weights, layer=options.layer, trainable=options.trainable
+            file,
+            weights=options.weights,
+            layer=options.layer,
+            trainable=options.trainable,
+            dt=options.dt,
         )
         apply_passes(module, options.passes)
         artifact = compile_told(

@@ -23,7 +23,7 @@ from .options import Info
 
 def info(options: Info) -> None:
     """Show what a program is made of."""
-    module = import_model(options.file, weights=options.weights, layer=options.layer)
+    module = import_model(options.file, weights=options.weights, layer=options.layer, dt=options.dt)
     apply_passes(module, options.passes)
     facts = describe_module(module)
     if options.json:

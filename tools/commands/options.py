@@ -32,6 +32,10 @@ Layer = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Entry layer. By default the last one in the file."),
 ]
+Dt = Annotated[
+    float | None,
+    typer.Option("--dt", metavar="SECONDS", help="Seconds in a step, of a .nir graph."),
+]
 Passes = Annotated[
     str,
     typer.Option(
@@ -74,6 +78,7 @@ class Compile:
     ] = None
     weights: Weights = None
     layer: Layer = None
+    dt: Dt = None
     passes: Passes = ""
     trainable: Annotated[
         bool,
@@ -134,6 +139,7 @@ class Run:
     weights: Weights = None
     random_weights: RandomWeights = False
     layer: Layer = None
+    dt: Dt = None
     passes: Passes = ""
     engine: Annotated[
         str,
@@ -206,6 +212,7 @@ class Verify:
     weights: Weights = None
     random_weights: RandomWeights = False
     layer: Layer = None
+    dt: Dt = None
     passes: Passes = ""
     samples: Samples = 16
     seed: Seed = 0
@@ -248,6 +255,7 @@ class Info:
     file: Program
     weights: Weights = None
     layer: Layer = None
+    dt: Dt = None
     passes: Passes = ""
     json: Json = False
 

@@ -29,7 +29,7 @@ def run(options: Run) -> None:
     with progress() as bar, PendingFiles() as pending:
         bar.add_task(f"Running {options.file}", total=None)
         module, arrays = prepare(
-            import_model(options.file, weights=options.weights, layer=options.layer),
+            import_model(options.file, weights=options.weights, layer=options.layer, dt=options.dt),
             passes=options.passes,
             inputs=options.inputs,
             samples=options.samples,

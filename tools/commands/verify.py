@@ -59,8 +59,8 @@ def verify(options: Verify) -> None:
 
     with progress() as bar:
         bar.add_task(f"Verifying {file}", total=None)
-        imported = import_model(file, weights=options.weights, layer=options.layer)
-        file_source = source_of(file)
+        imported = import_model(file, weights=options.weights, layer=options.layer, dt=options.dt)
+        file_source = source_of(file, dt=options.dt)
         if changes_results(options.passes):
             # What was imported is held against its source, what the passes made against itself.
             rows = [*rows_of("", [], file_source), *rows_of(options.passes, options.target, None)]
@@ -126,7 +126,7 @@ def _verify_layers(options: Verify) -> None:
     with progress() as bar:
         task = bar.add_task(f"Verifying {file}", total=None)
         module, arrays = prepare(
-            import_model(file, weights=options.weights, layer=options.layer),
+            import_model(file, weights=options.weights, layer=options.layer, dt=options.dt),
             passes=options.passes,
             inputs=options.inputs,
             samples=options.samples,
