@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from .runtime.spiking.qcfs import trained_thresholds as trained_thresholds
     from .runtime.spiking.spike_tensor import SpikeTensor as SpikeTensor
     from .runtime.spiking.spikeformer import SpikeFormer as SpikeFormer
+    from .runtime.spiking.stdp import Stdp as Stdp
+    from .runtime.spiking.stdp import StdpLayer as StdpLayer
     from .runtime.spiking.surrogate import SurrogateGradient as SurrogateGradient
     from .runtime.spiking.training import run_in_chunks as run_in_chunks
     from .tools.pictures.accuracy import accuracy as accuracy
@@ -70,6 +72,7 @@ else:
             "runtime.spiking.qcfs": "fine_tune replace_relus trained_thresholds",
             "runtime.spiking.spike_tensor": "SpikeTensor",
             "runtime.spiking.spikeformer": "SpikeFormer",
+            "runtime.spiking.stdp": "Stdp StdpLayer",
             "runtime.spiking.surrogate": "SurrogateGradient",
             "runtime.spiking.training": "run_in_chunks",
             "tools.pictures.accuracy": "accuracy",

@@ -80,6 +80,7 @@ TORCH_MODULES = {
         "spiking.spike_storage",
         "spiking.spike_tensor",
         "spiking.spikeformer",
+        "spiking.stdp",
         "spiking.surrogate",
         "spiking.threefry",
         "spiking.training",

@@ -16,6 +16,9 @@ HERE = Path(__file__).resolve().parent
 
 PROGRAMS = {
     "aedat4.py": ["dv-processing==2.0.4"],
+    "delays.py": ["dcls==0.1.1", "numpy==2.3.5", "torch==2.13.0"],
+    "stdp_brian.py": ["brian2==2.9.0", "numpy==2.3.5"],
+    "stdp_nest.py": ["nest-simulator==3.10.0", "numpy==2.3.5"],
 }
 """Which program needs which packages."""
 
