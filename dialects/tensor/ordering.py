@@ -35,7 +35,7 @@ from ..shapes import (
     with_element,
     with_shape,
 )
-from ..traits import AddsUp, HasSteps, WorksAlong
+from ..traits import AddsUp, BitExact, HasSteps, WorksAlong
 from .bits import AndOp, NotOp, OrOp
 from .elementwise import AddOp, MulOp, require_number
 from .formula import Formula
@@ -278,6 +278,67 @@ class GatherElementsOp(InferredOp):
         hit = at.compare("eq", at.array(np.arange(size)))
         found = hit.choose(values, 0).of(ReduceSumOp, axes=[rank])
         return found.of(PermuteOp, perm=[order.index(a) for a in range(rank)])
+
+
+LARGEST_DEPTH = 1 << 24
+"""No more classes than this are told apart."""
+
+
+@irdl_op_definition
+class OneHotOp(InferredOp):
+    """y[…, k, …] = `on` where the index at the other axes is k, else `off`; k < depth along `axis`.
+
+    An index outside of 0 … depth - 1 has `off` everywhere.
+
+        %y = tensor.one_hot %indices, %on, %off {depth = 3 : i64, axis = -1 : i64}
+             : (tensor<2xi64>, tensor<f32>, tensor<f32>) -> tensor<2x3xf32>
+    """
+
+    name = "tensor.one_hot"
+
+    indices = operand_def(TensorType)
+    on = operand_def(TensorType)
+    off = operand_def(TensorType)
+    depth = prop_def(IntegerAttr[IntegerType])
+    axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure(), BitExact())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$indices `,` $on `,` $off attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, indices: Value, on: Value, off: Value, depth: int, axis: int = -1) -> None:
+        self.build_inferred([indices, on, off], {"depth": integer(depth), "axis": integer(axis)})
+
+    @property
+    def position(self) -> int:
+        """The axis of the result, counted from the front."""
+        return axis_index(self.axis.value.data, tensor_type(self.indices).get_num_dims() + 1)
+
+    def infer(self) -> Sequence[Attribute]:
+        indices, on, off = map(tensor_type, (self.indices, self.on, self.off))
+        if not is_integer(indices):
+            fail(f"expects integer indices, got {indices}")
+        if on != off or on.get_num_dims():
+            fail(f"expects two numbers of one type to choose from, got {on} and {off}")
+        shape, depth = list(indices.get_shape()), self.depth.value.data
+        if not 0 <= depth <= LARGEST_DEPTH:
+            fail(f"expects a depth of 0 to {LARGEST_DEPTH}, got {depth}")
+        shape.insert(self.position, depth)
+        return [with_shape(on, shape)]
+
+    def _classes(self) -> Array:
+        """The numbers of the classes along their axis."""
+        behind = tensor_type(self.indices).get_num_dims() - self.position
+        return np.arange(self.depth.value.data).reshape(-1, *[1] * behind)
+
+    def compute(self, indices: Array, on: Array, off: Array) -> Array:
+        places = np.expand_dims(indices.astype(np.int64), self.position)
+        return np.where(places == self._classes(), on, off)
+
+    def decompose(self, indices: Formula, on: Formula, off: Formula) -> Formula:
+        places = indices.convert(i64).of(UnsqueezeOp, axes=[self.position])
+        return places.compare("eq", places.array(self._classes())).choose(on, off)
 
 
 @irdl_op_definition

@@ -170,15 +170,9 @@ def _scatter_nd(e: Builder, call: Call) -> SSAValue:
 
 
 def _one_hot(e: Builder, call: Call) -> SSAValue:
-    depth = int(e.array(call[1], "depth").reshape(-1)[0])
-    if not 0 <= depth <= LARGEST_KNOWN:
-        raise ProblemError(f"its depth is {depth}")
-    rank = e.rank(call[0]) + 1
-    axis = axis_of(call, rank, -1)
-    places = e.add(tensor.UnsqueezeOp(_wrapped(e, call[0], depth), [axis]))
-    hit = e.add(tensor.CompareOp(places, e.along(e.indices(np.arange(depth)), axis, rank), "eq"))
-    off, on = (e.reshape(e.cut(call[2], 0, i, i + 1), [1] * rank) for i in (0, 1))
-    return e.add(tensor.WhereOp(hit, on, off))
+    depth, axis = int(e.array(call[1], "depth").reshape(-1)[0]), call.integer("axis", -1)
+    off, on = (e.reshape(e.cut(call[2], 0, i, i + 1), []) for i in (0, 1))
+    return e.add(tensor.OneHotOp(_wrapped(e, call[0], depth), on, off, depth, axis))
 
 
 def running(kind: Callable[[SSAValue, int], Operation], start: float) -> Rule:

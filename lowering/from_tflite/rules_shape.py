@@ -228,10 +228,8 @@ def _scatter_nd(e: Builder, node: Node) -> SSAValue:
 
 
 def _one_hot(e: Builder, node: Node) -> SSAValue:
-    ends = [e.reshape(node[index], (1,)) for index in (3, 2)]
-    values = e.add(tensor.ConcatenateOp(ends, 0))
-    axis = node.integer("axis")
-    return standard(e, "OneHot", [node[0], node[1], values], axis=axis)
+    (depth,), axis = e.int_list(node[1], "depth"), node.integer("axis")
+    return e.add(tensor.OneHotOp(node[0], node[2], node[3], depth, axis))
 
 
 def _split(e: Builder, node: Node) -> Results:

@@ -282,6 +282,11 @@ def _triangle(predicate: str) -> Rule:
     return rule
 
 
+def _one_hot(e: Builder, call: Call) -> SSAValue:
+    on, off = e.number(1, i64), e.number(0, i64)
+    return e.add(tensor.OneHotOp(e.value(call["self"]), on, off, call.integer("num_classes")))
+
+
 def _beside(e: Builder, node: Node, index: Node, along: int) -> SSAValue:
     """A tensor cut to the sizes of indices along all axes but one."""
     x, sizes, wanted = e.value(node), e.sizes(node), e.sizes(index)
@@ -410,6 +415,7 @@ RULES: dict[str, Rule] = {
     "index": _index,
     "index_select": _index_select,
     "narrow": _narrow,
+    "one_hot": _one_hot,
     "pad": _pad,
     "permute": _permute,
     "pixel_shuffle": _pixel_shuffle,

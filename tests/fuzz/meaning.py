@@ -500,6 +500,14 @@ def scattered(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     return x.scatter(axis, places, updates)
 
 
+def one_hot(op: Any, indices: Tensor, on: Tensor, off: Tensor) -> Tensor:
+    depth, axis = property_of(op, "depth"), property_of(op, "axis")
+    places = indices.to(torch.int64)
+    inside = (places >= 0) & (places < depth)
+    codes = F.one_hot(torch.where(inside, places, depth), depth + 1)[..., :depth]
+    return torch.where(codes.movedim(-1, axis) == 1, on, off)
+
+
 def with_alpha(function: Callable[[Tensor, Any], Tensor]) -> Rule:
     return lambda op, x: function(x, property_of(op, "alpha"))
 
@@ -539,6 +547,7 @@ MEANING: Mapping[type[Operation], Rule] = {
     tensor.FmodOp: remaining,
     tensor.GatherElementsOp: lambda op, x, i: x.gather(property_of(op, "axis"), i.to(torch.int64)),
     tensor.HypotOp: lambda op, x, y: torch.hypot(x, y),
+    tensor.OneHotOp: one_hot,
     tensor.ReduceLogSumExpOp: reduced(torch.logsumexp),
     tensor.ReduceProdOp: reduced(multiplied),
     tensor.ReduceVarianceOp: varying,

@@ -493,6 +493,16 @@ def gathering(b: Builder) -> Operation | None:
     return b.add(lambda: tensor.GatherRowsOp(table, indices))
 
 
+def one_hot(b: Builder) -> Operation | None:
+    indices = b.pick(is_integer)
+    like = b.pick(lambda v: not is_trit(v))
+    if indices is None or like is None:
+        return None
+    on, off, depth = b.like(like, ()), b.like(like, ()), b.random.choice([1, 3, 5])
+    axis = b.random.randrange(-rank(indices) - 1, rank(indices) + 1)
+    return b.add(lambda: tensor.OneHotOp(indices, on, off, depth, axis))
+
+
 def padding(b: Builder) -> Operation | None:
     x = b.pick(lambda v: is_number(v) and rank(v) >= 1)
     if x is None:
@@ -732,6 +742,7 @@ MADE: dict[type[Operation], Maker] = {
     tensor.MatmulOp: matmul,
     tensor.MaxPoolOp: pooling,
     tensor.MultiThresholdOp: thresholds,
+    tensor.OneHotOp: one_hot,
     tensor.PadToOp: padding,
     tensor.PermuteOp: permuting,
     tensor.PowOp: powers,

@@ -187,9 +187,10 @@ def test_choices_and_places(bench: Any) -> None:
     top = [bench.tensor("v", (5, 3)), bench.tensor("i", (5, 3), I32)]
     bench.check("TOPK_V2", [bench.tensor("x", (5, 7)), bench.constant(ints(3))], top)
     ends = [bench.constant(reals(v)) for v in (2, -1)]
-    places = np.random.default_rng(0).integers(0, 4, (3, 2)).astype(np.int32)
-    bench.check("ONE_HOT", [bench.tensor("x", (3, 2), I32), bench.constant(ints(4)), *ends],
-                bench.tensor("y", (3, 2, 4)), given=[places], axis=-1)  # fmt: skip
+    places = np.array([[0, 3], [-1, 2], [4, -4]], np.int32)
+    for axis, shape in ((-1, (3, 2, 4)), (0, (4, 3, 2)), (1, (3, 4, 2))):
+        bench.check("ONE_HOT", [bench.tensor("x", (3, 2), I32), bench.constant(ints(4)), *ends],
+                    bench.tensor("y", shape), given=[places], axis=axis)  # fmt: skip
     for kind in ("REDUCE_ALL", "REDUCE_ANY"):
         bench.check(kind, [bench.tensor("x", IMAGE, B), bench.constant(ints([2]))],
                     bench.tensor("y", (2, 6, 1, 3), B), keepDims=True)  # fmt: skip

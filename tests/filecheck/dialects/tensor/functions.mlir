@@ -68,6 +68,9 @@ func.func @others(%x: tensor<?x4xf32>, %i: tensor<?x4xi32>) {
   %o = tensor.argmin %x {keepdims = true} : (tensor<?x4xf32>) -> tensor<?x1xi64>
   %p = tensor.gather_elements %x, %i {axis = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xi32>) -> tensor<?x4xf32>
   %q = tensor.scatter_elements %x, %i, %x {axis = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xi32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %one = tensor.constant dense<1> : tensor<i8>
+  %r = tensor.one_hot %i, %one, %one {depth = 3 : i64} : (tensor<?x4xi32>, tensor<i8>, tensor<i8>) -> tensor<?x4x3xi8>
+  %s = tensor.one_hot %i, %one, %one {depth = 0 : i64, axis = 0 : i64} : (tensor<?x4xi32>, tensor<i8>, tensor<i8>) -> tensor<0x?x4xi8>
   func.return
 }
 // CHECK-LABEL: @others
@@ -86,3 +89,6 @@ func.func @others(%x: tensor<?x4xf32>, %i: tensor<?x4xi32>) {
 // CHECK-NEXT: %o = tensor.argmin %x {keepdims = true} : (tensor<?x4xf32>) -> tensor<?x1xi64>
 // CHECK-NEXT: %p = tensor.gather_elements %x, %i {axis = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xi32>) -> tensor<?x4xf32>
 // CHECK-NEXT: %q = tensor.scatter_elements %x, %i, %x {axis = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xi32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT: %one = tensor.constant dense<1> : tensor<i8>
+// CHECK-NEXT: %r = tensor.one_hot %i, %one, %one {depth = 3 : i64} : (tensor<?x4xi32>, tensor<i8>, tensor<i8>) -> tensor<?x4x3xi8>
+// CHECK-NEXT: %s = tensor.one_hot %i, %one, %one {depth = 0 : i64, axis = 0 : i64} : (tensor<?x4xi32>, tensor<i8>, tensor<i8>) -> tensor<0x?x4xi8>

@@ -102,3 +102,35 @@ func.func @f(%x: tensor<4xi32>) {
   %y = tensor.reduce_log_sum_exp %x {axes = array<i64: 0>} : (tensor<4xi32>) -> tensor<i32>
   func.return
 }
+
+// -----
+
+func.func @f(%i: tensor<4xf32>, %x: tensor<f32>) {
+  // expected-error @+1 {{'tensor.one_hot' expects integer indices, got tensor<4xf32>}}
+  %y = tensor.one_hot %i, %x, %x {depth = 3 : i64} : (tensor<4xf32>, tensor<f32>, tensor<f32>) -> tensor<4x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%i: tensor<4xi8>, %x: tensor<1xf32>) {
+  // expected-error @+1 {{'tensor.one_hot' expects two numbers of one type to choose from, got tensor<1xf32> and tensor<1xf32>}}
+  %y = tensor.one_hot %i, %x, %x {depth = 3 : i64} : (tensor<4xi8>, tensor<1xf32>, tensor<1xf32>) -> tensor<4x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%i: tensor<4xi8>, %x: tensor<f32>) {
+  // expected-error @+1 {{'tensor.one_hot' expects a depth of 0 to 16777216, got -1}}
+  %y = tensor.one_hot %i, %x, %x {depth = -1 : i64} : (tensor<4xi8>, tensor<f32>, tensor<f32>) -> tensor<4x1xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%i: tensor<4xi8>, %x: tensor<f32>) {
+  // expected-error @+1 {{'tensor.one_hot' expects axis in [-2, 2), got 2}}
+  %y = tensor.one_hot %i, %x, %x {depth = 3 : i64, axis = 2 : i64} : (tensor<4xi8>, tensor<f32>, tensor<f32>) -> tensor<4x3xf32>
+  func.return
+}
