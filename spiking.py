@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .runtime.spiking.coding import decode as decode
     from .runtime.spiking.coding import encode as encode
     from .runtime.spiking.config import SpikingConfig as SpikingConfig
+    from .runtime.spiking.delays import DelayedLinear as DelayedLinear
+    from .runtime.spiking.delays import LearnableDelay as LearnableDelay
     from .runtime.spiking.event_data import EventDataset as EventDataset
     from .runtime.spiking.event_data import SpikingSpeech as SpikingSpeech
     from .runtime.spiking.event_data import to_train as to_train
@@ -63,6 +65,7 @@ else:
             "runtime.spiking.attention": "SpikingAttention SpikingSelfAttention",
             "runtime.spiking.coding": "decode encode",
             "runtime.spiking.config": "SpikingConfig",
+            "runtime.spiking.delays": "DelayedLinear LearnableDelay",
             "runtime.spiking.event_data": "EventDataset SpikingSpeech to_train",
             "runtime.spiking.event_files": "read_events read_gestures",
             "runtime.spiking.mlp": "SpikingMLP",

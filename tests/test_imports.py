@@ -70,6 +70,7 @@ TORCH_MODULES = {
         "spiking.adaptive",
         "spiking.attention",
         "spiking.coding",
+        "spiking.delays",
         "spiking.event_data",
         "spiking.mlp",
         "spiking.neuron",

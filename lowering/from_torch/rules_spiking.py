@@ -186,6 +186,19 @@ def _batch_norm(e: Builder, call: Call) -> SSAValue:
     return e.add(spike.BatchNormOp(*values, **settings))
 
 
+def _delay(e: Builder, call: Call) -> list[SSAValue | None]:
+    dtype, initial = call.value.dtype, call.optional("initial")
+    x = e.operand(call["x"], dtype)
+    if initial is None and isinstance(x.owner, spike.ToTensorOp):
+        x = x.owner.operand
+    steps, known, final = call.settings["steps"], e.values[call["delays"]], _wants_states(call)
+    if isinstance(known, Known) and known.tensor.dim() == 0 and initial is None and not final:
+        return [dense(e, e.add(spike.DelayOp(x, int(known.tensor))), dtype), None]
+    delays, before = e.value(call["delays"]), e.optional(initial, dtype)
+    op = spike.DelayOp(x, steps, delays=delays, initial=before, final=final)
+    return [dense(e, e.add(op), dtype), None if op.final is None else dense(e, op.final, dtype)]
+
+
 def _encode(e: Builder, call: Call) -> SSAValue:
     previous = e.optional(call.optional("previous"))
     op = spike.EncodeOp(e.value(call["x"]), **call.settings, previous=previous)
@@ -212,6 +225,7 @@ RULES: dict[str, Rule] = {
     "triton_dsl_recorded::attention": _attention,
     "triton_dsl_recorded::batch_norm": _batch_norm,
     "triton_dsl_recorded::decode": _decode,
+    "triton_dsl_recorded::delay": _delay,
     "triton_dsl_recorded::encode": _encode,
     "triton_dsl_recorded::neuron": _neuron,
     RUN: _library_neuron,

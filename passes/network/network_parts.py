@@ -283,9 +283,14 @@ def pool(parts: Parts, op: Any) -> Signal:
 def delay(parts: Parts, op: spike.DelayOp) -> Signal:
     """Steps later."""
     signal = parts.signal(op.input)
-    if op.initial is not None or op.delays is not None:
-        raise Unfit("starts with steps of its own, or delays each neuron by itself")
-    arrival = Arrival(signal.node(op), delay=op.steps.value.data)
+    if op.initial is not None:
+        raise Unfit("starts with steps of its own")
+    if op.delays is None:
+        arrival = Arrival(signal.node(op), delay=op.steps.value.data)
+    else:
+        if constant(op.delays).ndim > len(signal.shape):
+            raise Unfit("delays each sample by itself")
+        arrival = Arrival(signal.node(op), operands={"delays": op.delays})
     return signal.moved(arrival, shape=signal.shape, spikes=signal.spikes)
 
 

@@ -2,9 +2,9 @@
 
 `torch.export` unrolls a loop over time. Within `export_recording.recording()`, the layers and
 functions of this folder put one operator without a kernel in the place of their loop:
-`triton_dsl_recorded::neuron`, `attention`, `batch_norm`, `encode` and `decode`, whose `settings`
-are JSON. Subclasses made elsewhere run as they are. Not here: what becomes of the operators
-(`lowering.from_torch`).
+`triton_dsl_recorded::neuron`, `attention`, `batch_norm`, `delay`, `encode` and `decode`, whose
+`settings` are JSON. Subclasses made elsewhere run as they are. Not here: what becomes of the
+operators (`lowering.from_torch`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _SCHEMAS = {
         "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor variance, str settings) "
         "-> Tensor"
     ),
+    "delay": "(Tensor x, Tensor delays, Tensor? initial, str settings) -> (Tensor, Tensor)",
     "encode": "(Tensor x, Tensor? previous, str settings) -> Tensor",
     "decode": "(Tensor train, str settings) -> Tensor",
 }
@@ -86,6 +87,13 @@ def record_batch_norm(layer: Any, x: Tensor) -> Tensor:
     )
 
 
+def record_delay(
+    x: Tensor, delays: Tensor, steps: int, state: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The operator of `delays.delayed`."""
+    return _OPERATORS.delay(x, delays, state, json.dumps({"steps": steps}))
+
+
 def record_encode(x: Tensor, previous: Tensor | None, **settings: object) -> Tensor:
     """The operator of `coding.encode`."""
     return _OPERATORS.encode(x, previous, json.dumps(settings))
@@ -118,6 +126,12 @@ def _batch_norm(
     return torch.empty_like(x)
 
 
+def _delay(
+    x: Tensor, delays: Tensor, initial: Tensor | None, settings: str
+) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x), x.new_empty((json.loads(settings)["steps"], *x.shape[1:]))
+
+
 def _encode(x: Tensor, previous: Tensor | None, settings: str) -> Tensor:
     steps = json.loads(settings)["timesteps"]
     return torch.empty_like(x) if steps is None else x.new_empty((steps, *x.shape))
@@ -132,6 +146,7 @@ _FAKES: dict[str, Any] = {
     "neuron": _neuron,
     "attention": _attention,
     "batch_norm": _batch_norm,
+    "delay": _delay,
     "encode": _encode,
     "decode": _decode,
 }
