@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .runtime.spiking.config import SpikingConfig as SpikingConfig
     from .runtime.spiking.delays import DelayedLinear as DelayedLinear
     from .runtime.spiking.delays import LearnableDelay as LearnableDelay
+    from .runtime.spiking.eprop import EProp as EProp
     from .runtime.spiking.event_data import EventDataset as EventDataset
     from .runtime.spiking.event_data import SpikingSpeech as SpikingSpeech
     from .runtime.spiking.event_data import to_train as to_train
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from .runtime.spiking.qcfs import fine_tune as fine_tune
     from .runtime.spiking.qcfs import replace_relus as replace_relus
     from .runtime.spiking.qcfs import trained_thresholds as trained_thresholds
+    from .runtime.spiking.recurrent import RecurrentLayer as RecurrentLayer
     from .runtime.spiking.spike_tensor import SpikeTensor as SpikeTensor
     from .runtime.spiking.spikeformer import SpikeFormer as SpikeFormer
     from .runtime.spiking.stdp import Stdp as Stdp
@@ -66,6 +68,7 @@ else:
             "runtime.spiking.coding": "decode encode",
             "runtime.spiking.config": "SpikingConfig",
             "runtime.spiking.delays": "DelayedLinear LearnableDelay",
+            "runtime.spiking.eprop": "EProp",
             "runtime.spiking.event_data": "EventDataset SpikingSpeech to_train",
             "runtime.spiking.event_files": "read_events read_gestures",
             "runtime.spiking.mlp": "SpikingMLP",
@@ -73,6 +76,7 @@ else:
             "LifNeuron",
             "runtime.spiking.normalization": "TemporalBatchNorm",
             "runtime.spiking.qcfs": "fine_tune replace_relus trained_thresholds",
+            "runtime.spiking.recurrent": "RecurrentLayer",
             "runtime.spiking.spike_tensor": "SpikeTensor",
             "runtime.spiking.spikeformer": "SpikeFormer",
             "runtime.spiking.stdp": "Stdp StdpLayer",

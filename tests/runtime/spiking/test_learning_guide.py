@@ -20,3 +20,4 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for block in blocks:
         exec(compile(block, str(GUIDE), "exec"), scope)
     assert scope["learnt"][0, :10].mean() > scope["learnt"][0, 10:].mean() + 0.3
+    assert scope["errors"][-1] < 0.5 * scope["errors"][0]
