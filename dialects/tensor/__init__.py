@@ -2,8 +2,8 @@
 
 Each file holds one family of ops: `storage`, `elementwise`, `bits`, `functions`, `trigonometry`,
 `activation`, `linear`, `shape`, `reduction`, `ordering`, `normalization`, `quantization`;
-`interpret` the reference semantics of what does not say them itself, `formula` what
-decompositions are written with. Upstream's own ops are imported from `xdsl.dialects.tensor`.
+each op says what it computes, `interpret` lists that, and `formula` is what decompositions are
+written with. Upstream's own ops are imported from `xdsl.dialects.tensor`.
 """
 
 from xdsl.dialects.tensor import Tensor as UpstreamTensor

@@ -36,17 +36,12 @@ from ..traits import BitExact, Idempotent, Increasing, Rounds, WorksAlong
 from .elementwise import ClampOp, ErfOp, ExpOp, FloatBinaryOp, FloatUnaryOp, UnaryOp, error_function
 from .formula import Formula
 from .functions import Expm1Op, Log1pOp
+from .interpret_linear import softmax_along
 
 
 def logistic(x: Array) -> Array:
     """1/(1 + e^(-x))."""
     return 1 / (1 + np.exp(-x))
-
-
-def softmax_along(x: Array, axis: int) -> Array:
-    """e^x / Σ e^x along `axis`, after subtracting the maximum."""
-    exponentials = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
-    return exponentials / np.sum(exponentials, axis=axis, keepdims=True)
 
 
 @irdl_op_definition

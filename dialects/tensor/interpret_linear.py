@@ -1,4 +1,4 @@
-"""Reference semantics of matrix products, convolution and attention, on NumPy.
+"""Matrix products, convolution and softmax on NumPy, which several ops are computed with.
 
 Integer products are exact before they wrap: `integer_matmul` goes through float64 where that is
 provably exact, because NumPy has a fast product for floats alone.
@@ -12,12 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from xdsl.ir import Operation
 
 from ...ir.arrays import Array
-from ..meaning import Rule
-from . import linear
-from .activation import softmax_along
 
 EXACT_IN_FLOAT64 = 2**53
 """Integers up to this size, and sums of them that stay within it, are exact in float64."""
@@ -47,16 +43,6 @@ def integer_matmul(x: Array, y: Array) -> NDArray[np.int64]:
 
 def _magnitude(x: Array) -> int:
     return max(abs(int(x.max())), abs(int(x.min()))) if x.size else 0
-
-
-def matmul(op: linear.MatmulOp, x: Array, y: Array) -> Array:
-    """See `tensor.matmul`."""
-    return product(x, y).astype(x.dtype)
-
-
-def fully_connected(op: linear.LinearOp, x: Array, weight: Array, *bias: Array) -> Array:
-    """See `tensor.linear`."""
-    return sum(bias, product(x, weight).astype(x.dtype))
 
 
 def convolve(
@@ -123,43 +109,7 @@ def along_channels(vector: Array, rank: int, axis: int = 1) -> Array:
     return vector.reshape([-1 if a == axis % rank else 1 for a in range(rank)])
 
 
-def conv(op: linear.ConvOp, x: Array, weight: Array, *bias: Array) -> Array:
-    """See `tensor.conv`."""
-    result = convolve(
-        x,
-        weight,
-        op.strides.get_values(),
-        op.padding.get_values(),
-        op.dilation.get_values(),
-        op.groups.value.data,
-    ).astype(x.dtype)
-    return sum((along_channels(b, x.ndim) for b in bias), result)
-
-
-def einsum(op: linear.EinsumOp, *inputs: Array) -> Array:
-    """See `tensor.einsum`."""
-    return np.einsum(op.equation.data, *inputs, optimize=len(inputs) > 1)
-
-
-def attention(
-    op: linear.ScaledDotProductAttentionOp, query: Array, key: Array, value: Array, *mask: Array
-) -> Array:
-    """See `tensor.scaled_dot_product_attention`."""
-    scale = 1 / math.sqrt(query.shape[-1]) if op.scale is None else op.scale.value.data
-    query, key, value = map(np.ascontiguousarray, (query, key, value))
-    scores = np.matmul(query, key.swapaxes(-1, -2)) * np.asarray(scale, query.dtype)
-    hidden = np.asarray(-np.inf, scores.dtype)
-    if op.is_causal.value.data:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, hidden)
-    for m in mask:
-        scores = np.where(m, scores, hidden) if m.dtype == np.bool_ else scores + m
-    return np.matmul(softmax_along(scores, -1), value)
-
-
-RULES: dict[type[Operation], Rule] = {
-    linear.MatmulOp: matmul,
-    linear.LinearOp: fully_connected,
-    linear.ConvOp: conv,
-    linear.EinsumOp: einsum,
-    linear.ScaledDotProductAttentionOp: attention,
-}
+def softmax_along(x: Array, axis: int) -> Array:
+    """e^x / Σ e^x along `axis`, after subtracting the maximum."""
+    exponentials = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
+    return exponentials / np.sum(exponentials, axis=axis, keepdims=True)

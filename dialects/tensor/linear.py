@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
@@ -31,6 +33,7 @@ from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
+from ..meaning import Array
 from ..shapes import (
     DYNAMIC,
     AnyTensor,
@@ -48,6 +51,7 @@ from ..shapes import (
 )
 from ..traits import AddsUp, ChannelsFirst
 from .elementwise import require_number
+from .interpret_linear import along_channels, convolve, product, softmax_along
 
 
 @irdl_op_definition
@@ -76,6 +80,9 @@ class MatmulOp(InferredOp):
         same_elements(lhs, rhs)
         require_number(lhs)
         return [with_shape(lhs, matmul_shape(lhs.get_shape(), rhs.get_shape()))]
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return product(x, y).astype(x.dtype)
 
 
 @irdl_op_definition
@@ -110,6 +117,9 @@ class LinearOp(InferredOp):
             same_elements(input, tensor_type(self.bias))
             check_vector(tensor_type(self.bias), shape[-1], "bias")
         return [with_shape(input, shape)]
+
+    def compute(self, x: Array, weight: Array, *bias: Array) -> Array:
+        return sum(bias, product(x, weight).astype(x.dtype))
 
 
 def same_elements(a: AnyTensor, b: AnyTensor) -> None:
@@ -199,6 +209,12 @@ class ConvOp(InferredOp):
             same_elements(input, tensor_type(self.bias))
             check_vector(tensor_type(self.bias), shape[1], "bias")
         return [with_shape(input, shape)]
+
+    def compute(self, x: Array, weight: Array, *bias: Array) -> Array:
+        strides, padding, dilation = self.strides, self.padding, self.dilation
+        window = (strides.get_values(), padding.get_values(), dilation.get_values())
+        result = convolve(x, weight, *window, self.groups.value.data).astype(x.dtype)
+        return sum((along_channels(b, x.ndim) for b in bias), result)
 
 
 def conv_shape(
@@ -296,6 +312,9 @@ class EinsumOp(InferredOp):
             fail(f"expects distinct result letters that occur in operands, got '{output}'")
         return [with_shape(types[0], [sizes[letter] for letter in output])]
 
+    def compute(self, *inputs: Array) -> Array:
+        return np.einsum(self.equation.data, *inputs, optimize=len(inputs) > 1)
+
 
 @irdl_op_definition
 class ScaledDotProductAttentionOp(InferredOp):
@@ -361,3 +380,14 @@ class ScaledDotProductAttentionOp(InferredOp):
             if not broadcasts_to(mask.get_shape(), scores):
                 fail(f"expects a mask that broadcasts to {show_shape(scores)}, got {mask}")
         return [with_shape(query, (*batch, q[-2], v[-1]))]
+
+    def compute(self, query: Array, key: Array, value: Array, *mask: Array) -> Array:
+        scale = 1 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale.value.data
+        query, key, value = map(np.ascontiguousarray, (query, key, value))
+        scores = np.matmul(query, key.swapaxes(-1, -2)) * np.asarray(scale, query.dtype)
+        hidden = np.asarray(-np.inf, scores.dtype)
+        if self.is_causal.value.data:
+            scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, hidden)
+        for m in mask:
+            scores = np.where(m, scores, hidden) if m.dtype == np.bool_ else scores + m
+        return np.matmul(softmax_along(scores, -1), value)

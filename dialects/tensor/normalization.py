@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType, f64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
@@ -20,10 +21,12 @@ from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
+from ..meaning import Array
 from ..shapes import AnyTensor, broadcasts_to
 from ..traits import AddsUp, Affine, ChannelsFirst, TakesSamples
 from .elementwise import SqrtOp
 from .formula import Formula
+from .interpret_linear import along_channels
 from .linear import check_vector, same_elements
 from .reduction import ReduceMeanOp, ReduceVarianceOp, require_float
 
@@ -83,6 +86,10 @@ class BatchNormOp(InferredOp):
         check_epsilon(self.epsilon)
         return [input]
 
+    def compute(self, x: Array, *vectors: Array) -> Array:
+        scale, bias, mean, variance = (along_channels(v, x.ndim) for v in vectors)
+        return (x - mean) / np.sqrt(variance + x.dtype.type(self.epsilon.value.data)) * scale + bias
+
 
 def check_epsilon(epsilon: FloatAttr[Float64Type]) -> None:
     """Refuse a negative ε."""
@@ -128,12 +135,22 @@ class LayerNormOp(InferredOp):
         check_epsilon(self.epsilon)
         return [input]
 
+    def compute(self, x: Array, scale: Array, *bias: Array) -> Array:
+        centred = x - x.mean(axis=tuple(range(-scale.ndim, 0)), keepdims=True)
+        return sum(bias, over_rms(centred, scale.ndim, self.epsilon.value.data) * scale)
+
     def decompose(self, x: Formula, scale: Formula, *bias: Formula) -> Formula:
         # `cse` computes the mean once.
         options: Any = {"axes": list(range(-scale.rank, 0)), "keepdims": True}
         centred, variance = x - x.of(ReduceMeanOp, **options), x.of(ReduceVarianceOp, **options)
         result = centred / (variance + self.epsilon.value.data).of(SqrtOp) * scale
         return result + bias[0] if bias else result
+
+
+def over_rms(x: Array, rank: int, epsilon: float) -> Array:
+    """x/√(mean(x²) + ε) over the last axes."""
+    square = np.square(x).mean(axis=tuple(range(-rank, 0)), keepdims=True)
+    return x / np.sqrt(square + x.dtype.type(epsilon))
 
 
 def check_trailing(input: AnyTensor, type: AnyTensor, what: str) -> None:
@@ -174,6 +191,9 @@ class RmsNormOp(InferredOp):
         check_trailing(input, tensor_type(self.scale), "scale")
         check_epsilon(self.epsilon)
         return [input]
+
+    def compute(self, x: Array, scale: Array) -> Array:
+        return over_rms(x, scale.ndim, self.epsilon.value.data) * scale
 
     def decompose(self, x: Formula, scale: Formula) -> Formula:
         square = (x * x).of(ReduceMeanOp, axes=list(range(-scale.rank, 0)), keepdims=True)

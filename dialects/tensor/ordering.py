@@ -41,7 +41,14 @@ from .elementwise import AddOp, MulOp, require_number
 from .formula import Formula
 from .functions import IsNanOp
 from .reduction import ArgmaxOp, ArgOp, ReduceMaxOp, ReduceSumOp
-from .shape import GatherRowsOp, PadToOp, PermuteOp, ReshapeToOp, UnsqueezeOp
+from .shape import (
+    GatherRowsOp,
+    PadToOp,
+    PermuteOp,
+    ReshapeToOp,
+    UnsqueezeOp,
+    require_inside,
+)
 
 
 class _AlongOp(InferredOp, ABC):
@@ -249,7 +256,7 @@ class GatherElementsOp(InferredOp):
 
     def compute(self, x: Array, indices: Array) -> Array:
         axis = self.axis.value.data
-        _require_inside(indices, x.shape[axis])
+        require_inside(indices, x.shape[axis])
         return np.take_along_axis(x, indices.astype(np.int64), axis)
 
     def decompose(self, x: Formula, indices: Formula) -> Formula | None:
@@ -384,7 +391,7 @@ class ScatterElementsOp(InferredOp):
 
     def compute(self, x: Array, indices: Array, updates: Array) -> Array:
         axis, result = self.axis.value.data % x.ndim, x.copy()
-        _require_inside(indices, x.shape[axis])
+        require_inside(indices, x.shape[axis])
         places: list[Any] = [*np.indices(indices.shape)]
         places[axis] = indices
         if self.reduction.data == "add":
@@ -427,9 +434,3 @@ def _require_indices(type: Any, indices: Any, axis: int) -> None:
     for a, (size, other) in enumerate(zip(shape, wanted, strict=True)):
         if a != axis:
             merge_dim(size, other, f"sizes of axis {a}")
-
-
-def _require_inside(indices: Array, size: int) -> None:
-    outside = (indices < 0) | (indices >= size)
-    if outside.any():
-        raise ValueError(f"index {indices[outside][0]} is outside the {size} elements")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, Signedness, TensorType, f32, i32
 from xdsl.ir import Attribute
 from xdsl.irdl import (
@@ -20,6 +21,7 @@ from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
+from ..meaning import Array
 from ..shapes import (
     AnyTensor,
     axis_index,
@@ -29,6 +31,7 @@ from ..shapes import (
     with_element,
 )
 from ..traits import BitExact, HasSteps, Rounds, WorksAlong
+from .interpret_linear import along_channels
 from .linear import same_elements
 
 
@@ -95,6 +98,14 @@ class QuantizeOp(InferredOp):
         check_range(zero, self.low.value.data, self.high.value.data)
         return [with_element(input, zero.element_type)]
 
+    def compute(self, x: Array, scale: Array, zero_point: Array) -> Array:
+        axis = self.axis.value.data
+        steps = np.rint(x / along_channels(scale, x.ndim, axis))
+        shifted = steps + along_channels(zero_point, x.ndim, axis).astype(np.float32)
+        # float64 holds every bound up to 32 bits, f32 does not.
+        wide = np.nan_to_num(shifted.astype(np.float64), nan=0.0)
+        return np.clip(wide, self.low.value.data, self.high.value.data).astype(zero_point.dtype)
+
 
 def check_integers(type: AnyTensor) -> int:
     """The bits of the elements; those of integers that f64 and i64 differences hold are taken."""
@@ -148,6 +159,11 @@ class DequantizeOp(InferredOp):
         check_per_axis(input, scale, self.axis.value.data, "scale")
         check_per_axis(input, zero, self.axis.value.data, "zero point")
         return [with_element(input, f32)]
+
+    def compute(self, q: Array, scale: Array, zero_point: Array) -> Array:
+        axis = self.axis.value.data
+        steps = q.astype(np.int64) - along_channels(zero_point, q.ndim, axis).astype(np.int64)
+        return steps.astype(np.float32) * along_channels(scale, q.ndim, axis)
 
 
 @irdl_op_definition
@@ -212,6 +228,26 @@ class RequantizeOp(InferredOp):
         check_range(zero, self.low.value.data, self.high.value.data)
         return [with_element(input, zero.element_type)]
 
+    def compute(self, x: Array, multiplier: Array, shift: Array, zero_point: Array) -> Array:
+        low, high = self.low.value.data, self.high.value.data
+        return rescale(x, multiplier, shift, zero_point, low, high, self.axis.value.data)
+
+
+def rescale(
+    x: Array, multiplier: Array, shift: Array, zero_point: Array, low: int, high: int, axis: int
+) -> Array:
+    """The arithmetic of `tensor.requantize`.
+
+    |x·multiplier| ≤ 2^62 and the rounding term is at most 2^61, so that int64 holds the sum.
+    """
+    if ((shift < 1) | (shift > 62)).any():
+        raise ValueError(f"expects shifts of 1 to 62, got {shift.min()} to {shift.max()}")
+    factor = along_channels(multiplier, x.ndim, axis).astype(np.int64)
+    bits = along_channels(shift, x.ndim, axis).astype(np.int64)
+    scaled = (x.astype(np.int64) * factor + (np.int64(1) << (bits - 1))) >> bits
+    shifted = scaled + zero_point.astype(np.int64)
+    return np.clip(shifted, low, high).astype(zero_point.dtype)
+
 
 @irdl_op_definition
 class MultiThresholdOp(InferredOp):
@@ -243,6 +279,18 @@ class MultiThresholdOp(InferredOp):
         same_elements(input, thresholds)
         check_thresholds(input, thresholds, self.axis.value.data)
         return [with_element(input, threshold_element(thresholds))]
+
+    def compute(self, x: Array, thresholds: Array) -> Array:
+        return count_thresholds(x, thresholds, self.axis.value.data)
+
+
+def count_thresholds(x: Array, thresholds: Array, axis: int) -> Array:
+    """The number of thresholds ≤ x, as `tensor.multi_threshold`."""
+    count = thresholds.shape[1]
+    result = np.zeros(x.shape, np.int8 if count <= 127 else np.int32)
+    for k in range(count):
+        result += along_channels(thresholds[:, k], x.ndim, axis) <= x
+    return result
 
 
 def check_thresholds(input: AnyTensor, thresholds: AnyTensor, axis: int) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
@@ -109,6 +111,16 @@ class _PoolOp(_OneOperandOp, ABC):
         ]
         return [with_shape(type, (*shape[:2], *sizes))]
 
+    def windows(self, x: Array, fill: Any) -> Array:
+        """What each position sees: [N, C, positions…, kernel…], pads filled with `fill`."""
+        spatial, padding = x.ndim - 2, self.padding.get_values()
+        pads = [(0, 0), (0, 0), *zip(padding[:spatial], padding[spatial:], strict=True)]
+        padded = np.pad(x, pads, constant_values=fill)
+        axes = tuple(range(2, x.ndim))
+        windows = sliding_window_view(padded, self.kernel.get_values(), axis=axes)
+        steps = [slice(None, None, s) for s in self.strides.get_values()]
+        return windows[(slice(None), slice(None), *steps)]
+
 
 @irdl_op_definition
 class MaxPoolOp(_PoolOp):
@@ -120,6 +132,11 @@ class MaxPoolOp(_PoolOp):
 
     name = "tensor.max_pool"
     traits = traits_def(ChannelsFirst(), TakesSamples(), SelectsElements())
+
+    def compute(self, x: Array) -> Array:
+        lowest = -np.inf if x.dtype.kind == "f" else x.dtype.kind != "b" and np.iinfo(x.dtype).min
+        windows = self.windows(x, lowest)
+        return windows.max(axis=tuple(range(x.ndim, windows.ndim)))
 
 
 @irdl_op_definition
@@ -150,6 +167,14 @@ class AvgPoolOp(_PoolOp):
     def infer(self) -> Sequence[Attribute]:
         require_float(tensor_type(self.operand))
         return super().infer()
+
+    def compute(self, x: Array) -> Array:
+        windows = self.windows(x, 0)
+        axes = tuple(range(x.ndim, windows.ndim))
+        if self.count_include_pad.value.data:
+            return windows.mean(axis=axes)
+        counts = self.windows(np.ones((1, 1, *x.shape[2:]), x.dtype), 0).sum(axis=axes)
+        return windows.sum(axis=axes) / counts
 
 
 def require_float(type: AnyTensor) -> None:
@@ -182,6 +207,9 @@ class GlobalAvgPoolOp(_OneOperandOp):
     def decompose(self, x: Formula) -> Formula:
         return x.of(ReduceMeanOp, axes=list(range(2, x.rank)), keepdims=True)
 
+    def compute(self, x: Array) -> Array:
+        return x.mean(axis=tuple(range(2, x.ndim)), keepdims=True)
+
 
 class ReduceOp(_OneOperandOp, ABC):
     """A reduction over `axes`, which stay as size 1 with `keepdims`."""
@@ -202,6 +230,12 @@ class ReduceOp(_OneOperandOp, ABC):
         return [
             with_shape(type, reduced_shape(type.get_shape(), axes, bool(self.keepdims.value.data)))
         ]
+
+    @property
+    def along(self) -> dict[str, Any]:
+        """The axes, as functions of NumPy take them."""
+        keepdims = bool(self.keepdims.value.data)
+        return {"axis": tuple(self.axes.get_values()), "keepdims": keepdims}
 
 
 def reduced_shape(shape: Shape, axes: set[int], keepdims: bool) -> Shape:
@@ -225,6 +259,9 @@ class ReduceSumOp(ReduceOp):
         require_number(tensor_type(self.operand))
         return super().infer()
 
+    def compute(self, x: Array) -> Array:
+        return np.sum(x, dtype=x.dtype, **self.along)
+
 
 @irdl_op_definition
 class ReduceMeanOp(ReduceOp):
@@ -239,6 +276,9 @@ class ReduceMeanOp(ReduceOp):
     def infer(self) -> Sequence[Attribute]:
         require_float(tensor_type(self.operand))
         return super().infer()
+
+    def compute(self, x: Array) -> Array:
+        return np.mean(x, **self.along)
 
 
 @irdl_op_definition
@@ -273,7 +313,7 @@ class ReduceVarianceOp(ReduceOp):
         wide, axes = x.astype(np.float64), tuple(self.axes.get_values())
         count = math.prod(x.shape[axis] for axis in axes)
         centred = wide - wide.sum(axis=axes, keepdims=True) / count
-        total = np.square(centred).sum(axis=axes, keepdims=bool(self.keepdims.value.data))
+        total = np.square(centred).sum(**self.along)
         return total / max(count - self.correction.value.data, 0)
 
     def decompose(self, x: Formula) -> Formula:
@@ -300,6 +340,9 @@ class ReduceMaxOp(ReduceOp):
     name = "tensor.reduce_max"
     traits = traits_def(SelectsElements())
 
+    def compute(self, x: Array) -> Array:
+        return np.max(x, **self.along)
+
 
 @irdl_op_definition
 class ReduceMinOp(ReduceOp):
@@ -310,6 +353,9 @@ class ReduceMinOp(ReduceOp):
 
     name = "tensor.reduce_min"
     traits = traits_def(SelectsElements())
+
+    def compute(self, x: Array) -> Array:
+        return np.min(x, **self.along)
 
 
 @irdl_op_definition
@@ -327,8 +373,7 @@ class ReduceProdOp(ReduceOp):
         return super().infer()
 
     def compute(self, x: Array) -> Array:
-        axes, keepdims = tuple(self.axes.get_values()), bool(self.keepdims.value.data)
-        return np.prod(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+        return np.prod(x, dtype=x.dtype, **self.along)
 
     def decompose(self, x: Formula) -> Formula | None:
         # Halves multiplied by each other until one element is left.
@@ -361,8 +406,7 @@ class ReduceLogSumExpOp(ReduceOp):
         return super().infer()
 
     def compute(self, x: Array) -> Array:
-        axes, keepdims = tuple(self.axes.get_values()), bool(self.keepdims.value.data)
-        return np.logaddexp.reduce(x, axis=axes, keepdims=keepdims)
+        return np.logaddexp.reduce(x, **self.along)
 
     def decompose(self, x: Formula) -> Formula:
         axes, keepdims = self.axes.get_values(), bool(self.keepdims.value.data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     Float64Type,
@@ -32,6 +33,7 @@ from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
+from ..meaning import Array
 from ..shapes import (
     DYNAMIC,
     Shape,
@@ -67,6 +69,9 @@ class ShapeOp(InferredOp, CanonicalizableOp, ABC):
     @abstractmethod
     def output_shape(self, shape: Shape) -> Shape:
         """The result shape for an operand of `shape`."""
+
+    def compute(self, x: Array) -> Array:
+        return x.reshape(self.output_shape(x.shape))
 
 
 @irdl_op_definition
@@ -184,6 +189,9 @@ class PermuteOp(ShapeOp):
             fail(f"expects a permutation of {len(shape)} axes, got {list(perm)}")
         return tuple(shape[axis] for axis in perm)
 
+    def compute(self, x: Array) -> Array:
+        return x.transpose(self.perm.get_values())
+
 
 @irdl_op_definition
 class ConcatenateOp(InferredOp):
@@ -224,6 +232,9 @@ class ConcatenateOp(InferredOp):
         result[axis] = DYNAMIC if DYNAMIC in sizes else sum(sizes)
         return [with_shape(types[0], result)]
 
+    def compute(self, *inputs: Array) -> Array:
+        return np.concatenate(inputs, axis=self.axis.value.data)
+
 
 @irdl_op_definition
 class SplitOp(InferredOp):
@@ -259,6 +270,12 @@ class SplitOp(InferredOp):
         merge_dim(shape[axis], sum(sizes), "size of the axis and sum of sizes")
         return [with_shape(type, [*shape[:axis], n, *shape[axis + 1 :]]) for n in sizes]
 
+    def compute(self, x: Array) -> tuple[Array, ...]:
+        sizes, axis = self.sizes.get_values(), self.axis.value.data
+        if sum(sizes) != x.shape[axis]:
+            raise ValueError(f"expects {sum(sizes)} elements along the axis, got {x.shape[axis]}")
+        return tuple(np.split(x, np.cumsum(sizes)[:-1], axis=axis))
+
 
 @irdl_op_definition
 class SliceOp(ShapeOp):
@@ -293,6 +310,10 @@ class SliceOp(ShapeOp):
         return tuple(
             _slice_length(*bounds) for bounds in zip(shape, starts, ends, steps, strict=True)
         )
+
+    def compute(self, x: Array) -> Array:
+        bounds = (p.get_values() for p in (self.starts, self.ends, self.steps))
+        return x[tuple(slice(*b) for b in zip(*bounds, strict=True))]
 
 
 SLICE_END = 2**63 - 1
@@ -336,6 +357,10 @@ class PadToOp(ShapeOp):
         return tuple(
             DYNAMIC if d == DYNAMIC else d + a + b for d, a, b in zip(shape, low, high, strict=True)
         )
+
+    def compute(self, x: Array) -> Array:
+        pads = [*zip(self.low.get_values(), self.high.get_values(), strict=True)]
+        return np.pad(x, pads, constant_values=np.asarray(self.value.value.data).astype(x.dtype))
 
 
 @irdl_op_definition
@@ -415,6 +440,9 @@ class ExpandOp(ShapeOp):
             fail(f"cannot expand {show_shape(shape)} to {list(target)}")
         return result
 
+    def compute(self, x: Array) -> Array:
+        return np.broadcast_to(x, self.output_shape(x.shape))
+
 
 @irdl_op_definition
 class GatherRowsOp(InferredOp):
@@ -445,3 +473,14 @@ class GatherRowsOp(InferredOp):
         if not is_integer(indices):
             fail(f"expects integer indices, got {indices}")
         return [with_shape(table, (*indices.get_shape(), *table.get_shape()[1:]))]
+
+    def compute(self, table: Array, indices: Array) -> Array:
+        require_inside(indices, table.shape[0], "rows")
+        return table[indices]
+
+
+def require_inside(indices: Array, size: int, what: str = "elements") -> None:
+    """Refuse an index outside of `size` elements."""
+    outside = (indices < 0) | (indices >= size)
+    if outside.any():
+        raise ValueError(f"index {indices[outside][0]} is outside the {size} {what}")

@@ -21,7 +21,7 @@ from ..inference import tensor_type
 from ..meaning import Rule
 from ..tensor.interpret import stored
 from ..tensor.interpret_linear import along_channels, convolve, integer_matmul
-from ..tensor.interpret_quantization import count_thresholds, rescale
+from ..tensor.quantization import count_thresholds, rescale
 from . import adder_graph, linear, storage
 from .sparsity import check_sparsity, reduction_matrix
 

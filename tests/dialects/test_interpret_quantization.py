@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from triton_dsl.dialects import tensor
-from triton_dsl.dialects.tensor.interpret_quantization import rescale
+from triton_dsl.dialects.tensor.quantization import rescale
 from triton_dsl.ir.errors import TritonError
 
 RunOp = Callable[..., tuple[NDArray[Any], ...]]
