@@ -156,12 +156,11 @@ class Formula:
         """The smaller of both."""
         return self.of(elementwise.MinimumOp, other)
 
-    def cut(self, axis: int, start: int, end: int) -> Formula:
-        """self[start:end] along an axis."""
-        places = range(self.rank)
-        starts = [start if a == axis else 0 for a in places]
-        ends = [end if a == axis else shape.SLICE_END for a in places]
-        return self.of(shape.SliceOp, starts=starts, ends=ends, steps=[1] * self.rank)
+    def cut(self, axis: int, start: int, end: int, step: int = 1) -> Formula:
+        """self[start:end:step] along an axis."""
+        starts, ends, steps = [0] * self.rank, [shape.SLICE_END] * self.rank, [1] * self.rank
+        starts[axis], ends[axis], steps[axis] = start, end, step
+        return self.of(shape.SliceOp, starts=starts, ends=ends, steps=steps)
 
     def convert(self, element: Attribute) -> Formula:
         """The same numbers with another element type."""

@@ -75,10 +75,7 @@ class Builder(Values):
         step: int = 1,
     ) -> SSAValue:  # fmt: skip
         """value[start:end:step] along one axis."""
-        rank = self.rank(value)
-        starts, ends, steps = [0] * rank, [tensor.shape.SLICE_END] * rank, [1] * rank
-        starts[axis], ends[axis], steps[axis] = start, end, step
-        return self.add(tensor.SliceOp(value, starts, ends, steps))
+        return Formula(self, value).cut(axis, start, end, step).value
 
     def along(self, vector: SSAValue, axis: int, rank: int) -> SSAValue:
         """A vector shaped to broadcast along `axis` of a tensor of `rank`; a scalar stays."""

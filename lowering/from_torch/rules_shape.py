@@ -85,10 +85,7 @@ def _repeat(e: Builder, call: Call) -> SSAValue:
 
 def cut(e: Builder, x: SSAValue, axis: int, start: int, end: int, step: int = 1) -> SSAValue:
     """x[start:end:step] along one axis."""
-    rank = tensor_type(x).get_num_dims()
-    starts, ends, steps = [0] * rank, [SLICE_END] * rank, [1] * rank
-    starts[axis], ends[axis], steps[axis] = start, end, step
-    return e.add(tensor.SliceOp(x, starts, ends, steps))
+    return Formula(e, x).cut(axis, start, end, step).value
 
 
 def _slice(e: Builder, call: Call) -> SSAValue:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from .graph import Array, Element, Tensor
-from .layout import Layout
+from .graph import Array, Element
 from .products import last_in_place
 from .tflite_writer import Rule, Writer
 
@@ -40,43 +39,25 @@ def _affine(operands: list[Array], epsilon: float) -> tuple[Array, Array]:
     return factor, bias - mean * factor
 
 
-def layer_norm(e: Writer, op: tensor.LayerNormOp) -> None:
-    """Mean, squared difference, mean: the axes that `scale` covers; floats in every precision."""
-    x, layout, axes = _rows(e, op.input, op.scale)
+def norm(e: Writer, op: tensor.LayerNormOp | tensor.RmsNormOp) -> None:
+    """x/√(mean(x²) + ε)·scale, and of x - μ with a bias: by floats in every precision."""
+    rank, covered = (tensor_type(v).get_num_dims() for v in (op.input, op.scale))
+    stored, layout = last_in_place(e, op.input, covered)
+    x, axes = e.float32(stored), list(range(rank - covered, rank))
     with e.exactly():
-        mean = e.reduce("MEAN", x, axes, keepdims=True)
-        centred = e.binary("SUB", x, mean)
-        square = e.reduce("MEAN", e.binary("MUL", centred, centred), axes, keepdims=True)
-        out = e.binary("MUL", centred, _root(e, square, op.epsilon.value.data))
+        if isinstance(op, tensor.LayerNormOp):
+            x = e.binary("SUB", x, e.reduce("MEAN", x, axes, keepdims=True))
+        square = e.reduce("MEAN", e.binary("MUL", x, x), axes, keepdims=True)
+        epsilon = e.scalar(op.epsilon.value.data, Element.FLOAT32)
+        out = e.binary("MUL", x, e.apply("RSQRT", [e.binary("ADD", square, epsilon)]))
         out = e.binary("MUL", out, e.float32(e.value(op.scale)))
-        if op.bias is not None:
+        if isinstance(op, tensor.LayerNormOp) and op.bias is not None:
             out = e.binary("ADD", out, e.float32(e.value(op.bias)))
     e.bind(op.result, e.cast(out, e.stored(op.input)[0].element), layout)
 
 
-def rms_norm(e: Writer, op: tensor.RmsNormOp) -> None:
-    """x/√(mean(x²) + ε)·scale; floats in every precision."""
-    x, layout, axes = _rows(e, op.input, op.scale)
-    with e.exactly():
-        square = e.reduce("MEAN", e.binary("MUL", x, x), axes, keepdims=True)
-        out = e.binary("MUL", x, _root(e, square, op.epsilon.value.data))
-        out = e.binary("MUL", out, e.float32(e.value(op.scale)))
-    e.bind(op.result, e.cast(out, e.stored(op.input)[0].element), layout)
-
-
-def _rows(e: Writer, input: SSAValue, scale: SSAValue) -> tuple[Tensor, Layout, list[int]]:
-    """The operand in an order in which the axes that `scale` covers stand last, and these."""
-    rank, covered = (tensor_type(v).get_num_dims() for v in (input, scale))
-    x, layout = last_in_place(e, input, covered)
-    return e.float32(x), layout, list(range(rank - covered, rank))
-
-
-def _root(e: Writer, square: Tensor, epsilon: float) -> Tensor:
-    return e.apply("RSQRT", [e.binary("ADD", square, e.scalar(epsilon, Element.FLOAT32))])
-
-
 RULES: dict[type[Operation], Rule] = {
     tensor.BatchNormOp: batch_norm,
-    tensor.LayerNormOp: layer_norm,
-    tensor.RmsNormOp: rms_norm,
+    tensor.LayerNormOp: norm,
+    tensor.RmsNormOp: norm,
 }
