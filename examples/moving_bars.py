@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tonic import transforms  # pyright: ignore[reportMissingTypeStubs]
+from tonic import transforms
 from torch import Tensor, nn
 
 from triton_dsl.spiking import EventDataset, SpikingConfig, SpikingMLP

@@ -49,11 +49,11 @@ class EProp:
         kappa: float,
         feedback: Tensor | None = None,
     ) -> None:
-        wanted = (readout.out_features, layer.inputs.out_features)
         for name, weight in (("readout", readout.weight), ("feedback", feedback)):
+            wanted = (readout.out_features, layer.inputs.out_features)
             if weight is not None and weight.shape != wanted:
-                shapes = f"expected weights {list(wanted)}, got {list(weight.shape)}"
-                raise OptionError(f"{name}: {shapes}")
+                shown = f"expected weights {list(wanted)}, got {list(weight.shape)}"
+                raise OptionError(f"{name}: {shown}")
         if not 0 <= kappa <= 1:
             raise OptionError(f"kappa: expected a number from 0 to 1, got {kappa}")
         self.layer, self.readout, self.kappa, self.feedback = layer, readout, kappa, feedback

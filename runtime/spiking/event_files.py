@@ -97,17 +97,18 @@ def read_events(path: str | Path, *, camera: str | None = None) -> Recording:
         raise SourceError(f"{path}: larger than {BYTE_LIMIT} bytes; cut the recording")
     content = path.read_bytes()
     named = re.match(rb"#!AER-DAT(\d\.\d)\r?\n", content)
-    version = named[1].decode() if named else ""
-    if version == "2.0":
-        return _aedat2(path, content, camera)
-    if version == "3.1":
-        return _aedat3(path, content, camera)
-    if version == "4.0":
-        return _aedat4(path)
-    if version or path.suffix != ".bin":
-        shown = f"AEDAT {version}" if version else "another format"
-        raise SourceError(f"{path}: {shown}; expected AEDAT 2.0, 3.1 or 4.0, or N-MNIST's .bin")
-    return _nmnist(path, content)
+    match named[1].decode() if named else path.suffix:
+        case "2.0":
+            return _aedat2(path, content, camera)
+        case "3.1":
+            return _aedat3(path, content, camera)
+        case "4.0":
+            return _aedat4(path)
+        case ".bin":
+            return _nmnist(path, content)
+        case other:
+            shown = f"AEDAT {other}" if named else "another format"
+            raise SourceError(f"{path}: {shown}; expected AEDAT 2.0, 3.1, 4.0 or N-MNIST's .bin")
 
 
 def read_gestures(path: str | Path) -> list[tuple[Events, int]]:
@@ -193,14 +194,15 @@ def _aedat3(path: Path, content: bytes, name: str | None) -> Recording:
         head = content[place : place + _PACKET.size]
         if len(head) < _PACKET.size:
             raise SourceError(f"{path}: ends within the head of a packet; it is cut")
-        kind, _, size, _, overflow, _, count, _ = _PACKET.unpack(head)
-        if size < 1 or overflow < 0 or count < 0 or (kind == _POLARITY and size != 8):
+        kind, _, size, _, overflow, room, count, _ = _PACKET.unpack(head)
+        is_sound = size > 0 <= overflow and 0 <= count <= room
+        if not is_sound or (kind == _POLARITY and size != 8):
             raise SourceError(f"{path}: no packet at byte {place}; it is corrupt")
-        place += _PACKET.size + count * size
+        place += _PACKET.size + room * size
         if place > len(content):
             raise SourceError(f"{path}: ends within a packet; it is cut")
         if kind == _POLARITY:
-            words = np.frombuffer(content, "<u4", 2 * count, place - count * size)
+            words = np.frombuffer(content, "<u4", 2 * count, place - room * size)
             packets.append(words.reshape(-1, 2) + np.array([0, overflow << 31]))
     words = np.concatenate(packets)
     data, t = words[words[:, 0] & 1 == 1].T

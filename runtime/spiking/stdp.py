@@ -25,8 +25,6 @@ from torch import Tensor, nn
 from ...ir.errors import OptionError
 from .neuron import Neuron, State
 
-PAIRINGS = ("all", "nearest")
-
 
 class Traces(NamedTuple):
     """Of presynaptic neurons [N, in], and of postsynaptic ones [N, out]."""
@@ -43,7 +41,7 @@ class Stdp:
         tau_plus, tau_minus: τ in steps, above 0.
         a_plus, a_minus: A, at least 0, in units of the range of weights.
         mu_plus, mu_minus: μ, at least 0.
-        w_min, w_max: the bounds; weights are to be between them.
+        w_min, w_max: the bounds of weights.
         pairing: `all` pairs of spikes, or the `nearest` ones.
 
     Raises:
@@ -61,16 +59,14 @@ class Stdp:
     pairing: str = "all"
 
     def __post_init__(self) -> None:
-        positive = (self.tau_plus, self.tau_minus, self.w_max - self.w_min)
-        others = (self.a_plus, self.a_minus, self.mu_plus, self.mu_minus)
-        if not all(0 < value < math.inf for value in positive) or not all(
-            0 <= value < math.inf for value in others
-        ):
+        above = (self.tau_plus, self.tau_minus, self.w_max - self.w_min)
+        rest = (self.a_plus, self.a_minus, self.mu_plus, self.mu_minus)
+        fits = all(0 < n < math.inf for n in above) and all(0 <= n < math.inf for n in rest)
+        if not fits or self.pairing not in ("all", "nearest"):
             raise OptionError(
-                f"expected time constants and w_max - w_min above 0, others from 0, got {self}"
+                "expected time constants and w_max - w_min above 0, other numbers from 0, and the "
+                f"pairing all or nearest, got {self}"
             )
-        if self.pairing not in PAIRINGS:
-            raise OptionError(f"pairing: expected all or nearest, got {self.pairing!r}")
 
     @torch.no_grad()
     def step(
@@ -79,7 +75,7 @@ class Stdp:
         """The weights and traces after a step; a batch changes weights by the mean of its samples.
 
         Args:
-            weight: floats [out, in].
+            weight: floats [out, in]; what is out of bounds is brought to them.
             pre: spikes as zeros and ones [N, in] of the weights' type.
             post: [N, out].
             traces: before the step; zeros by default.
@@ -87,28 +83,28 @@ class Stdp:
         Raises:
             OptionError: shapes that do not fit.
         """
-        count = len(pre)
-        if pre.shape != (count, weight.shape[1]) or post.shape != (count, weight.shape[0]):
+        if pre.shape != (len(pre), weight.shape[1]) or post.shape != (len(pre), weight.shape[0]):
             shapes = [list(tensor.shape) for tensor in (weight, pre, post)]
             raise OptionError(f"expected [out, in], [N, in] and [N, out], got {shapes}")
         x, y = traces or (torch.zeros_like(pre), torch.zeros_like(post))
         x = self._risen(x * math.exp(-1 / self.tau_plus), pre)
         y = y * math.exp(-1 / self.tau_minus)
-        u = (weight - self.w_min) / (self.w_max - self.w_min)
-        u = (u - self.a_minus / count * u**self.mu_minus * (y.T @ pre)).clamp(min=0)
-        u = (u + self.a_plus / count * (1 - u).clamp(min=0) ** self.mu_plus * (post.T @ x)).clamp(
-            max=1
-        )
-        return self.w_min + u * (self.w_max - self.w_min), Traces(x, self._risen(y, post))
+        span = self.w_max - self.w_min
+        share, weight = span / len(pre), weight.clamp(self.w_min, self.w_max)
+        slope = ((weight - self.w_min) / span) ** self.mu_minus
+        weight = (weight - self.a_minus * share * slope * (y.T @ pre)).clamp(min=self.w_min)
+        slope = ((self.w_max - weight) / span) ** self.mu_plus
+        weight = (weight + self.a_plus * share * slope * (post.T @ x)).clamp(max=self.w_max)
+        return weight, Traces(x, self._risen(y, post))
 
     def run(
         self, weight: Tensor, pre: Tensor, post: Tensor, traces: Traces | None = None
     ) -> tuple[Tensor, Traces]:
         """The weights and traces after recorded trains [T, N, in] and [T, N, out]; see `step`."""
+        traces = traces or Traces(*(weight.new_zeros(train.shape[1:]) for train in (pre, post)))
         for before, after in zip(pre, post, strict=True):
             weight, traces = self.step(weight, before, after, traces)
-        none = Traces(weight.new_zeros(pre.shape[1:]), weight.new_zeros(post.shape[1:]))
-        return weight, traces or none
+        return weight, traces
 
     def _risen(self, trace: Tensor, spikes: Tensor) -> Tensor:
         return trace + spikes if self.pairing == "all" else torch.where(spikes > 0, 1.0, trace)
@@ -118,7 +114,7 @@ class StdpLayer(nn.Module):
     """A product with weights and neurons, whose weights learn while they run in training mode.
 
     Args:
-        linear: the product, changed in place; its weights are to be within the bounds of `rule`.
+        linear: the product, whose weights are changed in place.
         neuron: the neurons.
         rule: how the weights learn.
     """

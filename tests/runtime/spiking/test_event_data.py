@@ -47,7 +47,7 @@ def test_a_train_is_a_count_of_events(rows: Rows, steps: int, dt: float, start: 
 @settings(deadline=None, max_examples=40)
 @given(EVENTS, st.integers(1, 10), st.sampled_from([50, 100, 250]))
 def test_as_frames_of_tonic(rows: Rows, steps: int, dt: int) -> None:
-    from tonic.transforms import ToFrame  # pyright: ignore[reportMissingTypeStubs]
+    from tonic.transforms import ToFrame
 
     # Of no events tonic's frames have rows and columns the other way.
     events = np.sort(array([*rows, (0, 0, 0, True)]), order="t")
@@ -101,7 +101,7 @@ def test_items_and_batches() -> None:
 
 
 def test_transforms_of_tonic() -> None:
-    from tonic import transforms  # pyright: ignore[reportMissingTypeStubs]
+    from tonic import transforms
 
     chain = transforms.Compose([transforms.CropTime(max=94), transforms.MergePolarities()])
     dataset = EventDataset(SOURCE, (5, 4, 1), steps=5, dt=20, start=0, transform=chain)
@@ -143,7 +143,7 @@ def test_spiking_speech(tmp_path_factory: Any, rows: list[list[tuple[int, int]]]
 
 
 def test_spiking_speech_as_tonic_reads_it(tmp_path: Path) -> None:
-    from tonic.datasets import hsd  # pyright: ignore[reportMissingTypeStubs]
+    from tonic.datasets import hsd
 
     rng = np.random.default_rng(0)
     times, units = np.sort(rng.random((3, 50))), rng.integers(0, 700, (3, 50))

@@ -60,13 +60,15 @@ HEADER3 = (
 )
 
 
-def packet3(events: list[Event], kind: int = 1, valid: int = 1, overflow: int = 0) -> bytes:
-    """A packet of AEDAT 3.1: its head of 28 bytes, then eight bytes an event."""
+def packet3(
+    events: list[Event], kind: int = 1, valid: int = 1, overflow: int = 0, room: int = 0
+) -> bytes:
+    """A packet of AEDAT 3.1: its head of 28 bytes, eight bytes an event, and room for more."""
     count = len(events)
-    content = struct.pack("<hhiiiiii", kind, 1, 8, 4, overflow, count, count, count * valid)
+    content = struct.pack("<hhiiiiii", kind, 1, 8, 4, overflow, count + room, count, count * valid)
     for x, y, t, p in events:
         content += struct.pack("<Ii", x << 17 | y << 2 | p << 1 | valid, t)
-    return content
+    return content + b"\1" * 8 * room
 
 
 def nmnist(events: list[Event]) -> bytes:
@@ -92,7 +94,7 @@ def test_aedat2(tmp_path: Path, camera: str, width: int, height: int, data: Any)
 
 
 def test_aedat2_as_tonic_reads_it(tmp_path: Path) -> None:
-    from tonic.io import read_davis_346  # pyright: ignore[reportMissingTypeStubs]
+    from tonic.io import read_davis_346
 
     rng = np.random.default_rng(0)
     events = [(int(x), int(y), k, k % 2) for k, (x, y) in enumerate(rng.integers(0, 260, (200, 2)))]
@@ -115,7 +117,8 @@ def test_aedat2_leaves_out_frames_and_begins_after_text(tmp_path: Path) -> None:
 @given(st.lists(events_of(128, 128), max_size=3), st.integers(0, 3))
 def test_aedat3(tmp_path: Path, packets: list[list[Event]], overflow: int) -> None:
     noise = packet3([(1, 2, 3, 1)], kind=0) + packet3([(1, 2, 3, 1)], valid=0)
-    content = HEADER3 + b"".join(packet3(p, overflow=overflow) + noise for p in packets)
+    parts = [packet3(part, overflow=overflow, room=overflow % 2) + noise for part in packets]
+    content = HEADER3 + b"".join(parts)
     (tmp_path / "a.aedat").write_bytes(content)
     expected = [(x, y, t + (overflow << 31), p) for part in packets for x, y, t, p in part]
     assert rows(read_events(tmp_path / "a.aedat").events) == expected

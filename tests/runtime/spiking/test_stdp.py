@@ -153,3 +153,12 @@ def test_rules_that_are_refused(wrong: dict[str, Any]) -> None:
 def test_shapes_that_are_refused() -> None:
     with pytest.raises(OptionError, match=r"expected \[out, in\]"):
         Stdp().step(torch.rand(2, 3), torch.zeros(1, 2), torch.zeros(1, 2))
+
+
+def test_nothing_changes_without_spikes() -> None:
+    start = torch.rand(4, 3) * 1.7 - 1
+    rule = Stdp(mu_plus=0.3, mu_minus=0.3, w_min=-1.0, w_max=0.7)
+    weight, _ = rule.run(start, torch.zeros(50, 2, 3), torch.zeros(50, 2, 4))
+    assert torch.equal(weight, start)
+    weight, _ = rule.run(start * 9, torch.ones(1, 2, 3), torch.ones(1, 2, 4))
+    assert ((weight >= -1) & (weight <= 0.7)).all()
