@@ -49,6 +49,7 @@ from .shape import (
     UnsqueezeOp,
     require_inside,
 )
+from .storage import ConstantOp
 
 
 class _AlongOp(InferredOp, ABC):
@@ -345,7 +346,12 @@ class OneHotOp(InferredOp):
 
     def decompose(self, indices: Formula, on: Formula, off: Formula) -> Formula:
         places = indices.convert(i64).of(UnsqueezeOp, axes=[self.position])
-        return places.compare("eq", places.array(self._classes())).choose(on, off)
+        hit = places.compare("eq", places.array(self._classes()))
+        owners = [value.owner for value in (self.on, self.off)]
+        known = [str(o.value.get_values()[0]) for o in owners if isinstance(o, ConstantOp)]
+        # Converted where that gives 1 and 0, but for -0: it is quicker than a choice.
+        plain = known in (["1", "0"], ["1.0", "0.0"])
+        return hit.convert(on.element) if plain else hit.choose(on, off)
 
 
 @irdl_op_definition

@@ -1,5 +1,6 @@
 """One-hot codes on every engine, and as front ends read them, against NumPy and other engines."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,24 +9,31 @@ import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from xdsl.context import Context
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.from_torch import from_torch
+from triton_dsl.passes.decompose import DecomposePass
 
 TARGETS = ("pytorch", "onnx", "tflite", "native")
 
 
-def module_of(indices: str, element: str, result: str, depth: int, axis: int) -> Any:
-    number = {"f32": "2.5", "f16": "2.5", "f64": "2.5", "i1": "true"}.get(element, "7")
-    other = {"f32": "-1.0", "f16": "-1.0", "f64": "-1.0", "i1": "false"}.get(element, "-3")
+NUMBERS = {"f": ("2.5", "-1.0"), "i": ("7", "-3"), "i1": ("true", "false")}
+"""What is chosen from, by the type or its first letter."""
+
+
+def module_of(
+    indices: str, element: str, result: str, depth: int, axis: int, ends: Sequence[str] = ()
+) -> Any:
+    on, off = ends or NUMBERS.get(element, NUMBERS[element[0]])
     return parse_module(
         f"""
         func.func @forward(%i: tensor<{indices}>) -> tensor<{result}> {{
-          %on = tensor.constant dense<{number}> : tensor<{element}>
-          %off = tensor.constant dense<{other}> : tensor<{element}>
+          %on = tensor.constant dense<{on}> : tensor<{element}>
+          %off = tensor.constant dense<{off}> : tensor<{element}>
           %y = tensor.one_hot %i, %on, %off {{depth = {depth} : i64, axis = {axis} : i64}}
             : (tensor<{indices}>, tensor<{element}>, tensor<{element}>) -> tensor<{result}>
           func.return %y : tensor<{result}>
@@ -79,6 +87,28 @@ def test_of_one_index_and_of_far_ones(target: str) -> None:
     wanted = expected(ends, 3, 1, 2.5, -1.0)
     for (value,) in (run_module(far, [ends]), run_target(far, target, [ends])[1]):
         np.testing.assert_array_equal(value, wanted)
+
+
+@pytest.mark.parametrize(
+    ("element", "on", "off"),
+    [
+        *(("f32", *ends) for ends in (("1.0", "0.0"), ("0.0", "1.0"), ("1.0", "-0.0"))),
+        *(("f64", "1.0", "0.0"), ("i8", "1", "0"), ("i64", "0", "1"), ("i1", "true", "false")),
+        ("i1", "false", "true"),
+    ],
+)
+def test_of_ones_and_zeros(element: str, on: str, off: str) -> None:
+    module = module_of("?xi64", element, f"?x3x{element}", 3, -1, (on, off))
+    given = np.array([0, -1, 2])
+    values = [{"true": True, "false": False}.get(end) for end in (on, off)]
+    if None in values:
+        values = [float(end) for end in (on, off)]
+    wanted = expected(given, 3, -1, *values)
+    DecomposePass().apply(Context(), copy := module.clone())
+    assert "tensor.one_hot" not in str(copy)
+    for (value,) in (run_module(module, [given]), run_module(copy, [given])):
+        np.testing.assert_array_equal(value, wanted)
+        np.testing.assert_array_equal(np.signbit(value.astype(float)), np.signbit(wanted * 1.0))
 
 
 class Codes(torch.nn.Module):
