@@ -42,7 +42,7 @@ from ...ir.errors import SourceError
 from ...ir.locations import file_location
 from .graph import FIELDS, MODELS, RESET, Array, Graph, Node, unit_delays
 from .shapes import Shape, flatten_axes, group_count, kernel, window
-from .values import floats, one_number, weights
+from .values import block_diagonal, floats, one_number, weights
 
 NODE = "nir.node"
 """The attribute of a projection that says which primitive it was, where NIR has several ways."""
@@ -289,6 +289,9 @@ class _Builder:
         kind, options, marks = node.kind, ProjectionOptions(), dict[str, Attribute]()
         if kind in ("Affine", "Linear"):
             matrix = weights(node.array("weight"), f"{says}: weight")
+            if matrix.ndim > 2:
+                marks["kind"] = StringAttr(kind)
+                matrix = block_diagonal(matrix, says)
             options["weights"] = self.parameter(name, "weight", matrix.T)
         elif kind == "Scale":
             values = weights(node.array("scale"), f"{says}: scale")
@@ -321,15 +324,15 @@ class _Builder:
         return options, marks
 
     def bias(self, name: str, node: Node) -> Array:
-        values, channels = (
-            floats(node.array("bias"), f"{self.says(name)}: bias"),
-            (node.array("weight").shape[0],),
-        )
+        values = floats(node.array("bias"), f"{self.says(name)}: bias")
+        weight = node.array("weight")
+        channels = weight.shape[:1] if node.kind.startswith("Conv") else weight.shape[:-1]
         try:
-            return np.broadcast_to(values, channels)
+            return np.broadcast_to(values, channels).reshape(-1)
         except ValueError:
+            shown = channels[0] if len(channels) == 1 else list(channels)
             raise SourceError(
-                f"{self.says(name)}: expected a bias of {channels[0]}, got {list(values.shape)}"
+                f"{self.says(name)}: expected a bias of {shown}, got {list(values.shape)}"
             ) from None
 
     def delay(self, name: str) -> tuple[ProjectionOptions, dict[str, Attribute]]:

@@ -127,12 +127,12 @@ def _own_input(node: Node, where: str) -> Shape | None:
         shape = None if stated is None else sizes(node, name, where)
     elif kind in ("Affine", "Linear"):
         weight = node.array("weight")
-        if weight.ndim != 2:
+        if weight.ndim < 2:
             raise SourceError(
-                f"{where}: expected a weight [out, in], got {list(weight.shape)}; "
-                "split the node or flatten what it takes"
+                f"{where}: expected a weight [out, in], or [more…, out, in], got "
+                f"{list(weight.shape)}"
             )
-        shape = (weight.shape[1],)
+        shape = (*weight.shape[:-2], weight.shape[-1])
     elif kind.startswith("Conv"):
         axes = 1 if kind == "Conv1d" else 2
         weight = node.array("weight")
@@ -162,7 +162,7 @@ def _output(node: Node, shape: Shape, where: str) -> Shape:
     """What a node gives for the shape that it takes."""
     kind = node.kind
     if kind in ("Affine", "Linear"):
-        return (node.array("weight").shape[0],)
+        return node.array("weight").shape[:-1]
     if kind.startswith("Conv") or kind.endswith("Pool2d"):
         return _window_output(node, shape, where)
     if kind == "Flatten":

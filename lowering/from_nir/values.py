@@ -7,6 +7,9 @@ import numpy as np
 from ...ir.errors import SourceError
 from .graph import Array
 
+MATRIX_LIMIT = 1 << 28
+"""The most numbers of a matrix that stands for several."""
+
 
 def one_number(values: Array) -> float | None:
     """The one finite number that f64 `values` repeat, bit for bit."""
@@ -26,6 +29,26 @@ def floats(values: Array, what: str) -> Array:
         if np.array_equal(changed.astype(native.dtype), native):
             return changed
     raise SourceError(f"{what} has integers that no float64 holds")
+
+
+def block_diagonal(values: Array, what: str) -> Array:
+    """Matrices [more…, out, in], each of which has rows of the input to itself, as one matrix."""
+    *more, out, taken = values.shape
+    count = int(np.prod(more))
+    if count * values.size > MATRIX_LIMIT:
+        raise SourceError(f"{what}: {count} matrices of {[out, taken]} are too many for one node")
+    joined = np.zeros((count, out, count, taken), values.dtype)
+    places = np.arange(count)
+    joined[places, :, places] = values.reshape(count, out, taken)
+    return joined.reshape(count * out, count * taken)
+
+
+def blocks(matrix: Array, more: tuple[int, ...]) -> Array:
+    """What `block_diagonal` made a matrix of; other numbers in it are lost."""
+    count = int(np.prod(more))
+    parted = matrix.reshape(count, len(matrix) // count, count, -1)
+    places = np.arange(count)
+    return parted[places, :, places].reshape(*more, *parted.shape[1::2])
 
 
 def weights(values: Array, what: str) -> Array:

@@ -18,6 +18,7 @@ from ...ir.errors import LoweringError
 from ..from_nir.graph import FIELDS, MODELS, RESET, Node, Value
 from ..from_nir.network import NODE
 from ..from_nir.shapes import named_padding
+from ..from_nir.values import block_diagonal, blocks
 
 KINDS = {model: kind for kind, model in MODELS.items()}
 """The primitive of each neuron model that NIR has."""
@@ -144,6 +145,14 @@ def _weights(op: ProjectionOp, channel_axis: int) -> Array:
 def _linear(op: ProjectionOp) -> list[Node]:
     source, target = (tuple(end.shape.get_values()) for end in op.ends())
     weight = np.ascontiguousarray(_weights(op, 1).T)
+    more = source[:-1]
+    if "kind" in marks(op) and more == target[:-1]:
+        parted = blocks(weight, more)
+        if np.array_equal(block_diagonal(parted, op.sym_name.data), weight, equal_nan=True):
+            if op.bias is None:
+                return [Node("Linear", {"weight": parted})]
+            bias = values_of(op.bias).reshape(target)
+            return [Node("Affine", {"weight": parted, "bias": bias})]
     if target != (len(weight),):
         raise Inexpressible(
             f"@{op.sym_name.data}: Linear gives [{len(weight)}], and NIR cannot make "

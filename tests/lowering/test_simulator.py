@@ -156,6 +156,30 @@ def test_floats_are_summed_by_events_alone() -> None:
         assert runner.used == "event"
 
 
+@pytest.mark.parametrize("engine", ["event", "dense"])
+def test_a_weight_that_is_infinite_reaches_every_sum(engine: Engine) -> None:
+    """0·∞ is no number, so a neuron that has such a weight is silent but where all inputs fire."""
+    weight = np.array([[np.inf, 1, 0.5], [1, 0.25, 0.5], [-np.inf, 1, 1]], np.float32)
+    module = parse_module("""
+func.func @forward(%s: !spike.train<?x?x3>) -> !spike.train<?x?x3> {
+  %w = tensor.parameter "w" : tensor<3x3xf32>
+  %i = spike.linear %s, %w : !spike.train<?x?x3>, tensor<3x3xf32> -> tensor<?x?x3xf32>
+  %o = spike.integrate_fire %i : (tensor<?x?x3xf32>) -> !spike.train<?x?x3>
+  func.return %o : !spike.train<?x?x3>
+}""")
+    attach_store(module, ParameterStore.of({"w": np.ascontiguousarray(weight.T)}))
+    x = np.random.default_rng(0).random((40, 5, 3)) < 0.6
+    x[:, 0] = True
+    v, wanted = np.zeros((5, 3)), np.zeros((40, 5, 3), bool)
+    with np.errstate(invalid="ignore"):
+        for t in range(40):
+            v = v + (x[t, :, None, :] * weight.astype(np.float64)).sum(-1)
+            wanted[t] = v >= 1
+            v = np.where(wanted[t], v - 1, v)
+        np.testing.assert_array_equal(simulator(module, engine)(x), wanted)
+    assert wanted[:, 0, 0].all() and wanted[:, 1:, 1].any()
+
+
 def test_both_engines_are_tried_where_much_fires() -> None:
     runner = simulator(network())
     used: set[str] = set()

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import store_of
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_nir import import_nir
 from triton_dsl.lowering.targets import compile_to_target
 
@@ -248,3 +250,63 @@ def test_the_files_timing_comes_back() -> None:
     found, again = read_back(exported(module))
     assert found.metadata == {"dt": 2e-3, "integration": "exact"}
     assert_same_module(again, module)
+
+
+def _ones(*shape: int) -> Any:
+    return np.ones(shape, np.float32)
+
+
+NODES: dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]] = {
+    "Affine": (nir.Affine(_ones(3, 2), _ones(3)), (2,), (3,)),
+    "Affine of each row": (nir.Affine(_ones(4, 3, 2), _ones(4, 3)), (4, 2), (4, 3)),
+    "Linear": (nir.Linear(_ones(3, 2)), (2,), (3,)),
+    "Linear of each row": (nir.Linear(_ones(2, 4, 3, 2)), (2, 4, 2), (2, 4, 3)),
+    "Scale": (nir.Scale(_ones(3, 2)), (3, 2), (3, 2)),
+    "Conv1d": (nir.Conv1d(7, _ones(3, 2, 3), 1, 1, 1, 1, _ones(3)), (2, 7), (3, 7)),
+    "Conv2d": (
+        nir.Conv2d((6, 7), _ones(4, 1, 3, 3), (2, 1), (1, 1), (1, 1), 2, _ones(4)),
+        (2, 6, 7),
+        (4, 3, 7),
+    ),
+    "SumPool2d": (nir.SumPool2d(*np.array([[2, 2], [2, 2], [0, 0]])), (2, 6, 6), (2, 3, 3)),
+    "AvgPool2d": (nir.AvgPool2d(*np.array([[2, 3], [2, 1], [1, 1]])), (2, 6, 6), (2, 4, 6)),
+    "Flatten": (nir.Flatten({"input": np.array([2, 3, 4])}, 1, 2), (2, 3, 4), (2, 12)),
+    "Delay": (nir.Delay(np.array([1e-4, 0.0, 3e-4])), (3,), (3,)),
+    "Threshold": (nir.Threshold(_ones(3)), (3,), (3,)),
+    "I": (nir.I(_ones(3)), (3,), (3,)),
+    "LI": (nir.LI(_ones(3), _ones(3), _ones(3)), (3,), (3,)),
+    "IF": (nir.IF(_ones(3), _ones(3), _ones(3)), (3,), (3,)),
+    "LIF": (nir.LIF(*[_ones(3, 2)] * 5), (3, 2), (3, 2)),
+    "CubaLI": (nir.CubaLI(*[_ones(3)] * 5), (3,), (3,)),
+    "CubaLIF": (nir.CubaLIF(*[_ones(3)] * 7), (3,), (3,)),
+}
+"""A node of every kind, what it takes and what it gives."""
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_each_kind_of_node_comes_back(name: str) -> None:
+    node, taken, given = NODES[name]
+    nodes = {"i": nir.Input(np.array(taken)), "n": node, "o": nir.Output(np.array(given))}
+    graph = nir.NIRGraph(nodes, [("i", "n"), ("n", "o")], type_check=False)
+    module = import_nir(graph)
+    found, again = read_back(exported(module))
+    assert_same_graph(found, graph)
+    assert_same_module(again, module)
+
+
+def test_every_kind_of_node_is_there() -> None:
+    kinds = set(nir.ir.__all__) - {"NIRNode", "dict2NIRNode", "str2NIRNode"}
+    assert kinds == {name.split()[0] for name in NODES} | {"Input", "Output", "NIRGraph"}
+
+
+@pytest.mark.parametrize("target", ["interpreter", "pytorch", "onnx", "native"])
+def test_matrices_of_each_row(target: str) -> None:
+    """An Affine whose weight has more axes multiplies each row of its input by its own matrix."""
+    rng = np.random.default_rng(0)
+    weight, bias = (rng.standard_normal(s).astype(np.float32) for s in ((2, 4, 3, 5), (2, 4, 3)))
+    graph = nir.NIRGraph.from_list(nir.Affine(weight, bias))
+    x = rng.standard_normal((6, 2, 2, 4, 5)).astype(np.float32)
+    module = import_nir(graph)
+    run = run_module(module, [x]) if target == "interpreter" else run_target(module, target, [x])[1]
+    wanted = np.einsum("rcoi,tnrci->tnrco", weight.astype(np.float64), x) + bias
+    np.testing.assert_allclose(run[0], wanted, rtol=1e-5, atol=1e-5)
