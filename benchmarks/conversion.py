@@ -1,15 +1,16 @@
 """Conversion of trained float networks to spiking ones, beside other converters.
 
     python benchmarks/conversion.py --models FOLDER --data FOLDER [--networks mnist_mlp,mnist_cnn]
-        [--timesteps 1,2,4,8,16] [--calibration 2000] [--images 10000] [--seed 0] [--json]
+        [--timesteps 1,2,4,8,16] [--calibration 2000] [--images 10000] [--seeds 0] [--json]
 
 FOLDER of the models holds `mnist_mlp.safetensors` (Flatten, Linear 784-256, ReLU, Linear 256-10)
 and `mnist_cnn.safetensors` (Conv 1-16 3x3, ReLU, AvgPool 2, Conv 16-32 3x3, ReLU, AvgPool 2,
 Flatten, Linear 1568-128, ReLU, Linear 128-10), with the names of `torch.nn.Sequential`; FOLDER of
 the data holds MNIST as idx files. Calibration looks at training images alone, without their labels,
 and nothing is trained. Accuracy is over the first `--images` test images; spikes are those of
-hidden neurons, a test image. Ours runs on the reference interpreter. SpikingJelly and Sinabs join
-when they are installed (`pip install spikingjelly sinabs`).
+hidden neurons, a test image; ours are means over draws of the calibration images. Ours runs on the
+reference interpreter. SpikingJelly and Sinabs join when they are installed (`pip install
+spikingjelly sinabs`).
 """
 
 from __future__ import annotations
@@ -149,22 +150,30 @@ def measure(options: argparse.Namespace, name: str) -> Iterator[Figure]:
     test = images(folder, "t10k")[: options.images]
     labels = idx(folder / "t10k-labels-idx1-ubyte.gz")[: options.images]
     training = images(folder, "train")
-    chosen = np.random.default_rng(options.seed).permutation(len(training))
-    calibration = training[np.sort(chosen[: options.calibration])]
+    draws = [
+        training[
+            np.sort(np.random.default_rng(seed).permutation(len(training))[: options.calibration])
+        ]
+        for seed in options.seeds
+    ]
     float_program = program(LAYERS[name], arrays)
     (scores,) = run_spiking(float_program, [test]).results
     yield Figure(name, "float", 0, 100 * float(np.mean(scores.argmax(1) == labels)), 0.0, 0.0)
     for timesteps in options.timesteps:
-        started = perf_counter()
-        spiking = convert_to_snn(float_program, calibration, timesteps)
-        seconds = perf_counter() - started
-        run = run_spiking(spiking, [test])
-        accuracy = 100 * float(np.mean(run.results[0].argmax(1) == labels))
-        yield Figure(name, "ours", timesteps, accuracy, float(run.total.mean()), seconds)
+        figures: list[tuple[float, float, float]] = []
+        for calibration in draws:
+            started = perf_counter()
+            spiking = convert_to_snn(float_program, calibration, timesteps)
+            seconds = perf_counter() - started
+            run = run_spiking(spiking, [test])
+            accuracy = 100 * float(np.mean(run.results[0].argmax(1) == labels))
+            figures.append((accuracy, float(run.total.mean()), seconds))
+        accuracy, spikes, seconds = (float(mean) for mean in np.mean(figures, axis=0))
+        yield Figure(name, "ours", timesteps, accuracy, spikes, seconds)
     if options.ours:
         return
     started = perf_counter()
-    for converter, peer in installed_converters(torch_module(LAYERS[name], arrays), calibration):
+    for converter, peer in installed_converters(torch_module(LAYERS[name], arrays), draws[0]):
         seconds = perf_counter() - started
         for timesteps in options.timesteps:
             found, spikes = peer(test, timesteps)
@@ -184,11 +193,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--timesteps", default="1,2,4,8,16")
     parser.add_argument("--calibration", type=int, default=2000)
     parser.add_argument("--images", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0, help="which training images calibrate")
+    parser.add_argument("--seeds", default="0", help="draws of the training images that calibrate")
     parser.add_argument("--ours", action="store_true", help="leave out other converters")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     options.timesteps = [int(part) for part in options.timesteps.split(",")]
+    options.seeds = [int(part) for part in options.seeds.split(",")]
     rows: list[Figure] = []
     for name in options.networks.split(","):
         for row in measure(options, name):

@@ -29,9 +29,6 @@ from .models import Model, import_for
 BATCH = 128
 """Samples run at a time when thresholds are looked for."""
 
-CORRECTION_SAMPLES = 512
-"""The most samples that corrections use: they keep what all of them need."""
-
 COUNTED = ("spike.integrate_fire", "spike.attention")
 """The ops whose spikes are counted; others only move them."""
 
@@ -43,8 +40,9 @@ def convert_to_snn(
     *,
     calibrator: ThresholdCalibrator | None = None,
     converter: LayerConverter | None = None,
-    correct: str = "bias",
-    readout: str = "weighted",
+    correct: str = "weights",
+    price: float = 0.004,
+    pools: str = "auto",
     function: str = "forward",
 ) -> ModuleOp:
     """A spiking program for a float one, calibrated on samples without labels.
@@ -54,10 +52,12 @@ def convert_to_snn(
             see `models.import_model`.
         samples: inputs [count, …]: an array for the one argument, one for each, or by name.
         timesteps: T.
-        calibrator: how thresholds are found; by default `qcfs`, one a layer, for T steps.
+        calibrator: how thresholds follow from activations; by default they are found by simulation.
         converter: the rules; those of the pass by default.
-        correct: `bias` or `none`, as for `convert-ann-to-snn`.
-        readout: `weighted` or `mean`, as for `convert-ann-to-snn`.
+        correct: `weights`, `bias` or `none`, as for `convert-ann-to-snn`.
+        price: of a spike of every neuron, as a share of the information in the result: the
+            higher, the fewer spikes.
+        pools: where neurons stand, as for `convert-ann-to-snn`.
         function: the function to convert.
 
     Raises:
@@ -66,7 +66,7 @@ def convert_to_snn(
         PassError: an activation is not finite on the samples.
     """
     options = ConvertAnnToSnnPass(
-        timesteps=timesteps, correct=correct, readout=readout, function=function
+        timesteps=timesteps, correct=correct, price=price, pools=pools, function=function
     )
     named = isinstance(samples, Mapping)
     examples = samples if named else [samples] if isinstance(samples, np.ndarray) else samples
@@ -77,9 +77,8 @@ def convert_to_snn(
     entry = entry_function(result, function)
     arrays = _named(samples, len(entry.body.block.args))
     batches = bind_samples(entry, arrays, size=BATCH)
-    calibrator = calibrator or ThresholdCalibrator(timesteps=timesteps)
-    balance(result, batches, calibrator, function=function)
-    batches = bind_samples(entry, arrays, size=BATCH, limit=CORRECTION_SAMPLES)
+    if calibrator is not None:
+        balance(result, batches, calibrator, function=function)
     convert(result, options, batches, converter)
     verify_module(result)
     return result

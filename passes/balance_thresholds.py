@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects.inference import tensor_type
@@ -25,10 +25,7 @@ from .convert_ann_to_snn.neurons import HALF, activations, annotate, bound_of
 from .quantize_activations.activation_histograms import BINS, greatest, histograms
 
 METHODS = ("max", "percentile", "mse", "qcfs")
-GRANULARITIES = ("auto", "layer", "channel")
-
-FEW = 0.1
-"""The share of all spikes up to which a layer gets a threshold a channel with `per=auto`."""
+GRANULARITIES = ("layer", "channel")
 
 CANDIDATES = 120
 """How many thresholds up to the greatest activation are tried."""
@@ -47,23 +44,19 @@ class ThresholdCalibrator:
     Attributes:
         method: one of the above.
         per: `layer` for one threshold an activation, `channel` for one a channel, which errs less
-            and spikes more; `auto` for one a channel where less than a tenth of all spikes are.
+            and spikes more.
         timesteps: the steps that the converted program will run.
         percentile: of the method of that name.
         initial: the potential of a neuron before the first step, as a share of its threshold.
         levels: of the method `qcfs`; `timesteps` by default.
-        spare: of all thresholds whose error is at most 1 + `spare` times the least, the largest is
-            taken, since it makes the fewest spikes. That is for the layer with most spikes; others
-            get as much less as they spike less.
     """
 
     method: str = "qcfs"
-    per: str = "auto"
+    per: str = "layer"
     timesteps: int = 32
     percentile: float = 99.9
     initial: float = HALF
     levels: int | None = None
-    spare: float = 0.02
 
     def __post_init__(self) -> None:
         for what, value, allowed in (
@@ -79,8 +72,6 @@ class ThresholdCalibrator:
             raise OptionError(f"expected a percentile up to 100, got {self.percentile}")
         if not 0 <= self.initial < 1:
             raise OptionError(f"expected initial from 0 to below 1, got {self.initial}")
-        if not self.spare >= 0:
-            raise OptionError(f"expected spare of at least 0, got {self.spare}")
 
     def calibrate(
         self, program: ModuleOp, samples: Iterable[Sequence[Array]], *, function: str = "forward"
@@ -102,47 +93,14 @@ class ThresholdCalibrator:
         batches = list(samples)
         if not layers:
             return []
-        axes: list[int | None] = [None] * len(layers)
-        if self.per == "channel":
-            axes = [_channels(op.results[0]) for op in layers]
-        thresholds, spikes = self._calibrate(program, layers, axes, batches, function)
-        if self.per != "auto":
-            return thresholds
-        few = [i for i, count in enumerate(spikes) if count <= FEW * sum(spikes)]
-        if few:
-            chosen = [layers[i] for i in few]
-            axes = [_channels(op.results[0]) for op in chosen]
-            finer, _ = self._calibrate(program, chosen, axes, batches, function, spare=0.0)
-            for index, threshold in zip(few, finer, strict=True):
-                thresholds[index] = threshold
-        return thresholds
-
-    def _calibrate(
-        self,
-        program: ModuleOp,
-        ops: Sequence[Operation],
-        axes: Sequence[int | None],
-        samples: Sequence[Sequence[Array]],
-        function: str,
-        *,
-        spare: float | None = None,
-    ) -> tuple[list[Array], list[float]]:
-        """The thresholds of `ops`, and about how many spikes a step that makes."""
-        values = [op.results[0] for op in ops]
-        highest = greatest(program, values, axes, samples, function)
-        counts = histograms(program, values, axes, highest, samples, function)
-        groups = list(zip(ops, highest, counts, strict=True))
-        plain = [self.thresholds(high, count, bound_of(op), 0.0) for op, high, count in groups]
-        spikes = [_expected(t, h, c) for t, (_, h, c) in zip(plain, groups, strict=True)]
-        # What can be spared is where most spikes are.
-        most = max(*spikes, float(np.finfo(np.float64).tiny))
-        allowed = self.spare if spare is None else spare
-        limits = [
-            self.thresholds(high, count, bound_of(op), allowed * share / most)
-            for (op, high, count), share in zip(groups, spikes, strict=True)
+        values = [op.results[0] for op in layers]
+        axes = [_channels(value) if self.per == "channel" else None for value in values]
+        highest = greatest(program, values, axes, batches, function)
+        counts = histograms(program, values, axes, highest, batches, function)
+        return [
+            _shaped(self.thresholds(high, count, bound_of(op)), op.results[0], axis)
+            for op, axis, high, count in zip(layers, axes, highest, counts, strict=True)
         ]
-        shaped = [_shaped(t, v, axis) for t, v, axis in zip(limits, values, axes, strict=True)]
-        return shaped, spikes
 
     def annotate(
         self, program: ModuleOp, thresholds: Sequence[Array], *, function: str = "forward"
@@ -166,7 +124,6 @@ class ThresholdCalibrator:
         highest: NDArray[np.float64],
         counts: NDArray[np.int64],
         bound: float | None,
-        spare: float,
     ) -> NDArray[np.float64]:
         """One threshold a group.
 
@@ -174,16 +131,13 @@ class ThresholdCalibrator:
             highest: the greatest activation of each group; 0 where none is positive.
             counts: the histogram of the positive ones, [groups, BINS].
             bound: the most that an activation can be.
-            spare: how much more than the least error is allowed.
         """
-        estimates = [
-            self._threshold(h, c, spare) for h, c in zip(highest.tolist(), counts, strict=True)
-        ]
+        estimates = [self._threshold(h, c) for h, c in zip(highest.tolist(), counts, strict=True)]
         fallback = max(estimates) if max(estimates) > 0 else 1.0
         chosen = np.array([value if value > 0 else fallback for value in estimates])
         return chosen if bound is None else np.minimum(chosen, bound)
 
-    def _threshold(self, highest: float, counts: NDArray[np.int64], spare: float) -> float:
+    def _threshold(self, highest: float, counts: NDArray[np.int64]) -> float:
         if highest <= 0 or self.method == "max":
             return highest
         centres = (np.arange(BINS) + 0.5) * (highest / BINS)
@@ -198,8 +152,7 @@ class ThresholdCalibrator:
         said = np.floor(centres * steps / candidates[:, None] + initial)
         said = np.clip(said, 0, steps) * (candidates[:, None] / steps)
         errors = ((said - centres) ** 2) @ counts
-        good = errors <= (1 + spare) * errors.min()
-        return float(candidates[good].max())
+        return float(candidates[errors.argmin()])
 
 
 def _channels(value: SSAValue) -> int | None:
@@ -213,21 +166,14 @@ def _shaped(thresholds: Array, value: SSAValue, axis: int | None) -> Array:
     return thresholds.reshape([-1 if a == axis else 1 for a in range(1, rank)])
 
 
-def _expected(
-    thresholds: NDArray[np.float64], highest: NDArray[np.float64], counts: NDArray[np.int64]
-) -> float:
-    """About how many spikes a step the neurons fire on the samples."""
-    centres = (np.arange(BINS) + 0.5) * (highest[:, None] / BINS)
-    return float((np.minimum(centres / thresholds[:, None], 1.0) * counts).sum())
-
-
 @dataclass(frozen=True)
 class BalanceThresholdsPass(ModulePass):
     """Note on each activation the threshold of the neurons that `convert-ann-to-snn` makes of it.
 
     Runs the float program on sample inputs with the reference interpreter. A neuron with the
     threshold θ says at most θ, in steps of θ/T; the pass weighs what is cut off against how coarse
-    the steps are. The program computes what it did before.
+    the steps are. The program computes what it did before. What is noted holds: without it,
+    `convert-ann-to-snn` finds thresholds by simulation if it has samples.
 
         %h = tensor.relu %z : (tensor<?x256xf32>) -> tensor<?x256xf32>
         // becomes
@@ -246,8 +192,8 @@ class BalanceThresholdsPass(ModulePass):
     method: str = "qcfs"
     """`qcfs` or `mse` (least squared error at T steps), `percentile`, or `max`."""
 
-    per: str = "auto"
-    """One threshold a `layer` or a `channel`; `auto`: a channel in layers that spike little."""
+    per: str = "layer"
+    """One threshold a `layer` or a `channel`."""
 
     timesteps: int = 32
     """T: the steps that the converted program will run."""
@@ -261,10 +207,6 @@ class BalanceThresholdsPass(ModulePass):
 
     levels: int | None = None
     """For `method=qcfs`: the levels of the activation; `timesteps` by default."""
-
-    spare: int | float = 0.02
-    """Take the largest threshold, which spikes least, whose error is at most so much above the
-    least one."""
 
     samples: int | None = None
     """Use the first so many samples; all by default."""
@@ -300,7 +242,6 @@ class BalanceThresholdsPass(ModulePass):
                 float(self.percentile),
                 initial,
                 self.levels,
-                float(self.spare),
             )
         except ValueError as error:
             reason = (
@@ -363,7 +304,7 @@ def _balance_attention(
     highest = greatest(module, values, axes, samples, function)
     counts = histograms(module, values, axes, highest, samples, function)
     limits = [
-        float(calibrator.thresholds(high, count, None, 0.0)[0])
+        float(calibrator.thresholds(high, count, None)[0])
         for high, count in zip(highest, counts, strict=True)
     ]
     attention.op.attributes[THRESHOLDS] = dense(np.array(limits), f64)

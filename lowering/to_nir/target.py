@@ -26,9 +26,8 @@ _AROUND = (func.FuncOp, func.ReturnOp, SimulateOp)
 _BESIDE = "a NIR file holds a spike.network and nothing beside it"
 _BUILD = "build-network{expose=true}"
 _CONVERT = (
-    "free-batch,fold-constants,fuse-linear,fold-constants,balance-thresholds"
-    '{data="samples.npy" timesteps=16},convert-ann-to-snn{data="samples.npy" timesteps=16 '
-    f"readout=mean}},{_BUILD}"
+    "free-batch,fold-constants,fuse-linear,fold-constants,"
+    f'convert-ann-to-snn{{data="samples.npy" timesteps=16 pools=before}},{_BUILD}'
 )
 _NO_NODE: dict[type[Operation], str] = {
     AttentionOp: "NIR has no node for attention, nor for the product of two trains",

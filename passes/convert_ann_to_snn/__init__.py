@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ...dialects.parameters import Array
@@ -23,15 +22,16 @@ from ...ir.interpreter import entry_function
 from ...ir.samples import read_samples
 from ..calibration.observation import bind_samples
 from .converter import RULES, Converted, LayerConverter, Rule
-from .correction import correct
+from .correction import Correction
 from .signals import Conversion, NotConvertible, Signal
+from .trial import Trial
 from .validator import ArchitectureValidator, Finding
 
-CORRECTIONS = ("none", "bias")
-READOUTS = ("mean", "weighted")
+CORRECTIONS = ("none", "bias", "weights")
+POOLS = ("auto", "before", "first", "all")
 
 BATCH = 128
-"""Samples run at a time; corrections keep what all of them need."""
+"""Samples run at a time."""
 
 __all__ = [
     "RULES",
@@ -92,15 +92,21 @@ class ConvertAnnToSnnPass(ModulePass):
     """Sample inputs for the corrections: a `.npz`, `.safetensors` or `.npy` file, as for
     `balance-thresholds`."""
 
-    samples: int | None = 512
+    samples: int | None = 2000
     """Use the first so many samples."""
 
-    correct: str = "bias"
-    """With data: `bias` shifts the biases of later layers so that their mean currents are those of
-    the float program; `none`."""
+    correct: str = "weights"
+    """With data: `weights` fits weights and biases of later layers to the spikes that reach them;
+    `bias` shifts biases alone; `none`."""
 
-    readout: str = "weighted"
-    """With data: `weighted` gives each step of the readout a weight of its own; `mean`."""
+    price: int | float = 0.004
+    """With data: where no threshold is noted, the one that costs least is found by simulation. That
+    is what a spike of every neuron costs, as a share of the information in the result, of which
+    coarse neurons lose some."""
+
+    pools: str = "auto"
+    """With data: neurons stand `before` pools, behind the `first`, whose window holds constants, or
+    behind `all`; `auto`: `before` at T = 1, behind the first at T < 8, else behind all."""
 
     function: str = "forward"
     """The function to convert."""
@@ -111,14 +117,22 @@ class ConvertAnnToSnnPass(ModulePass):
                 raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
         if self.threshold is not None and not self.threshold > 0:
             raise OptionError(f"{self.name} expects a positive threshold, got {self.threshold}")
-        for what, value, allowed in (
+        if not 0 <= self.price < float("inf"):
+            raise OptionError(f"{self.name} expects a price of at least 0, got {self.price}")
+        for what, chosen, allowed in (
             ("correct", self.correct, CORRECTIONS),
-            ("readout", self.readout, READOUTS),
+            ("pools", self.pools, POOLS),
         ):
-            if value not in allowed:
+            if chosen not in allowed:
                 raise OptionError(
-                    f"{self.name} expects {what} one of {', '.join(allowed)}, got '{value}'"
+                    f"{self.name} expects {what} one of {', '.join(allowed)}, got '{chosen}'"
                 )
+
+    def standing(self) -> str:
+        """Where neurons stand: `before`, `first` or `all`."""
+        if self.pools != "auto":
+            return self.pools
+        return "before" if self.timesteps == 1 else "first" if self.timesteps < 8 else "all"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         batches: Sequence[Sequence[Array]] | None = None
@@ -147,22 +161,17 @@ def convert(
         UnsupportedError: ops that cannot be converted, all of them; the module is as it was.
         PassError: a noted threshold is malformed.
     """
-    values: dict[SSAValue, SSAValue] = {}
-    before = module.clone(values)
     threshold = None if options.threshold is None else float(options.threshold)
-    converter = converter or LayerConverter()
-    converted = converter.convert(
-        module, options.timesteps, threshold=threshold, function=options.function
+    correction = None
+    if batches is not None and options.correct != "none":
+        trial = Trial(entry_function(module, options.function).body.block, batches)
+        fit = options.correct == "weights"
+        price, pools = float(options.price), options.standing()
+        correction = Correction(trial, price=price, fit=fit, pools=pools)
+    return (converter or LayerConverter()).convert(
+        module,
+        options.timesteps,
+        threshold=threshold,
+        correction=correction,
+        function=options.function,
     )
-    if batches is not None:
-        correct(
-            before,
-            values,
-            module,
-            converted,
-            batches,
-            bias=options.correct == "bias",
-            weighted=options.readout == "weighted",
-            function=options.function,
-        )
-    return converted

@@ -100,14 +100,25 @@ def attend(state: Conversion, attention: Attention) -> Sequence[Signal]:
     thresholds = thresholds_of(op)
     if thresholds is None and state.default_threshold is not None:
         thresholds = np.full(3, state.default_threshold)
-    if thresholds is None:
+    correction = state.correction
+    if thresholds is None and correction is None:
         raise NotConvertible(
-            "it has no thresholds: run balance-thresholds{data=…} first, or give threshold=…"
+            "it has no thresholds: give data=… or threshold=…, or run balance-thresholds first"
         )
     values = (attention.query, attention.key, attention.value)
     trains: list[SSAValue] = []
-    for index, (value, threshold) in enumerate(zip(values, thresholds.tolist(), strict=True)):
+    limits: list[float] = []
+    for index, value in enumerate(values):
         current = state.current(value).steps
+        if correction is not None:
+            current = correction.shifted(state, value, current)
+        if thresholds is not None:
+            threshold = float(thresholds[index])
+        else:
+            assert correction is not None
+            half = np.array(HALF)
+            threshold = float(correction.threshold(state, value, current, half, channels=False))
+        limits.append(threshold)
         if index == 1 and attention.swapped:
             order = [*range(rank - 1), rank, rank - 1]
             current = state.add(tensor.PermuteOp(current, order))
@@ -120,7 +131,7 @@ def attend(state: Conversion, attention: Attention) -> Sequence[Signal]:
     if rank == 4:
         output = _heads_first(state, output, heads)
     state.remark(op, "spiking attention has no softmax: train the converted program on")
-    return [Signal(output, np.array(float(thresholds[2])), tensor_type(op.results[0]))]
+    return [Signal(output, np.array(limits[2]), tensor_type(op.results[0]))]
 
 
 def thresholds_of(op: Operation) -> Array | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from xdsl.ir import Operation, SSAValue
 
-from ...dialects import spike
 from ...dialects.inference import tensor_type
-from ..analysis.layers import is_conv, is_layer
+from ..analysis.layers import Synapse, is_conv, is_layer
 
 _REACH = 32
 """How many ops to look back for the product that a value comes from."""
@@ -31,6 +32,6 @@ def channel_axis(value: SSAValue) -> int:
     return 1 if rank > 3 else rank - 1
 
 
-def is_synapse(op: object) -> bool:
+def is_synapse(op: object) -> TypeGuard[Synapse]:
     """Whether `op` is a synapse with weights."""
-    return isinstance(op, spike.LinearOp | spike.ConvOp)
+    return isinstance(op, Synapse)

@@ -18,8 +18,9 @@ from ..analysis.replacement import erase_unused_except, unused_ops
 from ..fold_constants import fold
 from . import neurons, shapes, synapses
 from .attention import Attention, attend, attentions
+from .correction import Correction
 from .neurons import is_activation
-from .signals import Conversion, NotConvertible, Signal, Site
+from .signals import Conversion, NotConvertible, Signal
 
 Rule: TypeAlias = Callable[[Conversion, Any], Sequence[Signal]]
 """What an op becomes: writes ops with the `Conversion` and gives a signal for each result. Raises
@@ -36,16 +37,13 @@ REMARK = "spike.remark"
 
 @dataclass(frozen=True)
 class Converted:
-    """What a conversion leaves for those who correct the result.
+    """What a conversion tells about its result.
 
     Attributes:
-        sites: where currents drive neurons or are read out, in program order; their `original`
-            values are those of the float program, which is gone.
         remarks: what is only approximate, as `(op name, location, remark)`.
         neurons: the number of populations.
     """
 
-    sites: tuple[Site, ...]
     remarks: tuple[tuple[str, str, str], ...]
     neurons: int
 
@@ -84,6 +82,7 @@ class LayerConverter:
         timesteps: int,
         *,
         threshold: float | None = None,
+        correction: Correction | None = None,
         function: str = "forward",
     ) -> Converted:
         """Convert a function in place.
@@ -92,6 +91,7 @@ class LayerConverter:
             module: the program, thresholds noted on its activations.
             timesteps: T.
             threshold: the threshold of activations on which none is noted.
+            correction: what is done with samples; its trial is of this function.
             function: the function to convert.
 
         Raises:
@@ -101,7 +101,8 @@ class LayerConverter:
         entry = entry_function(module, function)
         if len(entry.body.blocks) != 1:
             raise PassError(error_at(entry, "expects a function of one block"))
-        return _Walk(self.rules, module, entry, timesteps, threshold).run()
+        state = Conversion(module, list(entry.body.block.ops), timesteps, threshold, correction)
+        return _Walk(self.rules, entry, state).run()
 
 
 class _Walk:
@@ -110,20 +111,19 @@ class _Walk:
     def __init__(
         self,
         rules: Mapping[type[Operation], Rule],
-        module: ModuleOp,
         function: FuncOp,
-        timesteps: int,
-        threshold: float | None,
+        state: Conversion,
     ) -> None:
         self.rules = rules
         self.function = function
         self.block: Block = function.body.block
         self.ops = list(self.block.ops)
-        self.state = Conversion(module, self.ops, timesteps, threshold)
+        self.state = state
         self.problems: list[tuple[str, str, str]] = []
         self.broken: set[SSAValue] = set()
         self.attentions: dict[Operation, Attention] = {}
         self.inner: set[Operation] = set()
+        self.behind: dict[Operation, Operation] = {}
         for attention in attentions(self.ops):
             self.attentions[attention.op] = attention
             self.inner.update(attention.inner)
@@ -153,8 +153,7 @@ class _Walk:
         if self.state.remarks:
             texts = [f"{name} at {place}: {text}" for name, place, text in self.state.remarks]
             self.function.attributes[REMARK] = ArrayAttr(map(StringAttr, texts))
-        populations = sum(site.decoded is None for site in self.state.sites)
-        return Converted(tuple(self.state.sites), tuple(self.state.remarks), populations)
+        return Converted(tuple(self.state.remarks), self.state.populations)
 
     def _visit(self, op: Operation) -> None:
         state = self.state
@@ -165,6 +164,10 @@ class _Walk:
             self._skip(op)
             return
         dynamic = any(state.is_dynamic(value) for value in op.operands)
+        pool = neurons.stands_behind(state, op)
+        if pool is not None:
+            self.behind[pool] = op
+            return
         attention = self.attentions.get(op)
         if any(value in state.means for value in op.operands):
             self._apply_to_means(op)
@@ -175,7 +178,7 @@ class _Walk:
             if any(value in self.broken for value in operands):
                 self._skip(op)
                 return
-        elif not dynamic and not self._starts(op):
+        elif not dynamic and not self._starts(op) and op not in self.behind:
             return
         try:
             signals = self._signals(op, attention)
@@ -202,6 +205,8 @@ class _Walk:
     def _signals(self, op: Operation, attention: Attention | None) -> Sequence[Signal]:
         if attention is not None:
             return attend(self.state, attention)
+        if isinstance(op, neurons.Pool) and op in self.behind:
+            return [neurons.fire_behind(self.state, self.behind[op], op)]
         rule = self._rule(op)
         if rule is not None:
             return rule(self.state, op)

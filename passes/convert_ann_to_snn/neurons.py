@@ -7,7 +7,7 @@ what it calls, `threshold_of` and `initial_of` read them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -24,11 +24,11 @@ from xdsl.utils.hints import isa
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array, constant_value, dense
-from ...dialects.shapes import is_float
+from ...dialects.shapes import DYNAMIC, is_float
 from ...dialects.spike.types import is_train
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.errors import PassError
-from .signals import Conversion, NotConvertible, Signal, Site, compact
+from .signals import Conversion, NotConvertible, Signal, compact
 
 THRESHOLD = "spike.threshold"
 """The attribute of an activation with the thresholds of its neurons: a dense attribute of f64, one
@@ -37,7 +37,15 @@ number or an array that broadcasts to the activation's shape without its first a
 INITIAL = "spike.initial"
 """The attribute of an activation with the initial potential as a share of the threshold, an f64."""
 
+Pool: TypeAlias = tensor.AvgPoolOp | tensor.MaxPoolOp
+
 HALF = 0.5
+
+DITHER = np.array([[0.8, 0.4], [0.2, 0.6]])
+"""Initial potentials of a window of four neurons, as shares of their threshold."""
+
+DITHERED_FROM = 4
+"""With fewer steps, thresholds differ more from channel to channel than dither makes up for."""
 
 
 def is_activation(op: Operation) -> bool:
@@ -102,15 +110,14 @@ def dense_numbers(attribute: Attribute) -> Array | None:
 
 
 def threshold_of(op: Operation) -> Array | None:
-    """The threshold noted on an activation, or the bound that it has anyway.
+    """The threshold noted on an activation, if one is.
 
     Raises:
         PassError: the attribute is no dense f64 of positive numbers that fit the activation.
     """
     attribute = op.attributes.get(THRESHOLD)
     if attribute is None:
-        bound = bound_of(op)
-        return None if bound is None else np.array(bound)
+        return None
     values = dense_numbers(attribute)
     if values is None:
         raise PassError(f"'{op.name}' expects '{THRESHOLD}' as a dense f64, got {attribute}")
@@ -127,15 +134,15 @@ def threshold_of(op: Operation) -> Array | None:
     return compact(values)
 
 
-def initial_of(op: Operation) -> float:
-    """The initial potential noted on an activation, as a share of its threshold; half by default.
+def initial_of(op: Operation) -> float | None:
+    """The initial potential noted on an activation, as a share of its threshold, if one is.
 
     Raises:
         PassError: the attribute is no finite f64.
     """
     attribute = op.attributes.get(INITIAL)
     if attribute is None:
-        return HALF
+        return None
     if not isinstance(attribute, FloatAttr) or not isinstance(attribute.type, Float64Type):
         raise PassError(f"'{op.name}' expects '{INITIAL}' as an f64, got {attribute}")
     return float(attribute.value.data)
@@ -152,26 +159,108 @@ def activation(state: Conversion, op: Operation) -> Sequence[Signal]:
 
 
 def fire(state: Conversion, op: Operation, original: SSAValue, current: SSAValue) -> Signal:
-    """The neurons of an activation on a current [T, …]: their spikes are worth the threshold."""
+    """The neurons of an activation on the current [T, …] that a float value has become."""
+    if state.correction is not None:
+        current = state.correction.shifted(state, original, current)
+    return neurons_of(state, op, op, current)
+
+
+def neurons_of(state: Conversion, op: Operation, place: Operation, current: SSAValue) -> Signal:
+    """The neurons of the activation `op`: their spikes are worth the threshold.
+
+    Args:
+        state: the conversion.
+        op: the activation.
+        place: the op whose result they say: the activation, or the pool that they stand behind.
+        current: their current [T, …].
+    """
+    share, bound, value = initial_of(op), bound_of(op), place.results[0]
+    initial = np.array(HALF) if share is None else np.array(share)
     threshold = threshold_of(op)
-    if threshold is None and state.default_threshold is not None:
+    if threshold is None and state.default_threshold is not None and bound is None:
         threshold = np.array(state.default_threshold)
+    if threshold is None and state.correction is not None:
+        if share is None:
+            initial = dithered(value) if state.timesteps >= DITHERED_FROM else initial
+        threshold = compact(state.correction.threshold(state, value, current, initial, bound))
+    if threshold is None and bound is not None:
+        threshold = np.array(bound)
     if threshold is None:
         raise NotConvertible(
-            "it has no threshold: run balance-thresholds{data=…} first, or give threshold=…"
+            "it has no threshold: give data=… or threshold=…, or run balance-thresholds first"
         )
     type = tensor_type(current)
-    share = initial_of(op)
-    initial = [initial_potential(state, current, share * threshold)] if share else []
+    start = [initial_potential(state, current, initial * threshold)] if initial.any() else []
     limit: Any = (
         float(threshold)
         if threshold.ndim == 0
         else state.constant(threshold, type.element_type, "threshold")
     )
-    spikes = state.add(spike.IntegrateFireOp(current, threshold=limit, initial=initial))
-    spikes.name_hint = op.results[0].name_hint
-    state.sites.append(Site(original, current))
-    return Signal(spikes, threshold, tensor_type(op.results[0]))
+    spikes = state.add(spike.IntegrateFireOp(current, threshold=limit, initial=start))
+    spikes.name_hint = value.name_hint
+    state.populations += 1
+    return Signal(spikes, threshold, tensor_type(value))
+
+
+def stands_behind(state: Conversion, op: Operation) -> Pool | None:
+    """The pool behind which the neurons of an activation stand; `None` where they stand before.
+
+    A quarter as many neurons say the same. Before the first neurons, activation and pool are
+    computed once; later ones are applied to what the sum of the current is at each step.
+    """
+    pools = "before" if state.correction is None else state.correction.pools
+    if pools == "before" or not is_activation(op) or isinstance(op, ternary.FusedOp):
+        return None
+    changes = state.is_dynamic(drive_of(op))
+    if THRESHOLD in op.attributes or (changes and (pools == "first" or bound_of(op) is not None)):
+        return None
+    return following_pool(op.results[0])
+
+
+def fire_behind(state: Conversion, op: Operation, pool: Pool) -> Signal:
+    """The neurons of an activation, behind the pool that reads it."""
+    drive = drive_of(op)
+    if not state.is_dynamic(drive):
+        once = state.add(pool.clone())
+        return neurons_of(state, op, pool, state.signal(once).steps)
+    current = state.current(drive).steps
+    if state.correction is not None:
+        current = state.correction.shifted(state, drive, current)
+    total = state.add(tensor.ReluOp(state.add(spike.LeakyIntegratorOp(current, 1.0))))
+    return neurons_of(state, op, pool, growth(state, pool, total))
+
+
+def growth(state: Conversion, pool: Pool, totals: SSAValue) -> SSAValue:
+    """By how much the pool of sums over time [T, N, C, …] grows at each step."""
+    images = state.add(tensor.FlattenOp(totals, 0, 1))
+    windows = (pool.kernel.get_values(), pool.strides.get_values(), pool.padding.get_values())
+    if isinstance(pool, tensor.MaxPoolOp):
+        pooled = tensor.MaxPoolOp(images, *windows)
+    else:
+        counted = bool(pool.count_include_pad.value.data)
+        pooled = tensor.AvgPoolOp(images, *windows, count_include_pad=counted)
+    image = [-2 - axis for axis in range(1, tensor_type(pool.operand).get_num_dims())]
+    sums = state.add(tensor.ReshapeToOp(state.add(pooled), [state.timesteps, -1, *image]))
+    return state.add(tensor.SubOp(sums, state.add(spike.DelayOp(sums, 1))))
+
+
+def following_pool(value: SSAValue) -> Pool | None:
+    """The pool that reads a value, if nothing else of the float program does."""
+    users = {use.operation for use in value.uses}
+    pools = [user for user in users if isinstance(user, Pool)]
+    return pools[0] if len(pools) == len(users) == 1 else None
+
+
+def dithered(value: SSAValue) -> Array:
+    """Initial potentials of neurons before an average pool, which differ within its windows.
+
+    What one neuron rounds up another rounds down (ordered dither by Bayer's 2×2 matrix).
+    """
+    shape = tensor_type(value).get_shape()[2:]
+    averaged = isinstance(following_pool(value), tensor.AvgPoolOp)
+    if not averaged or len(shape) != 2 or DYNAMIC in shape:
+        return np.array(HALF)
+    return np.tile(DITHER, (shape[0] // 2 + 1, shape[1] // 2 + 1))[None, : shape[0], : shape[1]]
 
 
 def initial_potential(state: Conversion, current: SSAValue, potential: Array) -> SSAValue:
@@ -192,8 +281,7 @@ def initial_potential(state: Conversion, current: SSAValue, potential: Array) ->
         level = float(potential)
         return state.add(tensor.ClampOp(like, min=level, max=level))
     zeros = state.add(tensor.ClampOp(like, min=0.0, max=0.0))
-    levels = state.constant(potential, type.element_type, "initial")
-    return state.add(tensor.AddOp(zeros, levels))
+    return state.plus(zeros, potential, "initial")
 
 
 RULES = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -23,6 +24,9 @@ from ...ir.errors import PassError
 from ...ir.locations import location_text
 from ..analysis.compile_time import compile_time_values, literal
 from ..analysis.replacement import insert_before
+
+if TYPE_CHECKING:
+    from .correction import Correction
 
 
 class NotConvertible(PassError):
@@ -62,45 +66,37 @@ def compact(worth: Array) -> Array:
     return worth.reshape(()) if worth.size == 1 else worth
 
 
-@dataclass(frozen=True)
-class Site:
-    """Where a current of the float program drives neurons or is read out.
-
-    Attributes:
-        original: the value of the float program.
-        current: its current over time, [T, …], before neurons or decoding.
-        decoded: the mean over time of a result; `None` where neurons follow.
-    """
-
-    original: SSAValue
-    current: SSAValue
-    decoded: SSAValue | None = None
-
-
 class Conversion:
     """The conversion of one function: what each value has become, and where new ops go.
 
     Attributes:
         module: the program; its store takes new constants.
         timesteps: T.
+        correction: what is done with samples, if there are some.
         signals: what has a signal; all other values do not change over time.
         means: what stands for values that were computed from means over time.
         known: values that depend on parameters and constants alone.
-        sites: currents into neurons and out of the function, in program order.
+        populations: how many ops of neurons there are.
         remarks: what is only approximate, as `(op name, location, remark)`.
         added: all ops written so far.
     """
 
     def __init__(
-        self, module: ModuleOp, ops: Sequence[Operation], timesteps: int, threshold: float | None
+        self,
+        module: ModuleOp,
+        ops: Sequence[Operation],
+        timesteps: int,
+        threshold: float | None,
+        correction: Correction | None = None,
     ) -> None:
         self.module = module
         self.timesteps = timesteps
         self.default_threshold = threshold
+        self.correction = correction
         self.known = compile_time_values(ops)
         self.signals: dict[SSAValue, Signal] = {}
         self.means: dict[SSAValue, SSAValue] = {}
-        self.sites: list[Site] = []
+        self.populations = 0
         self.remarks: list[tuple[str, str, str]] = []
         self.added: list[Operation] = []
         self.source = ops[0]
@@ -127,6 +123,11 @@ class Conversion:
         array = np.asarray(values, dtype=numpy_dtype(element), order="C")
         type = TensorType(element, array.shape)
         return self.add(literal(self.module, name, array, type, buffer=True))
+
+    def plus(self, value: SSAValue, numbers: Array, name: str) -> SSAValue:
+        """`value` and a constant array that broadcasts to it."""
+        element = tensor_type(value).element_type
+        return self.add(tensor.AddOp(value, self.constant(numbers, element, name)))
 
     def remark(self, op: Operation, text: str) -> None:
         """Say that what `op` has become is only approximate."""
@@ -173,9 +174,9 @@ class Conversion:
             return self.means.get(value, value)
         signal = self.signals[value]
         current = self.dense(signal)
-        result = self.add(spike.DecodeOp(current, "membrane", "mean"))
-        self.sites.append(Site(value, current, result))
-        return result
+        if self.correction is not None:
+            current = self.correction.shifted(self, value, current)
+        return self.add(spike.DecodeOp(current, "membrane", "mean"))
 
 
 def step_shape(type: AnyTensor) -> Shape | None:

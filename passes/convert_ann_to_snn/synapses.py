@@ -37,13 +37,21 @@ def product(state: Conversion, op: Layer) -> Sequence[Signal]:
     worth = input_worth(op, signal)
     if worth is None:
         signal, worth = Signal(state.dense(signal), ONE, signal.type), ONE
-    weight = weight_of(op)
-    if worth.ndim or float(worth) != 1.0:
-        element = tensor_type(weight).element_type
+    weight, bias = weight_of(op), options.get("bias")
+    element = tensor_type(weight).element_type
+    correction = state.correction
+    better = None if correction is None else correction.weights(state, op, signal)
+    if better is not None:
+        name = weight.name_hint or "weight"
+        weight = state.constant(better[0] * worth, element, f"{name}.fitted")
+        bias = state.constant(better[1], element, f"{name}.bias")
+    elif worth.ndim or float(worth) != 1.0:
         factor = state.constant(worth, element, "worth")
         weight = state.add(tensor.MulOp(weight, factor))
-    result = state.add(_synapse(op, signal.steps, weight, bias=options.get("bias")))
-    return [Signal(result, ONE, tensor_type(op.result))]
+    synapse = _synapse(op, signal.steps, weight, bias=bias)
+    if correction is not None and better is not None:
+        correction.fitted.add(synapse)
+    return [Signal(state.add(synapse), ONE, tensor_type(op.result))]
 
 
 def _first(state: Conversion, op: Layer) -> Signal:
@@ -197,16 +205,10 @@ def maximum(state: Conversion, op: tensor.MaxPoolOp) -> Sequence[Signal]:
     if any(size != 1 for size in signal.worth.shape[1:]):
         raise NotConvertible("the spikes of a window are not worth the same")
     element = signal.type.element_type
-    windows = (op.kernel.get_values(), op.strides.get_values(), op.padding.get_values())
     counts = state.add(
         spike.LeakyIntegratorOp(state.add(spike.ToTensorOp(signal.steps, element)), 1.0)
     )
-    images = state.add(tensor.FlattenOp(counts, 0, 1))
-    pooled = state.add(tensor.MaxPoolOp(images, *windows))
-    image = [-2 - axis for axis in range(1, signal.type.get_num_dims())]
-    most = state.add(tensor.ReshapeToOp(pooled, [state.timesteps, -1, *image]))
-    growth = state.add(tensor.SubOp(most, state.add(spike.DelayOp(most, 1))))
-    train = state.add(spike.FromTensorOp(growth))
+    train = state.add(spike.FromTensorOp(neurons.growth(state, op, counts)))
     return [Signal(train, signal.worth, tensor_type(op.result))]
 
 

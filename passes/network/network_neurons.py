@@ -31,9 +31,12 @@ def _start(op: spike.NeuronOp, shape: Shape) -> Array:
     """The potential before the first step, a scalar or one value a neuron."""
     if not op.initial:
         return np.zeros(())
-    owner = op.initial[0].owner
+    value, start = op.initial[0], np.zeros(())
+    if isinstance(value.owner, tensor.AddOp):
+        value, start = value.owner.lhs, constant(value.owner.rhs).astype(np.float64)
+    owner = value.owner
     if isinstance(owner, tensor.ClampOp) and owner.min == owner.max and owner.min is not None:
-        return np.asarray(owner.min.value.data, np.float64)
+        return start + owner.min.value.data
     start = constant(op.initial[0]).astype(np.float64)
     if start.ndim > len(shape):
         if not (start == start[:1]).all():

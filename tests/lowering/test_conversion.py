@@ -16,7 +16,6 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.conversion import convert_to_snn, run_spiking
 from triton_dsl.lowering.module_file import save_module
-from triton_dsl.passes.balance_thresholds import ThresholdCalibrator
 from triton_dsl.passes.convert_ann_to_snn import ArchitectureValidator
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "conversion.md"
@@ -54,7 +53,7 @@ def test_it_comes_nearer_with_more_steps_and_leaves_the_program_alone() -> None:
     (expected,) = run_module(module, [fresh])
     errors: list[float] = []
     for timesteps in (2, 8, 32):
-        spiking = convert_to_snn(module, samples(1), timesteps)
+        spiking = convert_to_snn(module, samples(1), timesteps, price=0)
         run = run_spiking(spiking, [fresh], batch=70)
         errors.append(float(((run.results[0] - expected) ** 2).mean()))
         (direct,) = run_module(spiking, [fresh])
@@ -65,13 +64,13 @@ def test_it_comes_nearer_with_more_steps_and_leaves_the_program_alone() -> None:
     assert str(module) == before
 
 
-def test_the_weighted_readout_is_nearer_than_the_mean_at_the_same_spikes() -> None:
+def test_fitted_weights_are_nearer_than_biases_at_the_same_spikes() -> None:
     module, fresh = program(), samples(2)
     (expected,) = run_module(module, [fresh])
     found: list[float] = []
     spikes: list[int] = []
-    for readout in ("weighted", "mean"):
-        run = run_spiking(convert_to_snn(module, samples(1), 4, readout=readout), [fresh])
+    for correct in ("weights", "bias"):
+        run = run_spiking(convert_to_snn(module, samples(1), 4, correct=correct), [fresh])
         found.append(float(((run.results[0] - expected) ** 2).mean()))
         spikes.append(int(run.total.sum()))
     assert spikes[0] == spikes[1] and found[0] < 0.9 * found[1]
@@ -93,19 +92,14 @@ def test_a_spiking_program_runs_from_its_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run.results[0], run_spiking(spiking, [samples(2)]).results[0])
 
 
-def test_sparing_makes_fewer_spikes() -> None:
+def test_a_price_makes_fewer_spikes() -> None:
     totals = [
         int(
-            run_spiking(
-                convert_to_snn(
-                    program(), samples(1), 8, calibrator=ThresholdCalibrator(timesteps=8, spare=s)
-                ),
-                [samples(2)],
-            ).total.sum()
+            run_spiking(convert_to_snn(program(), samples(1), 8, price=p), [samples(2)]).total.sum()
         )
-        for s in (0.0, 0.3)
+        for p in (0.0, 0.1, 10.0, 1000.0)
     ]
-    assert totals[1] < totals[0]
+    assert totals[0] > totals[1] > totals[2] > totals[3] == 0
 
 
 def test_samples_that_do_not_fit_are_refused() -> None:

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.lowering.conversion import convert_to_snn
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.stages import apply_passes
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.runtime.random_values import fill_parameters
 
@@ -32,11 +33,13 @@ layer Net {
 """
 
 
-@pytest.fixture(scope="module")
-def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModuleOp, NDArray[Any]]:
+@pytest.fixture(scope="module", params=["max_pool2d", "avg_pool2d"])
+def converted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ModuleOp, NDArray[Any]]:
     """A spiking program of 4 steps, and images for it."""
     path: Path = tmp_path_factory.mktemp("net") / "net.tri"
-    path.write_text(PROGRAM)
+    path.write_text(PROGRAM.replace("max_pool2d", request.param))
     images = np.random.default_rng(0).random((40, 1, 8, 8), np.float32)
     return convert_to_snn(fill_parameters(import_tri(path), 3), images, 4), images
 
@@ -69,3 +72,16 @@ def test_native(converted: tuple[ModuleOp, NDArray[Any]], spikes: str) -> None:
     from triton_dsl.lowering.to_native.callables import native_program
 
     assert_agrees(native_program(converted[0], {"spikes": spikes})(converted[1]), converted)
+
+
+def test_nir(tmp_path: Path) -> None:
+    path = tmp_path / "net.tri"
+    path.write_text(PROGRAM.replace("max_pool2d", "avg_pool2d"))
+    images = np.random.default_rng(0).random((40, 1, 8, 8), np.float32)
+    program = fill_parameters(import_tri(path), 3)
+    module = convert_to_snn(program, images, 4, pools="before")
+    (wanted,) = run_module(module, [images])
+    apply_passes(module, "build-network{expose=true}")
+    assert compile_to_target(module, "nir").files
+    (found,) = run_module(module, [np.repeat(images[None], 4, axis=0)])
+    np.testing.assert_allclose(found.mean(0), wanted, rtol=0, atol=2e-6 * np.abs(wanted).max())

@@ -26,7 +26,6 @@ from triton_dsl.passes.convert_ann_to_snn import (
     Signal,
     convert,
 )
-from triton_dsl.passes.convert_ann_to_snn.correction import readout_weights
 from triton_dsl.passes.normalize_weights import normalize
 
 Filled = Callable[..., ModuleOp]
@@ -98,7 +97,7 @@ def options(timesteps: int, **given: Any) -> ConvertAnnToSnnPass:
 
 
 def plain(timesteps: int) -> ConvertAnnToSnnPass:
-    return options(timesteps, correct="none", readout="mean")
+    return options(timesteps, correct="none")
 
 
 def inputs(*shape: int, seed: int = 5) -> Array:
@@ -171,8 +170,8 @@ def test_corrections_bring_the_means_together(filled: Filled) -> None:
     distances: dict[str, float] = {}
     for name, chosen in (
         ("none", plain(4)),
-        ("bias", options(4, readout="mean")),
-        ("weighted", options(4)),
+        ("bias", options(4, correct="bias")),
+        ("weights", options(4)),
     ):
         module = small_weights(filled, text)
         (expected,) = run_module(module, [fresh])
@@ -186,15 +185,7 @@ def test_corrections_bring_the_means_together(filled: Filled) -> None:
             (target,) = run_module(small_weights(filled, text), [x])
             (on_samples,) = run_module(module, [x])
             np.testing.assert_allclose(on_samples.mean(0), target.mean(0), atol=1e-4)
-    assert distances["weighted"] < distances["bias"] < distances["none"]
-
-
-def test_readout_weights_are_least_squares() -> None:
-    rng = np.random.default_rng(3)
-    currents, wanted = rng.normal(size=(4, 500, 3)), np.array([0.5, 0.25, -0.125, 1.0])
-    target = np.tensordot(wanted, currents, 1) + rng.normal(size=3)
-    np.testing.assert_allclose(readout_weights(currents, target, 1), wanted, atol=5e-3)
-    np.testing.assert_allclose(readout_weights(np.zeros((4, 5, 3)), target[:5], 1), 0.25)
+    assert distances["weights"] < distances["bias"] < distances["none"]
 
 
 @settings(max_examples=20, deadline=None)
@@ -340,7 +331,7 @@ def test_calibration_methods(method: str, expected: float) -> None:
         }"""
     )
     x = np.concatenate([np.full((1000, 1), 2.0), np.full((1, 1), 4.0)]).astype(np.float32)
-    calibrator = ThresholdCalibrator(method, timesteps=1, percentile=50, spare=0)
+    calibrator = ThresholdCalibrator(method, timesteps=1, percentile=50)
     (found,) = calibrator.calibrate(module, [(x,)])
     assert found == pytest.approx(expected, rel=0.05)
 
@@ -350,17 +341,3 @@ def test_thresholds_by_channel_have_the_shape_of_worth(filled: Filled) -> None:
     found = ThresholdCalibrator(per="channel").calibrate(module, [(inputs(4, 3, 8, 8),)])
     assert [array.shape for array in found] == [(8, 1, 1), (8, 1, 1), (4, 1, 1)]
     assert (found[1] <= 6).all() and (found[2] <= 2).all()
-
-
-def test_channels_get_their_own_where_spikes_are_few(filled: Filled) -> None:
-    # Two layers; the second has a thirtieth of the neurons of the first.
-    module = filled("""
-    func.func @forward(%x: tensor<?x60xf32>) -> tensor<?x2xf32> {
-      %w = tensor.parameter "w" : tensor<60x2xf32>
-      %h = tensor.relu %x : (tensor<?x60xf32>) -> tensor<?x60xf32>
-      %z = tensor.matmul %h, %w : (tensor<?x60xf32>, tensor<60x2xf32>) -> tensor<?x2xf32>
-      %y = tensor.relu %z : (tensor<?x2xf32>) -> tensor<?x2xf32>
-      func.return %y : tensor<?x2xf32>
-    }""")
-    first, second = ThresholdCalibrator().calibrate(module, [(inputs(50, 60),)])
-    assert first.shape == () and second.shape == (2,)

@@ -1,6 +1,6 @@
 // RUN: triton-opt %s -p 'balance-thresholds{data="%S/Inputs/samples.npy" method=max},convert-ann-to-snn{timesteps=4}' | filecheck %s
 // RUN: triton-opt %s -p 'convert-ann-to-snn{timesteps=4 threshold=2.0}' | filecheck %s --check-prefix=GIVEN
-// RUN: triton-opt %s -p 'balance-thresholds{data="%S/Inputs/samples.npy"},convert-ann-to-snn{timesteps=4 data="%S/Inputs/samples.npy"}' | filecheck %s --check-prefix=WEIGHTED
+// RUN: triton-opt %s -p 'convert-ann-to-snn{timesteps=4 data="%S/Inputs/samples.npy"}' | filecheck %s --check-prefix=FITTED
 
 func.func @forward(%x: tensor<?x2xf32>) -> tensor<?x1xf32> {
   %w = tensor.constant dense<[[1.0, -2.0], [0.0, 1.0]]> : tensor<2x2xf32>
@@ -24,10 +24,10 @@ func.func @forward(%x: tensor<?x2xf32>) -> tensor<?x1xf32> {
 // GIVEN: spike.integrate_fire %{{.*}} initial(%{{.*}} : tensor<?x2xf32>) {threshold = 2.000000e+00 : f64}
 // GIVEN: tensor.constant dense<{{\[\[}}2.000000e+00], [4.000000e+00]]> : tensor<2x1xf32>
 
-// Each step of the readout has a weight of its own, and what is left of the mean is added.
-// WEIGHTED:      %[[O:.*]] = spike.linear
-// WEIGHTED-NEXT: %[[T:.*]] = tensor.constant dense<{{.*}}> : tensor<4x1x1xf32>
-// WEIGHTED-NEXT: %[[S:.*]] = tensor.mul %[[O]], %[[T]] : (tensor<4x?x1xf32>, tensor<4x1x1xf32>) -> tensor<4x?x1xf32>
-// WEIGHTED-NEXT: %[[M:.*]] = spike.decode %[[S]] {scheme = "membrane", readout = "mean"}
-// WEIGHTED-NEXT: %[[C:.*]] = tensor.constant
-// WEIGHTED-NEXT: tensor.add %[[M]], %[[C]]
+// The weights and the bias behind the neurons are those that fit the samples.
+// FITTED:      %h = spike.integrate_fire
+// FITTED-NEXT: %[[W:.*]] = tensor.constant dense<{{.*}}> : tensor<2x1xf32>
+// FITTED-NEXT: %[[B:.*]] = tensor.constant dense<{{.*}}> : tensor<1xf32>
+// FITTED-NEXT: %[[O:.*]] = spike.linear %h, %[[W]] bias(%[[B]] : tensor<1xf32>)
+// FITTED-NEXT: %[[M:.*]] = spike.decode %[[O]] {scheme = "membrane", readout = "mean"}
+// FITTED-NEXT: func.return %[[M]]

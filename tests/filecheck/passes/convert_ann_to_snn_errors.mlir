@@ -1,7 +1,7 @@
 // RUN: not triton-opt %s -p 'convert-ann-to-snn{threshold=1.0}' 2>&1 | filecheck %s
 // RUN: not triton-opt %s -p convert-ann-to-snn 2>&1 | filecheck %s --check-prefix=NONE
 // RUN: not triton-opt %s -p 'convert-ann-to-snn{timesteps=0}' 2>&1 | filecheck %s --check-prefix=STEPS
-// RUN: not triton-opt %s -p 'convert-ann-to-snn{readout=last}' 2>&1 | filecheck %s --check-prefix=READOUT
+// RUN: not triton-opt %s -p 'convert-ann-to-snn{correct=all}' 2>&1 | filecheck %s --check-prefix=CORRECT
 // RUN: not triton-opt %s -p 'convert-ann-to-snn{threshold=-1.0}' 2>&1 | filecheck %s --check-prefix=NEGATIVE
 // RUN: not triton-opt %s -p balance-thresholds 2>&1 | filecheck %s --check-prefix=DATA
 // RUN: not triton-opt %s -p 'balance-thresholds{method=median}' 2>&1 | filecheck %s --check-prefix=METHOD
@@ -26,9 +26,9 @@ func.func @forward(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
 // CHECK-NEXT: tensor.layer_norm at {{.*}}:15:3: no neurons or synapses stand for it
 // CHECK-NEXT: tensor.mul at {{.*}}:16:3: it is no linear function of what changes over time
 // CHECK-NEXT: tensor.leaky_relu at {{.*}}:17:3: no neurons or synapses stand for it
-// NONE: tensor.relu at {{.*}}:13:3: it has no threshold: run balance-thresholds{data=…} first, or give threshold=…
+// NONE: tensor.relu at {{.*}}:13:3: it has no threshold: give data=… or threshold=…, or run balance-thresholds first
 // STEPS: convert-ann-to-snn expects timesteps of at least 1, got 0
-// READOUT: convert-ann-to-snn expects readout one of mean, weighted, got 'last'
+// CORRECT: convert-ann-to-snn expects correct one of none, bias, weights, got 'all'
 // NEGATIVE: convert-ann-to-snn expects a positive threshold, got -1.0
 // DATA: balance-thresholds needs sample inputs to calibrate with: give a file, as in 'balance-thresholds{data="samples.npz"}'
 // METHOD: balance-thresholds: expected method one of max, percentile, mse, qcfs, got 'median'

@@ -1,0 +1,232 @@
+"""Thresholds by simulation: neurons run on the currents they will get, at a price for each spike.
+
+How much an error costs is measured by disturbing the float program. Statistics of activations alone
+give thresholds in `balance_thresholds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor, ternary
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import Array
+from ...ir.errors import PassError
+from ..analysis.compile_time import evaluate
+from ..analysis.layers import input_of, is_layer, weight_of
+from .neurons import following_pool
+from .trial import Trial
+
+Floats = NDArray[np.float64]
+
+SHARES = np.geomspace(0.15, 2.2, 12)
+"""The thresholds that are tried, as shares of nearly the greatest activation."""
+
+QUANTILE = 0.998
+"""What nearly the greatest activation is."""
+
+MOST_NUMBERS = 1 << 23
+"""Currents that are simulated, over all steps and samples; one batch at least."""
+
+SILENT = 8.0
+"""A threshold so many times the greatest sum of currents is never reached."""
+
+PROBES = 256
+"""Samples on which the float program is disturbed."""
+
+DISTURBANCE = 0.5
+"""The noise of a channel, as a share of its standard deviation."""
+
+
+def axes_but(rank: int, axis: int | None) -> tuple[int, ...]:
+    """All axes of an array but one."""
+    return tuple(a for a in range(rank) if a != axis)
+
+
+def simulate(current: Array, threshold: Array, initial: Array) -> Array:
+    """How often integrate-and-fire neurons fire on a current [T, N, …].
+
+    Args:
+        current: over time.
+        threshold: θ; broadcasts to a step.
+        initial: the potential before the first step as a share of θ.
+    """
+    theta = threshold.astype(current.dtype)
+    potential = np.zeros(current.shape[1:], current.dtype) + theta * initial.astype(current.dtype)
+    counts = np.zeros_like(potential)
+    for step in current:
+        potential += step
+        fired = potential >= theta
+        counts += fired
+        potential -= fired * theta
+    return counts
+
+
+def search(
+    trial: Trial,
+    value: SSAValue,
+    current: SSAValue,
+    axis: int | None,
+    *,
+    initial: Array,
+    price: float,
+    bound: float | None,
+    live: Collection[SSAValue],
+) -> Array:
+    """The thresholds with the least ½·F·error + price·spikes.
+
+    The error is what a linear function of the spikes leaves of the activation, a channel, behind
+    the pool that follows where one does; F how much the float program's result suffers from it.
+
+    Args:
+        trial: the values on samples.
+        value: the activation; of what is negative nothing is said.
+        current: the current of its neurons [T, N, …].
+        axis: that of the channels; `None` for one threshold for all.
+        initial: the potential before the first step as a share of the threshold.
+        price: of a spike, in nats.
+        bound: the most that the activation can be.
+        live: the values to remember.
+
+    Raises:
+        PassError: an activation is not finite on the samples.
+    """
+    pool = following_pool(value)
+    seen = value if pool is None else pool.results[0]
+    size = max(1, trial.value(current, 0)[:, :1].size)
+    parts: list[tuple[Array, Array, Array]] = []
+    for number in trial.some(MOST_NUMBERS // size):
+        said, wanted, pooled = (trial.value(v, number) for v in (current, value, seen))
+        parts.append((said, wanted, pooled))
+        trial.release(number, live)
+    currents = np.concatenate([part[0] for part in parts], axis=1)
+    activation, target = (
+        np.maximum(np.concatenate([part[i] for part in parts]), 0) for i in (1, 2)
+    )
+    if not np.isfinite(activation).all():
+        raise PassError("an activation becomes NaN or infinite on the samples")
+    others = axes_but(activation.ndim, axis)
+    top = np.quantile(activation, QUANTILE, axis=others, keepdims=True)[0].astype(np.float64)
+    if top.size == activation[0].size:
+        # One neuron sees too few samples to tell how far its own tail reaches.
+        scale = np.sqrt((activation.astype(np.float64) ** 2).mean(axis=0))
+        active = (top > 0) & (scale > 0)
+        if active.any():
+            top = scale * np.median(top[active] / scale[active])
+    top = np.where(top > 0, top, max(float(activation.max(initial=0.0)), 1e-6))
+    importance = sensitivity(trial, seen, axis)
+    places = target.size / len(target) / max(1, importance.size)
+    candidates = [top * share for share in SHARES]
+    if bound is not None:
+        candidates = [np.minimum(theta, bound) for theta in candidates]
+    else:
+        # No neuron fires on the samples with this one.
+        most = SILENT * len(currents) * float(np.abs(currents).max())
+        candidates.append(np.full_like(top, most))
+    costs: list[Floats] = []
+    for theta in candidates:
+        counts = simulate(currents, theta, initial)
+        spikes = counts.sum(axis=others, dtype=np.float64) / len(counts)
+        pooled = counts if pool is None else evaluate(pool, [counts])[0]
+        error = unexplained(target, pooled, axes_but(target.ndim, axis))
+        costs.append(0.5 * importance * error * places + price * spikes)
+    chosen = np.argmin(np.stack(costs), axis=0)
+    stacked = np.stack([theta.reshape(-1) for theta in candidates])
+    return stacked[chosen.reshape(-1), np.arange(top.size)].reshape(top.shape)
+
+
+def unexplained(target: Array, counts: Array, others: tuple[int, ...]) -> Floats:
+    """The variance of `target` over some axes that a linear function of `counts` leaves."""
+    mean: Any = np.mean
+    y = target - mean(target, axis=others, keepdims=True, dtype=np.float64).astype(target.dtype)
+    s = counts - mean(counts, axis=others, keepdims=True, dtype=np.float64).astype(counts.dtype)
+    energy, joint = (
+        mean(s * s, axis=others, dtype=np.float64),
+        mean(s * y, axis=others, dtype=np.float64),
+    )
+    whole: Floats = mean(y * y, axis=others, dtype=np.float64)
+    return whole - joint**2 / (1.001 * energy + 1e-6)
+
+
+def sensitivity(trial: Trial, value: SSAValue, axis: int | None) -> Floats:
+    """How much an error of a value hurts, a channel: KL ≈ ½·Σ F·error², in nats a sample.
+
+    Measured for the value as a whole by noise on it; shared out by the squares of the weights that
+    read each channel.
+    """
+    generator = np.random.default_rng(0)
+    lost, count = 0.0, 0
+    numbers = trial.some(PROBES)
+    arrays = [trial.value(value, i) for i in numbers]
+    spread = np.concatenate(arrays).std(axis=axes_but(arrays[0].ndim, axis), keepdims=True)
+    spread = DISTURBANCE * spread.astype(np.float64) + 1e-9
+    gains = np.ones(spread.size) if axis is None else reading(trial, value, axis, spread.size)
+    for i, array in zip(numbers, arrays, strict=True):
+        noise = generator.standard_normal(array.shape, np.float32) * spread
+        after = trial.results({value: (array + noise).astype(array.dtype)}, i)
+        lost += divergence(trial.results({}, i), after)
+        count += len(array)
+    places = arrays[0].size / len(arrays[0]) / spread.size
+    energy = places * float((gains * spread.reshape(-1) ** 2).sum())
+    return gains * (2 * lost / count / energy)
+
+
+def information(trial: Trial) -> float:
+    """What the float program's result tells of a sample, in nats: its divergence from the mean.
+
+    Of a classifier the mutual information of sample and class; 1/2 of single numbers.
+
+    Raises:
+        PassError: it is not finite on the samples.
+    """
+    results = np.concatenate([trial.results({}, i) for i in trial.some(PROBES)])
+    if not np.isfinite(results).all():
+        raise PassError("the result becomes NaN or infinite on the samples")
+    if results.ndim < 2 or results.shape[-1] < 2:
+        return 0.5
+    logs = results.astype(np.float64)
+    logs = logs - np.logaddexp.reduce(logs, axis=-1, keepdims=True)
+    mean = np.log(np.exp(logs).mean(axis=0))
+    return max(divergence(logs, np.broadcast_to(mean, logs.shape)) / len(logs), 1e-12)
+
+
+def divergence(before: Array, after: Array) -> float:
+    """KL of the softmax of results, summed over samples; of single numbers ½·(difference/std)²."""
+    p, q = (array.astype(np.float64) for array in (before, after))
+    if p.ndim < 2 or p.shape[-1] < 2:
+        return float(0.5 * ((p - q) ** 2).sum() / max(p.var(), 1e-30))
+    p, q = (a - np.logaddexp.reduce(a, axis=-1, keepdims=True) for a in (p, q))
+    return float((np.exp(p) * (p - q)).sum())
+
+
+def reading(trial: Trial, value: SSAValue, axis: int, channels: int) -> Floats:
+    """The squares of the weights that read each channel; ones where something else reads it."""
+    total = np.zeros(channels)
+    waiting = [(value, 1)]
+    while waiting:
+        current, places = waiting.pop()
+        for use in current.uses:
+            op = use.operation
+            if op not in trial.position:
+                continue
+            if is_layer(op) and input_of(op) is current and weight_of(op) in trial.known:
+                squares = trial.value(weight_of(op), 0).astype(np.float64) ** 2
+                if isinstance(op, tensor.ConvOp | ternary.ConvOp):
+                    # [groups, outputs, inputs, places of the kernel]
+                    groups: int = op.groups.value.data
+                    squares = squares.reshape(groups, -1, *squares.shape[1:])
+                    squares = squares.reshape(*squares.shape[:3], -1).sum((1, 3))
+                total += squares.reshape(channels, -1).sum(1) / places
+            elif isinstance(op, tensor.AvgPoolOp | tensor.MaxPoolOp | tensor.ReluOp):
+                waiting.append((op.results[0], places))
+            elif isinstance(op, tensor.FlattenOp) and op.start.value.data == axis:
+                size = tensor_type(op.result).get_shape()[-1]
+                waiting.append((op.results[0], max(1, size // channels)))
+            else:
+                return np.ones(channels)
+    return total if total.any() else np.ones(channels)
