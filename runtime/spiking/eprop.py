@@ -80,7 +80,10 @@ class EProp:
         with torch.enable_grad():
             before = [tensor.detach().requires_grad_() for tensor in (current, *self._states)]
             spikes, after = layer.neuron.step(before[0], tuple(before[1:]))
-            slopes = [_slopes(output, before) for output in (spikes, *after)]
+            slopes = [
+                torch.autograd.grad(output.sum(), before, retain_graph=True, materialize_grads=True)
+                for output in (spikes, *after)
+            ]
 
         def eligibility(slope: tuple[Tensor, ...]) -> Tensor:
             parts = zip(slope[1:], self._vectors, strict=True)
@@ -128,15 +131,6 @@ class EProp:
             y = outputs[-1].requires_grad_()
             self.learn(*torch.autograd.grad(loss(y, t), [y]))
         return torch.stack(outputs).detach()
-
-
-def _slopes(output: Tensor, before: list[Tensor]) -> tuple[Tensor, ...]:
-    """The derivatives of each neuron's `output` by its own current and states."""
-    if not output.requires_grad:
-        return tuple(torch.zeros_like(tensor) for tensor in before)
-    return torch.autograd.grad(
-        output.sum(), before, retain_graph=True, allow_unused=True, materialize_grads=True
-    )
 
 
 def _add(parameter: Tensor | None, gradient: Tensor) -> None:

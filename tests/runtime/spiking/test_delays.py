@@ -152,7 +152,7 @@ class Delayed(nn.Module):
 
 
 @pytest.mark.parametrize("is_each", [False, True])
-@pytest.mark.parametrize("target", ["interpreter", "pytorch", "onnx", "native", "nir"])
+@pytest.mark.parametrize("target", ["interpreter", "pytorch", "onnx", "tflite", "native", "nir"])
 def test_delays_on_targets(is_each: bool, target: str, tmp_path: Path) -> None:
     torch.manual_seed(3)
     network = Delayed(is_each).eval()
