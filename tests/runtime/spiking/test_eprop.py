@@ -1,8 +1,10 @@
-"""E-prop: the paper's equations in NumPy, and gradients through time where both are the same."""
+"""E-prop: the paper's equations in NumPy, NEST's, and gradients through time where they agree."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from triton_dsl.spiking import (
     SurrogateGradient,
 )
 
+RECORDED = Path(__file__).resolve().parent / "recorded"
 T, N, INPUTS, NEURONS, OUTPUTS = 25, 3, 5, 7, 2
 TRIANGLE = SurrogateGradient("triangle", 0.5)
 
@@ -166,6 +169,34 @@ def test_as_the_paper(is_adaptive: bool, is_random: bool) -> None:
     found: list[Any] = [layer.inputs.weight.grad, layer.recurrent.weight.grad]
     np.testing.assert_allclose(np.concatenate(found, 1), gradient, rtol=1e-9, atol=1e-9)
     assert 0.05 < layer(x)[0].mean().item() < 0.9
+
+
+def test_as_nest() -> None:
+    """Adaptive neurons with feedback of its own: the same spikes, readouts and gradients."""
+    data = np.load(RECORDED / "eprop_nest.npz")
+    beta, rho, kappa = (math.exp(-1 / tau) for tau in (12, 25, 8))
+    # NEST takes the threshold off a step after the spike: a synapse of the neuron with itself.
+    neuron = AdaptiveLifNeuron(
+        beta, rho, 0.4 / (1 - rho), threshold=0.6, reset="none", surrogate=TRIANGLE
+    )
+    layer, readout = RecurrentLayer(8, 6, neuron).double(), nn.Linear(6, 2, bias=False).double()
+    recorded = {name: torch.from_numpy(data[name]) for name in data}
+    with torch.no_grad():
+        layer.inputs.weight.copy_(recorded["w_in"])
+        layer.recurrent.weight.copy_(recorded["w_rec"] - 0.6 * torch.eye(6))
+        readout.weight.copy_(recorded["w_out"])
+    x = recorded["x"].double()[:, None]
+    eprop = EProp(layer, readout, kappa, recorded["feedback"].T)
+    y = eprop.run(x, lambda y, t: 0.5 * (y - recorded["targets"][t]).square().sum())
+    assert torch.equal(layer(x)[0][:, 0] > 0, recorded["spikes"])
+    torch.testing.assert_close(y[:, 0], recorded["y"], rtol=1e-12, atol=1e-12)
+    found: list[Any] = [layer.inputs.weight.grad, layer.recurrent.weight.grad, readout.weight.grad]
+    # Its filter of traces is (1 - κ) times that of the paper.
+    for name, gradient in zip(("in", "rec", "out"), found, strict=True):
+        scale = 1.0 if name == "out" else 1 - kappa
+        expected = recorded[f"gradient_{name}"]
+        torch.testing.assert_close(scale * gradient, expected, rtol=1e-6, atol=1e-5)
+        assert expected.abs().max() > 10
 
 
 def test_a_recurrent_layer_that_is_cut_goes_on() -> None:
