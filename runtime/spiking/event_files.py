@@ -31,7 +31,8 @@ BYTE_LIMIT = 1 << 30
 EVENT_LIMIT = 1 << 27
 """The most events of a recording."""
 
-DECODER_MEMORY, DECODER_SECONDS = 8 << 30, 600
+DECODER_MEMORY = 8 << 30
+"""The most bytes that decoding AEDAT 4.0 may take, on Linux."""
 
 EVENT = np.dtype([("x", np.int16), ("y", np.int16), ("t", np.int64), ("p", np.bool_)])
 """Columns and rows from the upper left corner, microseconds, whether light grew."""
@@ -89,8 +90,6 @@ def read_events(path: str | Path, *, camera: str | None = None) -> Recording:
         BackendError: the package that reads the format is missing.
     """
     path = Path(path)
-    if camera is not None and camera not in CAMERAS:
-        raise OptionError(f"camera: expected one of {', '.join(CAMERAS)}, got {camera!r}")
     if not path.is_file():
         raise SourceError(f"{path}: no such file")
     if path.stat().st_size > BYTE_LIMIT:
@@ -165,7 +164,8 @@ def _camera(path: Path, header: bytes, key: bytes, name: str | None) -> _Camera:
     for known, camera in CAMERAS.items():
         if name == known or (name is None and known.encode() in text):
             return camera
-    raise OptionError(f"{path}: names no known camera; pass camera= one of {', '.join(CAMERAS)}")
+    what = "names no known camera" if name is None else f"read as of an unknown camera, {name!r}"
+    raise OptionError(f"{path}: {what}; pass camera= one of {', '.join(CAMERAS)}")
 
 
 def _aedat2(path: Path, content: bytes, name: str | None) -> Recording:
@@ -214,14 +214,9 @@ def _aedat4(path: Path) -> Recording:
     library("aedat")
     program = [sys.executable, "-P", str(Path(__file__).with_name("aedat4.py")), str(path)]
     limits = [str(EVENT_LIMIT), str(DECODER_MEMORY)]
-    try:
-        done = subprocess.run(
-            [*program, *limits], capture_output=True, timeout=DECODER_SECONDS, check=False
-        )
+    done = subprocess.run([*program, *limits], capture_output=True, check=False)
+    if done.returncode:
         reason = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    except subprocess.TimeoutExpired:
-        done, reason = None, f"not decoded within {DECODER_SECONDS} s"
-    if done is None or done.returncode:
         raise SourceError(f"{path}: not a readable AEDAT 4.0 file: {reason}")
     arrays = BytesIO(done.stdout)
     width, height = np.load(arrays, allow_pickle=False).tolist()

@@ -25,6 +25,7 @@ PACKAGES = (
     ("ai-edge-litert", "the TFLite target", "tflite"),
     ("llvmlite", "native code", "native"),
     ("nir", "graphs of spiking networks", "neuromorphic"),
+    ("tonic", "event data", "events"),
     ("scikit-learn", "the digits demo", "demo"),
 )
 """Package, what it is for, and the extra that brings it (`None`: always needed)."""

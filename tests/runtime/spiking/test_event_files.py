@@ -251,7 +251,7 @@ def test_arguments_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "a.aedat").write_bytes(aedat2([(1, 2, 3, 1)], "Unknown"))
     with pytest.raises(OptionError, match="names no known camera"):
         read_events(tmp_path / "a.aedat")
-    with pytest.raises(OptionError, match="camera: expected one of DVS128"):
+    with pytest.raises(OptionError, match="unknown camera, 'dvs'; pass camera= one of DVS128"):
         read_events(tmp_path / "a.aedat", camera="dvs")
     assert len(read_events(tmp_path / "a.aedat", camera="DAVIS346").events) == 1
     monkeypatch.setattr(event_files, "BYTE_LIMIT", 10)
