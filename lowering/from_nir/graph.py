@@ -43,10 +43,13 @@ FIELDS: dict[str, tuple[str, ...]] = {
 RESET = "reset"
 """The entry of a neuron's metadata that says what it does after a spike."""
 
+EDGE_LIMIT = 1 << 22
+"""The most edges that one end of a subgraph may stand for."""
+
 DEPTH_LIMIT = 32
 """How deep subgraphs may stand in each other."""
 
-_OPTIONAL = {"input_shape", "input_type", "v_reset", "w_in"}
+_OPTIONAL = {"shape", "input_shape", "input_type", "v_reset", "w_in"}
 
 MODELS: dict[str, str] = {
     "I": "integrator",
@@ -131,7 +134,7 @@ def flat_graph(data: NirData, where: str) -> tuple[Graph, list[str]]:
     reader = _Reader(where)
     reader.read(data, "", 0)
     metadata = data.get("metadata")
-    graph = Graph(reader.nodes, reader.edges)
+    graph = Graph(reader.nodes, list(reader.edges))
     if isinstance(metadata, dict):
         graph.metadata = cast("NirData", metadata)
     _dissolve(graph, reader, where)
@@ -149,7 +152,7 @@ class _Reader:
     def __init__(self, where: str) -> None:
         self.where = where
         self.nodes: dict[str, Node] = {}
-        self.edges: list[Edge] = []
+        self.edges: dict[Edge, None] = {}
         self.subgraphs: dict[str, list[str]] = {}
         self.notes: list[str] = []
         self.dangling: dict[str, str] = {}
@@ -186,7 +189,10 @@ class _Reader:
                 self.dangling |= {source: note, target: note}
                 continue
             ends = self._end(source, "Output", pair[1]), self._end(target, "Input", pair[0])
-            self.edges.append(ends)
+            if ends in self.edges:
+                shown = f"'{source}' -> '{target}'"
+                self.notes.append(f"edge {shown} stands there twice and is taken once")
+            self.edges[ends] = None
 
     def _end(self, name: str, kind: str, other: str) -> str:
         """The node that an edge from or to `other` means by a name."""
@@ -202,9 +208,8 @@ class _Reader:
             )
         return (named or ends)[0]
 
-    def _edges(self, data: NirData, prefix: str) -> list[Edge]:
-        """The edges as written, each once."""
-        edges: dict[Edge, None] = {}
+    def _edges(self, data: NirData, prefix: str) -> Iterable[Edge]:
+        """The edges as written."""
         for pair in cast("Iterable[Iterable[object]]", data.get("edges", ())):
             ends = [_text(item) for item in pair]
             if len(ends) != 2:
@@ -212,11 +217,7 @@ class _Reader:
                     f"{self.where}: expected pairs of names as edges, got {ends} in the graph "
                     f"'{prefix[:-1]}'"
                 )
-            if (ends[0], ends[1]) in edges:
-                shown = f"'{prefix}{ends[0]}' -> '{prefix}{ends[1]}'"
-                self.notes.append(f"edge {shown} stands there twice and is taken once")
-            edges[ends[0], ends[1]] = None
-        return list(edges)
+            yield ends[0], ends[1]
 
 
 def _text(value: object) -> str:
@@ -263,25 +264,31 @@ def _numbers(value: object, what: str) -> Array:
 
 def _dissolve(graph: Graph, reader: _Reader, where: str) -> None:
     """Take out inputs and outputs of subgraphs that have edges on both sides."""
+    sources = {name: set(ends) for name, ends in graph.sources().items()}
+    targets = {name: set(ends) for name, ends in graph.targets().items()}
     for name in (end for ends in reader.subgraphs.values() for end in ends):
-        sources, targets = graph.sources()[name], graph.targets()[name]
         inward = graph.nodes[name].kind == "Input"
-        if (sources and not targets) if inward else (targets and not sources):
+        into, out = sources[name], targets[name]
+        if (into and not out) if inward else (out and not into):
             way = "hands on to nothing" if inward else "receives nothing"
             reason = reader.dangling.get(name, "no edge in its subgraph is at it")
             raise SourceError(f"{where}: '{name}' {way}: {reason}; add that node or edge")
-        if not sources or not targets:
+        if not into or not out:
             continue
-        edges = [edge for edge in graph.edges if name not in edge]
-        for edge in [(source, target) for source in sources for target in targets]:
-            if edge in edges:
+        if len(into) * len(out) > EDGE_LIMIT:
+            raise SourceError(f"{where}: more than {EDGE_LIMIT} edges go through '{name}'")
+        for source in sorted(into):
+            twice = sorted(out & targets[source])
+            if twice:
                 raise SourceError(
-                    f"{where}: '{edge[1]}' gets the output of '{edge[0]}' twice, straight and "
+                    f"{where}: '{twice[0]}' gets the output of '{source}' twice, straight and "
                     f"through '{name}'; put a Scale into one of the two ways"
                 )
-            edges.append(edge)
-        graph.edges = edges
-        del graph.nodes[name]
+            targets[source] = (targets[source] | out) - {name}
+        for target in out:
+            sources[target] = (sources[target] | into) - {name}
+        del graph.nodes[name], sources[name], targets[name]
+    graph.edges = sorted((source, target) for source in targets for target in targets[source])
 
 
 def close_ends(graph: Graph, where: str) -> list[str]:

@@ -79,19 +79,32 @@ def _simulated(module: nn.Module, currents: Tensor) -> Tensor:
     return torch.stack(outputs)
 
 
+_NORSE_TAKES = {
+    "IF": {"r": 1, "v_reset": 0},
+    "LIF": {"r": 1, "v_reset": 0},
+    "CubaLIF": {"v_reset": 0},
+}
+"""Numbers of neurons that Norse does not read."""
+
+
 def _norse(graph: NIRGraph) -> nn.Module:
+    for node in graph.nodes.values():
+        kind = type(node).__name__
+        for key, taken in _NORSE_TAKES.get(kind, {}).items():
+            if (getattr(node, key) != taken).any():
+                raise BackendError(f"Norse takes {key} of {kind} as {taken}, whatever a file says")
     from norse.torch import from_nir  # pyright: ignore
 
     return from_nir(graph, ignore_warnings=True, dt=_step(graph))  # pyright: ignore
 
 
 def _snntorch(graph: NIRGraph) -> nn.Module:
-    from snntorch.import_nir import import_from_nir  # pyright: ignore
-
     if any(type(node).__name__ == "IF" for node in graph.nodes.values()):
         raise BackendError("snnTorch reads IF as a leaky neuron that loses a tenth in a step")
     if _step(graph) != DEFAULT_DT:
         raise BackendError(f"snnTorch steps by {DEFAULT_DT:g} s, the graph by {_step(graph):g} s")
+    from snntorch.import_nir import import_from_nir  # pyright: ignore
+
     return import_from_nir(graph)  # pyright: ignore
 
 

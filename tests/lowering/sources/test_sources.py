@@ -282,3 +282,18 @@ def test_a_nir_graph_runs_in_a_peer_that_is_installed(
     source, interpreter = verify_module(module, [currents], [], source=path)
     assert source.engine.startswith("torch") and interpreter.bit_exact
     assert 0.05 < np.mean(run_module(module, [currents])[0]) < 0.95
+
+
+def test_peers_that_read_other_neurons_than_a_file_has() -> None:
+    """As their code does: see docs/targets/nir.md."""
+    nir = pytest.importorskip("nir")
+    one, zero = np.ones(2), np.zeros(2)
+    graph = nir.NIRGraph.from_list(nir.IF(2 * one, one, zero))
+    with pytest.raises(BackendError, match="Norse takes r of IF as 1"):
+        nir_source.PEERS["norse"](graph)
+    graph = nir.NIRGraph.from_list(nir.LIF(one, one, zero, one, one / 2))
+    with pytest.raises(BackendError, match="Norse takes v_reset of LIF as 0"):
+        nir_source.PEERS["norse"](graph)
+    graph = nir.NIRGraph.from_list(nir.IF(one, one, zero))
+    with pytest.raises(BackendError, match="snnTorch reads IF as a leaky neuron"):
+        nir_source.PEERS["snntorch"](graph)

@@ -20,6 +20,7 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import store_of
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_nir import import_nir
+from triton_dsl.lowering.from_nir.graph import flat_graph
 from triton_dsl.lowering.targets import compile_to_target
 
 nir: Any = nir_package
@@ -214,6 +215,50 @@ def test_generated_graphs_come_back(data: st.DataObject) -> None:
     found, again = read_back(exported(module))
     assert_same_graph(found, graph)
     assert_same_module(again, module)
+
+
+def grouped(graph: Any, members: set[str]) -> Any:
+    """A graph with some nodes in a subgraph, which has an Input or Output for each edge over it."""
+    inner: dict[str, Any] = {name: graph.nodes[name] for name in members}
+    outer = {name: node for name, node in graph.nodes.items() if name not in members}
+    within: list[tuple[str, str]] = []
+    around: list[tuple[str, str]] = []
+    for number, (a, b) in enumerate(graph.edges):
+        port = f"port{number}"
+        if a in members and b in members:
+            within.append((a, b))
+        elif a in members:
+            inner[port] = nir.Output(None)
+            within.append((a, port))
+            around.append((f"sub.{port}", b))
+        elif b in members:
+            inner[port] = nir.Input(None)
+            within.append((port, b))
+            around.append((a, f"sub.{port}"))
+        else:
+            around.append((a, b))
+    outer["sub"] = nir.NIRGraph(inner, within, type_check=False)
+    return nir.NIRGraph(outer, around, type_check=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_generated_graphs_in_subgraphs(data: st.DataObject) -> None:
+    """Nodes in a subgraph in a subgraph have the edges that they had, and their names in front."""
+    graph = Graphs(data).graph()
+    ends = (nir.Input, nir.Output)
+    inner = {name for name, node in graph.nodes.items() if not isinstance(node, ends)}
+    members = {name for name in sorted(inner) if data.draw(st.booleans())} or inner
+    nested = grouped(graph, members)
+    deep = {name for name in sorted(members) if data.draw(st.booleans())}
+    if deep:
+        nested.nodes["sub"] = grouped(nested.nodes["sub"], deep)
+    new = {name: f"sub.{name}" if name in members else name for name in graph.nodes}
+    new |= {name: f"sub.sub.{name}" for name in deep}
+    flat, notes = flat_graph(nested.to_dict(), "")
+    assert sorted(flat.nodes) == sorted(new.values())
+    assert sorted(flat.edges) == sorted((new[a], new[b]) for a, b in graph.edges)
+    assert notes == []
 
 
 @pytest.mark.parametrize(
