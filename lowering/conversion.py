@@ -43,6 +43,7 @@ def convert_to_snn(
     correct: str = "weights",
     price: float = 0.004,
     pools: str = "auto",
+    signed: bool = False,
     function: str = "forward",
 ) -> ModuleOp:
     """A spiking program for a float one, calibrated on samples without labels.
@@ -58,6 +59,7 @@ def convert_to_snn(
         price: of a spike of every neuron, as a share of the information in the result: the
             higher, the fewer spikes.
         pools: where neurons stand, as for `convert-ann-to-snn`.
+        signed: whether neurons give signed spikes whose worth halves, as for `convert-ann-to-snn`.
         function: the function to convert.
 
     Raises:
@@ -66,7 +68,12 @@ def convert_to_snn(
         PassError: an activation is not finite on the samples.
     """
     options = ConvertAnnToSnnPass(
-        timesteps=timesteps, correct=correct, price=price, pools=pools, function=function
+        timesteps=timesteps,
+        correct=correct,
+        price=price,
+        pools=pools,
+        signed=signed,
+        function=function,
     )
     named = isinstance(samples, Mapping)
     examples = samples if named else [samples] if isinstance(samples, np.ndarray) else samples

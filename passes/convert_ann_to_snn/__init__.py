@@ -24,6 +24,7 @@ from ..calibration.observation import bind_samples
 from .converter import RULES, Converted, LayerConverter, Rule
 from .correction import Correction
 from .signals import Conversion, NotConvertible, Signal
+from .signed import MOST_STEPS
 from .trial import Trial
 from .validator import ArchitectureValidator, Finding
 
@@ -106,7 +107,11 @@ class ConvertAnnToSnnPass(ModulePass):
 
     pools: str = "auto"
     """With data: neurons stand `before` pools, behind the `first`, whose window holds constants, or
-    behind `all`; `auto`: `before` at T = 1, behind the first at T < 8, else behind all."""
+    behind `all`; `auto`: `before` at T = 1, `first` at T < 8 (signed: T < 4), else `all`."""
+
+    signed: bool = False
+    """With data: neurons tell a value coarse to fine, by spikes of -1 and 1 whose worth halves at
+    each step. They are made of `spike.integrate_fire` of one step; what they send are numbers."""
 
     function: str = "forward"
     """The function to convert."""
@@ -117,6 +122,11 @@ class ConvertAnnToSnnPass(ModulePass):
                 raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
         if self.threshold is not None and not self.threshold > 0:
             raise OptionError(f"{self.name} expects a positive threshold, got {self.threshold}")
+        if self.signed and not 1 < self.timesteps <= MOST_STEPS:
+            raise OptionError(
+                f"{self.name} expects timesteps from 2 to {MOST_STEPS} for signed spikes, "
+                f"got {self.timesteps}"
+            )
         if not 0 <= self.price < float("inf"):
             raise OptionError(f"{self.name} expects a price of at least 0, got {self.price}")
         for what, chosen, allowed in (
@@ -132,7 +142,8 @@ class ConvertAnnToSnnPass(ModulePass):
         """Where neurons stand: `before`, `first` or `all`."""
         if self.pools != "auto":
             return self.pools
-        return "before" if self.timesteps == 1 else "first" if self.timesteps < 8 else "all"
+        few = 4 if self.signed else 8
+        return "before" if self.timesteps == 1 else "first" if self.timesteps < few else "all"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         batches: Sequence[Sequence[Array]] | None = None
@@ -166,8 +177,8 @@ def convert(
     if batches is not None and options.correct != "none":
         trial = Trial(entry_function(module, options.function).body.block, batches)
         fit = options.correct == "weights"
-        price, pools = float(options.price), options.standing()
-        correction = Correction(trial, price=price, fit=fit, pools=pools)
+        price, pools, signed = float(options.price), options.standing(), options.signed
+        correction = Correction(trial, price=price, fit=fit, pools=pools, signed=signed)
     return (converter or LayerConverter()).convert(
         module,
         options.timesteps,

@@ -117,7 +117,8 @@ def attend(state: Conversion, attention: Attention) -> Sequence[Signal]:
         else:
             assert correction is not None
             half = np.array(HALF)
-            threshold = float(correction.threshold(state, value, current, half, channels=False))
+            limit = correction.threshold(state, value, current, half, channels=False)
+            threshold = float(limit.reshape(()))
         limits.append(threshold)
         if index == 1 and attention.swapped:
             order = [*range(rank - 1), rank, rank - 1]

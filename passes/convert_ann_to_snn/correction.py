@@ -6,9 +6,8 @@ Each is found on the spikes of what stands before it, which is corrected already
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from ...dialects import spike
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ..analysis.compile_time import literal_value
@@ -19,6 +18,9 @@ from .refit import MOST_INPUTS, LeastSquares
 from .search import axes_but, information, search
 from .signals import Conversion, Signal
 from .trial import Trial
+
+GUESSES = 512
+"""Samples on which the biases of steps are found."""
 
 
 class Correction:
@@ -34,16 +36,19 @@ class Correction:
         price: of a spike of every neuron, as a share of what the result tells of a sample.
         fit: whether weights change, and not only biases.
         pools: where neurons stand: `before` pools, behind the `first`, or behind `all`.
+        signed: whether neurons give signed spikes whose worth halves.
     """
 
-    def __init__(self, trial: Trial, *, price: float, fit: bool, pools: str) -> None:
+    def __init__(
+        self, trial: Trial, *, price: float, fit: bool, pools: str, signed: bool = False
+    ) -> None:
         self.trial = trial
         layers = [op.results[0] for op in trial.ops if is_activation(op)]
         neurons = sum(trial.value(value, 0).size for value in layers) // trial.sizes[0]
         self.price = price * information(trial) / max(1, neurons)
         self.fit = fit
         self.pools = pools
-        self.fitted: set[Operation] = set()
+        self.signed = signed
         self.last: dict[SSAValue, int] = {}
         for op in trial.ops:
             # Neurons may stand behind the pool that reads an activation.
@@ -78,6 +83,7 @@ class Correction:
             initial=initial,
             price=self.price,
             bound=bound,
+            signed=self.signed and channels,
             live=self._live(state),
         )
 
@@ -100,9 +106,9 @@ class Correction:
 
     def shifted(self, state: Conversion, original: SSAValue, current: SSAValue) -> SSAValue:
         """The current whose mean over samples, time and places is that of a float value."""
-        owner = current.owner
-        if isinstance(owner, spike.EncodeOp) or owner in self.fitted:
+        if current in state.exact:
             return current
+        owner = current.owner
         type, axis = tensor_type(original), channel_axis(original)
         others = axes_but(type.get_num_dims(), axis)
         sums: Array = np.zeros(())
@@ -111,11 +117,38 @@ class Correction:
             steps = self.trial.value(current, number).mean(axis=0, dtype=np.float64)
             share = len(wanted) / sum(self.trial.sizes)
             sums = sums + share * (wanted.astype(np.float64) - steps).mean(axis=others)
-        if is_synapse(owner):
+        if is_synapse(owner) and not self.signed:
             old = None if owner.bias is None else literal_value(owner.bias)
             if owner.bias is None or old is not None:
                 bias = sums if old is None else old + sums
                 constant = state.constant(bias, type.element_type, "bias")
                 return state.add(rebuilt(owner, bias=constant))
         shape = [-1, *[1] * (type.get_num_dims() - 1 - axis)]
-        return state.plus(current, sums.reshape(shape), "shift")
+        return state.offset(current, sums.reshape(shape), "shift")
+
+    def biased(
+        self, state: Conversion, op: Layer, current: SSAValue, bias: Array, name: str
+    ) -> SSAValue:
+        """The current of a layer with a bias at each step: what it sums up to is the best guess.
+
+        Args:
+            state: the conversion.
+            op: the float layer.
+            current: its current without a bias [T, N, …].
+            bias: all of it, one number a channel.
+            name: of the parameter.
+        """
+        axis, steps = channel_axis(op.result), state.timesteps
+        guesses = np.zeros((steps, bias.size))
+        numbers = self.trial.some(GUESSES)
+        for number in numbers:
+            wanted = self.trial.value(op.result, number).astype(np.float64)
+            sums = np.cumsum(self.trial.value(current, number), axis=0, dtype=np.float64) / steps
+            others = axes_but(wanted.ndim + 1, axis + 1)[1:]
+            guesses += (wanted - sums).mean(axis=others) / len(numbers)
+            self.trial.release(number, self._live(state))
+        guesses[-1] = bias
+        each = steps * np.diff(guesses, axis=0, prepend=0)
+        shape = [1] * (tensor_type(op.result).get_num_dims() + 1)
+        shape[0], shape[axis + 1] = steps, bias.size
+        return state.plus(current, each.reshape(shape), name)

@@ -7,7 +7,7 @@ what it calls, `threshold_of` and `initial_of` read them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -29,6 +29,7 @@ from ...dialects.spike.types import is_train
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.errors import PassError
 from .signals import Conversion, NotConvertible, Signal, compact
+from .signed import fire_signed, worth_of
 
 THRESHOLD = "spike.threshold"
 """The attribute of an activation with the thresholds of its neurons: a dense attribute of f64, one
@@ -190,15 +191,14 @@ def neurons_of(state: Conversion, op: Operation, place: Operation, current: SSAV
             "it has no threshold: give data=… or threshold=…, or run balance-thresholds first"
         )
     type = tensor_type(current)
+    state.populations += 1
+    if state.signed:
+        said = fire_signed(state, current, threshold)
+        return Signal(said, worth_of(threshold, state.timesteps), tensor_type(value))
     start = [initial_potential(state, current, initial * threshold)] if initial.any() else []
-    limit: Any = (
-        float(threshold)
-        if threshold.ndim == 0
-        else state.constant(threshold, type.element_type, "threshold")
-    )
+    limit = state.level(threshold, type.element_type)
     spikes = state.add(spike.IntegrateFireOp(current, threshold=limit, initial=start))
     spikes.name_hint = value.name_hint
-    state.populations += 1
     return Signal(spikes, threshold, tensor_type(value))
 
 
@@ -211,10 +211,10 @@ def stands_behind(state: Conversion, op: Operation) -> Pool | None:
     pools = "before" if state.correction is None else state.correction.pools
     if pools == "before" or not is_activation(op) or isinstance(op, ternary.FusedOp):
         return None
-    changes = state.is_dynamic(drive_of(op))
-    if THRESHOLD in op.attributes or (changes and (pools == "first" or bound_of(op) is not None)):
-        return None
-    return following_pool(op.results[0])
+    pool, changes = following_pool(op.results[0]), state.is_dynamic(drive_of(op))
+    # The maximum of a window of signed spikes is none of them.
+    asked = pools == "all" or not changes or (state.signed and isinstance(pool, tensor.MaxPoolOp))
+    return pool if asked and THRESHOLD not in op.attributes else None
 
 
 def fire_behind(state: Conversion, op: Operation, pool: Pool) -> Signal:
@@ -226,7 +226,10 @@ def fire_behind(state: Conversion, op: Operation, pool: Pool) -> Signal:
     current = state.current(drive).steps
     if state.correction is not None:
         current = state.correction.shifted(state, drive, current)
-    total = state.add(tensor.ReluOp(state.add(spike.LeakyIntegratorOp(current, 1.0))))
+    bound = bound_of(op)
+    most = None if bound is None else bound * state.timesteps
+    total = state.add(spike.LeakyIntegratorOp(current, 1.0))
+    total = state.add(tensor.ClampOp(total, min=0.0, max=most))
     return neurons_of(state, op, pool, growth(state, pool, total))
 
 

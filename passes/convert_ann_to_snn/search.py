@@ -20,6 +20,7 @@ from ...ir.errors import PassError
 from ..analysis.compile_time import evaluate
 from ..analysis.layers import input_of, is_layer, weight_of
 from .neurons import following_pool
+from .signed import simulate_signed
 from .trial import Trial
 
 Floats = NDArray[np.float64]
@@ -76,6 +77,7 @@ def search(
     initial: Array,
     price: float,
     bound: float | None,
+    signed: bool = False,
     live: Collection[SSAValue],
 ) -> Array:
     """The thresholds with the least ½·F·error + price·spikes.
@@ -91,6 +93,7 @@ def search(
         initial: the potential before the first step as a share of the threshold.
         price: of a spike, in nats.
         bound: the most that the activation can be.
+        signed: whether neurons give signed spikes, of which the threshold is all together.
         live: the values to remember.
 
     Raises:
@@ -127,12 +130,16 @@ def search(
     else:
         # No neuron fires on the samples with this one.
         most = SILENT * len(currents) * float(np.abs(currents).max())
+        most *= 2.0 ** len(currents) if signed else 1.0
         candidates.append(np.full_like(top, most))
     costs: list[Floats] = []
     for theta in candidates:
-        counts = simulate(currents, theta, initial)
-        spikes = counts.sum(axis=others, dtype=np.float64) / len(counts)
-        pooled = counts if pool is None else evaluate(pool, [counts])[0]
+        if signed:
+            said, fired = simulate_signed(currents, theta)
+        else:
+            said = fired = simulate(currents, theta, initial)
+        spikes = fired.sum(axis=others, dtype=np.float64) / len(fired)
+        pooled = said if pool is None else evaluate(pool, [said])[0]
         error = unexplained(target, pooled, axes_but(target.ndim, axis))
         costs.append(0.5 * importance * error * places + price * spikes)
     chosen = np.argmin(np.stack(costs), axis=0)

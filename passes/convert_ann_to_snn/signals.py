@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -76,6 +76,7 @@ class Conversion:
         signals: what has a signal; all other values do not change over time.
         means: what stands for values that were computed from means over time.
         known: values that depend on parameters and constants alone.
+        exact: currents that have the mean of the float program.
         populations: how many ops of neurons there are.
         remarks: what is only approximate, as `(op name, location, remark)`.
         added: all ops written so far.
@@ -96,6 +97,7 @@ class Conversion:
         self.known = compile_time_values(ops)
         self.signals: dict[SSAValue, Signal] = {}
         self.means: dict[SSAValue, SSAValue] = {}
+        self.exact: set[SSAValue] = set()
         self.populations = 0
         self.remarks: list[tuple[str, str, str]] = []
         self.added: list[Operation] = []
@@ -129,6 +131,30 @@ class Conversion:
         element = tensor_type(value).element_type
         return self.add(tensor.AddOp(value, self.constant(numbers, element, name)))
 
+    def level(self, values: Array, element: Attribute) -> Any:
+        """A parameter of neurons: a number, or a constant with one for each."""
+        return float(values) if values.ndim == 0 else self.constant(values, element, "threshold")
+
+    def offset(self, current: SSAValue, numbers: Array, name: str) -> SSAValue:
+        """A current [T, …] with a constant more in the mean, which broadcasts to a step.
+
+        Signed spikes have it whole at the first step.
+        """
+        if self.signed:
+            numbers = self.at_first(tensor_type(current).get_num_dims()) * numbers
+        return self.plus(current, numbers, name)
+
+    def at_first(self, rank: int) -> Array:
+        """What makes of a constant all its steps at the first one."""
+        return np.array([float(self.timesteps), *[0.0] * (self.timesteps - 1)]).reshape(
+            -1, *[1] * (rank - 1)
+        )
+
+    @property
+    def signed(self) -> bool:
+        """Whether neurons give signed spikes."""
+        return self.correction is not None and self.correction.signed
+
     def remark(self, op: Operation, text: str) -> None:
         """Say that what `op` has become is only approximate."""
         self.remarks.append((op.name, location_text(op), text))
@@ -143,8 +169,14 @@ class Conversion:
         """The signal of `value`; of one that does not change, a constant current."""
         known = self.signals.get(value)
         if known is None:
+            type = tensor_type(value)
             steps = self.add(spike.EncodeOp(value, "direct", self.timesteps))
-            known = Signal(steps, ONE, tensor_type(value))
+            if self.signed:
+                whole = self.at_first(type.get_num_dims() + 1)
+                factor = self.constant(whole, type.element_type, "first")
+                steps = self.add(tensor.MulOp(steps, factor))
+            self.exact.add(steps)
+            known = Signal(steps, ONE, type)
         return known
 
     def dense(self, signal: Signal) -> SSAValue:

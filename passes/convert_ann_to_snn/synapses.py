@@ -41,17 +41,19 @@ def product(state: Conversion, op: Layer) -> Sequence[Signal]:
     element = tensor_type(weight).element_type
     correction = state.correction
     better = None if correction is None else correction.weights(state, op, signal)
-    if better is not None:
-        name = weight.name_hint or "weight"
+    name = weight.name_hint or "weight"
+    if correction is not None and better is not None:
         weight = state.constant(better[0] * worth, element, f"{name}.fitted")
-        bias = state.constant(better[1], element, f"{name}.bias")
+        bias = None if state.signed else state.constant(better[1], element, f"{name}.bias")
     elif worth.ndim or float(worth) != 1.0:
         factor = state.constant(worth, element, "worth")
         weight = state.add(tensor.MulOp(weight, factor))
-    synapse = _synapse(op, signal.steps, weight, bias=bias)
+    current = state.add(_synapse(op, signal.steps, weight, bias=bias))
     if correction is not None and better is not None:
-        correction.fitted.add(synapse)
-    return [Signal(state.add(synapse), ONE, tensor_type(op.result))]
+        if state.signed:
+            current = correction.biased(state, op, current, better[1], f"{name}.bias")
+        state.exact.add(current)
+    return [Signal(current, ONE, tensor_type(op.result))]
 
 
 def _first(state: Conversion, op: Layer) -> Signal:

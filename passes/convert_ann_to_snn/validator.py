@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from ...dialects import spike
+from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
 from ...ir.errors import UnsupportedError
 from ...ir.interpreter import entry_function
@@ -151,7 +151,14 @@ def _populations(program: ModuleOp, function: str) -> list[str]:
 
 
 def _fired(ops: Iterable[Operation]) -> list[str]:
-    return [str(sum(isinstance(op, spike.IntegrateFireOp) for op in ops))]
+    return [str(sum(isinstance(op, spike.IntegrateFireOp) and not _goes_on(op) for op in ops))]
+
+
+def _goes_on(op: spike.IntegrateFireOp) -> bool:
+    """Whether it is what signed neurons say after their first step, or take back."""
+    return isinstance(op.input.owner, tensor.SubOp | tensor.MinimumOp) and (
+        tensor_type(op.input).get_shape()[0] == 1
+    )
 
 
 def _weights(ops: Iterable[Operation]) -> list[str]:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.lowering.conversion import convert_to_snn
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.stages import apply_passes
 from triton_dsl.lowering.targets import compile_to_target
@@ -33,15 +34,17 @@ layer Net {
 """
 
 
-@pytest.fixture(scope="module", params=["max_pool2d", "avg_pool2d"])
+@pytest.fixture(scope="module", params=["max_pool2d", "avg_pool2d", "signed"])
 def converted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[ModuleOp, NDArray[Any]]:
     """A spiking program of 4 steps, and images for it."""
     path: Path = tmp_path_factory.mktemp("net") / "net.tri"
-    path.write_text(PROGRAM.replace("max_pool2d", request.param))
+    signed = request.param == "signed"
+    path.write_text(PROGRAM.replace("max_pool2d", "avg_pool2d" if signed else request.param))
     images = np.random.default_rng(0).random((40, 1, 8, 8), np.float32)
-    return convert_to_snn(fill_parameters(import_tri(path), 3), images, 4), images
+    program = fill_parameters(import_tri(path), 3)
+    return convert_to_snn(program, images, 4, signed=signed), images
 
 
 def assert_agrees(found: Any, converted: tuple[ModuleOp, NDArray[Any]]) -> None:
@@ -64,6 +67,11 @@ def test_pytorch(converted: tuple[ModuleOp, NDArray[Any]]) -> None:
     module = load_module(compile_to_target(converted[0], "pytorch"))
     with torch.no_grad():
         assert_agrees(module(torch.from_numpy(converted[1])).numpy(), converted)
+
+
+def test_tflite(converted: tuple[ModuleOp, NDArray[Any]]) -> None:
+    pytest.importorskip("ai_edge_litert")
+    assert_agrees(run_target(converted[0], "tflite", [converted[1]])[1][0], converted)
 
 
 @pytest.mark.parametrize("spikes", ["event", "dense"])
