@@ -55,6 +55,10 @@ class _Delays(nn.Module):
             )
         return torch.softmax(-0.5 * (apart / self.sigma) ** 2, -1)
 
+    def extra_repr(self) -> str:
+        """The settings, for `repr`."""
+        return f"{list(self.delay.shape)}, max_delay={self.max_delay}, sigma={self.sigma}"
+
     def _with_past(self, x: Tensor, state: Tensor | None, dim: int, size: int) -> Tensor:
         if x.dim() < 3 or x.shape[2] != size or (dim and x.dim() != dim):
             raise OptionError(f"expected [T, N, {size}{'' if dim else ', …'}], got {list(x.shape)}")
