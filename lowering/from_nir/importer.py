@@ -113,25 +113,32 @@ def _assumed_dt(graph: Graph, notes: list[str]) -> float:
     """Seconds in a step where nobody says: `UNIT_DT` where integrators alone have a time.
 
     Integrators of r = 1/`DEFAULT_DT`, as SpikingJelly writes them, add their input whole in steps
-    of that; beside time constants or delays in seconds, others do not, which `notes` is told.
+    of that; beside time constants or delays in seconds, others do not, which `notes` is told, as
+    it is of an r above 1 in steps of `UNIT_DT`.
     """
-    integrators = {n: node.array("r") for n, node in graph.nodes.items() if node.kind in UNTIMED}
-    if all(np.allclose(r * DEFAULT_DT, 1, rtol=1e-6) for r in integrators.values()):
+    others = {n: node.array("r") for n, node in graph.nodes.items() if node.kind in UNTIMED}
+    others = {n: r for n, r in others.items() if not np.allclose(r * DEFAULT_DT, 1, rtol=1e-6)}
+    if not others:
         return DEFAULT_DT
     timed = {
         name
         for name, node in graph.nodes.items()
         if node.kind == "Delay" or any(key.startswith("tau") for key in node.values)
     }
-    if not timed:
-        return UNIT_DT
-    for name, r in sorted(integrators.items()):
+    for name, r in sorted(others.items()):
+        if not timed:
+            if (r > 1).any():
+                notes.append(
+                    f"'{name}' ({graph.nodes[name].kind}) adds r = {r.max():g} times its input in "
+                    f"a step; where r means 1/dt, as to SpikingJelly, give dt={1 / r.max():g}"
+                )
+            continue
         notes.append(
             f"'{name}' ({graph.nodes[name].kind}) adds r·dt = {r.max() * DEFAULT_DT:g} of its "
             f"input in a step of {DEFAULT_DT:g} s, because '{min(timed)}' has a time in seconds; "
             "frameworks that step it by 1 add all of it: give dt, or make r 1/dt"
         )
-    return DEFAULT_DT
+    return DEFAULT_DT if timed else UNIT_DT
 
 
 def _verify(module: ModuleOp, where: str) -> None:

@@ -88,10 +88,18 @@ def _propagate(
                 near = [takes[t] for t in targets[name] if t in takes]
             if not near:
                 continue
-            takes[name] = near[0]
+            takes[name] = _without_batch(node, near[0])
         gives[name] = _output(node, takes[name], f"{where}: node '{name}' ({node.kind})")
         pending += targets[name]
         pending += [s for s in sources[name] if graph.nodes[s].kind == "Input"]
+
+
+def _without_batch(node: Node, shape: Shape) -> Shape:
+    """A shape with no more axes than a window takes: frameworks state a batch of 1 before them."""
+    window = node.kind.endswith("Pool2d") or node.kind.startswith("Conv")
+    axes = (2 if node.kind == "Conv1d" else 3) if window else len(shape)
+    more = max(len(shape) - axes, 0)
+    return shape[more:] if prod(shape[:more]) == 1 else shape
 
 
 def _agree_on_ones(

@@ -218,9 +218,28 @@ def test_axes_of_one_at_inputs_and_outputs() -> None:
         import_nir(around(lif(), (2,), (1, 3)))
 
 
+def test_a_batch_of_one_before_a_window() -> None:
+    weight = RNG.standard_normal((3, 2, 3, 3)).astype(np.float32)
+    conv = nir.Conv2d(None, weight, 1, 0, 1, 1, np.zeros(3, np.float32))
+    with pytest.warns(NirWarning, match=r"Input 'i' says \[1, 2, 6, 6\] where its edges have"):
+        module = import_nir(around(conv, (1, 2, 6, 6), (3, 4, 4)))
+    x = RNG.standard_normal((4, 1, 2, 6, 6)).astype(np.float32)
+    wanted = torch.nn.functional.conv2d(torch.from_numpy(x[:, 0]), torch.from_numpy(weight))
+    np.testing.assert_allclose(run_module(module, [x])[0][:, 0], wanted.numpy(), atol=1e-5)
+    with pytest.raises(SourceError, match="3 axes, channels first"):
+        import_nir(around(conv, (2, 2, 6, 6), (3, 4, 4)))
+
+
 def step_of(module: ModuleOp) -> float:
     (network,) = ops(module, NetworkOp).values()
     return network.dt.value.data
+
+
+def test_integrators_of_another_r_are_warned_of() -> None:
+    """SpikingJelly means 1/dt by it, Norse and Sinabs leave it out."""
+    with pytest.warns(NirWarning, match=r"'n' \(IF\) adds r = 1000 times its input.*dt=0.001"):
+        assert step_of(import_nir(around(integrate_fire(1e3), (2,), (2,)))) == 1.0
+    assert step_of(import_nir(around(integrate_fire(1e3), (2,), (2,)), dt=1.0)) == 1.0
 
 
 def integrate_fire(r: float = 1.0) -> Any:
