@@ -53,7 +53,7 @@ def with_reset_nodes(graph: Graph, fresh: Callable[[str, dict[str, Node]], str])
         if reset == "subtract":
             back = fresh(f"{name}.reset", graph.nodes)
             scale = -threshold * _kept_per_input(graph, graph.nodes[v], name)
-            graph.nodes[back] = Node("Scale", {"scale": scale})
+            graph.nodes[back] = Node("Scale", {"scale": scale.astype(threshold.dtype)})
             edges |= {(name, back), (back, v)}
             closing.add((back, v))
         graph.edges = sorted(edges)

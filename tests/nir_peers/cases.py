@@ -188,6 +188,7 @@ READS = [
     Case("rockpool", "cuba", lambda: dense(rockpool_cuba), ROCKPOOL, OLD, by_rockpools_equation),
     Case("nirtorch", "lif", lambda: dense(lif)),
     Case("nirtorch", "recurrent", recurrent),
+    Case("nirtorch", "subtract", lambda: dense(lif), SUBTRACT, {"resets": "nodes"}),
 ]
 
 PUBLISHED = {

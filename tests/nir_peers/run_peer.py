@@ -237,11 +237,40 @@ class Lif(nn.Module):
         return z, torch.where(z > 0, n["v_reset"].to(v.dtype), v)
 
 
+class Li(Lif):
+    """The same without a threshold."""
+
+    def forward(self, x: torch.Tensor, state: Any = None) -> Any:
+        n = {k: torch.as_tensor(getattr(self.node, k)) for k in ("tau", "r", "v_leak")}
+        v = torch.zeros_like(x) if state is None else state
+        v = v + self.dt / n["tau"] * (n["v_leak"] - v + n["r"] * x)
+        return v, v
+
+
+class Stateless(nn.Module):
+    """A Scale or a Threshold."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
 def nirtorch_read(graph: Any, x: torch.Tensor, dt: float) -> torch.Tensor:
     from nirtorch import nir_to_torch
 
-    # Its own rule for Affine leaves the bias as PyTorch drew it.
-    return stepped(nir_to_torch(graph, {nir.LIF: lambda n: Lif(n, dt), nir.Affine: affine}), x)
+    nodes = {
+        nir.LIF: lambda node: Lif(node, dt),
+        nir.LI: lambda node: Li(node, dt),
+        nir.Scale: lambda node: Stateless(lambda y: y * torch.as_tensor(node.scale)),
+        nir.Threshold: lambda node: Stateless(
+            lambda y: (y > torch.as_tensor(node.threshold)).to(y.dtype)
+        ),
+        nir.Affine: affine,  # whose own rule leaves the bias as PyTorch drew it
+    }
+    return stepped(nir_to_torch(graph, nodes), x)
 
 
 def affine(node: Any) -> nn.Module:
