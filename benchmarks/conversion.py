@@ -50,6 +50,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
 }
 """The layers of each network, in the order of its `torch.nn.Sequential`."""
 
+SIGNED_STEPS = range(2, 9)
+"""The T at which signed spikes are measured too."""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -160,16 +163,18 @@ def measure(options: argparse.Namespace, name: str) -> Iterator[Figure]:
     (scores,) = run_spiking(float_program, [test]).results
     yield Figure(name, "float", 0, 100 * float(np.mean(scores.argmax(1) == labels)), 0.0, 0.0)
     for timesteps in options.timesteps:
-        figures: list[tuple[float, float, float]] = []
-        for calibration in draws:
-            started = perf_counter()
-            spiking = convert_to_snn(float_program, calibration, timesteps)
-            seconds = perf_counter() - started
-            run = run_spiking(spiking, [test])
-            accuracy = 100 * float(np.mean(run.results[0].argmax(1) == labels))
-            figures.append((accuracy, float(run.total.mean()), seconds))
-        accuracy, spikes, seconds = (float(mean) for mean in np.mean(figures, axis=0))
-        yield Figure(name, "ours", timesteps, accuracy, spikes, seconds)
+        for signed in (False, True) if timesteps in SIGNED_STEPS else (False,):
+            figures: list[tuple[float, float, float]] = []
+            for calibration in draws:
+                started = perf_counter()
+                spiking = convert_to_snn(float_program, calibration, timesteps, signed=signed)
+                seconds = perf_counter() - started
+                run = run_spiking(spiking, [test])
+                accuracy = 100 * float(np.mean(run.results[0].argmax(1) == labels))
+                figures.append((accuracy, float(run.total.mean()), seconds))
+            accuracy, spikes, seconds = (float(mean) for mean in np.mean(figures, axis=0))
+            ours = "ours, signed" if signed else "ours"
+            yield Figure(name, ours, timesteps, accuracy, spikes, seconds)
     if options.ours:
         return
     started = perf_counter()

@@ -24,6 +24,7 @@ from ..passes.calibration.observation import bind_samples, returning
 from ..passes.convert_ann_to_snn import ConvertAnnToSnnPass, LayerConverter, convert
 from ..passes.fold_constants import FoldConstantsPass
 from ..passes.fuse_linear import FuseLinearPass
+from .conversion_front import Front
 from .models import Model, import_for
 
 BATCH = 128
@@ -44,6 +45,9 @@ def convert_to_snn(
     price: float = 0.004,
     pools: str = "auto",
     signed: bool = False,
+    budget: float | None = None,
+    accuracy: float | None = None,
+    labels: Array | None = None,
     function: str = "forward",
 ) -> ModuleOp:
     """A spiking program for a float one, calibrated on samples without labels.
@@ -60,6 +64,10 @@ def convert_to_snn(
             higher, the fewer spikes.
         pools: where neurons stand, as for `convert-ann-to-snn`.
         signed: whether neurons give signed spikes whose worth halves, as for `convert-ann-to-snn`.
+        budget: the most spikes a sample; the price is searched that is the most accurate with them.
+        accuracy: instead, the least share of right classes; the price with the fewest spikes. Both
+            are measured on the last fourth of the samples, 1000 at most, which calibrate nothing.
+        labels: the classes of the samples; without them the float program is right.
         function: the function to convert.
 
     Raises:
@@ -75,20 +83,34 @@ def convert_to_snn(
         signed=signed,
         function=function,
     )
+    result, arrays = prepared(program, samples, function)
+    if budget is not None or accuracy is not None:
+        if calibrator is not None:
+            raise OptionError("budget and accuracy search thresholds: leave the calibrator out")
+        front = Front(result, arrays, labels, converter=converter, function=function)
+        front.explore(options, budget=budget, accuracy=accuracy)
+        return front.chosen(budget=budget, accuracy=accuracy).module
+    batches = bind_samples(entry_function(result, function), arrays, size=BATCH)
+    if calibrator is not None:
+        balance(result, batches, calibrator, function=function)
+    convert(result, options, batches, converter)
+    verify_module(result)
+    return result
+
+
+def prepared(
+    program: Model,
+    samples: Array | Sequence[Array] | Mapping[str, Array],
+    function: str = "forward",
+) -> tuple[ModuleOp, dict[str, Array]]:
+    """A copy of a float program with its layers fused, and its samples by name."""
     named = isinstance(samples, Mapping)
     examples = samples if named else [samples] if isinstance(samples, np.ndarray) else samples
     result = import_for(program, examples).clone()
     before: tuple[ModulePass, ...] = (FoldConstantsPass(), FuseLinearPass(), FoldConstantsPass())
     for step in before:
         step.apply(triton_context(), result)
-    entry = entry_function(result, function)
-    arrays = _named(samples, len(entry.body.block.args))
-    batches = bind_samples(entry, arrays, size=BATCH)
-    if calibrator is not None:
-        balance(result, batches, calibrator, function=function)
-    convert(result, options, batches, converter)
-    verify_module(result)
-    return result
+    return result, _named(samples, len(entry_function(result, function).body.block.args))
 
 
 def _named(samples: Array | Sequence[Array] | Mapping[str, Array], count: int) -> dict[str, Array]:

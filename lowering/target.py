@@ -40,6 +40,7 @@ class Target(ABC, Generic[OptionsT]):
             with the others, where it is installed, without being asked for; else `None`.
         known_steps: whether it runs neurons for a number of steps that the program says; who runs a
             program with steps left open fixes those of the inputs.
+        holds_graded: whether numbers, not spikes alone, may go from neurons to neurons.
         engine: what runs what it makes (`engine.Engine`), or where that stands,
             `package.module:Class`; `None` where nothing does.
     """
@@ -50,6 +51,7 @@ class Target(ABC, Generic[OptionsT]):
     engine: ClassVar[type[Engine] | str | None] = None
     engine_package: ClassVar[str | None] = None
     known_steps: ClassVar[bool] = False
+    holds_graded: ClassVar[bool] = True
 
     def options_for(self, options: OptionsT, output: Path) -> OptionsT:
         """The options for an artefact that goes to `output`, whose suffix may say something.

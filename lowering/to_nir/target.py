@@ -51,6 +51,7 @@ class NirTarget(Target[NirOptions]):
     """A NIR graph of the one network of a module."""
 
     name = "nir"
+    holds_graded = False
     description = "NIR graph (HDF5) of a spiking network, for neuromorphic simulators and chips"
     Options = NirOptions
 

@@ -94,6 +94,7 @@ class VerilogTarget(Target[VerilogOptions]):
     """Synthesisable Verilog-2001 with AXI streams; a test bench, a report, a script."""
 
     name: ClassVar[str] = "verilog"
+    holds_graded: ClassVar[bool] = False
     description: ClassVar[str] = "Verilog-2001 for FPGAs, with AXI streams, test bench and report"
     Options: ClassVar[type[TargetOptions]] = VerilogOptions
     engine = f"{__package__}.simulation:VerilogEngine"

@@ -191,7 +191,17 @@ def test_a_wrong_call_gets_one_message(
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     run("--help")
     text = capsys.readouterr().out
-    for name in ("compile", "check", "fmt", "run", "verify", "info", "devices", "doctor"):
+    for name in (
+        "compile",
+        "convert",
+        "check",
+        "fmt",
+        "run",
+        "verify",
+        "info",
+        "devices",
+        "doctor",
+    ):
         assert name in text
         run(name, "--help")
         assert "Usage" in capsys.readouterr().out

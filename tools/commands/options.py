@@ -277,5 +277,70 @@ class Doctor:
     json: Json = False
 
 
-COMMANDS = (Compile, Check, Fmt, Run, Verify, Info, Devices, Doctor)
+@dataclass(frozen=True)
+class Convert:
+    """Convert a trained float program to spiking ones, and show what their accuracy costs.
+
+    Nothing is trained and no label is needed. The table has the conversions that no other one beats
+    in accuracy, steps and spikes, measured on the last fourth of the samples, which calibrate
+    nothing. The chosen one is written: the most accurate, also within a budget of spikes, or the
+    one of an accuracy with the fewest spikes.
+
+    Example: triton convert model.onnx --samples train.npy --budget 2000 -o spiking.mlir
+    """
+
+    file: Program
+    samples: Annotated[
+        Path,
+        typer.Option(
+            "--samples",
+            "-s",
+            metavar="FILE",
+            help="Sample inputs: .npz, .safetensors or .npy; the first axis counts them.",
+            show_default=False,
+        ),
+    ]
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The class of each sample: .npy. Without, those of the float program are right.",
+        ),
+    ] = None
+    weights: Weights = None
+    layer: Layer = None
+    timesteps: Annotated[str, typer.Option(metavar="T,…", help="The numbers of steps to try.")] = (
+        "1,2,4,8"
+    )
+    price: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P,…",
+            help="The prices of spikes to try, as shares of the information in the result.",
+        ),
+    ] = None
+    budget: Annotated[
+        float | None, typer.Option(metavar="SPIKES", help="The most spikes a sample.")
+    ] = None
+    accuracy: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="The least accuracy, from 0 to 1.")
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="Use what this target holds, such as nir."
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the chosen program: .mlir."),
+    ] = None
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw accuracy against spikes: .png, .svg or .pdf."),
+    ] = None
+    json: Json = False
+
+
+COMMANDS = (Compile, Convert, Check, Fmt, Run, Verify, Info, Devices, Doctor)
 """In the order of the help."""

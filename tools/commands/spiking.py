@@ -81,7 +81,7 @@ def draw(
         pending.add(path, picture_bytes(figure(), path.suffix))
     if options.accuracy is None or options.labels is None:
         return None
-    labels = _read_labels(options.labels)
+    labels = read_labels(options.labels)
     shares = accuracy_by_step(answers(module, inputs), labels)
     suffix = options.accuracy.suffix
     pending.add(options.accuracy, picture_bytes(accuracy(shares), suffix))
@@ -98,7 +98,12 @@ def _figures(options: Run, activity: Activity) -> list[tuple[Path, Callable[[], 
     return [(path, figure) for path, figure in wanted if path is not None]
 
 
-def _read_labels(path: Path) -> Any:
+def read_labels(path: Path) -> Any:
+    """The one array of a file of labels.
+
+    Raises:
+        OptionError: it holds another number of arrays.
+    """
     arrays = read_samples(path)
     if len(arrays) != 1:
         raise OptionError(f"labels '{path}': expected one array, got {len(arrays)}")

@@ -1,0 +1,106 @@
+"""`triton convert`: a float program as spiking ones, and what their accuracy costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.errors import OptionError
+from ...ir.safe_write import PendingFiles, check_writable
+from ...ir.samples import read_samples
+from ...lowering.conversion import prepared
+from ...lowering.conversion_front import PRICES, Conversion, Front
+from ...lowering.models import import_model
+from ...lowering.module_file import save_module
+from ...lowering.options import parse_target_spec
+from ...lowering.targets import get_target
+from ...passes.convert_ann_to_snn import ConvertAnnToSnnPass
+from ..console import note, print_json, progress, show, table
+from ..pictures.figure import check_suffix, picture_bytes
+from ..pictures.front import front as drawn
+from .options import Convert
+from .spiking import read_labels
+
+
+def convert(options: Convert) -> None:
+    """Convert a program at several steps and prices, tell what came out and write the best."""
+    counts, prices = _numbers(options.timesteps, "timesteps"), list(PRICES)
+    if options.price is not None:
+        prices = _numbers(options.price, "price")
+    if options.output is not None and options.output.suffix != ".mlir":
+        raise OptionError(f"'{options.output}': a spiking program is IR; name it .mlir")
+    for path in (options.output, options.picture):
+        if path is not None:
+            check_writable(path)
+    if options.picture is not None:
+        check_suffix(options.picture)
+    graded = _holds_graded(options.target)
+    if not graded:
+        note("triton convert", f"target '{options.target}' holds no numbers between neurons: "
+             "plain spikes, and neurons before pools")  # fmt: skip
+    with progress() as bar:
+        bar.add_task(f"Converting {options.file}", total=None)
+        program = import_model(options.file, weights=options.weights, layer=options.layer)
+        module, samples = prepared(program, read_samples(options.samples))
+        labels = None if options.labels is None else read_labels(options.labels)
+        front = Front(module, samples, labels)
+        for steps in counts:
+            for signed in (False, True) if graded and steps > 1 else (False,):
+                wanted = ConvertAnnToSnnPass(
+                    timesteps=int(steps), signed=signed, pools="auto" if graded else "before"
+                )
+                front.explore(
+                    wanted, prices=prices, budget=options.budget, accuracy=options.accuracy
+                )
+        best = front.best()
+        chosen = front.chosen(budget=options.budget, accuracy=options.accuracy)
+    if options.picture is not None:
+        with PendingFiles() as pending:
+            pending.add(options.picture, picture_bytes(drawn(front), options.picture.suffix))
+    if options.output is not None:
+        save_module(chosen.module, options.output)
+    rows = [_facts(c, c is chosen) for c in best]
+    if options.json:
+        print_json({"front": rows, "measured": len(front.right), "labels": labels is not None})
+        return
+    what = "accuracy" if labels is not None else "agreement"
+    columns = ["steps", "spikes are", what, "spikes", "additions", "price", "chosen"]
+    cells = [
+        (
+            c.timesteps,
+            "signed" if c.signed else "plain",
+            f"{100 * c.accuracy:.2f} %",
+            f"{c.spikes:,.0f}",
+            f"{c.additions:,.0f}",
+            c.price,
+            "yes" if c is chosen else "",
+        )
+        for c in best
+    ]
+    show(table(f"{options.file} on {len(front.right)} samples", columns, cells))
+
+
+def _holds_graded(target: str | None) -> bool:
+    """Whether numbers may go from neurons to neurons in what a target makes."""
+    return target is None or get_target(parse_target_spec(target).name).holds_graded
+
+
+def _facts(conversion: Conversion, chosen: bool) -> dict[str, Any]:
+    return {
+        "timesteps": conversion.timesteps,
+        "signed": conversion.signed,
+        "price": conversion.price,
+        "accuracy": conversion.accuracy,
+        "spikes": conversion.spikes,
+        "additions": conversion.additions,
+        "chosen": chosen,
+    }
+
+
+def _numbers(text: str, name: str) -> list[float]:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise OptionError(f"expected {name} as numbers with commas, got '{text}'") from None
+    if name == "timesteps" and any(n != int(n) or n < 1 for n in numbers):
+        raise OptionError(f"expected timesteps as whole numbers of at least 1, got '{text}'")
+    return numbers
