@@ -131,7 +131,8 @@ def _result_shapes(module: ModuleOp, function: func.FuncOp) -> list[Sizes]:
     for batch in _PROBES:
         copy = module.clone()
         try:
-            InferShapesPass(batch=batch).apply(triton_context(), copy)
+            # The one free size may be the steps.
+            InferShapesPass(batch=batch, timesteps=batch).apply(triton_context(), copy)
         except PassError:
             return plain
         types = _result_types(entry_function(copy, "native"))
